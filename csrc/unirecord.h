@@ -1,0 +1,302 @@
+/* unirecord.h - the whole public interface of the UniRecord C core: random access to parts, order, batches.
+ *
+ * Usable without Python. C11, libc and pthreads only. The format is specified in docs/format.md.
+ *
+ * Contracts that hold for every function here:
+ *  - Status. A function that can fail returns ur_status; UR_OK is 0. Where it takes a `ur_error *error`, that may be
+ *    NULL; on failure it is filled whole, on success it is left alone. There is no global error state.
+ *  - Outputs come last and are untouched on failure, unless the function says otherwise.
+ *  - Memory. The caller owns every buffer it passes in; the core keeps none of them after the call returns, except where
+ *    a function says "borrowed until". Opaque handles are released by the matching ur_*_release.
+ *  - Threads. Every function may be called from any thread at any time on the same handle; ur_*_release gives up one
+ *    reference, and a handle dies when the last reference, calls in flight included, is gone.
+ *  - Fork. Handles opened before fork() may be used in the child, except ur_loader (which the child must not touch but
+ *    by ur_loader_release, and that is safe there).
+ *  - Files are hostile: no file content can cause an access outside the mapped or allocated memory. A mapped file that
+ *    another process truncates while it is being read can raise SIGBUS; see UR_IO_MAP.
+ *
+ * The text between "cdef begin" and "cdef end" is also read by the Python binding, so it holds declarations only.
+ */
+#ifndef UNIRECORD_H
+#define UNIRECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define UR_API __attribute__((visibility("default")))
+#else
+#define UR_API
+#endif
+
+/* cdef begin */
+
+/* ---- status ----------------------------------------------------------------------------------------------------- */
+
+typedef enum {
+  UR_OK = 0,
+  UR_END = 1,         /* a loader has delivered its last batch */
+  UR_TOO_SMALL = 2,   /* a caller's buffer is too small; the needed size has been written */
+  UR_ARGUMENT = 3,    /* the call is wrong (row out of range, unknown column, bad option) */
+  UR_NOT_FOUND = 4,   /* a file does not exist */
+  UR_FORMAT = 5,      /* not our file, or one that needs a newer reader */
+  UR_CORRUPT = 6,     /* our file, but its bytes are not what was written */
+  UR_STALE = 7,       /* the file is not the one that was opened or expected: replaced, truncated, another part */
+  UR_IO = 8,          /* the operating system failed; os_errno says how */
+  UR_NO_MEMORY = 9,
+  UR_CLOSED = 10      /* the handle has been closed */
+} ur_status;
+
+typedef enum { UR_FILE_NONE = 0, UR_FILE_DATA = 1, UR_FILE_INDEX = 2 } ur_file_kind;
+
+typedef struct {
+  int32_t status;     /* ur_status */
+  int32_t os_errno;   /* 0 unless status is UR_IO or UR_NOT_FOUND */
+  int32_t file;       /* ur_file_kind: which of the part's files */
+  int32_t column;     /* schema position, or -1 */
+  int64_t part;       /* position of the part in its set, or -1 */
+  int64_t row;        /* row within the part, or -1 */
+  uint64_t offset;    /* byte offset in the file, or UINT64_MAX */
+  char what[160];     /* one sentence without file name, NUL-terminated: what was expected and what was found */
+} ur_error;
+
+UR_API const char *ur_status_text(int32_t status); /* a static string, never NULL */
+
+/* ---- digests ---------------------------------------------------------------------------------------------------- */
+
+/* XXH3-64 of `bytes` bytes at `data` with `seed`, as published in the xxHash specification. Pure. */
+UR_API uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed);
+
+/* digests[i] = XXH3-64 of data[starts[i] .. starts[i] + lengths[i]) with seed first_seed + i * seed_step (mod 2^64).
+ * The caller vouches that the ranges lie inside `data`. */
+UR_API void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
+                             uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
+
+/* ---- order: which row stands at a position of an epoch (pure, no I/O, immutable, O(1) memory in rows) -------------- */
+
+typedef enum {
+  UR_ORDER_SEQUENTIAL = 0,
+  UR_ORDER_SHUFFLE = 1,      /* an exact keyed permutation of [0, rows) */
+  UR_ORDER_BLOCK = 2,        /* blocks of block_rows permuted, then rows within windows of window_blocks blocks */
+  UR_ORDER_PARTS = 3,        /* parts permuted, rows inside each part in order */
+  UR_ORDER_WITHIN_PARTS = 4  /* parts in order, rows inside each part permuted */
+} ur_order_mode;
+
+typedef struct ur_order ur_order;
+
+/* rows: 0 .. 2^62. block_rows, window_blocks: >= 1, read for UR_ORDER_BLOCK alone. part_rows[parts]: each >= 0, summing
+ * to rows, read (and copied) for the two parts modes alone. UR_ARGUMENT otherwise. */
+UR_API ur_status ur_order_new(int64_t rows, int32_t mode, uint64_t seed, uint64_t epoch, int64_t block_rows,
+                              int64_t window_blocks, const int64_t *part_rows, int64_t parts, ur_order **order,
+                              ur_error *error);
+UR_API void ur_order_release(ur_order *order); /* NULL is allowed */
+
+/* rows[i] = the row at position (start + i * stride) mod rows, for i in [0, count). start >= 0, stride >= 1, and no
+ * position may exceed 2^62 + 2^32. UR_ARGUMENT if the order is empty and count is not 0. */
+UR_API ur_status ur_order_range(const ur_order *order, int64_t start, int64_t stride, int64_t count, int64_t *rows);
+
+/* rows[i] = the row at positions[i], each in [0, rows). `rows` may be `positions` itself. */
+UR_API ur_status ur_order_at(const ur_order *order, const int64_t *positions, int64_t count, int64_t *rows);
+
+/* positions[i] = where rows[i] stands: the inverse of ur_order_at. */
+UR_API ur_status ur_order_inverse(const ur_order *order, const int64_t *rows, int64_t count, int64_t *positions);
+
+/* ---- sets of parts ---------------------------------------------------------------------------------------------- */
+
+typedef enum {
+  UR_IO_AUTO = 0,
+  UR_IO_MAP = 1,        /* the data file mapped; truncation by another process can raise SIGBUS between checks */
+  UR_IO_PREAD = 2,      /* pread into the caller's buffers */
+  UR_IO_URING = 3,      /* io_uring through the page cache; UR_IO_PREAD where the kernel refuses it */
+  UR_IO_URING_DIRECT = 4, /* io_uring with O_DIRECT; falls back likewise */
+  UR_IO_MEMORY = 5      /* the data file loaded once into shared anonymous memory */
+} ur_io;
+
+typedef enum {
+  UR_VERIFY_FIRST = 0,  /* each digest is checked when its bytes are first read through this set */
+  UR_VERIFY_ALWAYS = 1, /* row digests are checked at every read */
+  UR_VERIFY_NEVER = 2   /* no digest of rows or of index blocks is checked (bounds always are) */
+} ur_verify;
+
+typedef struct {
+  const char *data_path;
+  const char *index_path; /* NULL: data_path + ".idx", and if that has another id or is missing, + ".idx.new" */
+  const uint8_t *id;      /* the 16 bytes of the expected part id, or NULL: whatever is there */
+  int64_t rows;           /* expected rows, or -1: not known, so the part is opened at once */
+} ur_part_ref;
+
+typedef struct {
+  int32_t io;      /* ur_io */
+  int32_t verify;  /* ur_verify */
+} ur_set_options;
+
+typedef struct ur_set ur_set;   /* the rows of several parts, one after the other, as one row space */
+typedef struct ur_part ur_part; /* one opened part */
+
+/* Parts whose rows are given are opened when a row of theirs is first read; `refs` is copied. All parts must have the
+ * same column table as the first one opened. With no parts at all the set has no rows and no columns. */
+UR_API ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_options *options, ur_set **set,
+                             ur_error *error);
+UR_API ur_set *ur_set_retain(ur_set *set);
+UR_API void ur_set_close(ur_set *set);   /* later calls answer UR_CLOSED; calls in flight finish */
+UR_API void ur_set_release(ur_set *set); /* NULL is allowed; implies ur_set_close when it is the last reference */
+UR_API int64_t ur_set_rows(const ur_set *set);
+UR_API int64_t ur_set_parts(const ur_set *set);
+UR_API int32_t ur_set_io(const ur_set *set); /* the way of reading in use (by the parts opened so far; AUTO if none) */
+
+/* The opened part number `part`, with a reference the caller must release. */
+UR_API ur_status ur_set_part(ur_set *set, int64_t part, ur_part **out, ur_error *error);
+
+/* Which part holds `row`, and its number inside it. */
+UR_API ur_status ur_set_find(const ur_set *set, int64_t row, int64_t *part, int64_t *row_in_part);
+
+typedef struct {
+  int32_t column;    /* in: schema position */
+  int32_t reserved;  /* in: 0 */
+  uint8_t *data;     /* in: values, row after row without gaps */
+  uint64_t capacity; /* in: bytes at data */
+  int64_t *offsets;  /* in: room for n + 1 for columns of variable width (strings, blobs): where each value starts in
+                        data, the end of the last one last; NULL for columns of fixed width */
+  uint8_t *valid;    /* in: room for n bytes, 1 = a value, 0 = null; may be NULL */
+  uint64_t used;     /* out: bytes of data written; with UR_TOO_SMALL, bytes of data needed */
+} ur_output;
+
+/* Reads rows[0..n) (each in [0, ur_set_rows)), in the order given, the chosen columns of each, into `outputs`. One call a
+ * batch. UR_TOO_SMALL: some `capacity` is too small; every output's `used` then says what is needed, and the contents of
+ * the buffers are undefined. On any other failure the contents are undefined too. Files are checked with one fstat per
+ * opened part that the call touches: a file that is shorter than it was is UR_STALE. */
+UR_API ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
+                             ur_error *error);
+
+/* Tells the kernel that these rows' blob columns will be read soon. Never fails; may do nothing. */
+UR_API void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n);
+
+/* ---- one opened part -------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  uint8_t id[16];
+  int64_t rows;
+  int64_t groups;
+  int32_t columns;
+  int32_t blob_columns;
+  int32_t writer_version;
+  int32_t blob_align;
+  int64_t unit_rows;    /* rows that share a digest; 0: every blob has its own */
+  int64_t group_rows;   /* rows of every row group but the last; 0: they differ */
+  int64_t row_bytes;    /* bytes of a row in a blob page; 0: they differ */
+  uint64_t data_bytes;
+  uint64_t index_bytes;
+  const uint8_t *metadata;  /* msgpack map, borrowed until the part is released */
+  uint64_t metadata_bytes;
+} ur_part_info;
+
+typedef struct {
+  int32_t type;       /* docs/format.md, "Column types" */
+  int32_t dtype;      /* element type of an array, else 0 */
+  int32_t nullable;
+  int32_t is_blob;
+  int64_t fixed_bytes; /* bytes of a value, or 0 when they differ */
+} ur_column_info;
+
+typedef struct {
+  const uint8_t *data; /* borrowed until the part is released; check ranges with ur_part_check before reading them */
+  uint64_t offset;     /* in the index file */
+  uint64_t bytes;
+  int64_t count;
+  int32_t width;       /* bytes an element */
+  int64_t extra;
+} ur_section;
+
+UR_API void ur_part_release(ur_part *part); /* NULL is allowed */
+UR_API void ur_part_describe(const ur_part *part, ur_part_info *info);
+UR_API ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_info *info);
+
+/* UR_NOT_FOUND when the index has no such section. column: schema position, or -1. */
+UR_API ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_section *section);
+
+/* Checks the digests of the index blocks under section bytes [first, first + bytes), those not checked before. */
+UR_API ur_status ur_part_check(ur_part *part, const ur_section *section, uint64_t first, uint64_t bytes, ur_error *error);
+
+/* Where the blob of (row, column) lies in the data file. Bounds are checked, its digest is not. */
+UR_API ur_status ur_part_locate(ur_part *part, int64_t row, int32_t column, uint64_t *offset, uint64_t *bytes,
+                                ur_error *error);
+
+/* ---- loader: batches read ahead by threads ---------------------------------------------------------------------- */
+
+typedef struct ur_pool ur_pool;     /* memory of batches, kept for the batches that come after */
+typedef struct ur_loader ur_loader;
+typedef struct ur_batch ur_batch;   /* one batch in a piece of memory of its own, which goes back to the pool at the end */
+
+/* Keeps at most `spare` pieces of memory that are not in use. */
+UR_API ur_status ur_pool_new(int32_t spare, ur_pool **pool, ur_error *error);
+UR_API void ur_pool_release(ur_pool *pool);          /* NULL is allowed; batches in use stay good */
+UR_API int64_t ur_pool_allocations(const ur_pool *pool); /* pieces of memory taken from the system so far */
+
+typedef struct {
+  const ur_order *order;    /* borrowed until the loader is released */
+  const int64_t *selection; /* NULL, or row of the set for each row of the order; borrowed likewise */
+  int64_t selection_start;  /* without `selection`: row of the set = selection_start + row * selection_step */
+  int64_t selection_step;
+  int64_t first;            /* position in the order of this shard's first sample */
+  int64_t stride;           /* positions between its samples: the number of shards */
+  int64_t samples;          /* how many samples to deliver */
+  int64_t batch_size;
+  int32_t drop_last;
+  int32_t prefetch;         /* batches that may be ready or in work beyond the one handed out, >= 1 */
+  int32_t threads;          /* >= 1 */
+  int32_t output_count;
+  const int32_t *columns;   /* output_count schema positions; copied */
+  int32_t on_corrupt;       /* 0: a corrupt row fails its batch; 1: corrupt rows are left out, and counted */
+  int32_t reserved;
+} ur_loader_options;
+
+/* Places are byte offsets from the start of the batch's memory, multiples of 64; UINT64_MAX: there is no such array. */
+typedef struct {
+  uint64_t data_at;
+  uint64_t data_bytes;
+  uint64_t offsets_at;     /* int64[rows + 1], for columns of variable width */
+  uint64_t valid_at;       /* uint8[rows], for nullable columns */
+} ur_column_view;
+
+typedef struct {
+  ur_batch *batch;         /* the caller's reference; its address is the start of the memory */
+  uint64_t memory_bytes;
+  int64_t number;          /* of the batch, from 0 */
+  int64_t rows;
+  int64_t skipped;         /* corrupt rows left out */
+  uint64_t row_ids_at;     /* int64[rows]: row of the set for each sample */
+  uint64_t skipped_at;     /* int64[skipped] */
+  const ur_column_view *columns; /* output_count views, inside the batch */
+} ur_batch_info;
+
+typedef struct {
+  int64_t batches, samples, skipped;
+  uint64_t bytes;          /* of the batches delivered */
+  uint64_t read_ns;        /* sum over threads of time spent filling batches */
+  uint64_t wait_ns;        /* time consumers have waited in ur_loader_next */
+  uint64_t idle_ns;        /* sum over threads of time without a free place to fill */
+} ur_loader_stats;
+
+/* Threads start at the first ur_loader_next. The loader keeps a reference to the set and the pool. */
+UR_API ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_options *options, ur_loader **loader,
+                               ur_error *error);
+
+/* The next batch in order; waits for it. UR_END after the last. After a failure the loader goes on with the batch after;
+ * the failed batch's number and row count are in `info`, its `batch` is NULL. */
+UR_API ur_status ur_loader_next(ur_loader *loader, ur_batch_info *info, ur_error *error);
+UR_API void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats);
+UR_API void ur_loader_stop(ur_loader *loader);    /* ends the threads; ur_loader_next answers UR_CLOSED from then on */
+UR_API void ur_loader_release(ur_loader *loader); /* NULL is allowed; implies ur_loader_stop; batches stay good */
+UR_API void ur_batch_release(ur_batch *batch);    /* NULL is allowed */
+
+/* cdef end */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,61 @@
+"""The exceptions of UniRecord: one base class, and one class for each thing a caller can do about it."""
+
+from __future__ import annotations
+
+
+class UniRecordError(Exception):
+    """Base of every error that UniRecord raises on purpose, except ``IndexError``, ``TypeError`` and ``ValueError`` for wrong calls."""
+
+
+class FormatError(UniRecordError):
+    """The file is not a UniRecord file, is unfinished, or needs a newer reader."""
+
+
+class CorruptionError(UniRecordError):
+    """The file is ours, but its bytes are not those that were written.
+
+    Attributes say where: ``path``, ``row`` (in the part), ``column`` (a name), ``offset`` (bytes); each None when it does not apply.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        row: int | None = None,
+        column: str | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.path = path
+        self.row = row
+        self.column = column
+        self.offset = offset
+
+
+class StaleError(UniRecordError):
+    """The file is no longer the one that was opened or expected: replaced, truncated, or another part."""
+
+
+class SchemaError(UniRecordError, ValueError):
+    """A schema is wrong, or a record does not fit it."""
+
+
+class QueryError(UniRecordError, ValueError):
+    """A ``where`` expression is wrong; the message points at the place."""
+
+
+class MissingError(UniRecordError, FileNotFoundError):
+    """A file that the dataset needs does not exist."""
+
+
+class ExistsError(UniRecordError, FileExistsError):
+    """The target exists already and overwriting was not asked for."""
+
+
+class BusyError(UniRecordError):
+    """Another writer that is alive holds the dataset."""
+
+
+class ClosedError(UniRecordError, ValueError):
+    """The writer, dataset or loader has been closed."""
