@@ -6,7 +6,9 @@
  *
  * Cold files: every batch counts the major page faults of its thread, and while there are some, the kernel is told of the batches ahead.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -18,7 +20,7 @@
 
 #include "pool.h"
 #include "reader.h"
-#include "status.h"
+#include "fail.h"
 
 enum { ALIGNMENT = 64, LOOKS = 200, ADVISE_BATCHES = 256 };
 
@@ -145,7 +147,7 @@ static ur_status read_into_batch(ur_loader *loader, scratch *s, int64_t number, 
   uint64_t skipped_at = lay_out(loader, rows, s->bytes, s->views, &row_ids_at);
   uint64_t end = skipped_at + (uint64_t)skipped * sizeof(int64_t);
   ur_piece *piece = ur_pool_take(loader->pool, end);
-  if (piece == NULL) return ur_fail(error, UR_NO_MEMORY, NULL, "no memory for a batch of %llu bytes", (unsigned long long)end);
+  if (piece == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a batch of %llu bytes", (unsigned long long)end);
   ur_batch *batch = (ur_batch *)piece;
   uint8_t *memory = (uint8_t *)piece;
   batch->number = number;
@@ -195,7 +197,7 @@ static ur_status fill(ur_loader *loader, scratch *s, int64_t number, ur_batch **
   int64_t rows = rows_of_batch(loader, number);
   int64_t skipped = 0;
   ur_status status = row_ids_of_batch(loader, number, s->rows);
-  if (status != UR_OK) return ur_fail(error, status, NULL, "the order does not fit the loader");
+  if (status != UR_OK) return ur_fail(error, status, "the order does not fit the loader");
   for (;;) {
     status = read_into_batch(loader, s, number, rows, skipped, batch, error);
     if (status != UR_CORRUPT || loader->options.on_corrupt == 0) return status;
@@ -297,7 +299,7 @@ static void *run_worker(void *argument) {
       advise_ahead(loader, &s, number);
       if (fill(loader, &s, number, &batch, &error) != UR_OK) batch = NULL;
     } else {
-      ur_fail(&error, UR_NO_MEMORY, NULL, "no memory for a loader's thread");
+      ur_fail(&error, UR_NO_MEMORY, "no memory for a loader's thread");
     }
     before = now_ns();
     atomic_fetch_add_explicit(&loader->stat_read_ns, before - start, memory_order_relaxed);
@@ -310,16 +312,16 @@ static void *run_worker(void *argument) {
 /* ---- the loader ------------------------------------------------------------------------------------------------- */
 
 static ur_status check_options(const ur_set *set, const ur_loader_options *o, ur_error *error) {
-  if (o->order == NULL) return ur_fail(error, UR_ARGUMENT, NULL, "a loader needs an order");
-  if (o->first < 0 || o->stride < 1) return ur_fail(error, UR_ARGUMENT, NULL, "first must be >= 0 and stride >= 1");
-  if (o->samples < 0) return ur_fail(error, UR_ARGUMENT, NULL, "samples must be >= 0");
-  if (o->batch_size < 1) return ur_fail(error, UR_ARGUMENT, NULL, "batch_size must be >= 1");
-  if (o->prefetch < 1 || o->prefetch > 4096) return ur_fail(error, UR_ARGUMENT, NULL, "prefetch must be in 1..4096");
-  if (o->threads < 1 || o->threads > 1024) return ur_fail(error, UR_ARGUMENT, NULL, "threads must be in 1..1024");
+  if (o->order == NULL) return ur_fail(error, UR_ARGUMENT, "a loader needs an order");
+  if (o->first < 0 || o->stride < 1) return ur_fail(error, UR_ARGUMENT, "first must be >= 0 and stride >= 1");
+  if (o->samples < 0) return ur_fail(error, UR_ARGUMENT, "samples must be >= 0");
+  if (o->batch_size < 1) return ur_fail(error, UR_ARGUMENT, "batch_size must be >= 1");
+  if (o->prefetch < 1 || o->prefetch > 4096) return ur_fail(error, UR_ARGUMENT, "prefetch must be in 1..4096");
+  if (o->threads < 1 || o->threads > 1024) return ur_fail(error, UR_ARGUMENT, "threads must be in 1..1024");
   if (o->output_count < 0 || (o->output_count > 0 && o->columns == NULL)) {
-    return ur_fail(error, UR_ARGUMENT, NULL, "output_count must be >= 0, with columns");
+    return ur_fail(error, UR_ARGUMENT, "output_count must be >= 0, with columns");
   }
-  if (o->samples > 0 && ur_set_rows(set) == 0) return ur_fail(error, UR_ARGUMENT, NULL, "the set has no rows");
+  if (o->samples > 0 && ur_set_rows(set) == 0) return ur_fail(error, UR_ARGUMENT, "the set has no rows");
   return UR_OK;
 }
 
@@ -345,7 +347,7 @@ static ur_status copy_columns(ur_loader *loader, const ur_loader_options *option
   loader->threads = calloc((size_t)options->threads, sizeof *loader->threads);
   loader->ring = calloc((size_t)loader->places, sizeof *loader->ring);
   if (!loader->columns || !loader->infos || !loader->threads || !loader->ring) {
-    return ur_fail(error, UR_NO_MEMORY, NULL, "no memory for a loader");
+    return ur_fail(error, UR_NO_MEMORY, "no memory for a loader");
   }
   for (int64_t i = 0; i < loader->places; i++) atomic_init(&loader->ring[i].ready, -1);
   for (size_t c = 0; c < outputs; c++) {
@@ -362,7 +364,7 @@ ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_options *opt
   ur_status status = check_options(set, options, error);
   if (status != UR_OK) return status;
   ur_loader *loader = calloc(1, sizeof *loader);
-  if (loader == NULL) return ur_fail(error, UR_NO_MEMORY, NULL, "no memory for a loader");
+  if (loader == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a loader");
   atomic_init(&loader->references, 1);
   loader->set = ur_set_retain(set);
   loader->pool = ur_pool_retain(pool);
@@ -393,7 +395,7 @@ static ur_status start_threads(ur_loader *loader, ur_error *error) {
   }
   int none = loader->started == 0 && !atomic_load(&loader->stopped);
   pthread_mutex_unlock(&loader->lock);
-  if (none) return ur_fail(error, UR_NO_MEMORY, NULL, "no thread could be started (error %d)", failed);
+  if (none) return ur_fail(error, UR_NO_MEMORY, "no thread could be started (error %d)", failed);
   return UR_OK;
 }
 
@@ -434,7 +436,7 @@ static void hand_out(ur_loader *loader, ur_batch *batch, ur_batch_info *info) {
 }
 
 static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *error) {
-  if (atomic_load(&loader->stopped)) return ur_fail(error, UR_CLOSED, NULL, "the loader has been stopped");
+  if (atomic_load(&loader->stopped)) return ur_fail(error, UR_CLOSED, "the loader has been stopped");
   int64_t number = atomic_load(&loader->delivered);
   if (number >= loader->batches) return UR_END;
   if (loader->started < loader->options.threads) {
@@ -444,7 +446,7 @@ static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *err
   uint64_t start = now_ns();
   int ready = wait_for(loader, number);
   atomic_fetch_add_explicit(&loader->stat_wait_ns, now_ns() - start, memory_order_relaxed);
-  if (!ready) return ur_fail(error, UR_CLOSED, NULL, "the loader has been stopped");
+  if (!ready) return ur_fail(error, UR_CLOSED, "the loader has been stopped");
 
   place *p = &loader->ring[number % loader->places];
   ur_batch *batch = p->batch;
@@ -467,7 +469,7 @@ static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *err
 
 ur_status ur_loader_next(ur_loader *loader, ur_batch_info *info, ur_error *error) {
   if (loader->owner != getpid()) {
-    return ur_fail(error, UR_ARGUMENT, NULL, "a loader made before fork() cannot be used in the child: make a new one");
+    return ur_fail(error, UR_ARGUMENT, "a loader made before fork() cannot be used in the child: make a new one");
   }
   atomic_fetch_add(&loader->references, 1);
   pthread_mutex_lock(&loader->consumer);

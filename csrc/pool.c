@@ -4,7 +4,9 @@
  * back has its pages already. Pieces of 2 MiB and more ask for huge pages. A child after fork() shares neither the lock
  * nor the list with its parent's threads: it unmaps what it is given and touches nothing else.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include "pool.h"
 
 #include <pthread.h>
@@ -13,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "status.h"
+#include "fail.h"
 
 enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 4096 };
 
@@ -28,12 +30,12 @@ struct ur_pool {
 };
 
 ur_status ur_pool_new(int32_t spare, ur_pool **out, ur_error *error) {
-  if (spare < 0) return ur_fail(error, UR_ARGUMENT, NULL, "spare must be 0 or more, got %d", (int)spare);
+  if (spare < 0) return ur_fail(error, UR_ARGUMENT, "spare must be 0 or more, got %d", (int)spare);
   ur_pool *pool = calloc(1, sizeof *pool);
-  if (pool == NULL) return ur_fail(error, UR_NO_MEMORY, NULL, "no memory for a pool");
+  if (pool == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a pool");
   if (pthread_mutex_init(&pool->lock, NULL) != 0) {
     free(pool);
-    return ur_fail(error, UR_NO_MEMORY, NULL, "no memory for a lock");
+    return ur_fail(error, UR_NO_MEMORY, "no memory for a lock");
   }
   atomic_init(&pool->references, 1);
   atomic_init(&pool->allocations, 0);
