@@ -1,0 +1,31 @@
+/* check.h - arithmetic on sizes and offsets from files: every operation says whether it stayed in range. */
+#ifndef UR_CHECK_H
+#define UR_CHECK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* *sum = a + b; false on overflow. */
+static inline bool ur_add(uint64_t a, uint64_t b, uint64_t *sum) { return !__builtin_add_overflow(a, b, sum); }
+
+/* *product = a * b; false on overflow. */
+static inline bool ur_multiply(uint64_t a, uint64_t b, uint64_t *product) {
+  return !__builtin_mul_overflow(a, b, product);
+}
+
+/* *aligned = the least multiple of `to` (a power of two) that is >= value; false on overflow. */
+static inline bool ur_align(uint64_t value, uint64_t to, uint64_t *aligned) {
+  uint64_t raised;
+  if (!ur_add(value, to - 1, &raised)) return false;
+  *aligned = raised & ~(to - 1);
+  return true;
+}
+
+/* Whether [offset, offset + bytes) lies in [0, size). */
+static inline bool ur_inside(uint64_t offset, uint64_t bytes, uint64_t size) {
+  return offset <= size && bytes <= size - offset;
+}
+
+static inline bool ur_power_of_two(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
+
+#endif
