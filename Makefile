@@ -1,0 +1,54 @@
+# The project's commands. `make test` and `make demo` work from a clean clone: they make the environment they need.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+C_SOURCES := $(sort $(wildcard csrc/*.c))
+C_HEADERS := $(wildcard csrc/*.h) $(wildcard tests/c/*.h)
+C_TESTS := $(sort $(wildcard tests/c/test_*.c))
+C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
+C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c $(C_WARNINGS)
+
+.PHONY: venv build frameworks lint test-c test demo wheel clean
+
+venv: $(VENV)/ready
+
+$(VENV)/ready: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77" wheel "cffi>=1.17"
+	flock $(VENV)/build.lock $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[test,demo]'
+	@touch $@
+
+# Compiles what has changed in csrc/ into the editable install.
+build: venv
+	@flock $(VENV)/build.lock $(BIN)/python setup.py --quiet build_ext --inplace >/dev/null
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict unirecord
+
+# The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.
+build/c/core/%.o: csrc/%.c $(C_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(C_TEST_FLAGS) -c $< -o $@
+
+build/c/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/c/core/%.o) $(C_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(C_TEST_FLAGS) $< $(filter %.o,$^) -o $@
+
+test-c: $(C_TESTS:tests/c/%.c=build/c/%)
+	@for test in $^; do echo $$test; ./$$test || exit 1; done
+
+test: venv build lint test-c frameworks
+	$(BIN)/python -m pytest -q
+
+demo: venv build
+	$(BIN)/python examples/demo.py
+
+wheel: venv
+	$(BIN)/python -m build
+
+clean:
+	rm -rf build dist out *.egg-info unirecord/*.so unirecord/_core.c $(VENV)

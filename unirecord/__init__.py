@@ -1,0 +1,71 @@
+"""The public names of UniRecord, each imported from its module when it is first used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .dataset import UniRecordDataset
+    from .errors import (
+        BusyError,
+        ClosedError,
+        CorruptionError,
+        ExistsError,
+        FormatError,
+        MissingError,
+        QueryError,
+        SchemaError,
+        StaleError,
+        UniRecordError,
+    )
+    from .inspection import describe, repair, verify
+    from .schema import Column, Schema
+    from .writer import Writer, append
+
+__all__ = [
+    "Writer",
+    "append",
+    "UniRecordDataset",
+    "Schema",
+    "Column",
+    "describe",
+    "verify",
+    "repair",
+    "UniRecordError",
+    "FormatError",
+    "CorruptionError",
+    "StaleError",
+    "SchemaError",
+    "QueryError",
+    "MissingError",
+    "ExistsError",
+    "BusyError",
+    "ClosedError",
+    "__version__",
+]
+
+_HOMES = {
+    "Writer": "writer",
+    "append": "writer",
+    "UniRecordDataset": "dataset",
+    "Schema": "schema",
+    "Column": "schema",
+    "describe": "inspection.describe",
+    "verify": "inspection.verify",
+    "repair": "inspection.repair",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
