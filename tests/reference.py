@@ -1,0 +1,286 @@
+"""Reads UniRecord parts and directories from docs/format.md alone, every rule checked: the oracle of the tests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+from reference_rules import (
+    ARRAY,
+    BYTES,
+    OBJECT,
+    STRING,
+    TEXT,
+    Bad,
+    Column,
+    Head,
+    align,
+    data_head,
+    digest,
+    need,
+    seed,
+    unpack,
+    zero,
+)
+
+__all__ = ["Bad", "ReferencePart", "decode", "read_data", "read_directory", "read_part"]
+
+
+@dataclass
+class Group:
+    first_row: int
+    rows: int
+    scalar_page: int
+    blob_page: int = 0
+    blob_payload: int = 0
+
+
+@dataclass
+class ReferencePart:
+    head: Head
+    groups: list[Group] = field(default_factory=list)
+    raw: list[list[bytes | None]] = field(default_factory=list)  # per row, per column: stored bytes, None = null
+    row_starts: list[int] = field(default_factory=list)
+    digests: list[int] = field(default_factory=list)
+    bytes: int = 0
+    sections: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (kind, column) -> content, if read
+    statistics: list[Any] | None = None
+
+    @property
+    def schema(self) -> list[Column]:
+        return self.head.columns
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {c.name: decode(c, v) for c, v in zip(self.schema, row, strict=True)} for row in self.raw
+        ]
+
+
+def decode(column: Column, value: bytes | None) -> Any:
+    """The value that stored bytes stand for: numpy scalar, str, bytes, array, object, or None."""
+    if value is None or column.code == BYTES:
+        return value
+    if column.code in (STRING, TEXT):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise Bad(f"{column.name}: {error}") from None
+    if column.code == OBJECT:
+        return unpack(value)
+    if column.code != ARRAY:
+        need(column.code != 1 or value in (b"\0", b"\1"), "a bool is 0 or 1")
+        return np.frombuffer(value, column.numpy)[0]
+    shape = list(column.shape or [])
+    free = [i for i, d in enumerate(shape) if d < 0]
+    if len(free) > 1:
+        need(len(value) >= 8 * len(free), f"dimensions of {column.name}")
+        dims = struct.unpack(f"<{len(free)}Q", value[-8 * len(free) :])
+        value = value[: -8 * len(free)]
+        for i, d in zip(free, dims, strict=True):
+            shape[i] = d
+    size = column.numpy.itemsize
+    for d in shape:
+        size *= d if d >= 0 else 1
+    if len(free) == 1:
+        need(len(value) % size == 0, f"length of {column.name}")
+        shape[free[0]] = len(value) // size
+    else:
+        need(len(value) == size, f"length of {column.name}")
+    return np.frombuffer(value, column.numpy).reshape(shape).copy()
+
+
+@dataclass
+class Page:
+    kind: int
+    number: int
+    first_row: int
+    rows: int
+    start: int
+    payload: bytes
+    next: int
+
+
+def page(file: bytes, at: int, part_id: bytes) -> Page:
+    """"Page header": everything a page says about itself."""
+    need(at + 64 <= len(file), "the file ends inside a page header")
+    magic, kind, reserved, number, first, rows, size, gap, payload_digest, header_digest = struct.unpack_from(
+        "<4sHH7Q", file, at
+    )
+    need(magic == b"URPG", "page magic")
+    need(header_digest == digest(file[at : at + 56], seed(part_id, 3, at)), "digest of a page header")
+    need(reserved == 0 and kind in (1, 2, 3), "page kind")
+    need(gap % 64 == 0 and gap <= 4096 and (kind == 2 or gap == 0), "page gap")
+    start = at + 64 + gap
+    end = align(start + size, 64)
+    need(end <= len(file), "the file ends inside a page")
+    zero(file[at + 64 : start], "gap")
+    zero(file[start + size : end], "padding after a page")
+    payload = file[start : start + size]
+    if kind == 1:
+        need(payload_digest == digest(payload, seed(part_id, 4, at)), "digest of a scalar page")
+    else:
+        need(payload_digest == 0, "payload_digest of a page that has none")
+    if kind == 3:
+        need(first == 0 and size == 0, "end page")
+    else:
+        need(rows >= 1, "a row group without rows")
+    return Page(kind, number, first, rows, start, payload, end)
+
+
+class Payload:
+    """The arrays of a scalar page, one after another, each padded with zeros to a multiple of 8."""
+
+    def __init__(self, payload: bytes) -> None:
+        self.payload, self.at = payload, 0
+
+    def take(self, size: int) -> bytes:
+        end = self.at + size
+        need(align(end, 8) <= len(self.payload), "a scalar page is too short")
+        zero(self.payload[end : align(end, 8)], "padding inside a scalar page")
+        out, self.at = self.payload[self.at : end], align(end, 8)
+        return out
+
+
+def bits(data: bytes, rows: int) -> list[bool]:
+    out = [bool(data[r // 8] >> r % 8 & 1) for r in range(len(data) * 8)]
+    need(not any(out[rows:]), "unused bits of validity")
+    return out[:rows]
+
+
+def scalar_page(head: Head, p: Page) -> tuple[dict[int, list[bytes | None]], dict[int, list[int]], list[int]]:
+    """Values per scalar column, cell lengths per variable blob column, digests of the group's units."""
+    body, n = Payload(p.payload), p.rows
+    values: dict[int, list[bytes | None]] = {}
+    for i, c in enumerate(head.columns):
+        if c.is_blob:
+            continue
+        valid = bits(body.take(-(-n // 8)), n) if c.nullable else [True] * n
+        if c.code == STRING:
+            lengths = struct.unpack(f"<{n}I", body.take(4 * n))
+            every = body.take(sum(lengths))
+            ends = list(accumulate(lengths))
+            cells = [every[e - size : e] for e, size in zip(ends, lengths, strict=True)]
+        else:
+            every = body.take(c.fixed_bytes * n)
+            cells = [every[r * c.fixed_bytes : (r + 1) * c.fixed_bytes] for r in range(n)]
+        for cell, ok in zip(cells, valid, strict=True):
+            need(ok or not any(cell) and (c.code != STRING or not cell), "a null is stored as zero")
+        values[i] = [cell if ok else None for cell, ok in zip(cells, valid, strict=True)]
+    lengths_of = {
+        i: list(struct.unpack(f"<{n}Q", body.take(8 * n)))
+        for i, c in enumerate(head.columns)
+        if c.is_blob and not c.fixed_bytes
+    }
+    units = n * len(head.blobs) if head.unit_rows == 0 else -(-n // head.unit_rows)
+    digests = list(struct.unpack(f"<{units}Q", body.take(8 * units))) if head.blobs else []
+    need(body.at == len(p.payload), "a scalar page is too long")
+    return values, lengths_of, digests
+
+
+def blob_page(part: ReferencePart, p: Page, file: bytes, lengths: dict[int, list[int]], digests: list[int]) -> None:
+    """The cells of row after row; padding is zero; every unit has its digest."""
+    head, at = part.head, p.start
+    end = p.start + len(p.payload)
+    starts = []
+    for r in range(p.rows):
+        starts.append(at)
+        row = part.raw[p.first_row + r]
+        for j, i in enumerate(i for i, c in enumerate(head.columns) if c.is_blob):
+            size = head.columns[i].fixed_bytes or lengths[i][r]
+            need(at + size <= end, "a cell ends beyond its page")
+            cell = file[at : at + size]
+            row[i] = cell
+            zero(file[at + size : align(at + size, head.align)], "padding after a cell")
+            at = align(at + size, head.align)
+            if head.unit_rows == 0:
+                unit = (p.first_row + r) * len(head.blobs) + j
+                need(digests[r * len(head.blobs) + j] == digest(cell, seed(head.id, 5, unit)), f"digest of unit {unit}")
+    need(at == end, "payload_bytes of a blob page")
+    starts.append(at)
+    if head.unit_rows:
+        for u, first in enumerate(range(0, p.rows, head.unit_rows)):
+            rows = file[starts[first] : starts[min(first + head.unit_rows, p.rows)]]
+            unit = p.first_row // head.unit_rows + u
+            need(digests[u] == digest(rows, seed(head.id, 5, unit)), f"digest of unit {unit}")
+    part.row_starts += starts[:-1]
+
+
+def read_data(file: bytes) -> ReferencePart:
+    """A part from its data file alone."""
+    part = ReferencePart(data_head(file), bytes=len(file))
+    head, at = part.head, part.head.header_bytes
+    while True:
+        p = page(file, at, head.id)
+        if p.kind == 3:
+            need(p.number == len(part.groups) and p.rows == len(part.raw), "counts of the end page")
+            need(p.next == len(file), "bytes after the end page")
+            break
+        need(p.kind == 1 and p.number == len(part.groups) and p.first_row == len(part.raw), "order of pages")
+        if head.group_rows:
+            need(p.rows <= head.group_rows, "rows of a group")
+            need(not part.groups or part.groups[-1].rows == head.group_rows, "a short group before the last")
+        group = Group(p.first_row, p.rows, at)
+        values, lengths, digests = scalar_page(head, p)
+        part.raw += [[values[i][r] if i in values else None for i in range(len(head.columns))] for r in range(p.rows)]
+        part.digests += digests
+        part.groups.append(group)
+        at = p.next
+        if head.blobs:
+            group.blob_page = at
+            b = page(file, at, head.id)
+            need((b.kind, b.number, b.first_row, b.rows) == (2, p.number, p.first_row, p.rows), "blob page of a group")
+            group.blob_payload, at = b.start, b.next
+            blob_page(part, b, file, lengths, digests)
+    for row in part.raw:
+        for c, v in zip(head.columns, row, strict=True):
+            decode(c, v)
+    return part
+
+
+def read_part(path: str | Path, *, index: bool = True) -> ReferencePart:
+    """A part with its index (`NAME.idx`, or `NAME.idx.new` when that is missing or of another part)."""
+    from reference_index import read_index
+
+    part = read_data(Path(path).read_bytes())
+    if index:
+        files = [Path(f"{path}.idx"), Path(f"{path}.idx.new")]
+        found = [f.read_bytes() for f in files if f.exists()]
+        mine = [f for f in found if len(f) >= 40 and f[24:40] == part.head.id]
+        need(bool(found), "the index is missing")
+        read_index((mine or found)[0], part)
+    return part
+
+
+def read_directory(path: str | Path) -> list[ReferencePart]:
+    """The parts that `manifest.json` names, in order."""
+    text = (Path(path) / "manifest.json").read_bytes()
+    need(text.endswith(b"\n"), "manifest ends with a newline")
+    manifest = json.loads(text)
+    bare = text[:-1].replace(f'"digest":"{manifest["digest"]}"'.encode(), b'"digest":""')
+    need(manifest["digest"] == f"{digest(bare):016x}", "digest of the manifest")
+    need(manifest["format"] == "unirecord" and manifest["version"] == 1, "format of the manifest")
+    need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
+    parts = []
+    for entry in manifest["parts"]:
+        need(re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", entry["name"]) is not None, "part name")
+        need(int(entry["name"].split("-")[1]) < manifest["next_part"], "part number")
+        part = read_part(Path(path) / entry["name"])
+        schema = [[c.name, unpack(part.head.metadata)["schema"][i][1], c.shape] for i, c in enumerate(part.schema)]
+        need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
+        need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
+        need(entry["index_bytes"] == Path(path, entry["name"] + ".idx").stat().st_size, "size of an index")
+        need(entry["schema"] == f"{digest(part.head.table + msgpack.packb(schema)):016x}", "schema of a part")
+        need(manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset")
+        parts.append(part)
+    if manifest["metadata"] is not None:
+        unpack(base64.b64decode(manifest["metadata"], validate=True))
+    return parts

@@ -1,0 +1,199 @@
+"""The oracle's view of an index: every section must be what the data file says."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from reference_rules import STRING, align, digest, metadata, need, seed, versions, zero
+
+if TYPE_CHECKING:
+    from reference import ReferencePart
+
+ZONE = 8192
+Section = tuple[int, int, bytes]  # width, extra, content
+
+
+def read_index(file: bytes, part: ReferencePart) -> None:
+    head = part.head
+    versions(file, b"\x89URIX\r\n\x1a", "index")
+    (size, part_id, data_bytes, rows, groups, columns, count, meta, block, index_bytes, body_end, data_digest,
+     reserved, head_digest, header_digest) = struct.unpack_from("<I16s3Q4I6Q", file, 20)  # fmt: skip
+    need(part_id == head.id, "the index is of another part")
+    need(header_digest == digest(file[:120], seed(part_id, 6, 0)), "digest of the index header")
+    need(reserved == 0 and block == 65536, "index header")
+    need((data_bytes, rows, groups) == (part.bytes, len(part.raw), len(part.groups)), "sizes in the index header")
+    need(data_digest == head.header_digest, "data_header_digest")
+    need(columns == len(head.columns), "columns of the index")
+    need(size <= 2**24 and size == align(128 + 32 * columns + 48 * count + meta, 64), "header_bytes of the index")
+    need(index_bytes == len(file) and size <= body_end <= len(file), "index_bytes")
+    need(head_digest == digest(file[128:size], seed(part_id, 7, 0)), "digest of the index head")
+    table_end = 128 + 32 * columns
+    need(file[128:table_end] == head.table, "column table of the index")
+    meta_at = table_end + 48 * count
+    zero(file[meta_at + meta : size], "padding of the index head")
+    blocks = -(-(body_end - size) // block)
+    need(body_end % 64 == 0 and len(file) == body_end + 8 * blocks, "digests_offset")
+    for n in range(blocks):
+        stored = struct.unpack_from("<Q", file, body_end + 8 * n)[0]
+        content = file[size + n * block : min(size + (n + 1) * block, body_end)]
+        need(stored == digest(content, seed(part_id, 8, n)), f"digest of index block {n}")
+    directory(file, part, table_end, count, size, body_end)
+    value = metadata(file[meta_at : meta_at + meta], head.columns, ["schema", "index", "user", "statistics"])
+    need(value["index"] == head.index and repr(value["user"]) == repr(head.user), "metadata of the index")
+    part.statistics = value["statistics"]
+    need(same(part.statistics, statistics(part)), "statistics")
+
+
+def directory(file: bytes, part: ReferencePart, at: int, count: int, body: int, body_end: int) -> None:
+    found: dict[tuple[int, int], Section] = {}
+    end, last = body, (-1, -1)
+    for n in range(count):
+        kind, column, width, offset, size, elements, extra, reserved = struct.unpack_from("<HHI5Q", file, at + 48 * n)
+        need((kind, column) > last and reserved == 0, "order of the section directory")
+        need(offset == align(end, 64) and offset + size <= body_end, "place of a section")
+        need(size == width * elements, "size of a section")
+        zero(file[end:offset], "padding between sections")
+        end, last = offset + size, (kind, column)
+        found[kind, column] = (width, extra, file[offset:end])
+    need(align(end, 64) == body_end, "end of the body")
+    zero(file[end:body_end], "padding after the sections")
+    choices = {key: found[key][0] for key in found}
+    expected = sections(part, choices)
+    need(sorted(found) == sorted(expected), f"sections {sorted(found)} are not {sorted(expected)}")
+    for key, (width, extra, content) in expected.items():
+        need(found[key] == (width, extra, content), f"section {key} is not what the data says")
+    part.sections = {key: content for key, (_, _, content) in found.items()}
+
+
+def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[tuple[int, int], Section]:
+    """What the sections must hold; `choices` (the widths found) says what was left to the writer."""
+    head, rows = part.head, len(part.raw)
+    out: dict[tuple[int, int], Section] = {}
+    whole = 65535
+    out[1, whole] = (32, 0, b"".join(struct.pack("<4Q", g.first_row, g.scalar_page, g.blob_page, g.blob_payload)
+                                     for g in part.groups))  # fmt: skip
+    if head.blobs:
+        out[4, whole] = (8, 0, struct.pack(f"<{len(part.digests)}Q", *part.digests))
+        if head.row_bytes == 0:
+            out[2, whole] = (8, 0, struct.pack(f"<{rows}Q", *part.row_starts))
+    for i, c in enumerate(head.columns):
+        cells = [row[i] for row in part.raw]
+        if c.is_blob:
+            if not c.fixed_bytes:
+                lengths = [len(x) for x in cells if x is not None]
+                width = choices.get((3, i), 0)
+                need(width == 8 or width == 4 and all(x < 2**32 for x in lengths), "width of lengths")
+                out[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
+            continue
+        if c.nullable:
+            out[6, i] = (1, 0, pack_bits([x is not None for x in cells]))
+        if c.code == STRING:
+            strings(out, i, cells, choices)
+        else:
+            out[5, i] = (c.fixed_bytes, 0, b"".join(bytes(c.fixed_bytes) if x is None else x for x in cells))
+        zones(out, part, i, cells)
+        if c.name in head.index:
+            width = 4 if rows <= 2**32 else 8
+            keys = [(*sort_key(part, i, x), r) for r, x in enumerate(cells)]
+            out[14, i] = (width, 0, np.array([k[-1] for k in sorted(keys)], f"<u{width}").tobytes())
+    return out
+
+
+def pack_bits(flags: list[bool]) -> bytes:
+    out = bytearray(-(-len(flags) // 8))
+    for r, flag in enumerate(flags):
+        out[r // 8] |= flag << r % 8
+    return bytes(out)
+
+
+def strings(
+    out: dict[tuple[int, int], Section], i: int, cells: list[bytes | None], choices: dict[tuple[int, int], int]
+) -> None:
+    if (7, i) in choices:
+        entries = sorted({x for x in cells if x is not None})
+        number = {x: n for n, x in enumerate(entries)}
+        width = 1 if len(entries) <= 2**8 else 2 if len(entries) <= 2**16 else 4
+        out[7, i] = (width, 0, np.array([0 if x is None else number[x] for x in cells], f"<u{width}").tobytes())
+        out[8, i], out[9, i] = (8, 0, offsets(entries)), (1, 0, b"".join(entries))
+    else:
+        plain = [x or b"" for x in cells]
+        out[10, i], out[11, i] = (8, 0, offsets(plain)), (1, 0, b"".join(plain))
+
+
+def offsets(items: list[bytes]) -> bytes:
+    ends = [0]
+    for item in items:
+        ends.append(ends[-1] + len(item))
+    return struct.pack(f"<{len(ends)}Q", *ends)
+
+
+def value_of(part: ReferencePart, i: int, cell: bytes) -> Any:
+    c = part.head.columns[i]
+    return cell if c.code == STRING else np.frombuffer(cell, c.numpy)[0].item()
+
+
+def sort_key(part: ReferencePart, i: int, cell: bytes | None) -> tuple[int, Any]:
+    """Numbers and strings by value, NaN after them, nulls last."""
+    if cell is None:
+        return (2, 0)
+    value = value_of(part, i, cell)
+    return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
+
+
+def bounds(part: ReferencePart, i: int, cells: list[bytes | None]) -> tuple[Any, Any] | None:
+    """Least and greatest value, nulls and NaNs left out; a zero is +0.0."""
+    values = [key[1] for key in (sort_key(part, i, x) for x in cells) if key[0] == 0]
+    if not values:
+        return None
+    low, high = min(values), max(values)
+    return (low + 0.0, high + 0.0) if isinstance(low, float) else (low, high)
+
+
+def zones(out: dict[tuple[int, int], Section], part: ReferencePart, i: int, cells: list[bytes | None]) -> None:
+    column, flags, content = part.head.columns[i], [], []
+    coded = column.code == STRING and (7, i) in out
+    plain = column.code == STRING and not coded
+    dtype = np.dtype(f"<u{out[7, i][0]}" if coded else "|u1") if column.code == STRING else column.numpy
+    entries = sorted({x for x in cells if x is not None}) if coded else []
+    number = {x: n for n, x in enumerate(entries)}
+    for at in range(0, len(cells), ZONE):
+        zone = cells[at : at + ZONE]
+        kinds = {sort_key(part, i, x)[0] for x in zone}
+        both = None if plain else bounds(part, i, zone)
+        flags.append((2 in kinds) | (1 in kinds) << 1 | (both is not None) << 2)
+        if both is not None and coded:
+            both = (number[both[0]], number[both[1]])
+        content.append(np.array(both or (0, 0), dtype).tobytes())
+    if not plain:
+        out[12, i] = (2 * dtype.itemsize, ZONE, b"".join(content))
+    out[13, i] = (1, ZONE, bytes(flags))
+
+
+def statistics(part: ReferencePart) -> list[Any]:
+    out: list[Any] = []
+    for i, c in enumerate(part.head.columns):
+        if c.is_blob:
+            out.append(None)
+            continue
+        cells = [row[i] for row in part.raw]
+        low, high = bounds(part, i, cells) or (None, None)
+        keys = {k for k in (sort_key(part, i, x) for x in cells) if k[0] == 0}
+        counted = c.name in part.head.index or (7, i) in part.sections
+        shown = [short(x) for x in (low, high)]
+        out.append({"nulls": sum(x is None for x in cells), "distinct": len(keys) if counted else None,
+                    "min": shown[0], "max": shown[1]})  # fmt: skip
+    return out
+
+
+def short(value: Any) -> Any:
+    if not isinstance(value, bytes):
+        return value
+    return value.decode() if len(value) <= 255 else None
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in value, type and order of keys."""
+    return repr(a) == repr(b)

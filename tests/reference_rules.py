@@ -1,0 +1,216 @@
+"""The oracle's ground: digests, file heads, column table and metadata, as docs/format.md words them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+import numpy as np
+import xxhash
+
+MASK = 2**64 - 1
+# code: (name, bytes, numpy dtype); docs/format.md, "Column types"
+FIXED: dict[int, tuple[str, int, str]] = {
+    1: ("bool", 1, "|b1"), 2: ("int8", 1, "|i1"), 3: ("uint8", 1, "|u1"), 4: ("int16", 2, "<i2"),
+    5: ("uint16", 2, "<u2"), 6: ("int32", 4, "<i4"), 7: ("uint32", 4, "<u4"), 8: ("int64", 8, "<i8"),
+    9: ("uint64", 8, "<u8"), 10: ("float16", 2, "<f2"), 11: ("float32", 4, "<f4"), 12: ("float64", 8, "<f8"),
+    13: ("bfloat16", 2, "<u2"), 14: ("complex64", 8, "<c8"), 15: ("complex128", 16, "<c16"),
+}  # fmt: skip
+STRING, BYTES, TEXT, ARRAY, OBJECT = 20, 30, 31, 32, 33
+OTHERS = {STRING: "string", BYTES: "bytes", TEXT: "text", OBJECT: "object"}
+
+
+class Bad(Exception):
+    """The file breaks a rule of docs/format.md."""
+
+
+def need(condition: bool, rule: str) -> None:
+    if not condition:
+        raise Bad(rule)
+
+
+def align(x: int, a: int) -> int:
+    return -(-x // a) * a
+
+
+def digest(data: bytes, seed: int = 0) -> int:
+    return int(xxhash.xxh3_64_intdigest(data, seed=seed))
+
+
+def seed(part_id: bytes, domain: int, position: int) -> int:
+    return (digest(part_id + struct.pack("<Q", domain)) + position * 0x9E3779B97F4A7C15) & MASK
+
+
+def zero(data: bytes, rule: str) -> None:
+    need(not any(data), f"{rule} is not zero")
+
+
+@dataclass
+class Column:
+    name: str
+    code: int
+    dtype: int
+    nullable: bool
+    rank: int
+    fixed_bytes: int
+    shape: list[int] | None = None
+
+    @property
+    def is_blob(self) -> bool:
+        return self.code >= BYTES
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        return np.dtype(FIXED[self.dtype if self.code == ARRAY else self.code][2])
+
+
+@dataclass
+class Head:
+    """What the head of a data file says."""
+
+    id: bytes
+    header_bytes: int
+    align: int
+    unit_rows: int
+    group_rows: int
+    row_bytes: int
+    header_digest: int
+    table: bytes
+    columns: list[Column] = field(default_factory=list)
+    index: list[str] = field(default_factory=list)
+    user: Any = None
+    metadata: bytes = b""
+
+    @property
+    def blobs(self) -> list[Column]:
+        return [c for c in self.columns if c.is_blob]
+
+    @property
+    def scalars(self) -> list[Column]:
+        return [c for c in self.columns if not c.is_blob]
+
+
+def versions(file: bytes, magic: bytes, what: str) -> None:
+    need(len(file) >= 128, f"{what} is shorter than its header")
+    need(file[:8] == magic, f"{what} has the wrong magic")
+    least, writer, required, _optional = struct.unpack_from("<HHII", file, 8)
+    need(least == 1, f"{what} needs reader version {least}")
+    need(writer >= least, f"{what} was written by a version older than it needs")
+    need(required == 0, f"{what} needs features {required:#x}")
+
+
+def column_table(table: bytes) -> list[Column]:
+    columns = []
+    for at in range(0, len(table), 32):
+        code, dtype, flags, rank, fixed = struct.unpack_from("<BBBB4xQ", table, at)
+        zero(table[at + 4 : at + 8] + table[at + 16 : at + 32], "reserved in the column table")
+        need(flags in (0, 1), "column flags")
+        column = Column("", code, dtype, flags == 1, rank, fixed)
+        if code in FIXED and code <= 12:
+            need(fixed == FIXED[code][1] and not dtype and not rank, "scalar column entry")
+        elif code == ARRAY:
+            need(dtype in FIXED and 1 <= rank <= 32 and not flags and fixed <= 2**62, "array column entry")
+        else:
+            need(code in OTHERS, f"column type {code}")
+            need(not (fixed or dtype or rank) and (not flags or code == STRING), "column entry")
+        columns.append(column)
+    return columns
+
+
+def depth(value: Any) -> int:
+    inner = list(value) if isinstance(value, list) else []
+    if isinstance(value, dict):
+        inner = [*value.keys(), *value.values()]
+    return 1 + max(map(depth, inner)) if inner else (1 if isinstance(value, (list, dict)) else 0)
+
+
+def unpack(raw: bytes) -> Any:
+    """One whole msgpack value without extension types and duplicate keys, nested 64 deep at most."""
+
+    def pairs(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        need(len({repr(k) for k, _ in items}) == len(items), "a key stands twice in a msgpack map")
+        return dict(items)
+
+    try:
+        value = msgpack.unpackb(raw, strict_map_key=False, object_pairs_hook=pairs, ext_hook=_no_ext)
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+        raise Bad(f"msgpack: {error}") from None
+    need(depth(value) <= 64, "msgpack nested deeper than 64")
+    return value
+
+
+def _no_ext(code: int, data: bytes) -> Any:
+    raise Bad("msgpack extension type")
+
+
+def metadata(raw: bytes, columns: list[Column], keys: list[str]) -> dict[str, Any]:
+    value = unpack(raw)
+    need(isinstance(value, dict) and list(value) == keys, f"metadata keys are not {keys}")
+    schema, index = value["schema"], value["index"]
+    need(isinstance(schema, list) and len(schema) == len(columns), "schema of the metadata")
+    for column, entry in zip(columns, schema, strict=True):
+        need(isinstance(entry, list) and len(entry) == 3, "schema entry of the metadata")
+        schema_entry(column, *entry)
+    names = [c.name for c in columns]
+    need(len(set(names)) == len(names), "two columns with the same name")
+    need(isinstance(index, list) and len(set(index)) == len(index), "index names")
+    scalars = {c.name for c in columns if not c.is_blob}
+    need(all(isinstance(n, str) and n in scalars for n in index), "index names are scalar columns")
+    return value
+
+
+def schema_entry(column: Column, name: Any, kind: Any, shape: Any) -> None:
+    need(isinstance(name, str) and 1 <= len(name.encode()) <= 255, "column name")
+    column.name, column.shape = name, shape
+    if column.code != ARRAY:
+        need(shape is None, f"shape of {name}")
+        base = OTHERS.get(column.code) or FIXED[column.code][0]
+        need(kind == base + ("?" if column.nullable else ""), f"type of {name}")
+        return
+    need(kind == FIXED[column.dtype][0], f"element type of {name}")
+    need(isinstance(shape, list) and len(shape) == column.rank, f"shape of {name}")
+    need(all(type(d) is int and (d == -1 or 1 <= d < 2**62) for d in shape), f"dimensions of {name}")
+    size = FIXED[column.dtype][1]
+    for d in shape:
+        size *= d if d > 0 else 0
+    need(column.fixed_bytes == size, f"fixed_bytes of {name}")
+
+
+def data_head(file: bytes) -> Head:
+    """"File header", "Column table" and "Metadata"."""
+    versions(file, b"\x89UREC\r\n\x1a", "data file")
+    (size, part_id, count, meta, a, k, group_rows, row_bytes, head_digest, header_digest) = struct.unpack_from(
+        "<I16sIIIIQQ40xQQ", file, 20
+    )
+    need(header_digest == digest(file[:120], seed(part_id, 1, 0)), "digest of the file header")
+    zero(file[72:112], "reserved in the file header")
+    need(1 <= count <= 65534, "columns")
+    need(size <= 2**24 and size == align(128 + 32 * count + meta, 64), "header_bytes")
+    need(len(file) >= size, "data file ends inside its head")
+    need(head_digest == digest(file[128:size], seed(part_id, 2, 0)), "digest of the head")
+    end = 128 + 32 * count
+    zero(file[end + meta : size], "padding of the head")
+    head = Head(part_id, size, a, k, group_rows, row_bytes, header_digest, file[128:end])
+    head.columns = column_table(head.table)
+    head.metadata = file[end : end + meta]
+    value = metadata(head.metadata, head.columns, ["schema", "index", "user"])
+    head.index, head.user = value["index"], value["user"]
+    shape_rules(head)
+    return head
+
+
+def shape_rules(head: Head) -> None:
+    k, a = head.unit_rows, head.align
+    need(a in (1, 2, 4, 8, 16, 32, 64), "blob_align")
+    need(head.group_rows < 2**63, "group_rows")
+    if not head.blobs:
+        need(head.row_bytes == 0 and k == 0 and head.group_rows > 0, "shape of a part without blob columns")
+    elif all(c.fixed_bytes for c in head.blobs):
+        need(head.row_bytes == sum(align(c.fixed_bytes, a) for c in head.blobs), "row_bytes")
+        need(head.row_bytes <= 2**62, "row_bytes")
+        need(k == 0 or k & (k - 1) == 0, "unit_rows is 0 or a power of two")
+        need(head.group_rows > 0 and (k == 0 or head.group_rows % k == 0), "group_rows is a multiple of unit_rows")
+    else:
+        need(head.row_bytes == 0 and k in (0, 1) and head.group_rows == 0, "shape of a part of variable rows")
