@@ -19,7 +19,22 @@ EDGE_FLOATS = {
     4: [0x00000000, 0x80000000, 0x7F800000, 0xFF800000, 0x7FC00001, 0xFFFFFFFF, 0x00000001, 0x3F800000],
     8: [0, 1 << 63, 0x7FF0 << 48, 0xFFF0 << 48, (0x7FF8 << 48) + 7, (1 << 64) - 1, 1, 0x3FF0 << 48],
 }
-WORDS = ["", "a", "b", "ab", "\0", "a\0b", "é", "e\u0301", "\U0001f600", "\uffff", "\u4e2d\u6587", "z" * 300, "A", "Z"]
+WORDS = [
+    "",
+    "a",
+    "b",
+    "ab",
+    "\0",
+    "a\0b",
+    "é",
+    "e\u0301",
+    "\U0001f600",
+    "\uffff",
+    "\u4e2d\u6587",
+    "z" * 300,
+    "A",
+    "Z",
+]
 
 
 @dataclass
@@ -67,7 +82,15 @@ def thing(r: random.Random, depth: int = 0) -> Any:
         return [thing(r, depth + 1) for _ in range(r.randint(0, 3))]
     if kind == 8:
         return {text(r)[:20]: thing(r, depth + 1) for _ in range(r.randint(0, 3))}
-    simple = [None, True, r.randint(-(2**63), 2**64 - 1), r.random(), text(r), r.randbytes(r.randint(0, 9)), False]
+    simple = [
+        None,
+        True,
+        r.randint(-(2**63), 2**64 - 1),
+        r.random(),
+        text(r),
+        r.randbytes(r.randint(0, 9)),
+        False,
+    ]
     return simple[kind]
 
 
@@ -124,8 +147,10 @@ def specification(r: random.Random, rows: int) -> Spec:
     spec.user = r.choice([None, thing(r), {"note": "made by partgen"}])
     spec.align = 2 ** r.randint(0, 6)
     regular = style in ("scalar", "fixed")
-    spec.unit_rows = 0 if style == "scalar" else r.choice([0, 1, 2, 4, 16]) if style == "fixed" else r.choice([0, 1])
-    sizes = [r.choice([1, 2, 3, 7, 8, 9, 30, 1000])]
+    spec.unit_rows = (
+        0 if style == "scalar" else r.choice([0, 1, 2, 4, 16]) if style == "fixed" else r.choice([0, 1])
+    )
+    sizes = [r.choice([1, 2, 3, 7, 8, 9, 30, 1000] if rows < 100 else [100, 1000, 8192, 10**6])]
     if regular:
         spec.group_rows = sizes[0] * max(spec.unit_rows, 1)
     spec.groups = []

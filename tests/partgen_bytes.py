@@ -94,7 +94,11 @@ def seal(spec: Spec, domain: int, position: int, content: bytes) -> int:
 
 
 def metadata(spec: Spec) -> dict[str, Any]:
-    return {"schema": [[c.name, c.kind, c.shape] for c in spec.columns], "index": spec.index, "user": spec.user}
+    return {
+        "schema": [[c.name, c.kind, c.shape] for c in spec.columns],
+        "index": spec.index,
+        "user": spec.user,
+    }
 
 
 def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest: bytes) -> bytes:
@@ -105,7 +109,9 @@ def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest
     return start + struct.pack("<Q", seal(spec, domains[0], 0, start)) + rest
 
 
-def page(spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0) -> bytes:
+def page(
+    spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0
+) -> bytes:
     sealed = seal(spec, 4, at, payload) if kind == 1 else 0
     start = struct.pack("<4sHHQQQQQQ", b"URPG", kind, 0, number, first, rows, len(payload), gap, sealed)
     return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(gap) + payload, 64)
@@ -115,7 +121,9 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
     meta = msgpack.packb(metadata(spec))
     fields = struct.pack("<16s4IQQ40x", spec.id, len(spec.columns), len(meta), spec.align, spec.unit_rows,
                          spec.group_rows, spec.row_bytes)  # fmt: skip
-    out = head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
+    out = bytearray(
+        head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
+    )
     facts, first = Facts(), 0
     for number, rows in enumerate(spec.groups):
         group = raw[first : first + rows]
@@ -130,7 +138,7 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         facts.starts += [payload + s for s in starts]
         facts.digests += digests
         first += rows
-    return out + page(spec, len(out), 3, len(spec.groups), 0, first, b""), facts
+    return bytes(out + page(spec, len(out), 3, len(spec.groups), 0, first, b"")), facts
 
 
 def blob_payload(spec: Spec, group: Raw, first: int) -> tuple[bytes, list[int], list[int]]:
@@ -173,7 +181,9 @@ Sections = dict[tuple[int, int], tuple[int, int, bytes]]  # (kind, column) -> wi
 
 
 def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
-    sections: Sections = {(1, NONE): (32, 0, struct.pack(f"<{4 * len(facts.groups)}Q", *sum(facts.groups, ())))}
+    sections: Sections = {
+        (1, NONE): (32, 0, struct.pack(f"<{4 * len(facts.groups)}Q", *sum(facts.groups, ())))
+    }
     if spec.blobs:
         sections[4, NONE] = (8, 0, np.array(facts.digests, "<u8").tobytes())
         if not spec.row_bytes:
@@ -197,15 +207,19 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     entries, body = b"", b""
     for (kind, column), (width, extra, content) in sorted(sections.items()):
         place = size + len(body)
-        entries += struct.pack("<HHIQQQQ8x", kind, column, width, place, len(content), len(content) // width, extra)
+        entries += struct.pack(
+            "<HHIQQQQ8x", kind, column, width, place, len(content), len(content) // width, extra
+        )
         body += pad(content, 64)
     blocks = [body[n : n + 65536] for n in range(0, len(body), 65536)]
     sums = [seal(spec, 8, n, block) for n, block in enumerate(blocks)]
     end = size + len(body)
     fields = struct.pack("<16s3Q4I3Q8x", spec.id, len(data), rows, len(spec.groups), len(spec.columns), len(sections),
                          len(meta), 65536, end + 8 * len(sums), end, *struct.unpack("<Q", data[120:128]))  # fmt: skip
-    return head(spec, b"\x89URIX\r\n\x1a", (6, 7), fields, table + entries + meta) + body + struct.pack(
-        f"<{len(sums)}Q", *sums
+    return (
+        head(spec, b"\x89URIX\r\n\x1a", (6, 7), fields, table + entries + meta)
+        + body
+        + struct.pack(f"<{len(sums)}Q", *sums)
     )
 
 
@@ -235,7 +249,9 @@ def scalar_sections(spec: Spec, sections: Sections, i: int, column: list[bytes |
             ends, every = strings(column)
             sections[10, i], sections[11, i] = (8, 0, ends), (1, 0, every)
     else:
-        stored = values = np.frombuffer(b"".join(bytes(c.fixed) if x is None else x for x in column), DTYPES[c.base])
+        stored = values = np.frombuffer(
+            b"".join(bytes(c.fixed) if x is None else x for x in column), DTYPES[c.base]
+        )
         sections[5, i] = (c.fixed, 0, values.tobytes())
         coded, nan = True, valid & np.isnan(values) if values.dtype.kind == "f" else nan
     good = valid & ~nan
@@ -245,7 +261,9 @@ def scalar_sections(spec: Spec, sections: Sections, i: int, column: list[bytes |
         sections[12, i] = (2 * stored.dtype.itemsize, 8192, bounds)
     if c.name in spec.index:
         # stable: by class (number, NaN, null), inside the numbers by value
-        order = np.lexsort((np.where(good, values, values.dtype.type(0)), np.where(good, 0, np.where(nan, 1, 2))))
+        order = np.lexsort(
+            (np.where(good, values, values.dtype.type(0)), np.where(good, 0, np.where(nan, 1, 2)))
+        )
         sections[14, i] = (4, 0, order.astype("<u4").tobytes())
     counted = c.name in spec.index or (c.base == "string" and coded)
     shown: list[Any] = [None, None]
@@ -264,7 +282,9 @@ def plain(value: np.generic) -> Any:
     return float(value) + 0.0 if value.dtype.kind == "f" else value.item()
 
 
-def zones(values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any], nan: np.ndarray[Any, Any]) -> tuple[bytes, list[int]]:
+def zones(
+    values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any], nan: np.ndarray[Any, Any]
+) -> tuple[bytes, list[int]]:
     out, flags = b"", []
     for at in range(0, len(values), 8192):
         cut = slice(at, at + 8192)

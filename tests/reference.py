@@ -47,7 +47,9 @@ class Group:
 class ReferencePart:
     head: Head
     groups: list[Group] = field(default_factory=list)
-    raw: list[list[bytes | None]] = field(default_factory=list)  # per row, per column: stored bytes, None = null
+    raw: list[list[bytes | None]] = field(
+        default_factory=list
+    )  # per row, per column: stored bytes, None = null
     row_starts: list[int] = field(default_factory=list)
     digests: list[int] = field(default_factory=list)
     bytes: int = 0
@@ -60,9 +62,7 @@ class ReferencePart:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        return [
-            {c.name: decode(c, v) for c, v in zip(self.schema, row, strict=True)} for row in self.raw
-        ]
+        return [{c.name: decode(c, v) for c, v in zip(self.schema, row, strict=True)} for row in self.raw]
 
 
 def decode(column: Column, value: bytes | None) -> Any:
@@ -110,7 +110,7 @@ class Page:
 
 
 def page(file: bytes, at: int, part_id: bytes) -> Page:
-    """"Page header": everything a page says about itself."""
+    """ "Page header": everything a page says about itself."""
     need(at + 64 <= len(file), "the file ends inside a page header")
     magic, kind, reserved, number, first, rows, size, gap, payload_digest, header_digest = struct.unpack_from(
         "<4sHH7Q", file, at
@@ -186,7 +186,9 @@ def scalar_page(head: Head, p: Page) -> tuple[dict[int, list[bytes | None]], dic
     return values, lengths_of, digests
 
 
-def blob_page(part: ReferencePart, p: Page, file: bytes, lengths: dict[int, list[int]], digests: list[int]) -> None:
+def blob_page(
+    part: ReferencePart, p: Page, file: bytes, lengths: dict[int, list[int]], digests: list[int]
+) -> None:
     """The cells of row after row; padding is zero; every unit has its digest."""
     head, at = part.head, p.start
     end = p.start + len(p.payload)
@@ -203,7 +205,10 @@ def blob_page(part: ReferencePart, p: Page, file: bytes, lengths: dict[int, list
             at = align(at + size, head.align)
             if head.unit_rows == 0:
                 unit = (p.first_row + r) * len(head.blobs) + j
-                need(digests[r * len(head.blobs) + j] == digest(cell, seed(head.id, 5, unit)), f"digest of unit {unit}")
+                need(
+                    digests[r * len(head.blobs) + j] == digest(cell, seed(head.id, 5, unit)),
+                    f"digest of unit {unit}",
+                )
     need(at == end, "payload_bytes of a blob page")
     starts.append(at)
     if head.unit_rows:
@@ -230,14 +235,19 @@ def read_data(file: bytes) -> ReferencePart:
             need(not part.groups or part.groups[-1].rows == head.group_rows, "a short group before the last")
         group = Group(p.first_row, p.rows, at)
         values, lengths, digests = scalar_page(head, p)
-        part.raw += [[values[i][r] if i in values else None for i in range(len(head.columns))] for r in range(p.rows)]
+        part.raw += [
+            [values[i][r] if i in values else None for i in range(len(head.columns))] for r in range(p.rows)
+        ]
         part.digests += digests
         part.groups.append(group)
         at = p.next
         if head.blobs:
             group.blob_page = at
             b = page(file, at, head.id)
-            need((b.kind, b.number, b.first_row, b.rows) == (2, p.number, p.first_row, p.rows), "blob page of a group")
+            need(
+                (b.kind, b.number, b.first_row, b.rows) == (2, p.number, p.first_row, p.rows),
+                "blob page of a group",
+            )
             group.blob_payload, at = b.start, b.next
             blob_page(part, b, file, lengths, digests)
     for row in part.raw:
@@ -274,7 +284,9 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         need(re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", entry["name"]) is not None, "part name")
         need(int(entry["name"].split("-")[1]) < manifest["next_part"], "part number")
         part = read_part(Path(path) / entry["name"])
-        schema = [[c.name, unpack(part.head.metadata)["schema"][i][1], c.shape] for i, c in enumerate(part.schema)]
+        schema = [
+            [c.name, unpack(part.head.metadata)["schema"][i][1], c.shape] for i, c in enumerate(part.schema)
+        ]
         need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
         need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
         need(entry["index_bytes"] == Path(path, entry["name"] + ".idx").stat().st_size, "size of an index")

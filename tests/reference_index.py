@@ -24,10 +24,16 @@ def read_index(file: bytes, part: ReferencePart) -> None:
     need(part_id == head.id, "the index is of another part")
     need(header_digest == digest(file[:120], seed(part_id, 6, 0)), "digest of the index header")
     need(reserved == 0 and block == 65536, "index header")
-    need((data_bytes, rows, groups) == (part.bytes, len(part.raw), len(part.groups)), "sizes in the index header")
+    need(
+        (data_bytes, rows, groups) == (part.bytes, len(part.raw), len(part.groups)),
+        "sizes in the index header",
+    )
     need(data_digest == head.header_digest, "data_header_digest")
     need(columns == len(head.columns), "columns of the index")
-    need(size <= 2**24 and size == align(128 + 32 * columns + 48 * count + meta, 64), "header_bytes of the index")
+    need(
+        size <= 2**24 and size == align(128 + 32 * columns + 48 * count + meta, 64),
+        "header_bytes of the index",
+    )
     need(index_bytes == len(file) and size <= body_end <= len(file), "index_bytes")
     need(head_digest == digest(file[128:size], seed(part_id, 7, 0)), "digest of the index head")
     table_end = 128 + 32 * columns
@@ -51,7 +57,9 @@ def directory(file: bytes, part: ReferencePart, at: int, count: int, body: int, 
     found: dict[tuple[int, int], Section] = {}
     end, last = body, (-1, -1)
     for n in range(count):
-        kind, column, width, offset, size, elements, extra, reserved = struct.unpack_from("<HHI5Q", file, at + 48 * n)
+        kind, column, width, offset, size, elements, extra, reserved = struct.unpack_from(
+            "<HHI5Q", file, at + 48 * n
+        )
         need((kind, column) > last and reserved == 0, "order of the section directory")
         need(offset == align(end, 64) and offset + size <= body_end, "place of a section")
         need(size == width * elements, "size of a section")
@@ -94,11 +102,12 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[t
             strings(out, i, cells, choices)
         else:
             out[5, i] = (c.fixed_bytes, 0, b"".join(bytes(c.fixed_bytes) if x is None else x for x in cells))
-        zones(out, part, i, cells)
+        keys = sort_keys(part, i)
+        zones(out, part, i, keys)
         if c.name in head.index:
             width = 4 if rows <= 2**32 else 8
-            keys = [(*sort_key(part, i, x), r) for r, x in enumerate(cells)]
-            out[14, i] = (width, 0, np.array([k[-1] for k in sorted(keys)], f"<u{width}").tobytes())
+            order = sorted(range(rows), key=keys.__getitem__)
+            out[14, i] = (width, 0, np.array(order, f"<u{width}").tobytes())
     return out
 
 
@@ -110,13 +119,20 @@ def pack_bits(flags: list[bool]) -> bytes:
 
 
 def strings(
-    out: dict[tuple[int, int], Section], i: int, cells: list[bytes | None], choices: dict[tuple[int, int], int]
+    out: dict[tuple[int, int], Section],
+    i: int,
+    cells: list[bytes | None],
+    choices: dict[tuple[int, int], int],
 ) -> None:
     if (7, i) in choices:
         entries = sorted({x for x in cells if x is not None})
         number = {x: n for n, x in enumerate(entries)}
         width = 1 if len(entries) <= 2**8 else 2 if len(entries) <= 2**16 else 4
-        out[7, i] = (width, 0, np.array([0 if x is None else number[x] for x in cells], f"<u{width}").tobytes())
+        out[7, i] = (
+            width,
+            0,
+            np.array([0 if x is None else number[x] for x in cells], f"<u{width}").tobytes(),
+        )
         out[8, i], out[9, i] = (8, 0, offsets(entries)), (1, 0, b"".join(entries))
     else:
         plain = [x or b"" for x in cells]
@@ -130,39 +146,41 @@ def offsets(items: list[bytes]) -> bytes:
     return struct.pack(f"<{len(ends)}Q", *ends)
 
 
-def value_of(part: ReferencePart, i: int, cell: bytes) -> Any:
+Key = tuple[int, Any]
+
+
+def sort_keys(part: ReferencePart, i: int) -> list[Key]:
+    """Per row (0, value); NaNs (1, 0) come after all numbers, nulls (2, 0) last."""
     c = part.head.columns[i]
-    return cell if c.code == STRING else np.frombuffer(cell, c.numpy)[0].item()
+    cells = [row[i] for row in part.raw]
+    values: list[Any] = [x or b"" for x in cells]
+    if c.code != STRING:
+        whole = b"".join(bytes(c.fixed_bytes) if x is None else x for x in cells)
+        values = np.frombuffer(whole, c.numpy).tolist()
+    keys = [(1, 0) if isinstance(v, float) and math.isnan(v) else (0, v) for v in values]
+    return [(2, 0) if x is None else key for x, key in zip(cells, keys, strict=True)]
 
 
-def sort_key(part: ReferencePart, i: int, cell: bytes | None) -> tuple[int, Any]:
-    """Numbers and strings by value, NaN after them, nulls last."""
-    if cell is None:
-        return (2, 0)
-    value = value_of(part, i, cell)
-    return (1, 0) if isinstance(value, float) and math.isnan(value) else (0, value)
-
-
-def bounds(part: ReferencePart, i: int, cells: list[bytes | None]) -> tuple[Any, Any] | None:
+def bounds(keys: list[Key]) -> tuple[Any, Any] | None:
     """Least and greatest value, nulls and NaNs left out; a zero is +0.0."""
-    values = [key[1] for key in (sort_key(part, i, x) for x in cells) if key[0] == 0]
+    values = [key[1] for key in keys if key[0] == 0]
     if not values:
         return None
     low, high = min(values), max(values)
     return (low + 0.0, high + 0.0) if isinstance(low, float) else (low, high)
 
 
-def zones(out: dict[tuple[int, int], Section], part: ReferencePart, i: int, cells: list[bytes | None]) -> None:
+def zones(out: dict[tuple[int, int], Section], part: ReferencePart, i: int, keys: list[Key]) -> None:
     column, flags, content = part.head.columns[i], [], []
     coded = column.code == STRING and (7, i) in out
     plain = column.code == STRING and not coded
     dtype = np.dtype(f"<u{out[7, i][0]}" if coded else "|u1") if column.code == STRING else column.numpy
-    entries = sorted({x for x in cells if x is not None}) if coded else []
+    entries = sorted({key[1] for key in keys if key[0] == 0}) if coded else []
     number = {x: n for n, x in enumerate(entries)}
-    for at in range(0, len(cells), ZONE):
-        zone = cells[at : at + ZONE]
-        kinds = {sort_key(part, i, x)[0] for x in zone}
-        both = None if plain else bounds(part, i, zone)
+    for at in range(0, len(keys), ZONE):
+        zone = keys[at : at + ZONE]
+        kinds = {key[0] for key in zone}
+        both = None if plain else bounds(zone)
         flags.append((2 in kinds) | (1 in kinds) << 1 | (both is not None) << 2)
         if both is not None and coded:
             both = (number[both[0]], number[both[1]])
@@ -178,12 +196,12 @@ def statistics(part: ReferencePart) -> list[Any]:
         if c.is_blob:
             out.append(None)
             continue
-        cells = [row[i] for row in part.raw]
-        low, high = bounds(part, i, cells) or (None, None)
-        keys = {k for k in (sort_key(part, i, x) for x in cells) if k[0] == 0}
+        keys = sort_keys(part, i)
+        low, high = bounds(keys) or (None, None)
         counted = c.name in part.head.index or (7, i) in part.sections
         shown = [short(x) for x in (low, high)]
-        out.append({"nulls": sum(x is None for x in cells), "distinct": len(keys) if counted else None,
+        distinct = len({key for key in keys if key[0] == 0})
+        out.append({"nulls": sum(key[0] == 2 for key in keys), "distinct": distinct if counted else None,
                     "min": shown[0], "max": shown[1]})  # fmt: skip
     return out
 

@@ -179,10 +179,10 @@ def schema_entry(column: Column, name: Any, kind: Any, shape: Any) -> None:
 
 
 def data_head(file: bytes) -> Head:
-    """"File header", "Column table" and "Metadata"."""
+    """ "File header", "Column table" and "Metadata"."""
     versions(file, b"\x89UREC\r\n\x1a", "data file")
-    (size, part_id, count, meta, a, k, group_rows, row_bytes, head_digest, header_digest) = struct.unpack_from(
-        "<I16sIIIIQQ40xQQ", file, 20
+    (size, part_id, count, meta, a, k, group_rows, row_bytes, head_digest, header_digest) = (
+        struct.unpack_from("<I16sIIIIQQ40xQQ", file, 20)
     )
     need(header_digest == digest(file[:120], seed(part_id, 1, 0)), "digest of the file header")
     zero(file[72:112], "reserved in the file header")
@@ -211,6 +211,9 @@ def shape_rules(head: Head) -> None:
         need(head.row_bytes == sum(align(c.fixed_bytes, a) for c in head.blobs), "row_bytes")
         need(head.row_bytes <= 2**62, "row_bytes")
         need(k == 0 or k & (k - 1) == 0, "unit_rows is 0 or a power of two")
-        need(head.group_rows > 0 and (k == 0 or head.group_rows % k == 0), "group_rows is a multiple of unit_rows")
+        need(
+            head.group_rows > 0 and (k == 0 or head.group_rows % k == 0),
+            "group_rows is a multiple of unit_rows",
+        )
     else:
         need(head.row_bytes == 0 and k in (0, 1) and head.group_rows == 0, "shape of a part of variable rows")
