@@ -261,7 +261,8 @@ def _listing(names: Sequence[str], most: int = 20) -> str:
 def _parse_column(name: object, spec: object) -> Column:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME_BYTES:
         raise SchemaError(
-            f"column name {name!r} is not allowed: use 1 to {_MAX_NAME_BYTES} ASCII letters, digits, underscores"
+            f"column name {name!r} is not allowed: "
+            f"use 1 to {_MAX_NAME_BYTES} ASCII letters, digits and underscores"
         )
     shape: object = None
     type_name: object = spec
@@ -330,8 +331,8 @@ def _parse_array(name: str, base: str, shape: object, nullable: bool) -> Column:
     whole = all(isinstance(d, int | np.integer) and not isinstance(d, bool) for d in dims)
     if not whole or not _shape_ok([int(d) for d in dims], base):
         raise SchemaError(
-            f"column {name!r}: shape {list(dims)!r} is not allowed: 1 to {_MAX_RANK} dimensions, each at least 1, "
-            f"or -1 where it varies, and less than 2^62 bytes (leave the shape out for a scalar)"
+            f"column {name!r}: shape {list(dims)!r} is not allowed: 1 to {_MAX_RANK} dimensions, "
+            f"each at least 1, or -1 where it varies, and below 2^62 bytes (a scalar has no shape)"
         )
     return Column(name, base, tuple(int(d) for d in dims), False)
 

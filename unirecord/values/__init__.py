@@ -1,0 +1,18 @@
+"""The values of columns as bytes: records and whole columns in, cells out, every one checked."""
+
+from __future__ import annotations
+
+from .batch import ColumnBatch, ColumnData, batch_from_rows
+from .decode import decode_cell
+from .objects import pack_object, unpack_object
+from .record import RecordEncoder
+
+__all__ = [
+    "ColumnBatch",
+    "ColumnData",
+    "RecordEncoder",
+    "batch_from_rows",
+    "decode_cell",
+    "pack_object",
+    "unpack_object",
+]
