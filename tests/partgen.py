@@ -1,4 +1,4 @@
-"""Makes random legal parts straight from docs/format.md, without the library: `python tests/partgen.py SEED DIR`."""
+"""Makes random legal parts from docs/format.md, without the library: `python tests/partgen.py SEED DIR`."""
 
 from __future__ import annotations
 

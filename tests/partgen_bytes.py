@@ -1,4 +1,4 @@
-"""Lays out the bytes of a part from its rows, straight from docs/format.md; vectorised, unlike the reference."""
+"""Lays out the bytes of a part from its rows, from docs/format.md alone; vectorised, unlike the reference."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgpack
 import numpy as np
 import xxhash
 
-CODES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8, "uint64": 9,
-         "float16": 10, "float32": 11, "float64": 12, "bfloat16": 13, "complex64": 14, "complex128": 15,
+CODES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8,
+         "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 13, "complex64": 14, "complex128": 15,
          "string": 20, "bytes": 30, "text": 31, "object": 33}  # fmt: skip
 DTYPES = {n: np.dtype("<u2" if n == "bfloat16" else n) for n in CODES if CODES[n] <= 15}
 NONE = 65535
@@ -170,9 +170,8 @@ def scalar_payload(spec: Spec, group: Raw, digests: list[int]) -> bytes:
         if c.base == "string":
             parts.append(np.array([len(x or b"") for x in column], "<u4").tobytes())
         parts.append(b"".join(bytes(c.fixed) if x is None else x for x in column))
-    for i in spec.blobs:
-        if not spec.columns[i].fixed:
-            parts.append(np.array([len(row[i] or b"") for row in group], "<u8").tobytes())
+    varying = [i for i in spec.blobs if not spec.columns[i].fixed]
+    parts += [np.array([len(row[i] or b"") for row in group], "<u8").tobytes() for i in varying]
     parts.append(np.array(digests, "<u8").tobytes())
     return b"".join(pad(p, 8) for p in parts)
 
@@ -214,8 +213,11 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     blocks = [body[n : n + 65536] for n in range(0, len(body), 65536)]
     sums = [seal(spec, 8, n, block) for n, block in enumerate(blocks)]
     end = size + len(body)
-    fields = struct.pack("<16s3Q4I3Q8x", spec.id, len(data), rows, len(spec.groups), len(spec.columns), len(sections),
-                         len(meta), 65536, end + 8 * len(sums), end, *struct.unpack("<Q", data[120:128]))  # fmt: skip
+    counts = (len(spec.columns), len(sections), len(meta), 65536)
+    fields = struct.pack(
+        "<16s3Q4I2Q", spec.id, len(data), rows, len(spec.groups), *counts, end + 8 * len(sums), end
+    )
+    fields += data[120:128] + bytes(8)
     return (
         head(spec, b"\x89URIX\r\n\x1a", (6, 7), fields, table + entries + meta)
         + body

@@ -1,4 +1,4 @@
-"""Reads UniRecord parts and directories from docs/format.md alone, every rule checked: the oracle of the tests."""
+"""Reads UniRecord parts and directories from docs/format.md alone, every rule checked: the tests' oracle."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def scalar_page(head: Head, p: Page) -> tuple[dict[int, list[bytes | None]], dic
             every = body.take(c.fixed_bytes * n)
             cells = [every[r * c.fixed_bytes : (r + 1) * c.fixed_bytes] for r in range(n)]
         for cell, ok in zip(cells, valid, strict=True):
-            need(ok or not any(cell) and (c.code != STRING or not cell), "a null is stored as zero")
+            need(ok or (not any(cell) and (c.code != STRING or not cell)), "a null is stored as zero")
         values[i] = [cell if ok else None for cell, ok in zip(cells, valid, strict=True)]
     lengths_of = {
         i: list(struct.unpack(f"<{n}Q", body.take(8 * n)))

@@ -81,8 +81,10 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[t
     head, rows = part.head, len(part.raw)
     out: dict[tuple[int, int], Section] = {}
     whole = 65535
-    out[1, whole] = (32, 0, b"".join(struct.pack("<4Q", g.first_row, g.scalar_page, g.blob_page, g.blob_payload)
-                                     for g in part.groups))  # fmt: skip
+    groups = [
+        struct.pack("<4Q", g.first_row, g.scalar_page, g.blob_page, g.blob_payload) for g in part.groups
+    ]
+    out[1, whole] = (32, 0, b"".join(groups))
     if head.blobs:
         out[4, whole] = (8, 0, struct.pack(f"<{len(part.digests)}Q", *part.digests))
         if head.row_bytes == 0:
@@ -93,7 +95,7 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[t
             if not c.fixed_bytes:
                 lengths = [len(x) for x in cells if x is not None]
                 width = choices.get((3, i), 0)
-                need(width == 8 or width == 4 and all(x < 2**32 for x in lengths), "width of lengths")
+                need(width == 8 or (width == 4 and all(x < 2**32 for x in lengths)), "width of lengths")
                 out[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
             continue
         if c.nullable:
