@@ -1,0 +1,240 @@
+/* scan.c - tries conditions on flat columns: chunks of rows, each condition over the whole chunk, masks in L1 cache.
+ *
+ * The loops over values are branch-free, so that the compiler can vectorise them. A chunk's masks hold one byte a row,
+ * 0 or 1; 16 masks of 4,096 rows are 64 KiB of stack.
+ */
+#include <string.h>
+
+#include "unirecord.h"
+
+#define CHUNK 4096
+#define MASKS 16
+
+/* One loop body for several instruction sets, chosen when the module is loaded; not under sanitizers, which run before
+ * the choice can. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define WIDE __attribute__((target_clones("avx2", "default")))
+#else
+#define WIDE
+#endif
+
+enum { BOOL = 1, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64 };
+
+/* ---- ranges */
+
+#define DEFINE_RANGE(name, T)                                                                               \
+  WIDE static void name(const uint8_t *data, int64_t n, T low, T high, uint8_t flip, uint8_t *out) {        \
+    for (int64_t i = 0; i < n; i++) {                                                                       \
+      T value;                                                                                              \
+      memcpy(&value, data + (size_t)i * sizeof value, sizeof value);                                        \
+      out[i] = (uint8_t)(((value >= low) & (value <= high)) ^ flip);                                        \
+    }                                                                                                       \
+  }
+
+DEFINE_RANGE(range_i8, int8_t)
+DEFINE_RANGE(range_u8, uint8_t)
+DEFINE_RANGE(range_i16, int16_t)
+DEFINE_RANGE(range_u16, uint16_t)
+DEFINE_RANGE(range_i32, int32_t)
+DEFINE_RANGE(range_u32, uint32_t)
+DEFINE_RANGE(range_i64, int64_t)
+DEFINE_RANGE(range_u64, uint64_t)
+DEFINE_RANGE(range_f32, float)
+DEFINE_RANGE(range_f64, double)
+
+/* A float16 as an integer of the same order: its magnitude, with its sign. NaN lies beyond both infinities. */
+static int32_t half_order(uint32_t bits) {
+  int32_t magnitude = (int32_t)(bits & 0x7fff);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+WIDE static void range_f16(const uint8_t *data, int64_t n, int32_t low, int32_t high, uint8_t flip, uint8_t *out) {
+  for (int64_t i = 0; i < n; i++) {
+    uint16_t bits;
+    memcpy(&bits, data + (size_t)i * sizeof bits, sizeof bits);
+    int32_t value = half_order(bits);
+    out[i] = (uint8_t)(((value >= low) & (value <= high)) ^ flip);
+  }
+}
+
+static float float_of(uint64_t bits) {
+  uint32_t low = (uint32_t)bits;
+  float value;
+  memcpy(&value, &low, sizeof value);
+  return value;
+}
+
+static double double_of(uint64_t bits) {
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static size_t width_of(int32_t type) {
+  switch (type) {
+    case BOOL: case INT8: case UINT8: return 1;
+    case INT16: case UINT16: case FLOAT16: return 2;
+    case INT32: case UINT32: case FLOAT32: return 4;
+    case INT64: case UINT64: case FLOAT64: return 8;
+    default: return 0;
+  }
+}
+
+static void try_range(const ur_scan_step *s, const uint8_t *data, int64_t n, uint8_t *out) {
+  int64_t low = (int64_t)s->low, high = (int64_t)s->high;
+  uint8_t flip = s->negated != 0;
+  switch (s->type) {
+    case INT8: range_i8(data, n, (int8_t)low, (int8_t)high, flip, out); break;
+    case BOOL: case UINT8: range_u8(data, n, (uint8_t)low, (uint8_t)high, flip, out); break;
+    case INT16: range_i16(data, n, (int16_t)low, (int16_t)high, flip, out); break;
+    case UINT16: range_u16(data, n, (uint16_t)low, (uint16_t)high, flip, out); break;
+    case INT32: range_i32(data, n, (int32_t)low, (int32_t)high, flip, out); break;
+    case UINT32: range_u32(data, n, (uint32_t)low, (uint32_t)high, flip, out); break;
+    case INT64: range_i64(data, n, low, high, flip, out); break;
+    case UINT64: range_u64(data, n, s->low, s->high, flip, out); break;
+    case FLOAT16:
+      range_f16(data, n, half_order((uint32_t)s->low), half_order((uint32_t)s->high), flip, out);
+      break;
+    case FLOAT32: range_f32(data, n, float_of(s->low), float_of(s->high), flip, out); break;
+    default: range_f64(data, n, double_of(s->low), double_of(s->high), flip, out); break;
+  }
+}
+
+/* ---- tables of codes */
+
+#define DEFINE_TABLE(name, T)                                                                               \
+  static int64_t name(const uint8_t *data, int64_t n, const uint8_t *table, uint64_t entries, uint8_t flip, \
+                      uint8_t *out) {                                                                       \
+    for (int64_t i = 0; i < n; i++) {                                                                       \
+      T code;                                                                                               \
+      memcpy(&code, data + (size_t)i * sizeof code, sizeof code);                                           \
+      if (code >= entries) return i;                                                                        \
+      out[i] = (uint8_t)((table[code] != 0) ^ flip);                                                        \
+    }                                                                                                       \
+    return n;                                                                                               \
+  }
+
+DEFINE_TABLE(table_u8, uint8_t)
+DEFINE_TABLE(table_u16, uint16_t)
+DEFINE_TABLE(table_u32, uint32_t)
+
+/* Returns n, or the place of the first code without an entry. */
+static int64_t try_table(const ur_scan_step *s, const uint8_t *data, int64_t n, uint8_t *out) {
+  uint8_t flip = s->negated != 0;
+  if (s->type == UINT8) return table_u8(data, n, s->table, s->table_entries, flip, out);
+  if (s->type == UINT16) return table_u16(data, n, s->table, s->table_entries, flip, out);
+  return table_u32(data, n, s->table, s->table_entries, flip, out);
+}
+
+/* ---- the other conditions */
+
+static void try_bits(const ur_scan_step *s, int64_t row, int64_t n, uint8_t *out) {
+  const uint8_t *bits = s->data;
+  uint8_t flip = s->negated != 0;
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t bit = (uint64_t)(row - s->first + i);
+    out[i] = (uint8_t)(((bits[bit >> 3] >> (bit & 7)) & 1) ^ flip);
+  }
+}
+
+WIDE static void try_bytes(const uint8_t *data, int64_t n, uint8_t flip, uint8_t *out) {
+  for (int64_t i = 0; i < n; i++) out[i] = (uint8_t)((data[i] != 0) ^ flip);
+}
+
+static void try_rows(const ur_scan_step *s, int64_t row, int64_t n, uint8_t *out) {
+  int64_t low = (int64_t)s->low, high = (int64_t)s->high;
+  uint8_t flip = s->negated != 0;
+  for (int64_t i = 0; i < n; i++) out[i] = (uint8_t)(((row + i >= low) & (row + i <= high)) ^ flip);
+}
+
+WIDE static void merge(int32_t combine, const uint8_t *from, int64_t n, uint8_t *into) {
+  if (combine == UR_SCAN_AND) {
+    for (int64_t i = 0; i < n; i++) into[i] &= from[i];
+  } else {
+    for (int64_t i = 0; i < n; i++) into[i] |= from[i];
+  }
+}
+
+/* Tries one step over rows [row, row + n); returns n, or the place where the data is corrupt. */
+static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (*masks)[CHUNK]) {
+  uint8_t outcome[CHUNK];
+  uint8_t *out = s->combine == UR_SCAN_SET ? masks[s->target] : outcome;
+  const uint8_t *data = s->data;
+  int64_t place = n;
+  switch (s->op) {
+    case UR_SCAN_RANGE: try_range(s, data + (size_t)(row - s->first) * width_of(s->type), n, out); break;
+    case UR_SCAN_TABLE: place = try_table(s, data + (size_t)(row - s->first) * width_of(s->type), n, out); break;
+    case UR_SCAN_BITS: try_bits(s, row, n, out); break;
+    case UR_SCAN_BYTES: try_bytes(data + (row - s->first), n, s->negated != 0, out); break;
+    case UR_SCAN_ROWS: try_rows(s, row, n, out); break;
+    default: try_bytes(masks[s->source], n, s->negated != 0, out); break;
+  }
+  if (place == n && s->combine != UR_SCAN_SET) merge(s->combine, out, n, masks[s->target]);
+  return place;
+}
+
+/* ---- taking the rows */
+
+WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
+  int64_t total = 0;
+  for (int64_t i = 0; i < n; i++) total += mask[i];
+  return total;
+}
+
+/* Writes no further than rows[i] for the row at place i of the mask: `found` never passes `i`. */
+static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t *rows) {
+  int64_t found = 0, i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t word;
+    memcpy(&word, mask + i, sizeof word);
+    if (word == 0) continue;
+    for (int64_t j = i; j < i + 8; j++) {
+      rows[found] = first + j;
+      found += mask[j];
+    }
+  }
+  for (; i < n; i++) {
+    rows[found] = first + i;
+    found += mask[i];
+  }
+  return found;
+}
+
+static int step_is_sound(const ur_scan_step *s) {
+  if (s->target < 0 || s->target >= MASKS || s->source < 0 || s->source >= MASKS) return 0;
+  if (s->combine < UR_SCAN_SET || s->combine > UR_SCAN_OR) return 0;
+  if (s->op == UR_SCAN_RANGE) return width_of(s->type) != 0;
+  if (s->op == UR_SCAN_TABLE) return s->type == UINT8 || s->type == UINT16 || s->type == UINT32;
+  return s->op >= UR_SCAN_BITS && s->op <= UR_SCAN_MASK;
+}
+
+ur_status ur_scan_rows(const ur_scan_step *steps, int32_t step_count, const int64_t *runs, int64_t run_count,
+                       int64_t base, int64_t *rows, int64_t *count) {
+  uint8_t masks[MASKS][CHUNK];
+  int64_t found = 0;
+  if (step_count < 1) return UR_ARGUMENT;
+  for (int32_t s = 0; s < step_count; s++) {
+    if (!step_is_sound(&steps[s])) return UR_ARGUMENT;
+  }
+  for (int64_t run = 0; run < run_count; run++) {
+    int64_t stop = runs[2 * run + 1];
+    for (int64_t row = runs[2 * run]; row < stop; row += CHUNK) {
+      int64_t n = stop - row < CHUNK ? stop - row : CHUNK;
+      for (int32_t s = 0; s < step_count; s++) {
+        int64_t place = try_step(&steps[s], row, n, masks);
+        if (place < n) {
+          *count = row + place;
+          return UR_CORRUPT;
+        }
+      }
+      if (rows) {
+        found += take_true(masks[0], n, row + base, rows + found);
+      } else {
+        found += count_true(masks[0], n);
+      }
+    }
+  }
+  *count = found;
+  return UR_OK;
+}

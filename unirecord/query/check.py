@@ -1,0 +1,260 @@
+"""Checks a parsed query against a schema: names, types and numbers; nothing is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import QueryError
+from ..schema import Schema, near
+from . import build, syntax
+from .bounds import INTEGERS
+from .failure import failure
+from .syntax import Node
+from .text_tests import contains, ends_with, like, starts_with
+from .tree import PART, ROW, Condition, Constant, Field, IsNull, Minus, Number, Operation, Value, is_integer
+
+MAX_DEPTH = 100  # of operators in one number
+MAX_CONDITIONS = 100_000
+Operand = Number | Condition | Field | str | None  # Field: a string column; str: a string that was written; None: null
+FOLDING: dict[str, Callable[[int | float, int | float], int | float]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+}
+
+
+def check(tree: Node, text: str, schema: Schema) -> Condition:
+    """The checked condition that ``tree`` stands for."""
+    checker = _Checker(text, schema)
+    return checker.condition(tree)
+
+
+class _Checker:
+    def __init__(self, text: str, schema: Schema) -> None:
+        self.text = text
+        self.schema = schema
+        self.depth = 0
+        self.count = 0
+
+    def wrong(self, message: str, node: Node) -> QueryError:
+        return failure(message, self.text, node.start, node.stop)
+
+    # ---- conditions
+
+    def condition(self, node: Node) -> Condition:
+        """The node, which must be true or false."""
+        found = self.operand(node)
+        if isinstance(found, build.CONDITIONS):
+            return found
+        raise self.wrong(f"this is {describe(found)}, not a condition{_as_condition(found)}", node)
+
+    def _compound(self, node: Node) -> Condition:
+        self.count += 1
+        if self.count > MAX_CONDITIONS:
+            raise self.wrong(f"a query may have {MAX_CONDITIONS:,} conditions", node)
+        if isinstance(node, syntax.Every):
+            return build.every([self.condition(inner) for inner in node.operands])
+        if isinstance(node, syntax.Any):
+            return build.any_of([self.condition(inner) for inner in node.operands])
+        if isinstance(node, syntax.Not):
+            return build.negate(self.condition(node.operand))
+        if isinstance(node, syntax.Comparison):
+            return self._comparison(node.operator, node, node.left, node.right)
+        if isinstance(node, syntax.Membership):
+            return self._membership(node)
+        if isinstance(node, syntax.Is):
+            return self._is(node)
+        assert isinstance(node, syntax.TextMatch)
+        return self._text_match(node)
+
+    def _comparison(self, operator: str, node: Node, left_node: Node, right_node: Node) -> Condition:
+        left, right = self.operand(left_node), self.operand(right_node)
+        for side, side_node in ((left, left_node), (right, right_node)):
+            if side is None:
+                raise self.wrong("nothing compares with null; write 'is null' or 'is not null'", side_node)
+        if isinstance(left, build.CONDITIONS) and isinstance(right, build.CONDITIONS):
+            return self._same_truth(operator, node, left, right)
+        if isinstance(left, build.NUMBERS) and isinstance(right, build.NUMBERS):
+            return build.compare_numbers(operator, left, right)
+        if isinstance(left, (Field, str)) and isinstance(right, (Field, str)):
+            return build.compare_text(operator, left, right)
+        raise self.wrong(f"{describe(left)} cannot be compared with {describe(right)}{self._hint(left, right)}", node)
+
+    def _same_truth(self, operator: str, node: Node, left: Condition, right: Condition) -> Condition:
+        if operator not in ("==", "!="):
+            raise self.wrong("true and false have no order; compare them with == or !=", node)
+        same = build.same_truth(left, right)
+        self.count += build.size(same)
+        if self.count > MAX_CONDITIONS:
+            raise self.wrong(f"a query may have {MAX_CONDITIONS:,} conditions", node)
+        return same if operator == "==" else build.negate(same)
+
+    def _hint(self, left: Operand, right: Operand) -> str:
+        for one, other in ((left, right), (right, left)):
+            if isinstance(one, str) and one in self.schema.names:
+                return f"; to name the column, write {one} without quotes"
+            if isinstance(one, build.CONDITIONS) and isinstance(other, Constant):
+                return "; a bool is compared with true or false"
+            if isinstance(one, Field) and isinstance(other, Constant):
+                return f"; write the number in quotes: '{other}'"
+        return ""
+
+    def _membership(self, node: syntax.Membership) -> Condition:
+        operand = self.operand(node.operand)
+        items = [self.operand(item) for item in node.items]
+        for item, item_node in zip(items, node.items, strict=True):
+            if item is None:
+                raise self.wrong("null is in no list; add 'or … is null'", item_node)
+        if isinstance(operand, Value) and all(isinstance(item, Constant) for item in items):
+            return build.one_of(operand.field, [item.value for item in items if isinstance(item, Constant)])
+        if isinstance(operand, Field) and all(isinstance(item, str) for item in items):
+            return build.one_of_text(operand, [item for item in items if isinstance(item, str)])
+        if not items:
+            raise self.wrong("an empty list can only follow a column", node)
+        return build.any_of([self._comparison("==", node, node.operand, item) for item in node.items])
+
+    def _is(self, node: syntax.Is) -> Condition:
+        operand = self.operand(node.operand)
+        if node.what == "nan":
+            if not isinstance(operand, build.NUMBERS):
+                raise self.wrong(f"only numbers can be nan; this is {describe(operand)}", node.operand)
+            return build.is_nan(operand)
+        if isinstance(node.operand, syntax.Name) and not isinstance(operand, Constant):
+            return build.is_null(self.field(node.operand))
+        if isinstance(operand, build.NUMBERS):
+            return IsNull(operand)
+        raise self.wrong(f"'is null' follows a column or a number; this is {describe(operand)}", node.operand)
+
+    def _text_match(self, node: syntax.TextMatch) -> Condition:
+        operand, pattern = self.operand(node.operand), self.operand(node.pattern)
+        if not isinstance(operand, Field):
+            raise self.wrong(f"'{node.method}' needs a string column; this is {describe(operand)}", node.operand)
+        if not isinstance(pattern, str):
+            raise self.wrong(f"'{node.method}' needs a string in quotes; this is {describe(pattern)}", node.pattern)
+        if node.method == "startswith":
+            return build.text(operand, starts_with(pattern))
+        if node.method == "endswith":
+            return build.text(operand, ends_with(pattern.encode()))
+        if node.method == "contains":
+            return build.text(operand, contains(pattern.encode()))
+        escape = "\\" if node.escape is None else self.operand(node.escape)
+        if not isinstance(escape, str) or len(escape) > 1:
+            raise self.wrong("escape needs one character in quotes", node.escape or node)
+        try:
+            return build.text(operand, like(pattern, escape))
+        except ValueError as error:
+            raise self.wrong(str(error), node.pattern) from None
+
+    # ---- values
+
+    def operand(self, node: Node) -> Operand:
+        """What a node stands for: a number, a string, null or a condition."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.wrong(f"nested deeper than {MAX_DEPTH} levels", node)
+        try:
+            if isinstance(node, syntax.Name):
+                return self._name(node)
+            if isinstance(node, syntax.Literal):
+                return self._literal(node)
+            if isinstance(node, (syntax.Arithmetic, syntax.Negative)):
+                return self._arithmetic(node)
+            return self._compound(node)
+        finally:
+            self.depth -= 1
+
+    def _literal(self, node: syntax.Literal) -> Operand:
+        if isinstance(node.value, bool):
+            return build.ALWAYS[node.value]
+        if isinstance(node.value, str):
+            try:
+                node.value.encode()
+            except UnicodeEncodeError:
+                raise self.wrong("this string is not Unicode text (a lone surrogate)", node) from None
+            return node.value
+        if isinstance(node.value, float) and node.value == float("inf"):
+            raise self.wrong("this number is too large for a float64; infinity is written inf", node)
+        return None if node.value is None else Constant(node.value)
+
+    def _name(self, node: syntax.Name) -> Operand:
+        if node.name == "inf" and "inf" not in self.schema.names:
+            return Constant(float("inf"))
+        field = self.field(node)
+        if field.type == "string":
+            return field
+        return build.truth_of(field) if field.type == "bool" else Value(field)
+
+    def field(self, node: syntax.Name) -> Field:
+        """The column that a name means: the schema's own before ``row`` and ``part``."""
+        names = self.schema.names
+        if node.name in names:
+            position = self.schema.position(node.name)
+            column = self.schema[position]
+            if column.is_blob:
+                raise self.wrong(
+                    f"column {column.name!r} is {column}, which a query cannot read; it can read {self._readable()}", node
+                )
+            return Field(column.name, position, column.type, column.nullable)
+        if node.name in ("row", "part"):
+            return Field(node.name, ROW if node.name == "row" else PART, "int64")
+        hint = near(node.name, [*names, "row", "part"]) or f"; there are {self._readable()}"
+        raise self.wrong(f"there is no column {node.name!r}{hint}", node)
+
+    def _readable(self) -> str:
+        names = [column.name for column in self.schema if not column.is_blob]
+        shown = ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
+        return shown
+
+    def _arithmetic(self, node: syntax.Arithmetic | syntax.Negative) -> Number:
+        sides = (node.operand,) if isinstance(node, syntax.Negative) else (node.left, node.right)
+        operands = []
+        for side in sides:
+            operand = self.operand(side)
+            if not isinstance(operand, build.NUMBERS):
+                raise self.wrong(f"arithmetic needs numbers; this is {describe(operand)}", side)
+            operands.append(operand)
+        if isinstance(node, syntax.Negative):
+            (only,) = operands
+            return Constant(-only.value) if isinstance(only, Constant) else Minus(only)
+        left, right = operands
+        if isinstance(right, Constant) and right.value == 0 and node.operator in ("//", "%", "/"):
+            if isinstance(left, Constant) or (is_integer(left) and is_integer(right)):
+                raise self.wrong("division by zero", node)
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return self._folded(node, left.value, right.value)
+        return Operation(node.operator, left, right)
+
+    def _folded(self, node: syntax.Arithmetic, left: int | float, right: int | float) -> Constant:
+        try:
+            value = FOLDING[node.operator](left, right)
+        except OverflowError:
+            raise self.wrong("this is too large for a float64", node) from None
+        if value != value:
+            raise self.wrong("this is not a number", node)
+        return Constant(value)
+
+
+def describe(operand: Operand) -> str:
+    """What an operand is, for messages."""
+    if operand is None:
+        return "null"
+    if isinstance(operand, Field):
+        return f"{operand.name} (string)"
+    if isinstance(operand, str):
+        return "a string"
+    if isinstance(operand, Value):
+        return f"{operand.field.name} ({operand.field.type})"
+    if isinstance(operand, build.NUMBERS):
+        return "a number"
+    return "true or false"
+
+
+def _as_condition(operand: Operand) -> str:
+    if isinstance(operand, Value) and operand.field.type in INTEGERS:
+        return f"; write {operand.field} != 0"
+    if isinstance(operand, Field):
+        return f"; write {operand} != ''"
+    return ""

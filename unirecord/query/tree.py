@@ -1,0 +1,298 @@
+"""The checked tree of a query: conditions on the columns of one schema, and their canonical text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from .bounds import INTEGERS
+from .text_tests import AnyOf, Between, TextTest, after_prefix
+from .tokens import KEYWORDS, NAME
+
+ROW: Final = -1  # positions of the pseudo columns
+PART: Final = -2
+
+
+@dataclass(frozen=True)
+class Field:
+    """A scalar column, or the pseudo column ``row`` or ``part``; ``type`` is the schema's type name."""
+
+    name: str
+    position: int
+    type: str
+    nullable: bool = False
+
+    def __str__(self) -> str:
+        """The name as a query takes it."""
+        plain = self.name.isascii() and NAME.fullmatch(self.name) and self.name.lower() not in {*KEYWORDS, "inf"}
+        shadow = self.name in ("row", "part") and self.position >= 0
+        return self.name if plain and not shadow else "`" + self.name.replace("`", "``") + "`"
+
+
+# ---- numbers
+
+
+@dataclass(frozen=True)
+class Value:
+    """The number in a column."""
+
+    field: Field
+
+    def __str__(self) -> str:
+        return str(self.field)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that was written, or worked out of such."""
+
+    value: int | float
+
+    def __str__(self) -> str:
+        return number_text(self.value)
+
+
+@dataclass(frozen=True)
+class Minus:
+    """The operand with the other sign."""
+
+    operand: Number
+
+    def __str__(self) -> str:
+        return f"(-{self.operand})"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Two numbers joined by one of + - * / // %."""
+
+    operator: str
+    left: Number
+    right: Number
+
+    def __str__(self) -> str:
+        return f"({self.left} {self.operator} {self.right})"
+
+
+Number = Value | Constant | Minus | Operation
+
+
+def is_integer(number: Number) -> bool:
+    """Whether a number is an integer by its type."""
+    if isinstance(number, Value):
+        return not number.field.type.startswith("float")
+    if isinstance(number, Constant):
+        return isinstance(number.value, int)
+    if isinstance(number, Minus):
+        return is_integer(number.operand)
+    return number.operator != "/" and is_integer(number.left) and is_integer(number.right)
+
+
+def fields_of(number: Number) -> set[Field]:
+    """The columns a number is made of."""
+    if isinstance(number, Value):
+        return {number.field}
+    if isinstance(number, Minus):
+        return fields_of(number.operand)
+    return fields_of(number.left) | fields_of(number.right) if isinstance(number, Operation) else set()
+
+
+# ---- conditions; each is true, false, or unknown where a column in it is null
+
+
+@dataclass(frozen=True)
+class Always:
+    """True, or false, in every row."""
+
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+@dataclass(frozen=True)
+class Range:
+    """``low <= field <= high``, in the numbers of the column's own type (a bool counts as 0 or 1)."""
+
+    field: Field
+    low: int | float
+    high: int | float
+    negated: bool = False
+
+    def __str__(self) -> str:
+        name, low, high = str(self.field), number_text(self.low), number_text(self.high)
+        if self.field.type == "bool":
+            return name if self.low else f"not {name}"
+        if (self.low, self.high) == (-math.inf, math.inf):
+            return f"{name} is {'' if self.negated else 'not '}nan"
+        if self.low == self.high:
+            return f"{name} {'!=' if self.negated else '=='} {low}"
+        least, greatest = INTEGERS.get(self.field.type, (-math.inf, math.inf))
+        text = f"{low} <= {name}" if self.low != least else name
+        text += f" <= {high}" if self.high != greatest else ""
+        return f"not ({text})" if self.negated else text
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The number is one of several; with none: false where the column (of any type) is not null."""
+
+    field: Field
+    values: tuple[int | float, ...]
+    negated: bool = False
+
+    def __str__(self) -> str:
+        listed = ", ".join(number_text(value) for value in self.values)
+        return f"{self.field} {'not in' if self.negated else 'in'} ({listed})"
+
+
+@dataclass(frozen=True)
+class Text:
+    """The string passes a test."""
+
+    field: Field
+    test: TextTest
+    negated: bool = False
+
+    def __str__(self) -> str:
+        name, test = str(self.field), self.test
+        if isinstance(test, AnyOf):
+            listed = ", ".join(string_text(string) for string in test.strings)
+            return f"{name} {'not in' if self.negated else 'in'} ({listed})"
+        if isinstance(test, Between):
+            return _between_text(name, test, self.negated)
+        return f"{name} {'not like' if self.negated else 'like'} {string_text(test.text().encode())}"
+
+
+@dataclass(frozen=True)
+class IsNull:
+    """The column, or any column in the number, is null (or a whole number is divided by 0 with // or %)."""
+
+    operand: Field | Number
+    negated: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.operand} is {'not ' if self.negated else ''}null"
+
+
+@dataclass(frozen=True)
+class Within:
+    """``low <= number <= high`` for a number that is an integer; one bound, or the same twice, or none: any number."""
+
+    number: Number
+    low: int | None
+    high: int | None
+    negated: bool = False
+
+    def __str__(self) -> str:
+        text = str(self.number)
+        if self.low is None and self.high is None:
+            return f"{text} is {'' if self.negated else 'not '}nan"
+        if self.low == self.high:
+            return f"{text} {'!=' if self.negated else '=='} {self.low}"
+        text = f"{text} <= {self.high}" if self.low is None else f"{self.low} <= {text}"
+        return f"not ({text})" if self.negated else text
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Two numbers compared; operator is one of == < <=."""
+
+    operator: str
+    left: Number
+    right: Number
+    negated: bool = False
+
+    def __str__(self) -> str:
+        text = f"{self.left} {self.operator} {self.right}"
+        return f"not ({text})" if self.negated else text
+
+
+@dataclass(frozen=True)
+class CompareText:
+    """Two string columns compared; operator is one of == < <=."""
+
+    operator: str
+    left: Field
+    right: Field
+    negated: bool = False
+
+    def __str__(self) -> str:
+        text = f"{self.left} {self.operator} {self.right}"
+        return f"not ({text})" if self.negated else text
+
+
+@dataclass(frozen=True)
+class Every:
+    """All conditions hold."""
+
+    conditions: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return " and ".join(f"({c})" if isinstance(c, Any) else str(c) for c in self.conditions)
+
+
+@dataclass(frozen=True)
+class Any:
+    """At least one condition holds."""
+
+    conditions: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(f"({c})" if isinstance(c, Every) else str(c) for c in self.conditions)
+
+
+Leaf = Range | OneOf | Text | IsNull | Within | Compare | CompareText
+Condition = Always | Leaf | Every | Any
+
+
+def leaves(condition: Condition) -> list[Leaf]:
+    """The conditions on columns, from left to right."""
+    if isinstance(condition, Always):
+        return []
+    if isinstance(condition, (Every, Any)):
+        return [leaf for inner in condition.conditions for leaf in leaves(inner)]
+    return [condition]
+
+
+def fields_in(condition: Condition) -> set[Field]:
+    """The columns, pseudo columns included, that a condition reads."""
+    found: set[Field] = set()
+    for leaf in leaves(condition):
+        if isinstance(leaf, (Range, OneOf, Text)):
+            found.add(leaf.field)
+        elif isinstance(leaf, IsNull):
+            found |= {leaf.operand} if isinstance(leaf.operand, Field) else fields_of(leaf.operand)
+        elif isinstance(leaf, Within):
+            found |= fields_of(leaf.number)
+        elif isinstance(leaf, Compare):
+            found |= fields_of(leaf.left) | fields_of(leaf.right)
+        else:
+            found |= {leaf.left, leaf.right}
+    return found
+
+
+# ---- text
+
+
+def number_text(value: int | float) -> str:
+    """A number as a query takes it."""
+    return repr(value)
+
+
+def string_text(string: bytes) -> str:
+    """A string as a query takes it."""
+    text = string.decode().replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(char if char >= " " else f"\\x{ord(char):02x}" for char in text) + '"'
+
+
+def _between_text(name: str, test: Between, negated: bool) -> str:
+    if (single := test.single) is not None:
+        return f"{name} {'!=' if negated else '=='} {string_text(single)}"
+    if test.low and test.high == after_prefix(test.low.decode()):
+        return f"{name} {'not ' if negated else ''}startswith {string_text(test.low)}"
+    text = f"{string_text(test.low)} <= {name}" if test.low else name
+    if test.high is not None:
+        text += f" < {string_text(test.high)}"
+    return f"not ({text})" if negated else text
