@@ -1,0 +1,71 @@
+"""The only importer of unirecord._core: the C core's handles as typed Python classes, its statuses as exceptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._core import ffi, lib
+from .order import OrderSpec
+
+
+def xxh3_64(data: Any, seed: int = 0) -> int:
+    """XXH3-64 of a bytes-like object or C-contiguous array."""
+    view = memoryview(data).cast("B")
+    return int(lib.ur_xxh3_64(ffi.from_buffer(view), len(view), seed))
+
+
+class Order:
+    """Which row stands at each position of one epoch: a permutation of [0, rows) that is computed, not stored.
+
+    Immutable and safe to share between threads. ``part_rows`` is for the modes by parts alone, and sums to ``rows``.
+    """
+
+    def __init__(self, rows: int, spec: OrderSpec, part_rows: npt.ArrayLike | None = None) -> None:
+        parts = np.ascontiguousarray([] if part_rows is None else part_rows, dtype=np.int64)
+        out, error = ffi.new("ur_order **"), ffi.new("ur_error *")
+        status = lib.ur_order_new(
+            rows,
+            spec.code,
+            spec.seed,
+            spec.epoch,
+            spec.block_rows,
+            spec.window_blocks,
+            ffi.from_buffer("int64_t[]", parts),
+            len(parts),
+            out,
+            error,
+        )
+        if status == lib.UR_NO_MEMORY:
+            raise MemoryError(ffi.string(error.what).decode())
+        if status != lib.UR_OK:
+            raise ValueError(ffi.string(error.what).decode("utf-8", "replace"))
+        self.rows = rows
+        self.spec = spec
+        self.handle = ffi.gc(out[0], lib.ur_order_release)
+
+    def range(self, start: int, stride: int, count: int) -> npt.NDArray[np.int64]:
+        """The rows at ``count`` positions from ``start`` on, ``stride`` apart; past the end the order starts over."""
+        rows = np.empty(max(count, 0), np.int64)
+        status = lib.ur_order_range(self.handle, start, stride, count, ffi.from_buffer("int64_t[]", rows))
+        if status != lib.UR_OK:
+            raise ValueError(f"no positions {start}, {start + stride}, … ({count} of them) in an order of {self.rows} rows")
+        return rows
+
+    def at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The rows at these positions."""
+        return self._map(lib.ur_order_at, positions, "position")
+
+    def inverse(self, rows: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """The positions at which these rows stand."""
+        return self._map(lib.ur_order_inverse, rows, "row")
+
+    def _map(self, function: Any, values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
+        given = np.ascontiguousarray(values, dtype=np.int64)
+        found = np.empty_like(given)
+        pointers = (ffi.from_buffer("int64_t[]", array) for array in (given, found))
+        if function(self.handle, next(pointers), given.size, next(pointers)) != lib.UR_OK:
+            raise IndexError(f"a {name} is out of range: there are {self.rows}")
+        return found

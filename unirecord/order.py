@@ -1,0 +1,223 @@
+"""Which samples belong to a rank, and how the order of an epoch is asked for: plain arithmetic, no I/O."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = [
+    "MODES",
+    "OrderSpec",
+    "Sharding",
+    "check_shard_arguments",
+    "choose_blocks",
+    "shard_from_environment",
+]
+
+# The names that `shuffle=` takes, and the numbers of ur_order_mode in csrc/unirecord.h.
+MODES = {"sequential": 0, "shuffle": 1, "block": 2, "parts": 3, "within-parts": 4}
+REMAINDERS = ("pad", "drop", "uneven")
+
+_SHUFFLES = {
+    True: "shuffle",
+    False: "sequential",
+    "block": "block",
+    "parts": "parts",
+    "within-parts": "within-parts",
+}
+_MAX_SHARDS = 1 << 31
+
+# What launchers set: (name, rank, world size). The first pair of which either is present decides.
+_LAUNCHERS = (
+    ("torchrun", "RANK", "WORLD_SIZE"),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI", "PMI_RANK", "PMI_SIZE"),
+    ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
+)
+
+_BLOCK_BYTES = (1 << 20, 8 << 20)  # blocks long enough for a disk or a network to deliver at full speed
+_WINDOW_BLOCKS = 16
+_WINDOW_ROWS = 4096
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """The positions of one rank in an epoch of ``rows`` samples, from global position ``start`` on.
+
+    Rank r of N has positions start + r, start + r + N, ...; ``remainder`` says what becomes of the last, incomplete round:
+    "pad" fills it from the beginning of the epoch, "drop" leaves it out, "uneven" gives it to the first ranks alone.
+    """
+
+    rows: int
+    shard_id: int = 0
+    num_shards: int = 1
+    remainder: str = "pad"
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        check_integer("rows", self.rows, 0)
+        check_integer("start", self.start, 0)
+        check_integer("num_shards", self.num_shards, 1)
+        check_integer("shard_id", self.shard_id, 0)
+        if self.num_shards > _MAX_SHARDS:
+            raise ValueError(f"num_shards is {self.num_shards}; at most 2^31 are supported")
+        if self.shard_id >= self.num_shards:
+            raise ValueError(
+                f"shard_id is {self.shard_id}, but with num_shards={self.num_shards} it must be 0 … {self.num_shards - 1}"
+            )
+        if self.num_shards > max(self.rows, 1):
+            raise ValueError(
+                f"num_shards={self.num_shards} is more than the {self.rows} rows there are to share: a shard would be empty"
+            )
+        if self.remainder not in REMAINDERS:
+            raise ValueError(
+                f"remainder is {self.remainder!r}; it must be one of {', '.join(map(repr, REMAINDERS))}"
+            )
+
+    @property
+    def length(self) -> int:
+        """How many samples this rank has from ``start`` on."""
+        remaining = max(self.rows - self.start, 0)
+        if self.remainder == "drop":
+            return remaining // self.num_shards
+        if self.remainder == "uneven":
+            return max(-(-(remaining - self.shard_id) // self.num_shards), 0)
+        return -(-remaining // self.num_shards)
+
+    @property
+    def first(self) -> int:
+        """The position, not yet wrapped, of this rank's first sample; ``num_shards`` is the distance to the next."""
+        return self.start + self.shard_id
+
+    def position(self, i: int) -> int:
+        """The position in the order of the rank's i-th sample; negative i count from the end."""
+        length = self.length
+        if not -length <= i < length:
+            raise IndexError(
+                f"sample {i} is out of range: shard {self.shard_id} of {self.num_shards} has {length} samples"
+            )
+        return (self.first + (i + length if i < 0 else i) * self.num_shards) % self.rows
+
+    def delivered(self, samples: int) -> int:
+        """The global position after each rank has delivered ``samples`` from ``start`` on: what a state records."""
+        return self.start + samples * self.num_shards
+
+    def resumed(self, position: int) -> Sharding:
+        """The same rank, going on at a global position that a state has recorded on any number of ranks."""
+        return Sharding(self.rows, self.shard_id, self.num_shards, self.remainder, position)
+
+
+@dataclass(frozen=True)
+class OrderSpec:
+    """All that decides an epoch's order but the rows: equal specs give equal orders."""
+
+    mode: str = "sequential"
+    seed: int = 0
+    epoch: int = 0
+    block_rows: int = 1
+    window_blocks: int = 1
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"there is no order {self.mode!r}; there are {', '.join(map(repr, MODES))}")
+        check_integer("seed", self.seed, 0, (1 << 64) - 1)
+        check_integer("epoch", self.epoch, 0, (1 << 64) - 1)
+        check_integer("block_rows", self.block_rows, 1, (1 << 62))
+        check_integer("window_blocks", self.window_blocks, 1, (1 << 62))
+
+    @classmethod
+    def parse(
+        cls, shuffle: bool | str, seed: int = 0, epoch: int = 0, block_rows: int = 1, window_blocks: int = 1
+    ) -> OrderSpec:
+        """The spec for what a user gives as ``shuffle=``."""
+        known = isinstance(shuffle, (bool, str)) and shuffle in _SHUFFLES
+        if not known:
+            raise ValueError(
+                f'shuffle is {shuffle!r}; it must be True, False, "block", "parts" or "within-parts"'
+            )
+        return cls(_SHUFFLES[shuffle], seed, epoch, block_rows, window_blocks)
+
+    @property
+    def code(self) -> int:
+        """The mode as the C core numbers it."""
+        return MODES[self.mode]
+
+    def at_epoch(self, epoch: int) -> OrderSpec:
+        """The same order in another epoch."""
+        return OrderSpec(self.mode, self.seed, epoch, self.block_rows, self.window_blocks)
+
+
+def check_integer(name: str, value: object, least: int, most: int | None = None) -> int:
+    """``value`` as an int if it is an integer in range; bools and floats are mistakes, not numbers."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}; it must be an integer")
+    number = value.__index__()
+    if number < least or (most is not None and number > most):
+        limit = f"at least {least}" if most is None else f"between {least} and {most}"
+        raise ValueError(f"{name} is {number}; it must be {limit}")
+    return int(number)
+
+
+def check_shard_arguments(shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
+    """(shard_id, num_shards) as given, or (0, 1) when neither is; one alone is a mistake."""
+    if shard_id is None and num_shards is None:
+        return 0, 1
+    if shard_id is None:
+        raise ValueError(
+            f"num_shards={num_shards} is given without shard_id: give both, or neither for all rows"
+        )
+    if num_shards is None:
+        raise ValueError(
+            f"shard_id={shard_id} is given without num_shards: give both, or neither for all rows"
+        )
+    check_integer("num_shards", num_shards, 1)
+    check_integer("shard_id", shard_id, 0, num_shards - 1)
+    return shard_id, num_shards
+
+
+def shard_from_environment(
+    shard_id: int | None = None, num_shards: int | None = None, environ: Mapping[str, str] | None = None
+) -> tuple[int, int]:
+    """(rank, ranks) from what the launcher has set; explicit arguments win, and without either it is (0, 1)."""
+    if shard_id is not None or num_shards is not None:
+        return check_shard_arguments(shard_id, num_shards)
+    variables = os.environ if environ is None else environ
+    for launcher, rank_name, size_name in _LAUNCHERS:
+        rank, size = variables.get(rank_name), variables.get(size_name)
+        if rank is None and size is None:
+            continue
+        if rank is None or size is None:
+            present, absent = (size_name, rank_name) if rank is None else (rank_name, size_name)
+            raise ValueError(
+                f"the environment has {present}={variables[present]} ({launcher}) but no {absent}: "
+                "set both, or give shard_id and num_shards"
+            )
+        return _parse_ranks(rank_name, rank, size_name, size)
+    return 0, 1
+
+
+def _parse_ranks(rank_name: str, rank: str, size_name: str, size: str) -> tuple[int, int]:
+    try:
+        numbers = int(rank), int(size)
+    except ValueError:
+        raise ValueError(
+            f"{rank_name}={rank!r} and {size_name}={size!r} in the environment must be integers"
+        ) from None
+    if not 0 <= numbers[0] < numbers[1]:
+        raise ValueError(f"{rank_name}={rank} in the environment is out of range: {size_name}={size}")
+    return numbers
+
+
+def choose_blocks(rows: int, group_rows: Sequence[int] | int, mean_row_bytes: float) -> tuple[int, int]:
+    """(block_rows, window_blocks) for ``shuffle="block"`` when the user names none.
+
+    A pure function of what the files say, so that every rank chooses the same. A block is a row group of median size, kept
+    between 1 and 8 MiB; a window is 16 blocks, or as many as 4,096 rows need.
+    """
+    sizes = sorted([group_rows] if isinstance(group_rows, int) else group_rows)
+    median = sizes[len(sizes) // 2] if len(sizes) > 0 else 1
+    row_bytes = max(int(mean_row_bytes), 1)
+    least, most = (max(limit // row_bytes, 1) for limit in _BLOCK_BYTES)
+    block_rows = max(min(max(median, least), most, max(rows, 1)), 1)
+    return block_rows, max(_WINDOW_BLOCKS, -(-_WINDOW_ROWS // block_rows))
