@@ -1,4 +1,4 @@
-"""The only importer of unirecord._core: the C core's handles as typed Python classes, its statuses as exceptions."""
+"""The only importer of unirecord._core: its handles as typed classes, its statuses as exceptions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def xxh3_64(data: Any, seed: int = 0) -> int:
 
 
 class Order:
-    """Which row stands at each position of one epoch: a permutation of [0, rows) that is computed, not stored.
+    """Which row stands at each position of an epoch: a permutation of [0, rows) that is computed, not stored.
 
-    Immutable and safe to share between threads. ``part_rows`` is for the modes by parts alone, and sums to ``rows``.
+    Immutable, safe to share between threads. ``part_rows`` is for the modes by parts and sums to ``rows``.
     """
 
     def __init__(self, rows: int, spec: OrderSpec, part_rows: npt.ArrayLike | None = None) -> None:
@@ -47,11 +47,11 @@ class Order:
         self.handle = ffi.gc(out[0], lib.ur_order_release)
 
     def range(self, start: int, stride: int, count: int) -> npt.NDArray[np.int64]:
-        """The rows at ``count`` positions from ``start`` on, ``stride`` apart; past the end the order starts over."""
+        """The rows at ``count`` positions from ``start`` on, ``stride`` apart; it wraps past the end."""
         rows = np.empty(max(count, 0), np.int64)
         status = lib.ur_order_range(self.handle, start, stride, count, ffi.from_buffer("int64_t[]", rows))
         if status != lib.UR_OK:
-            raise ValueError(f"no positions {start}, {start + stride}, … ({count} of them) in an order of {self.rows} rows")
+            raise ValueError(f"no {count} positions {stride} apart from {start} on, in {self.rows} rows")
         return rows
 
     def at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:

@@ -45,8 +45,9 @@ _WINDOW_ROWS = 4096
 class Sharding:
     """The positions of one rank in an epoch of ``rows`` samples, from global position ``start`` on.
 
-    Rank r of N has positions start + r, start + r + N, ...; ``remainder`` says what becomes of the last, incomplete round:
-    "pad" fills it from the beginning of the epoch, "drop" leaves it out, "uneven" gives it to the first ranks alone.
+    Rank r of N has positions start + r, start + r + N, ...; ``remainder`` says what becomes of the last,
+    incomplete round: "pad" fills it from the beginning of the epoch, "drop" leaves it out, "uneven" gives it
+    to the first ranks alone.
     """
 
     rows: int
@@ -64,11 +65,13 @@ class Sharding:
             raise ValueError(f"num_shards is {self.num_shards}; at most 2^31 are supported")
         if self.shard_id >= self.num_shards:
             raise ValueError(
-                f"shard_id is {self.shard_id}, but with num_shards={self.num_shards} it must be 0 … {self.num_shards - 1}"
+                f"shard_id is {self.shard_id}, but with num_shards={self.num_shards} "
+                f"it must be 0 … {self.num_shards - 1}"
             )
         if self.num_shards > max(self.rows, 1):
             raise ValueError(
-                f"num_shards={self.num_shards} is more than the {self.rows} rows there are to share: a shard would be empty"
+                f"num_shards={self.num_shards} is more than the {self.rows} rows there are to share: "
+                "a shard would be empty"
             )
         if self.remainder not in REMAINDERS:
             raise ValueError(
@@ -87,7 +90,7 @@ class Sharding:
 
     @property
     def first(self) -> int:
-        """The position, not yet wrapped, of this rank's first sample; ``num_shards`` is the distance to the next."""
+        """The position of this rank's first sample, not yet wrapped; ``num_shards`` away is its next."""
         return self.start + self.shard_id
 
     def position(self, i: int) -> int:
@@ -100,7 +103,7 @@ class Sharding:
         return (self.first + (i + length if i < 0 else i) * self.num_shards) % self.rows
 
     def delivered(self, samples: int) -> int:
-        """The global position after each rank has delivered ``samples`` from ``start`` on: what a state records."""
+        """The global position when every rank has delivered ``samples`` more: what a state records."""
         return self.start + samples * self.num_shards
 
     def resumed(self, position: int) -> Sharding:
@@ -179,7 +182,7 @@ def check_shard_arguments(shard_id: int | None, num_shards: int | None) -> tuple
 def shard_from_environment(
     shard_id: int | None = None, num_shards: int | None = None, environ: Mapping[str, str] | None = None
 ) -> tuple[int, int]:
-    """(rank, ranks) from what the launcher has set; explicit arguments win, and without either it is (0, 1)."""
+    """(rank, ranks) as the launcher has set them; explicit arguments win, and without either it is (0, 1)."""
     if shard_id is not None or num_shards is not None:
         return check_shard_arguments(shard_id, num_shards)
     variables = os.environ if environ is None else environ
@@ -212,8 +215,8 @@ def _parse_ranks(rank_name: str, rank: str, size_name: str, size: str) -> tuple[
 def choose_blocks(rows: int, group_rows: Sequence[int] | int, mean_row_bytes: float) -> tuple[int, int]:
     """(block_rows, window_blocks) for ``shuffle="block"`` when the user names none.
 
-    A pure function of what the files say, so that every rank chooses the same. A block is a row group of median size, kept
-    between 1 and 8 MiB; a window is 16 blocks, or as many as 4,096 rows need.
+    A pure function of what the files say, so that every rank chooses the same. A block is a row group of
+    median size, kept between 1 and 8 MiB; a window is 16 blocks, or as many as 4,096 rows need.
     """
     sizes = sorted([group_rows] if isinstance(group_rows, int) else group_rows)
     median = sizes[len(sizes) // 2] if len(sizes) > 0 else 1

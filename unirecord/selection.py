@@ -1,9 +1,10 @@
-"""Which rows of a dataset are in play, and in which base order: an immutable range or array of row numbers."""
+"""Which rows of a dataset are in play, and in which base order: an immutable range or array of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ _SPLIT_EPOCH = (1 << 64) - 1  # no dataset reaches it, so a split never follows 
 class Selection:
     """``length`` rows of a dataset of ``rows`` rows: start, start + step, ..., or those of an array of int64.
 
-    Arrays that are ranges become ranges, so that equal selections have equal digests and cost no memory. The arrays are
-    read-only and are shared, not copied, by ``take``, ``skip`` and slices.
+    Arrays that are ranges become ranges, so that equal selections have equal digests and cost no memory. The
+    arrays are read-only and are shared, not copied, by ``take``, ``skip`` and slices.
     """
 
     __slots__ = ("_digest", "array", "length", "rows", "start", "step")
@@ -84,7 +85,7 @@ class Selection:
         index = index + length if index < 0 else index
         return self.start + index * self.step if self.array is None else int(self.array[index])
 
-    # ---- narrower selections ----------------------------------------------------------------------------------------
+    # ---- narrower selections -------------------------------------------------------------------------------
 
     def slice(self, rows: slice) -> Selection:
         """The rows of a Python slice; clipped like one of a list."""
@@ -106,7 +107,8 @@ class Selection:
     def select(self, rows: Any) -> Selection:
         """The rows with these numbers in this selection, in the order given, twice where given twice.
 
-        ``rows``: a slice, a range, integers (negative ones count from the end), or a mask of one bool per row.
+        ``rows``: a slice, a range, integers (negative ones count from the end), or a mask of one bool per
+        row.
         """
         if isinstance(rows, slice):
             return self.slice(rows)
@@ -129,7 +131,7 @@ class Selection:
         return Selection(self.rows, array=self.array[first + step * np.arange(length, dtype=np.int64)])
 
     def where_rows(self, row_ids: Rows) -> Selection:
-        """Those rows whose number in the dataset is in ``row_ids`` (sorted, each once), in the order they have here."""
+        """Those rows whose number in the dataset is in ``row_ids`` (sorted, distinct), in order."""
         found = np.ascontiguousarray(row_ids, dtype=np.int64)
         if len(found) and not 0 <= found[0] <= found[-1] < self.rows:
             raise IndexError(
@@ -145,14 +147,16 @@ class Selection:
             yield self.row_ids(np.arange(first, min(first + _CHUNK, self.length), dtype=np.int64))
 
     def split(self, sizes: Sequence[float], seed: int | None = 0) -> list[Selection]:
-        """Disjoint selections that together are this one: fractions that sum to 1, or counts that sum to its length.
+        """Disjoint selections that together are this one: fractions that sum to 1, or counts that sum to its
+        length.
 
-        With a seed each row is dealt to a part at random, always the same for the same seed and length; without one
-        the parts are runs of neighbours. Rows keep their order inside a part: order is the business of ``shuffle``.
+        With a seed each row is dealt to a part at random, always the same for the same seed and length;
+        without one the parts are runs of neighbours. Rows keep their order inside a part: order is the
+        business of ``shuffle``.
         """
         bounds = split_bounds(sizes, self.length)
         if seed is None:
-            return [self.slice(slice(a, b)) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+            return [self.slice(slice(a, b)) for a, b in pairwise(bounds)]
         check_integer("seed", seed, 0, (1 << 64) - 1)
         labels = self._deal(bounds, seed)
         return [
@@ -160,7 +164,7 @@ class Selection:
         ]
 
     def _deal(self, bounds: list[int], seed: int) -> npt.NDArray[Any]:
-        """For each row, the number of its part: the part whose bounds its place in a shuffle falls between."""
+        """For each row the number of its part: the one whose bounds its place in a shuffle falls between."""
         labels = np.empty(self.length, np.min_scalar_type(len(bounds)))
         order = Order(self.length, OrderSpec("shuffle", seed, _SPLIT_EPOCH))
         ends = np.array(bounds[1:-1], np.int64)
@@ -169,7 +173,7 @@ class Selection:
             labels[first : first + len(rows)] = np.searchsorted(ends, order.inverse(rows), side="right")
         return labels
 
-    # ---- what others need to know ------------------------------------------------------------------------------------
+    # ---- what others need to know --------------------------------------------------------------------------
 
     def digest(self) -> str:
         """16 hex digits of what is selected: equal for equal selections, constant size, computed once."""
@@ -180,9 +184,11 @@ class Selection:
         return self._digest
 
     def part_rows(self, part_starts: Rows) -> Rows:
-        """How many selected rows each part has, for the orders by parts; ``part_starts`` has the end of the last one too.
+        """How many selected rows each part has, for the orders by parts; ``part_starts`` has the end of the
+        last one too.
 
-        Where rows of a part do not lie together in the selection, each run of rows of one part counts as a part.
+        Where rows of a part do not lie together in the selection, each run of rows of one part counts as a
+        part.
         """
         parts = len(part_starts) - 1
         if self.array is None and self.step == 1:
@@ -205,7 +211,7 @@ class Selection:
 
 
 def split_bounds(sizes: Sequence[float], length: int) -> list[int]:
-    """0, the ends of the parts, ..., length. Fractions are rounded at the ends, so that the sizes sum up exactly."""
+    """0, the ends of the parts, ..., length. It is the ends that are rounded, so the sizes sum up exactly."""
     if len(sizes) == 0:
         raise ValueError("split() needs at least one size")
     if all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes):
@@ -215,9 +221,11 @@ def split_bounds(sizes: Sequence[float], length: int) -> list[int]:
         if counts != [1]:
             raise ValueError(f"split() has sizes that sum to {sum(counts)}, but there are {length} rows")
     exact = [Fraction(float(size)).limit_denominator(10**9) for size in sizes]
-    if min(exact) < 0 or abs(sum(exact) - 1) > Fraction(1, 10**6):
+    total = sum(exact, Fraction(0))
+    if min(exact) < 0 or abs(total - 1) > Fraction(1, 10**6):
         raise ValueError(
-            f"split() has the fractions {list(sizes)}, which sum to {float(sum(exact)):g}; they must be ≥ 0 and sum to 1"
+            f"split() has the fractions {list(sizes)}, which sum to {float(total):g}; "
+            "they must be ≥ 0 and sum to 1"
         )
     ends = [int(sum(exact[:k], Fraction(0)) * length + Fraction(1, 2)) for k in range(1, len(exact))]
     return [0, *(min(end, length) for end in ends), length]

@@ -1,4 +1,4 @@
-"""Where a job stands in an epoch, as a small JSON-able dict that is refused by name where it does not belong."""
+"""Where a job stands in an epoch, as a small JSON-able dict that is refused where it does not belong."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PLACE = ("epoch", "position")
 class ResumeState:
     """All that has to be equal for a position to mean the same samples, and the position.
 
-    ``position`` counts the samples that all ranks together have delivered in ``epoch``: samples of one rank times ranks. It
-    says nothing of how many ranks there were, so any number of them can go on from it.
+    ``position`` counts the samples that all ranks together have delivered in ``epoch``: samples of one rank
+    times ranks. It says nothing of how many ranks there were, so any number of them can go on from it.
     """
 
     identity: str
@@ -76,7 +76,7 @@ class ResumeState:
             raise ValueError(f"a state is a dict from state_dict(), not {type(state).__name__}")
         if state.get("version") != VERSION:
             raise ValueError(
-                f"the state has version {state.get('version')!r}; this release of unirecord reads version {VERSION}"
+                f"the state has version {state.get('version')!r}; this unirecord reads version {VERSION}"
             )
         names = [field.name for field in fields(cls)]
         missing = [name for name in names if name not in state]
@@ -92,8 +92,8 @@ class ResumeState:
     def check(self, expected: ResumeState) -> None:
         """Refuses the state unless it was made with the dataset and the options that ``expected`` describes.
 
-        ``StaleError`` when the data are other data, ``ValueError`` when only options differ; both name every field that
-        differs, with both values. The epoch and the position are free.
+        ``StaleError`` when the data are other data, ``ValueError`` when only options differ; both name every
+        field that differs, with both values. The epoch and the position are free.
         """
         differing = [
             f"{name} is {getattr(self, name)!r} in the state and {getattr(expected, name)!r} here"
@@ -108,7 +108,8 @@ class ResumeState:
                 f"the state belongs to another dataset, or to this one before it changed: {text}"
             )
         raise ValueError(
-            f"the state was saved with other options: {text}. Open the dataset as it was, or start the epoch anew"
+            f"the state was saved with other options: {text}. "
+            "Open the dataset as it was opened then, or start the epoch anew"
         )
 
 
@@ -130,7 +131,6 @@ def _check_values(values: Mapping[str, object]) -> None:
         ("epoch", 0, (1 << 63) - 1),
         ("position", 0, 1 << 63),
     ):
-        try:
-            check_integer(f"the state's {name}", values[name], least, most)
-        except TypeError as error:
-            raise ValueError(str(error)) from None
+        if isinstance(values[name], bool) or not isinstance(values[name], int):
+            raise ValueError(f"the state's {name} is {values[name]!r}; it must be an integer")
+        check_integer(f"the state's {name}", values[name], least, most)
