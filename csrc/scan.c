@@ -209,31 +209,45 @@ static int step_is_sound(const ur_scan_step *s) {
   return s->op >= UR_SCAN_BITS && s->op <= UR_SCAN_MASK;
 }
 
+/* Takes all rows of a run; returns how many. */
+WIDE static int64_t take_all(int64_t start, int64_t stop, int64_t base, int64_t *rows) {
+  for (int64_t row = start; rows && row < stop; row++) rows[row - start] = row + base;
+  return stop > start ? stop - start : 0;
+}
+
+/* Tries a run chunk by chunk; returns how many rows were taken, or -1 with *broken = the row with corrupt data. */
+static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t start, int64_t stop, int64_t base,
+                       int64_t *rows, int64_t *broken) {
+  uint8_t masks[MASKS][CHUNK];
+  int64_t found = 0;
+  for (int64_t row = start; row < stop; row += CHUNK) {
+    int64_t n = stop - row < CHUNK ? stop - row : CHUNK;
+    for (int32_t s = 0; s < step_count; s++) {
+      int64_t place = try_step(&steps[s], row, n, masks);
+      if (place < n) {
+        *broken = row + place;
+        return -1;
+      }
+    }
+    found += rows ? take_true(masks[0], n, row + base, rows + found) : count_true(masks[0], n);
+  }
+  return found;
+}
+
 ur_status ur_scan_rows(const ur_scan_step *steps, int32_t step_count, const int64_t *runs, int64_t run_count,
                        int64_t base, int64_t *rows, int64_t *count) {
-  uint8_t masks[MASKS][CHUNK];
   int64_t found = 0;
   if (step_count < 1) return UR_ARGUMENT;
   for (int32_t s = 0; s < step_count; s++) {
     if (!step_is_sound(&steps[s])) return UR_ARGUMENT;
   }
-  for (int64_t run = 0; run < run_count; run++) {
-    int64_t stop = runs[2 * run + 1];
-    for (int64_t row = runs[2 * run]; row < stop; row += CHUNK) {
-      int64_t n = stop - row < CHUNK ? stop - row : CHUNK;
-      for (int32_t s = 0; s < step_count; s++) {
-        int64_t place = try_step(&steps[s], row, n, masks);
-        if (place < n) {
-          *count = row + place;
-          return UR_CORRUPT;
-        }
-      }
-      if (rows) {
-        found += take_true(masks[0], n, row + base, rows + found);
-      } else {
-        found += count_true(masks[0], n);
-      }
-    }
+  for (int64_t i = 0; i < run_count; i++) {
+    const int64_t *run = runs + 3 * i;
+    int64_t *into = rows ? rows + found : NULL;
+    int64_t taken = run[2] ? take_all(run[0], run[1], base, into)
+                           : try_run(steps, step_count, run[0], run[1], base, into, count);
+    if (taken < 0) return UR_CORRUPT;
+    found += taken;
   }
   *count = found;
   return UR_OK;

@@ -293,6 +293,60 @@ UR_API void ur_loader_stop(ur_loader *loader);    /* ends the threads; ur_loader
 UR_API void ur_loader_release(ur_loader *loader); /* NULL is allowed; implies ur_loader_stop; batches stay good */
 UR_API void ur_batch_release(ur_batch *batch);    /* NULL is allowed */
 
+/* ---- scan: conditions on flat columns, tried row after row (pure, over the caller's buffers) ------------------------ */
+
+typedef enum {
+  UR_SCAN_RANGE = 0, /* low <= the row's value <= high; never true for NaN */
+  UR_SCAN_TABLE = 1, /* table[the row's code] is not 0 */
+  UR_SCAN_BITS = 2,  /* bit r mod 8 of byte r / 8 is 1, r counted from the byte's row `first`, a multiple of 8 */
+  UR_SCAN_BYTES = 3, /* the row's byte is not 0 */
+  UR_SCAN_ROWS = 4,  /* low <= the row's number <= high, as int64 */
+  UR_SCAN_MASK = 5   /* what mask number `source` says */
+} ur_scan_op;
+
+typedef enum { UR_SCAN_SET = 0, UR_SCAN_AND = 1, UR_SCAN_OR = 2 } ur_scan_combine;
+
+/* One condition. Its outcome, turned round if `negated`, goes into mask number `target` as `combine` says. */
+typedef struct {
+  int32_t op;       /* ur_scan_op */
+  int32_t type;     /* type code of the values or codes (docs/format.md), for RANGE and TABLE */
+  int32_t negated;
+  int32_t combine;  /* ur_scan_combine */
+  int32_t target;   /* 0 .. 15 */
+  int32_t source;   /* 0 .. 15 */
+  const void *data; /* flat little-endian array, no alignment needed */
+  int64_t first;    /* row that the first element of `data` belongs to */
+  uint64_t low;     /* bounds as the bits of a value of `type`: integers as int64 or uint64 */
+  uint64_t high;
+  const uint8_t *table;
+  uint64_t table_entries;
+} ur_scan_step;
+
+/* Runs the steps over rows [runs[3i], runs[3i + 1]) and takes the rows for which mask 0 is true in the end; where
+ * runs[3i + 2] is not 0 it takes all of them untried. rows[] gets row + base of each in order, if `rows` is not NULL (room
+ * for all rows of the runs), and *count how many they are. Each step's data must reach over all runs that are tried.
+ * UR_CORRUPT when a code has no entry in its table: *count is then the row. */
+UR_API ur_status ur_scan_rows(const ur_scan_step *steps, int32_t step_count, const int64_t *runs, int64_t run_count,
+                              int64_t base, int64_t *rows, int64_t *count);
+
+typedef enum { UR_TEXT_BETWEEN = 0, UR_TEXT_LIKE = 1 } ur_text_op;
+
+/* A test of strings. BETWEEN: low <= string < high by bytes, without an upper bound if `open`. LIKE: a pattern of
+ * low_bytes elements; element i is the byte low[i] if high[i] is 0, any one character if 1, any characters if 2. */
+typedef struct {
+  int32_t op; /* ur_text_op */
+  int32_t open;
+  const uint8_t *low;
+  uint64_t low_bytes;
+  const uint8_t *high;
+  uint64_t high_bytes;
+} ur_text_test;
+
+/* mask[i] = 1 if bytes[offsets[i] .. offsets[i + 1]) passes, else 0, for i in [0, count). UR_CORRUPT when offsets
+ * descend or leave [0, size]. */
+UR_API ur_status ur_scan_text(const uint64_t *offsets, const uint8_t *bytes, uint64_t size, int64_t count,
+                              const ur_text_test *test, uint8_t *mask);
+
 /* cdef end */
 
 #ifdef __cplusplus
