@@ -126,8 +126,8 @@ def depth(value: Any) -> int:
     return 1 + max(map(depth, inner)) if inner else (1 if isinstance(value, (list, dict)) else 0)
 
 
-def unpack(raw: bytes) -> Any:
-    """One whole msgpack value without extension types and duplicate keys, nested 64 deep at most."""
+def unpack(raw: bytes, deepest: int = 64) -> Any:
+    """One whole msgpack value without extension types and duplicate keys."""
 
     def pairs(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
         need(len({repr(k) for k, _ in items}) == len(items), "a key stands twice in a msgpack map")
@@ -137,7 +137,7 @@ def unpack(raw: bytes) -> Any:
         value = msgpack.unpackb(raw, strict_map_key=False, object_pairs_hook=pairs, ext_hook=_no_ext)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise Bad(f"msgpack: {error}") from None
-    need(depth(value) <= 64, "msgpack nested deeper than 64")
+    need(depth(value) <= deepest, f"msgpack nested deeper than {deepest}")
     return value
 
 
@@ -146,7 +146,7 @@ def _no_ext(code: int, data: bytes) -> Any:
 
 
 def metadata(raw: bytes, columns: list[Column], keys: list[str]) -> dict[str, Any]:
-    value = unpack(raw)
+    value = unpack(raw, 65)  # `user` stands one level down
     need(isinstance(value, dict) and list(value) == keys, f"metadata keys are not {keys}")
     schema, index = value["schema"], value["index"]
     need(isinstance(schema, list) and len(schema) == len(columns), "schema of the metadata")
