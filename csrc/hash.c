@@ -1,8 +1,8 @@
 /* hash.c - XXH3-64 with a seed, written from the xxHash specification (doc/xxhash_spec.md, version 0.2.0).
  *
- * Inputs up to 240 bytes are a few multiplications. Longer ones run through eight 64-bit accumulators, 64 bytes (a
- * stripe) at a time, in blocks of 16 stripes; that loop exists in plain C, which compilers vectorise where they can, and
- * for x86-64 with SSE2 (always there) and AVX2 (chosen when the machine has it). All give the same digests.
+ * Inputs up to 240 bytes are a few multiplications. Longer ones run through eight 64-bit sums, 64 bytes (a stripe) at
+ * a time, in blocks of 16 stripes; that loop exists in plain C, which compilers vectorise where they can, and
+ * for x86-64 with SSE2 (always there), AVX2 and AVX-512 (chosen when the machine has them); all give the same digests.
  */
 #include "hash.h"
 
@@ -40,16 +40,18 @@ enum {
 };
 
 static const uint8_t DEFAULT_SECRET[SECRET] = {
-    0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c, 0xde, 0xd4, 0x6d, 0xe9,
-    0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f, 0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78,
-    0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21, 0xb8, 0x08, 0x46, 0x74, 0xf7, 0x43, 0x24, 0x8e, 0xe0, 0x35, 0x90, 0xe6,
-    0x81, 0x3a, 0x26, 0x4c, 0x3c, 0x28, 0x52, 0xbb, 0x91, 0xc3, 0x00, 0xcb, 0x88, 0xd0, 0x65, 0x8b, 0x1b, 0x53, 0x2e, 0xa3,
-    0x71, 0x64, 0x48, 0x97, 0xa2, 0x0d, 0xf9, 0x4e, 0x38, 0x19, 0xef, 0x46, 0xa9, 0xde, 0xac, 0xd8, 0xa8, 0xfa, 0x76, 0x3f,
-    0xe3, 0x9c, 0x34, 0x3f, 0xf9, 0xdc, 0xbb, 0xc7, 0xc7, 0x0b, 0x4f, 0x1d, 0x8a, 0x51, 0xe0, 0x4b, 0xcd, 0xb4, 0x59, 0x31,
-    0xc8, 0x9f, 0x7e, 0xc9, 0xd9, 0x78, 0x73, 0x64, 0xea, 0xc5, 0xac, 0x83, 0x34, 0xd3, 0xeb, 0xc3, 0xc5, 0x81, 0xa0, 0xff,
-    0xfa, 0x13, 0x63, 0xeb, 0x17, 0x0d, 0xdd, 0x51, 0xb7, 0xf0, 0xda, 0x49, 0xd3, 0x16, 0x55, 0x26, 0x29, 0xd4, 0x68, 0x9e,
-    0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce, 0x45, 0xcb, 0x3a, 0x8f,
-    0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e};
+    0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
+    0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,
+    0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78, 0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21,
+    0xb8, 0x08, 0x46, 0x74, 0xf7, 0x43, 0x24, 0x8e, 0xe0, 0x35, 0x90, 0xe6, 0x81, 0x3a, 0x26, 0x4c,
+    0x3c, 0x28, 0x52, 0xbb, 0x91, 0xc3, 0x00, 0xcb, 0x88, 0xd0, 0x65, 0x8b, 0x1b, 0x53, 0x2e, 0xa3,
+    0x71, 0x64, 0x48, 0x97, 0xa2, 0x0d, 0xf9, 0x4e, 0x38, 0x19, 0xef, 0x46, 0xa9, 0xde, 0xac, 0xd8,
+    0xa8, 0xfa, 0x76, 0x3f, 0xe3, 0x9c, 0x34, 0x3f, 0xf9, 0xdc, 0xbb, 0xc7, 0xc7, 0x0b, 0x4f, 0x1d,
+    0x8a, 0x51, 0xe0, 0x4b, 0xcd, 0xb4, 0x59, 0x31, 0xc8, 0x9f, 0x7e, 0xc9, 0xd9, 0x78, 0x73, 0x64,
+    0xea, 0xc5, 0xac, 0x83, 0x34, 0xd3, 0xeb, 0xc3, 0xc5, 0x81, 0xa0, 0xff, 0xfa, 0x13, 0x63, 0xeb,
+    0x17, 0x0d, 0xdd, 0x51, 0xb7, 0xf0, 0xda, 0x49, 0xd3, 0x16, 0x55, 0x26, 0x29, 0xd4, 0x68, 0x9e,
+    0x2b, 0x16, 0xbe, 0x58, 0x7d, 0x47, 0xa1, 0xfc, 0x8f, 0xf8, 0xb8, 0xd1, 0x7a, 0xd0, 0x31, 0xce,
+    0x45, 0xcb, 0x3a, 0x8f, 0x95, 0x16, 0x04, 0x28, 0xaf, 0xd7, 0xfb, 0xca, 0xbb, 0x4b, 0x40, 0x7e};
 
 static inline uint32_t load32(const uint8_t *at) {
   uint32_t value;
@@ -189,11 +191,13 @@ static inline __m128i scramble_sse2(__m128i sum, const uint8_t *secret) {
   return _mm_add_epi64(_mm_mul_epu32(mixed, prime), high);
 }
 
-static inline void run_sse2(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t stripes, int scramble) {
+static inline void run_sse2(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t stripes,
+                            int scramble) {
   __m128i s[4];
   for (int k = 0; k < 4; k++) s[k] = _mm_loadu_si128((const __m128i *)(const void *)(sums + 2 * k));
   for (size_t i = 0; i < stripes; i++) {
-    for (int k = 0; k < 4; k++) s[k] = add_words_sse2(s[k], data + STRIPE * i + 16 * k, secret + SECRET_STEP * i + 16 * k);
+    const uint8_t *words = data + STRIPE * i, *keys = secret + SECRET_STEP * i;
+    for (int k = 0; k < 4; k++) s[k] = add_words_sse2(s[k], words + 16 * k, keys + 16 * k);
   }
   for (int k = 0; k < 4; k++) {
     if (scramble) s[k] = scramble_sse2(s[k], secret + SCRAMBLE_SECRET + 16 * k);
@@ -224,31 +228,65 @@ static inline AVX2 __m256i scramble_avx2(__m256i sum, const uint8_t *secret) {
   return _mm256_add_epi64(_mm256_mul_epu32(mixed, prime), high);
 }
 
-static AVX2 void stripes_avx2(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t count) {
+static inline AVX2 void run_avx2(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t stripes,
+                                 int scramble) {
   __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)sums);
   __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(sums + 4));
-  for (size_t i = 0; i < count; i++) {
+#pragma GCC unroll 4
+  for (size_t i = 0; i < stripes; i++) {
     low = add_words_avx2(low, data + STRIPE * i, secret + SECRET_STEP * i);
     high = add_words_avx2(high, data + STRIPE * i + 32, secret + SECRET_STEP * i + 32);
   }
-  _mm256_storeu_si256((__m256i *)(void *)sums, low);
-  _mm256_storeu_si256((__m256i *)(void *)(sums + 4), high);
-}
-
-static AVX2 void blocks_avx2(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t count) {
-  __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)sums);
-  __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(sums + 4));
-  for (size_t block = 0; block < count; block++, data += BLOCK) {
-#pragma GCC unroll 16
-    for (size_t i = 0; i < BLOCK_STRIPES; i++) {
-      low = add_words_avx2(low, data + STRIPE * i, secret + SECRET_STEP * i);
-      high = add_words_avx2(high, data + STRIPE * i + 32, secret + SECRET_STEP * i + 32);
-    }
+  if (scramble) {
     low = scramble_avx2(low, secret + SCRAMBLE_SECRET);
     high = scramble_avx2(high, secret + SCRAMBLE_SECRET + 32);
   }
   _mm256_storeu_si256((__m256i *)(void *)sums, low);
   _mm256_storeu_si256((__m256i *)(void *)(sums + 4), high);
+}
+
+static AVX2 void stripes_avx2(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t count) {
+  run_avx2(sums, data, secret, count, 0);
+}
+
+static AVX2 void blocks_avx2(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t count) {
+  for (size_t block = 0; block < count; block++) run_avx2(sums, data + BLOCK * block, secret, BLOCK_STRIPES, 1);
+}
+
+#define AVX512 __attribute__((target("avx512f")))
+
+static inline AVX512 __m512i add_words_avx512(__m512i sum, const uint8_t *data, __m512i secret) {
+  __m512i words = _mm512_loadu_si512(data);
+  __m512i keys = _mm512_xor_si512(words, secret);
+  __m512i product = _mm512_mul_epu32(keys, _mm512_srli_epi64(keys, 32));
+  __m512i swapped = _mm512_shuffle_epi32(words, (_MM_PERM_ENUM)_MM_SHUFFLE(1, 0, 3, 2));
+  return _mm512_add_epi64(sum, _mm512_add_epi64(product, swapped));
+}
+
+static inline AVX512 __m512i sum_stripes_avx512(__m512i sum, const uint8_t *data, const uint8_t *secret, size_t count) {
+#pragma GCC unroll 4
+  for (size_t i = 0; i < count; i++) {
+    sum = add_words_avx512(sum, data + STRIPE * i, _mm512_loadu_si512(secret + SECRET_STEP * i));
+  }
+  return sum;
+}
+
+static AVX512 void stripes_avx512(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t count) {
+  _mm512_storeu_si512(sums, sum_stripes_avx512(_mm512_loadu_si512(sums), data, secret, count));
+}
+
+/* A block is summed apart, so that one block waits for the one before in the scramble alone. */
+static AVX512 void blocks_avx512(uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t count) {
+  __m512i scramble = _mm512_loadu_si512(secret + SCRAMBLE_SECRET);
+  __m512i prime = _mm512_set1_epi64((long long)PRIME32_1);
+  __m512i sum = _mm512_loadu_si512(sums);
+  for (size_t block = 0; block < count; block++, data += BLOCK) {
+    sum = _mm512_add_epi64(sum, sum_stripes_avx512(_mm512_setzero_si512(), data, secret, BLOCK_STRIPES));
+    __m512i mixed = _mm512_xor_si512(_mm512_xor_si512(sum, _mm512_srli_epi64(sum, 47)), scramble);
+    __m512i high = _mm512_slli_epi64(_mm512_mul_epu32(_mm512_srli_epi64(mixed, 32), prime), 32);
+    sum = _mm512_add_epi64(_mm512_mul_epu32(mixed, prime), high);
+  }
+  _mm512_storeu_si512(sums, sum);
 }
 
 #endif
@@ -260,7 +298,8 @@ static void derive_secret(uint64_t seed, uint8_t secret[SECRET]) {
   }
 }
 
-static uint64_t hash_long(run_function *blocks, run_function *stripes, const uint8_t *data, size_t bytes, uint64_t seed) {
+static uint64_t hash_long(run_function *blocks, run_function *stripes, const uint8_t *data, size_t bytes,
+                          uint64_t seed) {
   uint8_t secret[SECRET];
   derive_secret(seed, secret);
   uint64_t sums[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
@@ -278,7 +317,9 @@ static uint64_t hash_long(run_function *blocks, run_function *stripes, const uin
 
 int ur_hash_can(ur_hash_way way) {
 #if defined(__x86_64__)
-  return way != UR_HASH_AVX2 || __builtin_cpu_supports("avx2") != 0;
+  if (way == UR_HASH_AVX512) return __builtin_cpu_supports("avx512f") != 0;
+  if (way == UR_HASH_AVX2) return __builtin_cpu_supports("avx2") != 0;
+  return 1;
 #else
   return way == UR_HASH_PORTABLE;
 #endif
@@ -296,6 +337,7 @@ static uint64_t hash_short(const uint8_t *data, size_t bytes, uint64_t seed) {
 uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed) {
   if (bytes <= LONGEST_MEDIUM) return hash_short(data, bytes, seed);
 #if defined(__x86_64__)
+  if (way == UR_HASH_AVX512) return hash_long(blocks_avx512, stripes_avx512, data, bytes, seed);
   if (way == UR_HASH_AVX2) return hash_long(blocks_avx2, stripes_avx2, data, bytes, seed);
   if (way == UR_HASH_SSE2) return hash_long(blocks_sse2, stripes_sse2, data, bytes, seed);
 #endif
@@ -303,12 +345,18 @@ uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t se
   return hash_long(blocks_portable, stripes_portable, data, bytes, seed);
 }
 
-uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed) {
+static inline ur_hash_way best_way(void) {
 #if defined(__x86_64__)
-  return ur_hash_by(__builtin_cpu_supports("avx2") ? UR_HASH_AVX2 : UR_HASH_SSE2, data, bytes, seed);
+  if (__builtin_cpu_supports("avx512f")) return UR_HASH_AVX512;
+  return __builtin_cpu_supports("avx2") ? UR_HASH_AVX2 : UR_HASH_SSE2;
 #else
-  return ur_hash_by(UR_HASH_PORTABLE, data, bytes, seed);
+  return UR_HASH_PORTABLE;
 #endif
+}
+
+uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed) {
+  if (bytes <= LONGEST_MEDIUM) return hash_short(data, bytes, seed);
+  return ur_hash_by(best_way(), data, bytes, seed);
 }
 
 void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,

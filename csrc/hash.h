@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { UR_HASH_PORTABLE = 0, UR_HASH_SSE2 = 1, UR_HASH_AVX2 = 2 } ur_hash_way;
+typedef enum { UR_HASH_PORTABLE = 0, UR_HASH_SSE2 = 1, UR_HASH_AVX2 = 2, UR_HASH_AVX512 = 3 } ur_hash_way;
 
 /* 1 if this machine can run `way`. */
 int ur_hash_can(ur_hash_way way);

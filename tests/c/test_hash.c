@@ -1,0 +1,92 @@
+/* test_hash.c - XXH3-64: every way of computing it agrees, reads no byte too many, and matches published vectors. */
+#define _GNU_SOURCE
+#include "expect.h"
+#include "hash.h"
+#include "unirecord.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LONGEST = 5000 };
+
+/* A buffer whose last byte is the last of a page, with an unreadable page behind it. */
+static uint8_t *guarded_end(size_t pages) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uint8_t *start = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(start != MAP_FAILED);
+  EXPECT(mprotect(start + pages * page, page, PROT_NONE) == 0);
+  return start + pages * page;
+}
+
+/* Likewise at the front: the first byte follows an unreadable page. */
+static uint8_t *guarded_start(size_t pages) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uint8_t *start = mmap(NULL, (pages + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(start != MAP_FAILED);
+  EXPECT(mprotect(start, page, PROT_NONE) == 0);
+  return start + page;
+}
+
+static void fill(uint8_t *data, size_t bytes) {
+  uint64_t state = 1;
+  for (size_t i = 0; i < bytes; i++) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    data[i] = (uint8_t)(state >> 56);
+  }
+}
+
+static void ways_agree_at_the_edges_of_readable_memory(void) {
+  uint8_t *end = guarded_end(2), *start = guarded_start(2);
+  const uint64_t seeds[] = {0, 1, UINT64_C(0x9E3779B97F4A7C15), UINT64_MAX};
+  uint8_t pattern[LONGEST];
+  fill(pattern, LONGEST);
+  for (size_t bytes = 0; bytes <= LONGEST; bytes++) {
+    memcpy(end - bytes, pattern, bytes);
+    memcpy(start, pattern, bytes);
+    for (size_t s = 0; s < sizeof seeds / sizeof seeds[0]; s++) {
+      uint64_t expected = ur_hash_by(UR_HASH_PORTABLE, end - bytes, bytes, seeds[s]);
+      for (int way = UR_HASH_SSE2; way <= UR_HASH_AVX512; way++) {
+        if (!ur_hash_can((ur_hash_way)way)) continue;
+        EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, end - bytes, bytes, seeds[s]), expected);
+        EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, start, bytes, seeds[s]), expected);
+      }
+      EXPECT_EQUAL(ur_xxh3_64(end - bytes, bytes, seeds[s]), expected);
+    }
+  }
+}
+
+static void published_digests_are_met(void) {
+  EXPECT_EQUAL(ur_xxh3_64(NULL, 0, 0), UINT64_C(0x2D06800538D394C2));
+  EXPECT_EQUAL(ur_xxh3_64("a", 1, 0), UINT64_C(0xE6C632B61E964E1F));
+  EXPECT_EQUAL(ur_xxh3_64("abc", 3, 0), UINT64_C(0x78AF5F94892F3950));
+}
+
+static void ranges_use_their_own_seeds(void) {
+  uint8_t data[LONGEST];
+  fill(data, LONGEST);
+  const uint64_t starts[] = {0, 7, 300, LONGEST};
+  const uint64_t lengths[] = {240, 241, 4000, 0};
+  uint64_t digests[4];
+  ur_digest_ranges(data, starts, lengths, 4, UINT64_MAX - 1, 3, digests);
+  for (uint64_t i = 0; i < 4; i++) {
+    EXPECT_EQUAL(digests[i], ur_xxh3_64(data + starts[i], (size_t)lengths[i], UINT64_MAX - 1 + 3 * i));
+  }
+  ur_digest_ranges(NULL, NULL, NULL, 0, 0, 0, NULL);
+}
+
+static void every_status_has_a_text(void) {
+  for (int32_t status = -1; status <= UR_CLOSED + 1; status++) {
+    EXPECT(ur_status_text(status) != NULL);
+    EXPECT(strlen(ur_status_text(status)) > 0);
+  }
+  EXPECT(strcmp(ur_status_text(UR_OK), ur_status_text(UR_CORRUPT)) != 0);
+}
+
+int main(void) {
+  ways_agree_at_the_edges_of_readable_memory();
+  published_digests_are_met();
+  ranges_use_their_own_seeds();
+  every_status_has_a_text();
+  return 0;
+}
