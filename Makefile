@@ -10,6 +10,8 @@ C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototype
 C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c $(C_WARNINGS)
 
+FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
+
 .PHONY: venv build frameworks lint test-c test demo wheel clean
 
 venv: $(VENV)/ready
@@ -23,6 +25,13 @@ $(VENV)/ready: pyproject.toml
 # Compiles what has changed in csrc/ into the editable install.
 build: venv
 	@flock $(VENV)/build.lock $(BIN)/python setup.py --quiet build_ext --inplace >/dev/null
+
+# What the tests of the adapters run against.
+frameworks: $(VENV)/frameworks
+
+$(VENV)/frameworks: Makefile $(VENV)/ready
+	flock $(VENV)/build.lock $(BIN)/python -m pip install --quiet $(FRAMEWORKS)
+	@touch $@
 
 lint: venv
 	$(BIN)/ruff check .

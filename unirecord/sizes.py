@@ -1,0 +1,55 @@
+"""Sizes in bytes, as people write and read them: "20GB", "1.5 GiB", 4096."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "PB": 10**15,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+    "PIB": 2**50,
+}
+_SIZE = re.compile(r"\s*([0-9]+)(?:\.([0-9]+))?\s*([A-Za-z]*)\s*")
+_MOST = 2**63 - 1
+
+
+def parse_size(size: int | str) -> int:
+    """Bytes of a size such as ``"20GB"`` (10^9), ``"1.5 GiB"`` (2^30) or ``4096``; else ``ValueError``.
+
+    A fraction of a byte is dropped. The result lies in [0, 2^63).
+    """
+    if isinstance(size, bool) or not isinstance(size, (int, str)):
+        raise TypeError(f"a size is a number of bytes or a text such as '20GB', not {type(size).__name__}")
+    if isinstance(size, int):
+        count = size
+    else:
+        match = _SIZE.fullmatch(size)
+        unit = _UNITS.get(match.group(3).upper()) if match else None
+        if match is None or unit is None:
+            raise ValueError(f"{size!r} is no size: write a number and a unit, e.g. '20GB' or '64MiB'")
+        fraction = match.group(2) or ""
+        count = int(match.group(1) + fraction) * unit // 10 ** len(fraction)
+    if not 0 <= count <= _MOST:
+        raise ValueError(f"{size!r} is no size: it must lie between 0 and 2^63 - 1 bytes")
+    return count
+
+
+def format_size(count: int) -> str:
+    """A number of bytes for people, in powers of 1000 with one decimal: ``1.5 GB``, ``17 B``."""
+    if abs(count) < 1000:
+        return f"{count} B"
+    value = count / 1000
+    for unit in ("KB", "MB", "GB", "TB", "PB"):
+        if abs(value) < 999.95:
+            return f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} EB"
