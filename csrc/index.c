@@ -1,0 +1,185 @@
+/* index.c - a validated view of a mapped index: its columns, its directory, and which of its blocks have been checked. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "part.h"
+
+static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+static ur_status bad_section(const ur_section_entry *entry, const char *problem, ur_error *error) {
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, entry->offset, "section %u of column %u %s (width %" PRIu32
+                    ", count %" PRIu64 ")", entry->kind, entry->column, problem, entry->width, entry->count);
+}
+
+static ur_status read_columns(ur_part *part, ur_error *error) {
+  uint64_t place = 0;
+  int32_t blobs = 0;
+  for (uint32_t i = 0; i < part->header.columns; i++) {
+    ur_column *column = &part->columns[i];
+    const uint8_t *entry = part->index + UR_FILE_HEADER_BYTES + (uint64_t)i * UR_COLUMN_BYTES;
+    ur_status status = ur_parse_column(entry, &column->info, error);
+    if (status != UR_OK) return status;
+    column->blob = -1;
+    if (!column->info.is_blob) continue;
+    part->blobs[blobs] = (int32_t)i;
+    column->blob = blobs++;
+    /* ur_check_data_head has added these up without overflow */
+    place = (place + part->data.blob_align - 1) & ~((uint64_t)part->data.blob_align - 1);
+    column->place = place;
+    place += (uint64_t)column->info.fixed_bytes;
+  }
+  part->blob_columns = blobs;
+  return UR_OK;
+}
+
+/* Rows, groups and units: the numbers that the counts of the sections must equal. */
+static ur_status count_units(ur_part *part, ur_error *error) {
+  uint64_t rows = part->header.rows, k = part->data.unit_rows;
+  part->units = 0;
+  if (part->blob_columns > 0 && k > 0) part->units = divide_up(rows, k);
+  if (part->blob_columns > 0 && k == 0 && !ur_multiply(rows, (uint64_t)part->blob_columns, &part->units))
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_ROWS, "%" PRIu64 " rows are not possible", rows);
+  uint64_t group_rows = part->data.group_rows, bytes = 0;
+  if (group_rows > 0 && divide_up(rows, group_rows) != part->header.groups)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_GROUPS,
+                      "%" PRIu64 " rows in groups of %" PRIu64 " are not %" PRIu64 " groups", rows, group_rows,
+                      part->header.groups);
+  if (part->data.row_bytes > 0 && (!ur_multiply(rows, part->data.row_bytes, &bytes) || bytes > part->header.data_bytes))
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_ROWS,
+                      "%" PRIu64 " rows of %" PRIu64 " bytes do not fit a data file of %" PRIu64 " bytes", rows,
+                      part->data.row_bytes, part->header.data_bytes);
+  return UR_OK;
+}
+
+/* Whether the width and count of a section fit the part; sections of a column are only asked about real columns. */
+static bool section_fits(const ur_part *part, const ur_section_entry *entry, const ur_column *column) {
+  uint64_t rows = part->header.rows, width = entry->width, count = entry->count;
+  const ur_column_info *info = column == NULL ? NULL : &column->info;
+  bool string = info != NULL && info->type == UR_TYPE_STRING;
+  bool number = info != NULL && !info->is_blob && !string;
+  if ((entry->kind <= UR_SECTION_ROW_STARTS || entry->kind == UR_SECTION_DIGESTS) != (column == NULL)) return false;
+  if (entry->extra != 0 && entry->kind != UR_SECTION_ZONES && entry->kind != UR_SECTION_ZONE_FLAGS) return false;
+  switch (entry->kind) {
+    case UR_SECTION_GROUPS: return width == 32 && count == part->header.groups;
+    case UR_SECTION_ROW_STARTS:
+      return part->blob_columns > 0 && part->data.row_bytes == 0 && width == 8 && count == rows;
+    case UR_SECTION_LENGTHS: return info->is_blob && info->fixed_bytes == 0 && (width == 4 || width == 8) && count == rows;
+    case UR_SECTION_DIGESTS: return part->blob_columns > 0 && width == 8 && count == part->units;
+    case UR_SECTION_VALUES: return number && width == (uint64_t)info->fixed_bytes && count == rows;
+    case UR_SECTION_VALIDITY: return info->nullable && width == 1 && count == divide_up(rows, 8);
+    case UR_SECTION_CODES: return string && (width == 1 || width == 2 || width == 4) && count == rows;
+    case UR_SECTION_DICTIONARY_OFFSETS: return string && width == 8 && count >= 1;
+    case UR_SECTION_STRING_OFFSETS: return string && width == 8 && count == rows + 1;
+    case UR_SECTION_DICTIONARY_BYTES:
+    case UR_SECTION_STRING_BYTES: return string && width == 1;
+    case UR_SECTION_ZONES: {
+      uint64_t value = string ? part->sections[column->section[UR_SECTION_CODES] - 1].width : (uint64_t)info->fixed_bytes;
+      return !info->is_blob && entry->extra > 0 && width == 2 * value && count == divide_up(rows, entry->extra);
+    }
+    case UR_SECTION_ZONE_FLAGS:
+      return !info->is_blob && entry->extra > 0 && width == 1 && count == divide_up(rows, entry->extra);
+    default: /* UR_SECTION_ORDER; ur_parse_section lets no other kind through */
+      return !info->is_blob && (width == 8 || (width == 4 && rows <= UINT64_C(1) << 32)) && count == rows;
+  }
+}
+
+/* Kinds of sections that must and may be there for a column. */
+static bool has_all_sections(const ur_column *column) {
+  const uint32_t *has = column->section;
+  const ur_column_info *info = &column->info;
+  bool string = info->type == UR_TYPE_STRING;
+  if (info->is_blob) return (has[UR_SECTION_LENGTHS] != 0) == (info->fixed_bytes == 0);
+  bool coded = has[UR_SECTION_CODES] != 0, plain = has[UR_SECTION_STRING_OFFSETS] != 0;
+  return (has[UR_SECTION_VALUES] != 0) == !string && (has[UR_SECTION_VALIDITY] != 0) == (info->nullable != 0) &&
+         coded == (has[UR_SECTION_DICTIONARY_OFFSETS] != 0) && coded == (has[UR_SECTION_DICTIONARY_BYTES] != 0) &&
+         plain == (has[UR_SECTION_STRING_BYTES] != 0) && (coded != plain) == string &&
+         (has[UR_SECTION_ZONES] != 0) == !plain && has[UR_SECTION_ZONE_FLAGS] != 0;
+}
+
+static ur_status place_section(ur_part *part, uint32_t number, ur_error *error) {
+  const ur_section_entry *entry = &part->sections[number];
+  ur_column *column = NULL;
+  if (entry->column != UR_NO_COLUMN) {
+    if (entry->column >= part->header.columns) return bad_section(entry, "names no column of the schema", error);
+    column = &part->columns[entry->column];
+    if (entry->kind == UR_SECTION_ZONES && column->info.type == UR_TYPE_STRING &&
+        column->section[UR_SECTION_CODES] == 0)
+      return bad_section(entry, "has zones without codes", error);
+  }
+  if (!section_fits(part, entry, column)) return bad_section(entry, "does not fit the schema and the rows", error);
+  if (column != NULL) column->section[entry->kind] = number + 1;
+  if (entry->kind == UR_SECTION_GROUPS) part->groups_section = number + 1;
+  if (entry->kind == UR_SECTION_ROW_STARTS) part->starts_section = number + 1;
+  if (entry->kind == UR_SECTION_DIGESTS) part->digests_section = number + 1;
+  return UR_OK;
+}
+
+static ur_status read_directory(ur_part *part, ur_error *error) {
+  const uint8_t *directory = part->index + UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * part->header.columns;
+  uint64_t end = part->header.header_bytes;
+  for (uint32_t i = 0; i < part->header.sections; i++) {
+    ur_section_entry *entry = &part->sections[i];
+    ur_status status = ur_parse_section(directory + (uint64_t)i * UR_SECTION_BYTES, &part->header, entry, error);
+    if (status != UR_OK) return status;
+    if (i > 0) {
+      const ur_section_entry *before = entry - 1;
+      bool sorted = before->kind < entry->kind || (before->kind == entry->kind && before->column < entry->column);
+      if (!sorted) return bad_section(entry, "is not in order", error);
+    }
+    if (entry->offset < end) return bad_section(entry, "overlaps the one before", error);
+    end = entry->offset + entry->bytes;
+    status = place_section(part, i, error);
+    if (status != UR_OK) return status;
+  }
+  bool complete = part->groups_section != 0 && (part->digests_section != 0) == (part->blob_columns > 0) &&
+                  (part->starts_section != 0) == (part->blob_columns > 0 && part->data.row_bytes == 0);
+  for (uint32_t i = 0; i < part->header.columns; i++) complete = complete && has_all_sections(&part->columns[i]);
+  if (!complete)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_FILE_HEADER_BYTES,
+                      "a section that the schema needs is missing from the directory");
+  return UR_OK;
+}
+
+ur_status ur_index_read(ur_part *part, ur_error *error) {
+  part->columns = calloc(part->header.columns, sizeof *part->columns);
+  part->blobs = calloc(part->header.columns, sizeof *part->blobs);
+  part->sections = calloc(part->header.sections + (size_t)1, sizeof *part->sections);
+  if (part->columns == NULL || part->blobs == NULL || part->sections == NULL)
+    return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRIu32 " columns", part->header.columns);
+  ur_status status = read_columns(part, error);
+  if (status == UR_OK) status = count_units(part, error);
+  if (status == UR_OK) status = read_directory(part, error);
+  if (status != UR_OK) {
+    if (error != NULL && error->file == UR_FILE_NONE && status == UR_CORRUPT) error->file = UR_FILE_INDEX;
+    return status;
+  }
+  part->block_seed = ur_seed(part->header.id, UR_DOMAIN_INDEX_BLOCK, 0);
+  part->unit_seed = ur_seed(part->header.id, UR_DOMAIN_UNIT, 0);
+  part->blocks = divide_up(part->header.digests_offset - part->header.header_bytes, UR_BLOCK_BYTES);
+  if (part->verify == UR_VERIFY_NEVER) return UR_OK;
+  part->blocks_checked = calloc(part->blocks / 64 + 1, sizeof *part->blocks_checked);
+  if (part->blocks_checked == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the map of checked blocks");
+  return UR_OK;
+}
+
+void ur_index_free(ur_part *part) {
+  free(part->columns);
+  free(part->blobs);
+  free(part->sections);
+  free((void *)part->blocks_checked);
+}
+
+ur_status ur_index_check_block(ur_part *part, uint64_t block, ur_error *error) {
+  uint64_t start = part->header.header_bytes + block * UR_BLOCK_BYTES;
+  uint64_t left = part->header.digests_offset - start;
+  uint64_t bytes = left < UR_BLOCK_BYTES ? left : UR_BLOCK_BYTES;
+  uint64_t expected = ur_load64(part->index + part->header.digests_offset + block * 8);
+  uint64_t found = ur_xxh3_64(part->index + start, bytes, part->block_seed + block * UR_PHI);
+  if (expected != found)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, start,
+                      "the digest of index block %" PRIu64 " should be %016" PRIx64 ", its %" PRIu64
+                      " bytes give %016" PRIx64, block, expected, bytes, found);
+  atomic_fetch_or_explicit(&part->blocks_checked[block / 64], UINT64_C(1) << (block % 64), memory_order_release);
+  return UR_OK;
+}

@@ -1,0 +1,91 @@
+/* io.h - the one seam through which the reader touches the operating system for files. Internal.
+ *
+ * A source is one open data file seen through one way of reading. But for a hint it is immutable after opening, so it may be used from any thread and after fork().
+ */
+#ifndef UR_IO_SEAM_H
+#define UR_IO_SEAM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "unirecord.h"
+
+typedef struct {
+  uint64_t offset; /* in the file */
+  uint64_t bytes;
+  uint8_t *to;
+} ur_span;
+
+typedef struct ur_source ur_source;
+
+typedef struct {
+  /* Fills every span; the caller has checked that each lies inside the file. UR_STALE when the file ends early. May sort
+   * `spans`. NULL when the source has a view. */
+  ur_status (*read)(const ur_source *source, ur_span *spans, int64_t count, ur_error *error);
+  /* Says that these spans will be read soon. May sort `spans`. NULL: nothing to say. */
+  void (*advise)(ur_source *source, ur_span *spans, int64_t count);
+  void (*close)(ur_source *source);
+} ur_source_ops;
+
+struct ur_source {
+  const ur_source_ops *ops;
+  const uint8_t *view;  /* the whole file in memory, or NULL */
+  uint64_t bytes;       /* length of the file when it was opened */
+  struct timespec modified;
+  int32_t io;           /* ur_io: the way of reading in use */
+  int fd;               /* -1 when the content no longer depends on the file */
+  atomic_int calm;      /* calls of advise that may be skipped, because the last one found everything in memory */
+};
+
+/* ---- files (io_file.c) ------------------------------------------------------------------------------------------ */
+
+/* Opens a regular file for reading. */
+ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *bytes, struct timespec *modified,
+                       ur_error *error);
+
+/* Reads bytes [offset, offset + bytes): interrupted and short reads go on; the end of the file is UR_STALE. */
+ur_status ur_file_read(int fd, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to, ur_error *error);
+
+/* Maps a whole file for reading, shared. */
+ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, const uint8_t **view, ur_error *error);
+void ur_file_unmap(const uint8_t *view, uint64_t bytes);
+void ur_file_close(int fd);
+
+/* Zeroed memory of which only what is touched exists; NULL when there is none. */
+void *ur_pages_new(uint64_t bytes);
+void ur_pages_free(void *pages, uint64_t bytes);
+
+/* How many files this process may have open. */
+int64_t ur_file_limit(void);
+
+/* ---- ways of reading -------------------------------------------------------------------------------------------- */
+
+/* Opens a source over `fd`, which it then owns (on failure it is closed). `path` is the file's, for ways of reading that
+ * need a descriptor of their own; `row_bytes` is the mean size of a row, for UR_IO_AUTO. */
+ur_status ur_source_open(int fd, const char *path, uint64_t bytes, struct timespec modified, int32_t io,
+                         uint64_t row_bytes, ur_source **source, ur_error *error);
+void ur_source_close(ur_source *source);
+
+/* UR_STALE when the file is not as long, or not as old, as when it was opened: one fstat. */
+ur_status ur_source_check(const ur_source *source, ur_error *error);
+
+/* Whether advise is worth calling now: after it has found everything in memory, it rests for some calls. */
+bool ur_source_wants_advice(ur_source *source);
+
+/* Which way suits the file (io_auto.c): never UR_IO_AUTO. */
+int32_t ur_io_choose(int fd, uint64_t bytes, uint64_t row_bytes);
+
+/* What each way adds to a source that has fd, bytes and io set. They may fall back to another way and set `io` to it. */
+ur_status ur_map_open(ur_source *source, ur_error *error);
+ur_status ur_pread_open(ur_source *source, ur_error *error);
+ur_status ur_memory_open(ur_source *source, ur_error *error);
+ur_status ur_uring_open(ur_source *source, const char *path, ur_error *error);
+
+/* Sorts spans by offset. */
+void ur_spans_sort(ur_span *spans, int64_t count);
+
+/* Fills spans with pread and preadv, neighbours in one call: what every way without a view can fall back to. */
+ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, ur_error *error);
+
+#endif

@@ -1,0 +1,141 @@
+/* io_file.c - opening, measuring, reading and mapping whole files: the system calls shared by every way of reading. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "io.h"
+
+#define READ_AT_MOST (UINT64_C(1) << 30)
+
+ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *bytes, struct timespec *modified,
+                       ur_error *error) {
+  int opened;
+  do {
+    opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  } while (opened < 0 && errno == EINTR);
+  if (opened < 0) return ur_fail_os(error, file, errno, "the file cannot be opened");
+  struct stat facts;
+  ur_status status = UR_OK;
+  if (fstat(opened, &facts) != 0)
+    status = ur_fail_os(error, file, errno, "the file cannot be measured (fstat)");
+  else if (!S_ISREG(facts.st_mode))
+    status = ur_fail_at(error, UR_FORMAT, file, 0, "this is not a regular file");
+  if (status != UR_OK) {
+    ur_file_close(opened);
+    return status;
+  }
+  *fd = opened;
+  *bytes = (uint64_t)facts.st_size;
+  *modified = facts.st_mtim;
+  return UR_OK;
+}
+
+ur_status ur_file_read(int fd, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to, ur_error *error) {
+  while (bytes > 0) {
+    size_t most = (size_t)(bytes < READ_AT_MOST ? bytes : READ_AT_MOST);
+    ssize_t got = pread(fd, to, most, (off_t)offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ur_fail_os(error, file, errno, "the file cannot be read (pread)");
+    if (got == 0)
+      return ur_fail_at(error, UR_STALE, file, offset, "the file ends at %" PRIu64 ", %" PRIu64 " bytes early: it has been cut",
+                        offset, bytes);
+    offset += (uint64_t)got;
+    bytes -= (uint64_t)got;
+    to += got;
+  }
+  return UR_OK;
+}
+
+ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, const uint8_t **view, ur_error *error) {
+  void *mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) return ur_fail_os(error, file, errno, "the file cannot be mapped (mmap)");
+  *view = mapped;
+  return UR_OK;
+}
+
+void ur_file_unmap(const uint8_t *view, uint64_t bytes) {
+  if (view != NULL) (void)munmap((void *)(uintptr_t)view, bytes);
+}
+
+void ur_file_close(int fd) {
+  if (fd >= 0) (void)close(fd);
+}
+
+void *ur_pages_new(uint64_t bytes) {
+  if (bytes == 0) bytes = 1;
+  void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return pages == MAP_FAILED ? NULL : pages;
+}
+
+void ur_pages_free(void *pages, uint64_t bytes) {
+  if (pages != NULL) (void)munmap(pages, bytes == 0 ? 1 : bytes);
+}
+
+int64_t ur_file_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return 1 << 20;
+  return limit.rlim_cur > (1u << 20) ? 1 << 20 : (int64_t)limit.rlim_cur;
+}
+
+void ur_source_close(ur_source *source) {
+  if (source == NULL) return;
+  source->ops->close(source);
+  ur_file_close(source->fd);
+  free(source);
+}
+
+bool ur_source_wants_advice(ur_source *source) {
+  int calm = atomic_load_explicit(&source->calm, memory_order_relaxed);
+  if (calm == 0) return true;
+  atomic_store_explicit(&source->calm, calm - 1, memory_order_relaxed);
+  return false;
+}
+
+ur_status ur_source_check(const ur_source *source, ur_error *error) {
+  if (source->fd < 0) return UR_OK;
+  struct stat facts;
+  if (fstat(source->fd, &facts) != 0)
+    return ur_fail_os(error, UR_FILE_DATA, errno, "the file cannot be measured (fstat)");
+  if ((uint64_t)facts.st_size != source->bytes)
+    return ur_fail_at(error, UR_STALE, UR_FILE_DATA, (uint64_t)facts.st_size,
+                      "the file has %" PRIu64 " bytes, it had %" PRIu64 " when it was opened: it has been %s",
+                      (uint64_t)facts.st_size, source->bytes,
+                      (uint64_t)facts.st_size < source->bytes ? "cut" : "written to");
+  if (facts.st_mtim.tv_sec != source->modified.tv_sec || facts.st_mtim.tv_nsec != source->modified.tv_nsec)
+    return ur_fail_at(error, UR_STALE, UR_FILE_DATA, UR_NOWHERE, "the file has been written to since it was opened");
+  return UR_OK;
+}
+
+ur_status ur_source_open(int fd, const char *path, uint64_t bytes, struct timespec modified, int32_t io,
+                         uint64_t row_bytes, ur_source **source, ur_error *error) {
+  ur_source *opened = calloc(1, sizeof *opened);
+  if (opened == NULL) {
+    ur_file_close(fd);
+    return ur_fail(error, UR_NO_MEMORY, "no memory for an open file");
+  }
+  opened->fd = fd;
+  opened->bytes = bytes;
+  opened->modified = modified;
+  opened->io = io == UR_IO_AUTO ? ur_io_choose(fd, bytes, row_bytes) : io;
+  ur_status status;
+  switch (opened->io) {
+    case UR_IO_MAP: status = ur_map_open(opened, error); break;
+    case UR_IO_MEMORY: status = ur_memory_open(opened, error); break;
+    case UR_IO_PREAD: status = ur_pread_open(opened, error); break;
+    default: status = ur_uring_open(opened, path, error); break;
+  }
+  if (status != UR_OK) {
+    ur_file_close(opened->fd);
+    free(opened);
+    return status;
+  }
+  *source = opened;
+  return UR_OK;
+}

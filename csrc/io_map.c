@@ -1,0 +1,72 @@
+/* io_map.c - the data file in memory: mapped (UR_IO_MAP), or loaded once and shared with forked children (UR_IO_MEMORY). */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "io.h"
+
+#define PAGE_BYTES UINT64_C(4096)
+#define SAMPLES 8
+#define CALM_CALLS 16
+#define JOIN_BYTES (UINT64_C(64) << 10)
+
+/* Whether the first page of each of a few spans is in the page cache. */
+static bool seem_cached(const ur_source *source, const ur_span *spans, int64_t count) {
+  int64_t step = count / SAMPLES + 1;
+  for (int64_t i = 0; i < count; i += step) {
+    unsigned char resident = 0;
+    uint64_t at = spans[i].offset & ~(PAGE_BYTES - 1);
+    if (mincore((void *)(uintptr_t)(source->view + at), 1, &resident) != 0) return false;
+    if ((resident & 1) == 0) return false;
+  }
+  return true;
+}
+
+/* One MADV_WILLNEED for each run of spans that lie close together. */
+static void map_advise(ur_source *source, ur_span *spans, int64_t count) {
+  if (count == 0) return;
+  if (seem_cached(source, spans, count)) {
+    atomic_store_explicit(&source->calm, CALM_CALLS, memory_order_relaxed);
+    return;
+  }
+  ur_spans_sort(spans, count);
+  for (int64_t i = 0; i < count;) {
+    uint64_t first = spans[i].offset & ~(PAGE_BYTES - 1);
+    uint64_t end = spans[i].offset + spans[i].bytes;
+    for (i++; i < count && spans[i].offset <= end + JOIN_BYTES; i++)
+      if (end < spans[i].offset + spans[i].bytes) end = spans[i].offset + spans[i].bytes;
+    (void)madvise((void *)(uintptr_t)(source->view + first), end - first, MADV_WILLNEED);
+  }
+}
+
+static void map_close(ur_source *source) { ur_file_unmap(source->view, source->bytes); }
+
+static const ur_source_ops map_ops = {.read = NULL, .advise = map_advise, .close = map_close};
+
+ur_status ur_map_open(ur_source *source, ur_error *error) {
+  source->ops = &map_ops;
+  return ur_file_map(source->fd, UR_FILE_DATA, source->bytes, &source->view, error);
+}
+
+static const ur_source_ops memory_ops = {.read = NULL, .advise = NULL, .close = map_close};
+
+ur_status ur_memory_open(ur_source *source, ur_error *error) {
+  source->ops = &memory_ops;
+  void *memory = mmap(NULL, source->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    return ur_fail_os(error, UR_FILE_DATA, errno, "there is no memory to load the whole file (mmap)");
+  (void)madvise(memory, source->bytes, MADV_HUGEPAGE);
+  ur_status status = ur_file_read(source->fd, UR_FILE_DATA, 0, source->bytes, memory, error);
+  if (status == UR_OK) status = ur_source_check(source, error);
+  if (status != UR_OK) {
+    (void)munmap(memory, source->bytes);
+    return status;
+  }
+  (void)mprotect(memory, source->bytes, PROT_READ);
+  ur_file_close(source->fd);
+  source->fd = -1;
+  source->view = memory;
+  return UR_OK;
+}

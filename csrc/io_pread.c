@@ -1,0 +1,86 @@
+/* io_pread.c - reading spans with pread and preadv into the caller's buffers: works on every file system. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fail.h"
+#include "io.h"
+
+#define VECTORS 64           /* spans and gaps of one preadv */
+#define GAP_BYTES 4096       /* bytes between two spans that are cheaper to read than to skip */
+#define JOIN_BYTES (1u << 20) /* what one preadv reads at most before the next begins */
+
+static int by_offset(const void *left, const void *right) {
+  uint64_t a = ((const ur_span *)left)->offset, b = ((const ur_span *)right)->offset;
+  return (a > b) - (a < b);
+}
+
+void ur_spans_sort(ur_span *spans, int64_t count) {
+  int64_t i = 1;
+  while (i < count && spans[i - 1].offset <= spans[i].offset) i++;
+  if (i < count) qsort(spans, (size_t)count, sizeof *spans, by_offset);
+}
+
+/* How many spans from the first on lie so close behind each other that one preadv reads them. */
+static int64_t run_length(const ur_span *spans, int64_t count) {
+  uint64_t end = spans[0].offset + spans[0].bytes;
+  int64_t used = 1;
+  while (used < count && used < VECTORS / 2 && end <= spans[used].offset && spans[used].offset - end <= GAP_BYTES &&
+         spans[used].offset + spans[used].bytes - spans[0].offset <= JOIN_BYTES) {
+    end = spans[used].offset + spans[used].bytes;
+    used++;
+  }
+  return used;
+}
+
+/* One preadv over spans that follow each other, the gaps read into `skipped`; true when it read everything. */
+static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipped) {
+  struct iovec vectors[VECTORS];
+  int used = 0;
+  uint64_t end = spans[0].offset;
+  for (int64_t i = 0; i < count; i++) {
+    if (spans[i].offset > end) vectors[used++] = (struct iovec){skipped, (size_t)(spans[i].offset - end)};
+    vectors[used++] = (struct iovec){spans[i].to, (size_t)spans[i].bytes};
+    end = spans[i].offset + spans[i].bytes;
+  }
+  ssize_t got = preadv(fd, vectors, used, (off_t)spans[0].offset);
+  return got >= 0 && (uint64_t)got == end - spans[0].offset;
+}
+
+ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, ur_error *error) {
+  uint8_t skipped[GAP_BYTES];
+  ur_spans_sort(spans, count);
+  for (int64_t i = 0; i < count;) {
+    int64_t run = run_length(spans + i, count - i);
+    if (run > 1 && read_run(source->fd, spans + i, run, skipped)) {
+      i += run;
+      continue;
+    }
+    for (int64_t end = i + run; i < end; i++) { /* one by one: exact errors, and short reads go on */
+      ur_status status = ur_file_read(source->fd, UR_FILE_DATA, spans[i].offset, spans[i].bytes, spans[i].to, error);
+      if (status != UR_OK) return status;
+    }
+  }
+  return UR_OK;
+}
+
+static void pread_advise(ur_source *source, ur_span *spans, int64_t count) {
+  ur_spans_sort(spans, count);
+  for (int64_t i = 0; i < count; i++)
+    (void)posix_fadvise(source->fd, (off_t)spans[i].offset, (off_t)spans[i].bytes, POSIX_FADV_WILLNEED);
+}
+
+static void pread_close(ur_source *source) { (void)source; }
+
+static const ur_source_ops pread_ops = {.read = ur_pread_spans, .advise = pread_advise, .close = pread_close};
+
+ur_status ur_pread_open(ur_source *source, ur_error *error) {
+  (void)error;
+  source->ops = &pread_ops;
+  source->io = UR_IO_PREAD;
+  return UR_OK;
+}

@@ -1,0 +1,273 @@
+/* part.c - opening one part: the data file and its index, checked to belong together; what a part tells about itself. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "part.h"
+
+typedef struct {
+  int fd;
+  uint64_t bytes;
+  struct timespec modified;
+} opened_file;
+
+static void hex_id(const uint8_t id[16], char text[33]) {
+  for (int i = 0; i < 16; i++) (void)snprintf(text + 2 * i, 3, "%02x", id[i]);
+}
+
+static ur_status other_id(ur_file_kind file, const uint8_t *expected, const uint8_t *found, ur_error *error) {
+  char wanted[33], there[33];
+  hex_id(expected, wanted);
+  hex_id(found, there);
+  return ur_fail_at(error, UR_STALE, file, UR_AT_ID, "the id should be %s, the file's is %s: this is another part", wanted,
+                    there);
+}
+
+static ur_status open_file(const char *path, ur_file_kind kind, opened_file *file, uint8_t header[UR_FILE_HEADER_BYTES],
+                           uint64_t *header_bytes, ur_error *error) {
+  ur_status status = ur_file_open(path, kind, &file->fd, &file->bytes, &file->modified, error);
+  if (status != UR_OK) return status;
+  *header_bytes = file->bytes < UR_FILE_HEADER_BYTES ? file->bytes : UR_FILE_HEADER_BYTES;
+  status = ur_file_read(file->fd, kind, 0, *header_bytes, header, error);
+  if (status != UR_OK) {
+    ur_file_close(file->fd);
+    file->fd = -1;
+  }
+  return status;
+}
+
+static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_file *file, ur_error *error) {
+  uint8_t header[UR_FILE_HEADER_BYTES] = {0};
+  uint64_t bytes = 0;
+  ur_status status = open_file(ref->data_path, UR_FILE_DATA, file, header, &bytes, error);
+  if (status != UR_OK) return status;
+  status = ur_parse_data_header(header, bytes, file->bytes, &part->data, error);
+  if (status == UR_OK && ref->id != NULL && memcmp(ref->id, part->data.id, UR_ID_BYTES) != 0)
+    status = other_id(UR_FILE_DATA, ref->id, part->data.id, error);
+  return status;
+}
+
+/* Reads and checks the data file's whole head, which is small next to what the caller has paid for already. */
+static ur_status read_data_head(const opened_file *file, const ur_data_header *header, uint8_t **head, ur_error *error) {
+  uint8_t *bytes = malloc(header->header_bytes);
+  if (bytes == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a head of %" PRIu32 " bytes", header->header_bytes);
+  ur_status status = ur_file_read(file->fd, UR_FILE_DATA, 0, header->header_bytes, bytes, error);
+  if (status == UR_OK) status = ur_check_data_head(bytes, header, error);
+  if (status != UR_OK) {
+    free(bytes);
+    return status;
+  }
+  *head = bytes;
+  return UR_OK;
+}
+
+/* The end page must be the last 64 bytes of the data file. `index` may be NULL: then only its presence is checked. */
+static ur_status check_end_page(const opened_file *file, const ur_data_header *data, const ur_index_header *index,
+                                ur_error *error) {
+  uint8_t bytes[UR_PAGE_HEADER_BYTES];
+  ur_page_header page;
+  uint64_t at = file->bytes - UR_PAGE_HEADER_BYTES; /* the file holds at least its head of 192 bytes */
+  ur_status status = ur_file_read(file->fd, UR_FILE_DATA, at, sizeof bytes, bytes, error);
+  if (status != UR_OK) return status;
+  status = ur_parse_page(bytes, sizeof bytes, data->id, at, &page, error);
+  if (status == UR_OK && (page.kind != UR_PAGE_END || page.payload_bytes != 0 || page.gap != 0 || page.first_row != 0 ||
+                          page.payload_digest != 0 || file->bytes - data->header_bytes < UR_PAGE_HEADER_BYTES))
+    status = ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, at, "the data file does not end with an end page");
+  if (status == UR_OK && index != NULL && (page.rows != index->rows || page.group != index->groups))
+    status = ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, at,
+                        "the end page counts %" PRIu64 " rows in %" PRIu64 " groups, the index %" PRIu64 " in %" PRIu64,
+                        page.rows, page.group, index->rows, index->groups);
+  return status;
+}
+
+/* Opens one candidate for the index; *other says that it is there and well, but of another part. */
+static ur_status try_index(const char *path, ur_part *part, opened_file *file, bool *other, ur_error *error) {
+  uint8_t header[UR_FILE_HEADER_BYTES] = {0};
+  uint64_t bytes = 0;
+  *other = false;
+  ur_status status = open_file(path, UR_FILE_INDEX, file, header, &bytes, error);
+  if (status != UR_OK) return status;
+  status = ur_parse_index_header(header, bytes, file->bytes, &part->header, error);
+  if (status == UR_OK && memcmp(part->header.id, part->data.id, UR_ID_BYTES) != 0) {
+    *other = true;
+    status = other_id(UR_FILE_INDEX, part->data.id, part->header.id, error);
+  }
+  if (status != UR_OK) {
+    ur_file_close(file->fd);
+    file->fd = -1;
+  }
+  return status;
+}
+
+static ur_status open_index(const ur_part_ref *ref, ur_part *part, const opened_file *data, opened_file *file,
+                            ur_error *error) {
+  bool other = false;
+  if (ref->index_path != NULL) return try_index(ref->index_path, part, file, &other, error);
+  size_t length = strlen(ref->data_path);
+  char *path = malloc(length + sizeof ".idx.new");
+  if (path == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the path of the index");
+  memcpy(path, ref->data_path, length);
+  memcpy(path + length, ".idx", sizeof ".idx");
+  ur_status status = try_index(path, part, file, &other, error);
+  if (status == UR_NOT_FOUND || other) { /* a crash between the two renames leaves the index under its second name */
+    memcpy(path + length, ".idx.new", sizeof ".idx.new");
+    bool new_other = false;
+    ur_error new_error = {0};
+    ur_status again = try_index(path, part, file, &new_other, &new_error);
+    if (again != UR_NOT_FOUND && !new_other) {
+      status = again;
+      if (again != UR_OK && error != NULL) *error = new_error;
+    }
+  }
+  free(path);
+  if (status == UR_NOT_FOUND && check_end_page(data, &part->data, NULL, NULL) != UR_OK)
+    return ur_fail_at(error, UR_FORMAT, UR_FILE_DATA, data->bytes,
+                      "the file is unfinished: it has no end page (and no index)");
+  return status;
+}
+
+static ur_status check_pair(const ur_part *part, const uint8_t *head, const opened_file *data, ur_error *error) {
+  const ur_index_header *index = &part->header;
+  if (index->data_bytes != data->bytes)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, data->bytes < index->data_bytes ? data->bytes : index->data_bytes,
+                      "the data file has %" PRIu64 " bytes, its index says %" PRIu64 ": it %s", data->bytes,
+                      index->data_bytes, data->bytes < index->data_bytes ? "is cut off" : "has grown");
+  if (index->data_header_digest != part->data.header_digest || index->columns != part->data.columns ||
+      memcmp(part->index + UR_FILE_HEADER_BYTES, head + UR_FILE_HEADER_BYTES,
+             (size_t)UR_COLUMN_BYTES * index->columns) != 0)
+    return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_DATA_DIGEST,
+                      "the index was not made for this data file: the headers' digests differ (%016" PRIx64
+                      ", %016" PRIx64 ")", index->data_header_digest, part->data.header_digest);
+  return check_end_page(data, &part->data, index, error);
+}
+
+static ur_status read_index(ur_part *part, opened_file *file, const uint8_t *head, const opened_file *data,
+                            ur_error *error) {
+  ur_status status = ur_file_map(file->fd, UR_FILE_INDEX, file->bytes, &part->index, error);
+  if (status != UR_OK) return status;
+  status = ur_check_index_head(part->index, &part->header, error);
+  if (status == UR_OK) status = check_pair(part, head, data, error);
+  if (status == UR_OK) status = ur_index_read(part, error);
+  return status;
+}
+
+static void free_part(ur_part *part) {
+  ur_source_close(part->source);
+  ur_file_unmap(part->index, part->header.index_bytes);
+  ur_pages_free((void *)atomic_load(&part->units_checked), (part->units / 64 + 1) * 8);
+  ur_index_free(part);
+  free(part);
+}
+
+ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error) {
+  ur_part *part = calloc(1, sizeof *part);
+  if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
+  opened_file data = {.fd = -1}, index = {.fd = -1};
+  uint8_t *head = NULL;
+  atomic_init(&part->references, 1);
+  part->verify = options->verify;
+  ur_status status = open_data(ref, part, &data, error);
+  if (status == UR_OK) status = read_data_head(&data, &part->data, &head, error);
+  if (status == UR_OK) status = open_index(ref, part, &data, &index, error);
+  if (status == UR_OK) status = read_index(part, &index, head, &data, error);
+  if (status == UR_OK && ref->rows >= 0 && part->header.rows != (uint64_t)ref->rows)
+    status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
+                        "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, part->header.rows);
+  if (status == UR_OK) {
+    uint64_t rows = part->header.rows == 0 ? 1 : part->header.rows;
+    status = ur_source_open(data.fd, ref->data_path, data.bytes, data.modified, options->io, data.bytes / rows,
+                            &part->source, error);
+    data.fd = -1; /* the source owns it, also when it could not be opened */
+  }
+  free(head);
+  ur_file_close(index.fd);
+  ur_file_close(data.fd);
+  if (status != UR_OK) {
+    free_part(part);
+    return status;
+  }
+  *out = part;
+  return UR_OK;
+}
+
+void ur_part_retain(ur_part *part) { atomic_fetch_add_explicit(&part->references, 1, memory_order_relaxed); }
+
+void ur_part_release(ur_part *part) {
+  if (part != NULL && atomic_fetch_sub_explicit(&part->references, 1, memory_order_acq_rel) == 1) free_part(part);
+}
+
+void ur_part_describe(const ur_part *part, ur_part_info *info) {
+  const ur_index_header *header = &part->header;
+  uint64_t before = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns +
+                    (uint64_t)UR_SECTION_BYTES * header->sections;
+  *info = (ur_part_info){
+      .rows = (int64_t)header->rows,
+      .groups = (int64_t)header->groups,
+      .columns = (int32_t)header->columns,
+      .blob_columns = part->blob_columns,
+      .writer_version = part->data.writer_version,
+      .blob_align = (int32_t)part->data.blob_align,
+      .unit_rows = (int64_t)part->data.unit_rows,
+      .group_rows = (int64_t)part->data.group_rows,
+      .row_bytes = (int64_t)part->data.row_bytes,
+      .data_bytes = header->data_bytes,
+      .index_bytes = header->index_bytes,
+      .metadata = part->index + before,
+      .metadata_bytes = header->metadata_bytes,
+  };
+  memcpy(info->id, header->id, UR_ID_BYTES);
+}
+
+ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_info *info) {
+  if (column < 0 || (uint32_t)column >= part->header.columns) return UR_ARGUMENT;
+  *info = part->columns[column].info;
+  return UR_OK;
+}
+
+ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_section *section) {
+  if (kind <= 0 || kind >= UR_SECTION_KINDS || column < -1 || column >= (int32_t)part->header.columns)
+    return UR_ARGUMENT;
+  uint32_t number = 0;
+  if (column >= 0) number = part->columns[column].section[kind];
+  else if (kind == UR_SECTION_GROUPS) number = part->groups_section;
+  else if (kind == UR_SECTION_ROW_STARTS) number = part->starts_section;
+  else if (kind == UR_SECTION_DIGESTS) number = part->digests_section;
+  if (number == 0) return UR_NOT_FOUND;
+  const ur_section_entry *entry = &part->sections[number - 1];
+  *section = (ur_section){.data = part->index + entry->offset,
+                          .offset = entry->offset,
+                          .bytes = entry->bytes,
+                          .count = (int64_t)entry->count,
+                          .width = (int32_t)entry->width,
+                          .extra = (int64_t)entry->extra};
+  return UR_OK;
+}
+
+ur_status ur_part_check(ur_part *part, const ur_section *section, uint64_t first, uint64_t bytes, ur_error *error) {
+  uint64_t offset = 0;
+  if (!ur_inside(first, bytes, section->bytes) || !ur_add(section->offset, first, &offset) ||
+      offset < part->header.header_bytes || !ur_inside(offset, bytes, part->header.digests_offset))
+    return ur_fail(error, UR_ARGUMENT, "bytes [%" PRIu64 ", +%" PRIu64 ") are not in the section", first, bytes);
+  return ur_index_check(part, offset, bytes, error);
+}
+
+ur_status ur_part_locate(ur_part *part, int64_t row, int32_t column, uint64_t *offset, uint64_t *bytes,
+                         ur_error *error) {
+  if (row < 0 || (uint64_t)row >= part->header.rows || column < 0 || (uint32_t)column >= part->header.columns ||
+      part->columns[column].blob < 0)
+    return ur_fail(error, UR_ARGUMENT, "row %" PRId64 " of column %" PRId32 " is no blob of this part", row, column);
+  int32_t blob = part->columns[column].blob;
+  ur_extent *cells = malloc(((size_t)blob + 1) * sizeof *cells);
+  if (cells == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the places of %" PRId32 " blobs", blob + 1);
+  ur_status status = ur_locate_cells(part, (uint64_t)row, blob + 1, cells, NULL, error);
+  if (status == UR_OK) {
+    *offset = cells[blob].offset;
+    *bytes = cells[blob].bytes;
+  } else if (error != NULL) {
+    error->row = row;
+    error->column = column;
+  }
+  free(cells);
+  return status;
+}

@@ -1,0 +1,134 @@
+/* part.h - one opened part: its data file, its mapped index, and what has been verified of both. Internal. */
+#ifndef UR_PART_H
+#define UR_PART_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "fail.h"
+#include "io.h"
+#include "layout.h"
+#include "parse.h"
+#include "unirecord.h"
+
+typedef struct {
+  ur_column_info info;
+  uint64_t place;                       /* where the cell starts in a row of fixed width */
+  int32_t blob;                         /* position among the blob columns, or -1 */
+  uint32_t section[UR_SECTION_KINDS];   /* position in the directory + 1, or 0 */
+} ur_column;
+
+struct ur_part {
+  atomic_int references;
+  int32_t verify;
+  ur_source *source;
+
+  const uint8_t *index;                 /* the mapped index file */
+  ur_index_header header;
+  ur_data_header data;
+  uint64_t block_seed;
+  uint64_t unit_seed;
+  _Atomic(uint64_t) *blocks_checked;    /* a bit for each index block; NULL with UR_VERIFY_NEVER */
+  uint64_t blocks;
+  _Atomic(_Atomic(uint64_t) *) units_checked; /* a bit for each digest unit, made on first use */
+  uint64_t units;
+
+  int32_t blob_columns;
+  int32_t *blobs;                       /* schema positions of the blob columns */
+  ur_column *columns;
+  ur_section_entry *sections;
+  uint32_t groups_section, starts_section, digests_section; /* positions in the directory + 1, or 0 */
+};
+
+/* ---- part.c ----------------------------------------------------------------------------------------------------- */
+
+/* Opens data file and index, checks that they belong together and are `ref`'s, and gives out the one reference. */
+ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error);
+void ur_part_retain(ur_part *part);
+
+/* ---- index.c ---------------------------------------------------------------------------------------------------- */
+
+/* Parses columns and directory of the index mapped at part->index: exactly the sections that the columns ask for, sorted,
+ * without overlap, with the counts that rows and units give. */
+ur_status ur_index_read(ur_part *part, ur_error *error);
+void ur_index_free(ur_part *part);
+
+/* Checks the digest of index block `block` and remembers it. */
+ur_status ur_index_check_block(ur_part *part, uint64_t block, ur_error *error);
+
+static inline bool ur_index_is_checked(const ur_part *part, uint64_t block) {
+  if (part->blocks_checked == NULL) return true;
+  uint64_t word = atomic_load_explicit(&part->blocks_checked[block / 64], memory_order_acquire);
+  return (word >> (block % 64)) & 1;
+}
+
+/* Checks the blocks under [offset, offset + bytes) of the index file; the caller vouches that they lie in the body. */
+static inline ur_status ur_index_check(ur_part *part, uint64_t offset, uint64_t bytes, ur_error *error) {
+  if (bytes == 0) return UR_OK;
+  uint64_t block = (offset - part->header.header_bytes) / UR_BLOCK_BYTES;
+  uint64_t last = (offset + bytes - 1 - part->header.header_bytes) / UR_BLOCK_BYTES;
+  for (; block <= last; block++) {
+    if (__builtin_expect(ur_index_is_checked(part, block), 1)) continue;
+    ur_status status = ur_index_check_block(part, block, error);
+    if (status != UR_OK) return status;
+  }
+  return UR_OK;
+}
+
+/* A vector of the index: a section with its elements' checked loads. */
+typedef struct {
+  const uint8_t *data;
+  uint64_t offset;
+  uint64_t count;
+  uint32_t width;
+} ur_vector;
+
+static inline ur_vector ur_vector_of(const ur_part *part, uint32_t section) {
+  const ur_section_entry *entry = &part->sections[section - 1];
+  return (ur_vector){part->index + entry->offset, entry->offset, entry->count, entry->width};
+}
+
+/* Checks the block under element i (elements never lie across blocks: widths are powers of two, starts multiples of 64). */
+static inline ur_status ur_vector_check(ur_part *part, const ur_vector *vector, uint64_t i, ur_error *error) {
+  uint64_t block = (vector->offset + i * vector->width - part->header.header_bytes) / UR_BLOCK_BYTES;
+  if (__builtin_expect(ur_index_is_checked(part, block), 1)) return UR_OK;
+  return ur_index_check_block(part, block, error);
+}
+
+/* Element i as a number; the caller has checked i < count and the block. */
+static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
+  const uint8_t *at = vector->data + i * vector->width;
+  switch (vector->width) {
+    case 1: return at[0];
+    case 2: return ur_load16(at);
+    case 4: return ur_load32(at);
+    default: return ur_load64(at);
+  }
+}
+
+/* ---- rows.c: where rows and cells lie, and whether their bytes are right ------------------------------------------- */
+
+/* The bytes [offset, offset + bytes) of the data file that hold a row or a cell: always inside the file. */
+typedef struct {
+  uint64_t offset;
+  uint64_t bytes;
+} ur_extent;
+
+/* Length of the cell of `row` in blob column `column`. */
+ur_status ur_cell_length(ur_part *part, uint64_t row, const ur_column *column, uint64_t *bytes, ur_error *error);
+
+/* The cells of the first `count` blob columns of `row`; the row as stored (padding included) in `whole`, unless NULL. */
+ur_status ur_locate_cells(ur_part *part, uint64_t row, int32_t count, ur_extent *cells, ur_extent *whole,
+                          ur_error *error);
+
+/* The digest unit of (row, blob), and the bytes under it. */
+ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_extent *cell, uint64_t *unit,
+                         ur_extent *extent, ur_error *error);
+
+/* Whether the unit need not be checked: verified before, or verification is off. */
+bool ur_unit_is_checked(const ur_part *part, uint64_t unit);
+
+/* Compares the digest of the unit's bytes, which the caller has read, with the index; remembers a match. */
+ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, ur_error *error);
+
+#endif

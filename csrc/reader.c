@@ -1,0 +1,231 @@
+/* reader.c - reading one batch: rows of a set, the chosen columns of each, into the caller's buffers. */
+#include "reader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "batch.h"
+#include "check.h"
+
+static bool is_variable(const ur_column_info *info) { return info->fixed_bytes == 0; }
+
+/* The group of rows that run `run` of the plan names, with its part opened, unchanged, and referenced. */
+static ur_status open_group(ur_set *set, const ur_plan *plan, const ur_run *run, ur_group *group, ur_error *error) {
+  ur_part *part = NULL;
+  ur_status status = ur_set_acquire(set, run->part, &part, error);
+  if (status != UR_OK) return status;
+  *group = (ur_group){.part = part,
+                      .number = run->part,
+                      .count = run->count,
+                      .rows = plan->rows + run->first,
+                      .places = plan->places == NULL ? NULL : plan->places + run->first};
+  status = ur_source_check(part->source, error);
+  if (status == UR_OK) return UR_OK;
+  ur_part_release(part);
+  return ur_blame(error, status, group, -1, -1);
+}
+
+/* lengths[0..n) of one column's values. */
+static ur_status measure_group(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error) {
+  if (group->part->columns[column].info.is_blob) return ur_measure_cells(group, column, lengths, error);
+  return ur_measure_strings(group, column, lengths, error);
+}
+
+/* Turns lengths in offsets[1 .. n] into offsets. */
+static ur_status sum_offsets(int64_t *offsets, int64_t n, ur_error *error) {
+  int64_t at = 0;
+  offsets[0] = 0;
+  for (int64_t i = 1; i <= n; i++) {
+    if (__builtin_add_overflow(at, offsets[i], &at))
+      return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE, "the lengths of a batch add up to more than 2^63");
+    offsets[i] = at;
+  }
+  return UR_OK;
+}
+
+static ur_status fixed_size(int64_t n, const ur_column_info *info, uint64_t *bytes, ur_error *error) {
+  if (ur_multiply((uint64_t)n, (uint64_t)info->fixed_bytes, bytes)) return UR_OK;
+  return ur_fail(error, UR_ARGUMENT, "%" PRId64 " values of %" PRId64 " bytes exceed 2^64", n, info->fixed_bytes);
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+  ur_set *set;
+  ur_plan plan;
+  ur_group *groups;
+  ur_group one;
+  int64_t opened;
+  const ur_set_columns *columns;
+} batch_read;
+
+static ur_status check_outputs(const batch_read *batch, const ur_output *outputs, int32_t count,
+                               ur_error *error) {
+  for (int32_t i = 0; i < count; i++) {
+    int32_t column = outputs[i].column;
+    if (column < 0 || (uint32_t)column >= batch->columns->count)
+      return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, batch->columns->count);
+    if (is_variable(&batch->columns->info[column]) && outputs[i].offsets == NULL)
+      return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of different sizes and needs offsets", column);
+    if (!is_variable(&batch->columns->info[column]) && outputs[i].offsets != NULL)
+      return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of one size and takes no offsets", column);
+  }
+  return UR_OK;
+}
+
+static ur_status open_groups(batch_read *batch, ur_error *error) {
+  batch->groups = &batch->one;
+  if (batch->plan.count > 1) {
+    batch->groups = malloc((size_t)batch->plan.count * sizeof *batch->groups);
+    if (batch->groups == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", batch->plan.count);
+  }
+  for (; batch->opened < batch->plan.count; batch->opened++) {
+    ur_status status = open_group(batch->set, &batch->plan, &batch->plan.runs[batch->opened],
+                                  &batch->groups[batch->opened], error);
+    if (status != UR_OK) return status;
+  }
+  return UR_OK;
+}
+
+static void end_batch(batch_read *batch) {
+  for (int64_t i = 0; i < batch->opened; i++) ur_part_release(batch->groups[i].part);
+  if (batch->groups != &batch->one) free(batch->groups);
+  ur_plan_free(&batch->plan);
+}
+
+/* Fills offsets, and says what every output needs; UR_TOO_SMALL when one has less. */
+static ur_status measure_outputs(const batch_read *batch, ur_output *outputs, int32_t count, int64_t n,
+                                 ur_error *error) {
+  bool fits = true;
+  for (int32_t i = 0; i < count; i++) {
+    const ur_column_info *info = &batch->columns->info[outputs[i].column];
+    uint64_t needed = 0;
+    ur_status status = UR_OK;
+    if (is_variable(info)) {
+      for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
+        status = measure_group(&batch->groups[g], outputs[i].column, outputs[i].offsets + 1, error);
+      if (status == UR_OK) status = sum_offsets(outputs[i].offsets, n, error);
+      if (status == UR_OK) needed = (uint64_t)outputs[i].offsets[n];
+    } else {
+      status = fixed_size(n, info, &needed, error);
+    }
+    if (status != UR_OK) return status;
+    outputs[i].used = needed;
+    fits = fits && needed <= outputs[i].capacity;
+  }
+  return fits ? UR_OK : ur_fail(error, UR_TOO_SMALL, "a buffer is too small for %" PRId64 " rows", n);
+}
+
+static ur_status gather_group(const batch_read *batch, const ur_group *group, const ur_output *outputs, int32_t count,
+                              ur_error *error) {
+  bool blobs = false;
+  for (int32_t i = 0; i < count; i++) {
+    const ur_column_info *info = &batch->columns->info[outputs[i].column];
+    ur_status status = UR_OK;
+    if (info->is_blob)
+      blobs = true;
+    else if (is_variable(info))
+      status = ur_gather_strings(group, &outputs[i], error);
+    else
+      status = ur_gather_values(group, &outputs[i], error);
+    if (status == UR_OK && outputs[i].valid != NULL) status = ur_gather_valid(group, &outputs[i], error);
+    if (status != UR_OK) return status;
+  }
+  return blobs ? ur_gather_cells(group, outputs, count, error) : UR_OK;
+}
+
+static ur_status read_batch(batch_read *batch, const int64_t *rows, int64_t n, ur_output *outputs, int32_t count,
+                            ur_error *error) {
+  ur_status status = ur_set_schema(batch->set, &batch->columns, error);
+  if (status == UR_OK) status = check_outputs(batch, outputs, count, error);
+  if (status == UR_OK) status = ur_plan_rows(batch->set, rows, n, &batch->plan, error);
+  if (status == UR_OK) status = open_groups(batch, error);
+  if (status == UR_OK) status = measure_outputs(batch, outputs, count, n, error);
+  for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
+    status = gather_group(batch, &batch->groups[g], outputs, count, error);
+  return status;
+}
+
+ur_status ur_read_rows(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
+                       ur_error *error) {
+  if (n < 0 || output_count < 0)
+    return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows of %" PRId32 " columns are not possible", n, output_count);
+  if (!ur_set_enter(set, error)) return UR_CLOSED;
+  batch_read batch = {.set = set, .groups = &batch.one};
+  ur_status status = read_batch(&batch, rows, n, outputs, output_count, error);
+  end_batch(&batch);
+  ur_set_leave(set);
+  return status;
+}
+
+ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
+                      ur_error *error) {
+  return ur_read_rows(set, rows, n, outputs, output_count, error);
+}
+
+/* ---- measuring ---------------------------------------------------------------------------------------------------- */
+
+static ur_status measure_column(const batch_read *batch, int32_t column, int64_t n, int64_t *offsets, uint64_t *needed,
+                                ur_error *error) {
+  if (column < 0 || (uint32_t)column >= batch->columns->count)
+    return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, batch->columns->count);
+  const ur_column_info *info = &batch->columns->info[column];
+  if (!is_variable(info)) return fixed_size(n, info, needed, error);
+  ur_status status = UR_OK;
+  for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
+    status = measure_group(&batch->groups[g], column, offsets + 1, error);
+  if (status == UR_OK) status = sum_offsets(offsets, n, error);
+  if (status == UR_OK) *needed = (uint64_t)offsets[n];
+  return status;
+}
+
+ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int32_t *columns, int32_t count,
+                          uint64_t *bytes_needed, ur_error *error) {
+  if (n < 0 || count < 0)
+    return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows of %" PRId32 " columns are not possible", n, count);
+  if (!ur_set_enter(set, error)) return UR_CLOSED;
+  batch_read batch = {.set = set, .groups = &batch.one};
+  int64_t *offsets = malloc(((size_t)n + 1) * sizeof *offsets);
+  ur_status status = offsets != NULL ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " lengths", n);
+  if (status == UR_OK) status = ur_set_schema(set, &batch.columns, error);
+  if (status == UR_OK) status = ur_plan_rows(set, rows, n, &batch.plan, error);
+  if (status == UR_OK) status = open_groups(&batch, error);
+  for (int32_t i = 0; i < count && status == UR_OK; i++)
+    status = measure_column(&batch, columns[i], n, offsets, &bytes_needed[i], error);
+  free(offsets);
+  end_batch(&batch);
+  ur_set_leave(set);
+  return status;
+}
+
+/* ---- telling the kernel ------------------------------------------------------------------------------------------- */
+
+static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
+  if (part->source->ops->advise == NULL || part->blob_columns == 0 || !ur_source_wants_advice(part->source)) return;
+  ur_span *spans = malloc((size_t)count * sizeof *spans);
+  if (spans == NULL) return;
+  int64_t used = 0;
+  for (int64_t i = 0; i < count; i++) {
+    ur_extent whole;
+    if (ur_locate_cells(part, (uint64_t)rows[i], 0, NULL, &whole, NULL) != UR_OK || whole.bytes == 0) continue;
+    spans[used++] = (ur_span){whole.offset, whole.bytes, NULL};
+  }
+  part->source->ops->advise(part->source, spans, used);
+  free(spans);
+}
+
+void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n) {
+  if (n <= 0 || !ur_set_enter(set, NULL)) return;
+  ur_plan plan = {0};
+  if (ur_plan_rows(set, rows, n, &plan, NULL) == UR_OK) {
+    for (int64_t i = 0; i < plan.count; i++) {
+      ur_part *part = NULL;
+      const ur_run *run = &plan.runs[i];
+      if (ur_set_acquire(set, run->part, &part, NULL) != UR_OK) continue;
+      if (ur_source_check(part->source, NULL) == UR_OK) advise_group(part, plan.rows + run->first, run->count);
+      ur_part_release(part);
+    }
+  }
+  ur_plan_free(&plan);
+  ur_set_leave(set);
+}

@@ -1,0 +1,130 @@
+/* rows.c - where the cells of a row lie in the data file, and whether the bytes found there are the ones written. */
+#include <inttypes.h>
+
+#include "check.h"
+#include "part.h"
+
+static ur_status outside(const ur_part *part, uint64_t row, uint64_t offset, uint64_t bytes, ur_error *error) {
+  ur_status status = ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE,
+                                "the row should lie at %" PRIu64 " + %" PRIu64 " bytes, the data file has %" PRIu64,
+                                offset, bytes, part->header.data_bytes);
+  if (error != NULL) error->row = (int64_t)row;
+  return status;
+}
+
+ur_status ur_cell_length(ur_part *part, uint64_t row, const ur_column *column, uint64_t *bytes, ur_error *error) {
+  if (column->info.fixed_bytes > 0) {
+    *bytes = (uint64_t)column->info.fixed_bytes;
+    return UR_OK;
+  }
+  ur_vector lengths = ur_vector_of(part, column->section[UR_SECTION_LENGTHS]);
+  ur_status status = ur_vector_check(part, &lengths, row, error);
+  if (status != UR_OK) return status;
+  uint64_t length = ur_vector_load(&lengths, row);
+  if (part->header.data_bytes < length) return outside(part, row, 0, length, error);
+  *bytes = length;
+  return UR_OK;
+}
+
+/* Where the row of a part with rows of fixed width starts. */
+static ur_status fixed_start(ur_part *part, uint64_t row, uint64_t *start, ur_error *error) {
+  uint64_t group = row / part->data.group_rows;
+  ur_vector groups = ur_vector_of(part, part->groups_section);
+  ur_status status = ur_vector_check(part, &groups, group, error);
+  if (status != UR_OK) return status;
+  uint64_t payload = ur_load64(groups.data + group * 32 + 24);
+  /* rows x row_bytes <= data_bytes was checked when the part was opened, so this product is exact */
+  uint64_t inside = (row - group * part->data.group_rows) * part->data.row_bytes;
+  if (!ur_add(payload, inside, start) || !ur_inside(*start, part->data.row_bytes, part->header.data_bytes))
+    return outside(part, row, payload, part->data.row_bytes, error);
+  return UR_OK;
+}
+
+static ur_status variable_cells(ur_part *part, uint64_t row, int32_t count, ur_extent *cells, ur_extent *whole,
+                                ur_error *error) {
+  ur_vector starts = ur_vector_of(part, part->starts_section);
+  ur_status status = ur_vector_check(part, &starts, row, error);
+  if (status != UR_OK) return status;
+  uint64_t size = part->header.data_bytes, start = ur_vector_load(&starts, row), at = start;
+  int32_t needed = whole != NULL ? part->blob_columns : count;
+  for (int32_t i = 0; i < needed; i++) {
+    uint64_t bytes = 0;
+    status = ur_cell_length(part, row, &part->columns[part->blobs[i]], &bytes, error);
+    if (status != UR_OK) return status;
+    if (!ur_align(at, part->data.blob_align, &at) || !ur_inside(at, bytes, size))
+      return outside(part, row, at, bytes, error);
+    if (i < count) cells[i] = (ur_extent){at, bytes};
+    at += bytes;
+  }
+  if (whole == NULL) return UR_OK;
+  if (!ur_align(at, part->data.blob_align, &at) || size < at) return outside(part, row, start, at - start, error);
+  *whole = (ur_extent){start, at - start};
+  return UR_OK;
+}
+
+ur_status ur_locate_cells(ur_part *part, uint64_t row, int32_t count, ur_extent *cells, ur_extent *whole,
+                          ur_error *error) {
+  if (part->data.row_bytes == 0) return variable_cells(part, row, count, cells, whole, error);
+  uint64_t start = 0;
+  ur_status status = fixed_start(part, row, &start, error);
+  if (status != UR_OK) return status;
+  for (int32_t i = 0; i < count; i++) {
+    const ur_column *column = &part->columns[part->blobs[i]];
+    cells[i] = (ur_extent){start + column->place, (uint64_t)column->info.fixed_bytes};
+  }
+  if (whole != NULL) *whole = (ur_extent){start, part->data.row_bytes};
+  return UR_OK;
+}
+
+ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_extent *cell, uint64_t *unit,
+                         ur_extent *extent, ur_error *error) {
+  uint64_t k = part->data.unit_rows;
+  if (k == 0) {
+    *unit = row * (uint64_t)part->blob_columns + (uint64_t)blob;
+    *extent = *cell;
+    return UR_OK;
+  }
+  *unit = row / k;
+  ur_status status = ur_locate_cells(part, *unit * k, 0, NULL, extent, error);
+  if (status != UR_OK || part->data.row_bytes == 0) return status;
+  uint64_t left = part->header.rows - *unit * k;
+  extent->bytes = (left < k ? left : k) * part->data.row_bytes; /* in one group: group_rows is a multiple of k */
+  if (!ur_inside(extent->offset, extent->bytes, part->header.data_bytes))
+    return outside(part, row, extent->offset, extent->bytes, error);
+  return UR_OK;
+}
+
+static _Atomic(uint64_t) *checked_units(ur_part *part) {
+  _Atomic(uint64_t) *bits = atomic_load_explicit(&part->units_checked, memory_order_acquire);
+  if (bits != NULL) return bits;
+  uint64_t bytes = (part->units / 64 + 1) * 8;
+  _Atomic(uint64_t) *made = ur_pages_new(bytes);
+  if (made == NULL) return NULL; /* then every read verifies */
+  if (atomic_compare_exchange_strong(&part->units_checked, &bits, made)) return made;
+  ur_pages_free((void *)made, bytes);
+  return bits;
+}
+
+bool ur_unit_is_checked(const ur_part *part, uint64_t unit) {
+  if (part->verify != UR_VERIFY_FIRST) return part->verify == UR_VERIFY_NEVER;
+  _Atomic(uint64_t) *bits = atomic_load_explicit(&part->units_checked, memory_order_acquire);
+  if (bits == NULL) return false;
+  return (atomic_load_explicit(&bits[unit / 64], memory_order_relaxed) >> (unit % 64)) & 1;
+}
+
+ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, ur_error *error) {
+  ur_vector digests = ur_vector_of(part, part->digests_section);
+  ur_status status = ur_vector_check(part, &digests, unit, error);
+  if (status != UR_OK) return status;
+  uint64_t expected = ur_vector_load(&digests, unit);
+  uint64_t found = ur_xxh3_64(bytes, extent->bytes, part->unit_seed + unit * UR_PHI);
+  if (expected != found)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, extent->offset,
+                      "the digest of these %" PRIu64 " bytes (unit %" PRIu64 ") should be %016" PRIx64
+                      ", they give %016" PRIx64, extent->bytes, unit, expected, found);
+  if (part->verify != UR_VERIFY_FIRST) return UR_OK;
+  _Atomic(uint64_t) *bits = checked_units(part);
+  if (bits != NULL)
+    atomic_fetch_or_explicit(&bits[unit / 64], UINT64_C(1) << (unit % 64), memory_order_relaxed);
+  return UR_OK;
+}

@@ -1,0 +1,304 @@
+/* set.c - the rows of several parts as one row space; parts are opened when first needed, and bounded in number. */
+#include "set.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "reader.h"
+
+/* ---- parts in slots --------------------------------------------------------------------------------------------- */
+
+/* Empties a slot; the part lives on while anyone holds a reference. */
+static bool empty_slot(ur_set *set, ur_slot *slot) {
+  ur_part *part = atomic_exchange(&slot->part, NULL);
+  if (part == NULL) return false;
+  atomic_fetch_sub(&set->open_parts, 1);
+  if (atomic_load(&slot->pins) == 0) {
+    ur_part_release(part);
+    return true;
+  }
+  /* someone may have read the pointer and not yet taken a reference: keep ours until the set dies */
+  ur_retired *retired = malloc(sizeof *retired);
+  if (retired == NULL) return true; /* one part stays open for ever, which is all that can be done */
+  retired->part = part;
+  retired->next = atomic_load(&set->retired);
+  while (!atomic_compare_exchange_weak(&set->retired, &retired->next, retired)) continue;
+  return true;
+}
+
+/* Closes the part that has not been asked for the longest; false when there is none but `keep`. */
+static bool evict_one(ur_set *set, int64_t keep) {
+  int64_t oldest = -1;
+  uint64_t least = UINT64_MAX;
+  for (int64_t i = 0; i < set->parts; i++) {
+    uint64_t used = atomic_load_explicit(&set->slots[i].used, memory_order_relaxed);
+    if (i == keep || used >= least || atomic_load(&set->slots[i].part) == NULL) continue;
+    if (atomic_load(&set->slots[i].pins) != 0) continue;
+    least = used;
+    oldest = i;
+  }
+  return oldest >= 0 && empty_slot(set, &set->slots[oldest]);
+}
+
+static void empty_all(ur_set *set) {
+  for (int64_t i = 0; i < set->parts; i++) (void)empty_slot(set, &set->slots[i]);
+}
+
+static ur_set_columns *copy_columns(const ur_part *part) {
+  uint32_t count = part->header.columns;
+  size_t table = (size_t)count * UR_COLUMN_BYTES, infos = (size_t)count * sizeof(ur_column_info);
+  ur_set_columns *columns = malloc(sizeof *columns + infos + table);
+  if (columns == NULL) return NULL;
+  columns->count = count;
+  columns->table = (uint8_t *)columns + sizeof *columns + infos;
+  memcpy(columns->table, part->index + UR_FILE_HEADER_BYTES, table);
+  for (uint32_t i = 0; i < count; i++) columns->info[i] = part->columns[i].info;
+  return columns;
+}
+
+/* All parts have the column table of the first one opened. */
+static ur_status check_columns(ur_set *set, const ur_part *part, ur_error *error) {
+  ur_set_columns *columns = atomic_load(&set->columns);
+  if (columns == NULL) {
+    ur_set_columns *made = copy_columns(part);
+    if (made == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the columns");
+    if (atomic_compare_exchange_strong(&set->columns, &columns, made)) return UR_OK;
+    free(made);
+  }
+  if (columns->count != part->header.columns ||
+      memcmp(columns->table, part->index + UR_FILE_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0)
+    return ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
+                      "the part's columns are not those of the part opened first: their schemas differ");
+  return UR_OK;
+}
+
+static bool out_of_descriptors(const ur_error *error) {
+  return (error->status == UR_IO && (error->os_errno == EMFILE || error->os_errno == ENFILE)) ||
+         error->status == UR_NO_MEMORY;
+}
+
+static ur_status open_slot(ur_set *set, int64_t number, ur_part **out, ur_error *error) {
+  ur_error local = {0};
+  ur_part *part = NULL;
+  while (atomic_load(&set->open_parts) >= set->open_limit && evict_one(set, number)) continue;
+  ur_status status = ur_part_open(&set->refs[number], &set->options, &part, &local);
+  while (status != UR_OK && out_of_descriptors(&local) && evict_one(set, number))
+    status = ur_part_open(&set->refs[number], &set->options, &part, &local);
+  if (status == UR_OK) {
+    status = check_columns(set, part, &local);
+    if (status != UR_OK) ur_part_release(part);
+  }
+  if (status != UR_OK) {
+    local.part = number;
+    if (error != NULL) *error = local;
+    return status;
+  }
+  atomic_store(&set->io, part->source->io);
+  ur_part_retain(part); /* one reference for the slot, one for the caller */
+  ur_part *other = NULL;
+  if (atomic_compare_exchange_strong(&set->slots[number].part, &other, part))
+    atomic_fetch_add(&set->open_parts, 1);
+  else
+    ur_part_release(part); /* another thread was faster: this one is used for one call and goes */
+  *out = part;
+  return UR_OK;
+}
+
+ur_status ur_set_acquire(ur_set *set, int64_t number, ur_part **out, ur_error *error) {
+  ur_slot *slot = &set->slots[number];
+  atomic_fetch_add(&slot->pins, 1);
+  ur_part *part = atomic_load(&slot->part);
+  if (part != NULL) ur_part_retain(part);
+  atomic_fetch_sub(&slot->pins, 1);
+  if (set->parts > 1) {
+    uint64_t now = atomic_fetch_add_explicit(&set->clock, 1, memory_order_relaxed);
+    atomic_store_explicit(&slot->used, now, memory_order_relaxed);
+  }
+  if (part == NULL) return open_slot(set, number, out, error);
+  *out = part;
+  return UR_OK;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+
+/* Copies the references and what they point to. */
+static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
+  size_t bytes = 1;
+  for (int64_t i = 0; i < set->parts; i++) {
+    bytes += strlen(refs[i].data_path) + 1;
+    if (refs[i].index_path != NULL) bytes += strlen(refs[i].index_path) + 1;
+    if (refs[i].id != NULL) bytes += UR_ID_BYTES;
+  }
+  set->refs = calloc((size_t)set->parts + 1, sizeof *set->refs);
+  char *at = set->names = malloc(bytes);
+  if (set->refs == NULL || at == NULL) return false;
+  for (int64_t i = 0; i < set->parts; i++) {
+    size_t length = strlen(refs[i].data_path) + 1;
+    set->refs[i].rows = refs[i].rows;
+    set->refs[i].data_path = memcpy(at, refs[i].data_path, length);
+    at += length;
+    if (refs[i].index_path != NULL) {
+      length = strlen(refs[i].index_path) + 1;
+      set->refs[i].index_path = memcpy(at, refs[i].index_path, length);
+      at += length;
+    }
+    if (refs[i].id == NULL) continue;
+    set->refs[i].id = memcpy(at, refs[i].id, UR_ID_BYTES);
+    at += UR_ID_BYTES;
+  }
+  return true;
+}
+
+static ur_status number_rows(ur_set *set, ur_error *error) {
+  uint64_t rows = 0;
+  for (int64_t i = 0; i < set->parts; i++) {
+    if (set->refs[i].rows < 0) {
+      ur_part *part = NULL;
+      ur_status status = ur_set_acquire(set, i, &part, error);
+      if (status != UR_OK) return status;
+      set->refs[i].rows = (int64_t)part->header.rows;
+      ur_part_release(part);
+    }
+    rows += (uint64_t)set->refs[i].rows; /* each below 2^63, and the sum before it at most 2^62 */
+    if (rows > UR_MAX_ROWS) return ur_fail(error, UR_ARGUMENT, "the parts have more than 2^62 rows");
+    set->starts[i + 1] = (int64_t)rows;
+  }
+  return UR_OK;
+}
+
+static void free_set(ur_set *set) {
+  if (set->slots != NULL) empty_all(set);
+  for (ur_retired *retired = atomic_load(&set->retired); retired != NULL;) {
+    ur_retired *next = retired->next;
+    ur_part_release(retired->part);
+    free(retired);
+    retired = next;
+  }
+  free(atomic_load(&set->columns));
+  free(set->refs);
+  free(set->names);
+  free(set->starts);
+  free(set->slots);
+  free(set);
+}
+
+ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_options *options, ur_set **out,
+                      ur_error *error) {
+  if (parts < 0 || parts > INT32_MAX || options->io < UR_IO_AUTO || options->io > UR_IO_MEMORY ||
+      options->verify < UR_VERIFY_FIRST || options->verify > UR_VERIFY_NEVER)
+    return ur_fail(error, UR_ARGUMENT, "io %" PRId32 ", verify %" PRId32 " or %" PRId64 " parts are not possible",
+                   options->io, options->verify, parts);
+  ur_set *set = calloc(1, sizeof *set);
+  if (set == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a set of parts");
+  atomic_init(&set->references, 1);
+  set->options = *options;
+  set->parts = parts;
+  set->starts = calloc((size_t)parts + 1, sizeof *set->starts);
+  set->slots = calloc((size_t)parts + 1, sizeof *set->slots);
+  int64_t limit = ur_file_limit() / 2; /* the rest of the process needs descriptors too */
+  set->open_limit = limit < 8 ? 8 : limit;
+  ur_status status = UR_OK;
+  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs))
+    status = ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", parts);
+  if (status == UR_OK) status = number_rows(set, error);
+  if (status != UR_OK) {
+    free_set(set);
+    return status;
+  }
+  *out = set;
+  return UR_OK;
+}
+
+ur_set *ur_set_retain(ur_set *set) {
+  atomic_fetch_add(&set->references, 1);
+  return set;
+}
+
+bool ur_set_enter(ur_set *set, ur_error *error) {
+  atomic_fetch_add(&set->references, 1);
+  atomic_fetch_add(&set->calls, 1);
+  if (!atomic_load(&set->closed)) return true;
+  ur_set_leave(set);
+  (void)ur_fail(error, UR_CLOSED, "the set of parts has been closed");
+  return false;
+}
+
+void ur_set_leave(ur_set *set) {
+  /* whoever ends the last call of a closed set gives its parts back */
+  if (atomic_fetch_sub(&set->calls, 1) == 1 && atomic_load(&set->closed)) empty_all(set);
+  ur_set_release(set);
+}
+
+void ur_set_close(ur_set *set) {
+  atomic_store(&set->closed, true);
+  if (atomic_load(&set->calls) == 0) empty_all(set);
+}
+
+void ur_set_release(ur_set *set) {
+  if (set != NULL && atomic_fetch_sub(&set->references, 1) == 1) free_set(set);
+}
+
+/* ---- questions -------------------------------------------------------------------------------------------------- */
+
+int64_t ur_set_rows(const ur_set *set) { return set->starts[set->parts]; }
+
+int64_t ur_set_parts(const ur_set *set) { return set->parts; }
+
+int32_t ur_set_io(const ur_set *set) { return atomic_load(&set->io); }
+
+int64_t ur_set_part_of(const ur_set *set, int64_t row) {
+  int64_t low = 0, high = set->parts - 1;
+  while (low < high) { /* the last part that starts at or before the row; of empty ones the last is never it */
+    int64_t middle = low + (high - low) / 2;
+    if (set->starts[middle + 1] <= row)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+ur_status ur_set_part(ur_set *set, int64_t part, ur_part **out, ur_error *error) {
+  if (!ur_set_enter(set, error)) return UR_CLOSED;
+  ur_status status;
+  if (part < 0 || part >= set->parts)
+    status = ur_fail(error, UR_ARGUMENT, "part %" PRId64 " is not in [0, %" PRId64 ")", part, set->parts);
+  else
+    status = ur_set_acquire(set, part, out, error);
+  ur_set_leave(set);
+  return status;
+}
+
+ur_status ur_set_find(const ur_set *set, int64_t row, int64_t *part, int64_t *row_in_part) {
+  if (row < 0 || row >= ur_set_rows(set)) return UR_ARGUMENT;
+  int64_t number = ur_set_part_of(set, row);
+  *part = number;
+  *row_in_part = row - set->starts[number];
+  return UR_OK;
+}
+
+ur_status ur_set_schema(ur_set *set, const ur_set_columns **columns, ur_error *error) {
+  ur_set_columns *known = atomic_load_explicit(&set->columns, memory_order_acquire);
+  if (known == NULL) {
+    if (set->parts == 0) return ur_fail(error, UR_ARGUMENT, "a set without parts has no columns");
+    ur_part *part = NULL;
+    ur_status status = ur_set_acquire(set, 0, &part, error);
+    if (status != UR_OK) return status;
+    ur_part_release(part);
+    known = atomic_load(&set->columns);
+  }
+  *columns = known;
+  return UR_OK;
+}
+
+ur_status ur_set_column(ur_set *set, int32_t column, ur_column_info *info, ur_error *error) {
+  if (!ur_set_enter(set, error)) return UR_CLOSED;
+  const ur_set_columns *columns = NULL;
+  ur_status status = ur_set_schema(set, &columns, error);
+  if (status == UR_OK && (column < 0 || (uint32_t)column >= columns->count))
+    status = ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, columns->count);
+  if (status == UR_OK) *info = columns->info[column];
+  ur_set_leave(set);
+  return status;
+}

@@ -1,0 +1,62 @@
+/* set.h - many parts as one row space: slots that open and close their part without locks. Internal. */
+#ifndef UR_SET_H
+#define UR_SET_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "part.h"
+#include "unirecord.h"
+
+/* One part's place in a set. A reader pins the slot while it takes its reference, so whoever empties the slot knows
+ * whether the part that was in it may still be about to be referenced. No lock: a fork() can happen at any moment. */
+typedef struct {
+  _Atomic(ur_part *) part;
+  atomic_int pins;
+  _Atomic(uint64_t) used; /* when the part was last asked for */
+} ur_slot;
+
+typedef struct ur_retired {
+  struct ur_retired *next;
+  ur_part *part;
+} ur_retired;
+
+/* The columns that all parts must have: their table's bytes, and what they say. */
+typedef struct {
+  uint32_t count;
+  uint8_t *table;
+  ur_column_info info[];
+} ur_set_columns;
+
+struct ur_set {
+  atomic_int references;
+  atomic_int calls;        /* in flight */
+  atomic_bool closed;
+  atomic_int io;
+  ur_set_options options;
+  int64_t parts;
+  ur_part_ref *refs;
+  char *names;             /* memory of the paths and ids that refs point to */
+  int64_t *starts;         /* parts + 1: number of each part's first row, and of all rows */
+  ur_slot *slots;
+  _Atomic(uint64_t) clock;
+  atomic_llong open_parts;
+  int64_t open_limit;
+  _Atomic(ur_retired *) retired;
+  _Atomic(ur_set_columns *) columns;
+};
+
+/* Every call on a set that reads stands between these two; ur_set_enter is false when the set is closed. */
+bool ur_set_enter(ur_set *set, ur_error *error);
+void ur_set_leave(ur_set *set);
+
+/* Part number `part`, opened if need be, with a reference for the caller. */
+ur_status ur_set_acquire(ur_set *set, int64_t part, ur_part **out, ur_error *error);
+
+/* The columns, opening the first part if none has been opened; borrowed until the set dies. */
+ur_status ur_set_schema(ur_set *set, const ur_set_columns **columns, ur_error *error);
+
+/* The part that holds `row`, which must be in [0, rows). */
+int64_t ur_set_part_of(const ur_set *set, int64_t row);
+
+#endif
