@@ -417,9 +417,12 @@ static int wait_for(ur_loader *loader, int64_t number) {
 }
 
 static void hand_out(ur_loader *loader, ur_batch *batch, ur_batch_info *info) {
+  uint64_t bytes = 0;
+  for (int32_t c = 0; c < loader->options.output_count; c++) bytes += batch->columns[c].data_bytes;
   *info = (ur_batch_info){
       .batch = batch,
       .memory_bytes = batch->piece.bytes,
+      .data_bytes = bytes,
       .number = batch->number,
       .rows = batch->rows,
       .skipped = batch->skipped,
@@ -427,8 +430,6 @@ static void hand_out(ur_loader *loader, ur_batch *batch, ur_batch_info *info) {
       .skipped_at = batch->skipped_at,
       .columns = batch->columns,
   };
-  uint64_t bytes = 0;
-  for (int32_t c = 0; c < loader->options.output_count; c++) bytes += batch->columns[c].data_bytes;
   atomic_fetch_add_explicit(&loader->stat_batches, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&loader->stat_samples, batch->rows, memory_order_relaxed);
   atomic_fetch_add_explicit(&loader->stat_skipped, batch->skipped, memory_order_relaxed);

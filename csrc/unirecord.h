@@ -265,6 +265,7 @@ typedef struct {
 typedef struct {
   ur_batch *batch;         /* the caller's reference; its address is the start of the memory */
   uint64_t memory_bytes;
+  uint64_t data_bytes;     /* of the values alone */
   int64_t number;          /* of the batch, from 0 */
   int64_t rows;
   int64_t skipped;         /* corrupt rows left out */

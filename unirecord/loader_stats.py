@@ -1,0 +1,102 @@
+"""Where the time of a loader goes: rates, waiting, latencies, and which side is the slower one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["LoaderStats", "StatsRecorder"]
+
+_KEPT = 4096  # latencies kept for the percentiles: the latest ones
+_WAITING_SHARE = 0.05  # below this share of waiting, the consumer is what limits the rate
+
+
+@dataclass(frozen=True)
+class LoaderStats:
+    """What a loader has delivered so far, and how long each side took. Times in seconds unless the name says ms.
+
+    ``wait_s`` is the time in which the consumer had to wait for a batch (G > min(F, P): a GPU would have starved), ``consumer_s``
+    the time it kept the batches. ``read_s`` sums over the reading threads, ``transform_s`` over the transforming ones. ``p50_ms`` and
+    ``p99_ms`` are over the waits for single batches. ``bound`` is "consumer", "reading" or "transform".
+    """
+
+    batches: int
+    samples: int
+    skipped: int
+    bytes: int
+    seconds: float
+    samples_per_s: float
+    bytes_per_s: float
+    wait_s: float
+    consumer_s: float
+    read_s: float
+    transform_s: float
+    p50_ms: float
+    p99_ms: float
+    bound: str
+    buffers: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dict that JSON can hold."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.samples_per_s:,.0f} samples/s, {self.bytes_per_s / 1e6:,.0f} MB/s, batch wait p50 {self.p50_ms:.3f} ms "
+            f"p99 {self.p99_ms:.3f} ms, bound by {self.bound}"
+        )
+
+
+class StatsRecorder:
+    """Collects the times of one loader, all epochs together; nanoseconds inside."""
+
+    def __init__(self) -> None:
+        self._waits = np.zeros(_KEPT, np.int64)
+        self._count = 0
+        self.samples = 0
+        self.skipped = 0
+        self.bytes = 0
+        self.wait_ns = 0
+        self.wait_transform_ns = 0
+        self.consumer_ns = 0
+        self.transform_ns = 0
+        self.read_ns = 0
+
+    def delivered(self, samples: int, skipped: int, size: int, waited_ns: int) -> None:
+        """Counts a batch for which the consumer waited ``waited_ns``."""
+        self._waits[self._count % _KEPT] = waited_ns
+        self._count += 1
+        self.samples += samples
+        self.skipped += skipped
+        self.bytes += size
+        self.wait_ns += waited_ns
+
+    def _bound(self) -> str:
+        if self.wait_ns <= _WAITING_SHARE * (self.wait_ns + self.consumer_ns):
+            return "consumer"
+        return "transform" if self.wait_transform_ns * 2 > self.wait_ns else "reading"
+
+    def summary(self, buffers: int) -> LoaderStats:
+        """The figures so far."""
+        waits = self._waits[: min(self._count, _KEPT)]
+        p50, p99 = np.percentile(waits, [50, 99]) if len(waits) else (0.0, 0.0)
+        seconds = (self.wait_ns + self.consumer_ns) / 1e9
+        return LoaderStats(
+            batches=self._count,
+            samples=self.samples,
+            skipped=self.skipped,
+            bytes=self.bytes,
+            seconds=seconds,
+            samples_per_s=self.samples / seconds if seconds else 0.0,
+            bytes_per_s=self.bytes / seconds if seconds else 0.0,
+            wait_s=self.wait_ns / 1e9,
+            consumer_s=self.consumer_ns / 1e9,
+            read_s=self.read_ns / 1e9,
+            transform_s=self.transform_ns / 1e9,
+            p50_ms=float(p50) / 1e6,
+            p99_ms=float(p99) / 1e6,
+            bound=self._bound(),
+            buffers=buffers,
+        )
