@@ -267,17 +267,16 @@ def scalar_sections(spec: Spec, sections: Sections, i: int, column: list[bytes |
             (np.where(good, values, values.dtype.type(0)), np.where(good, 0, np.where(nan, 1, 2)))
         )
         sections[14, i] = (4, 0, order.astype("<u4").tobytes())
-    counted = c.name in spec.index or (c.base == "string" and coded)
     shown: list[Any] = [None, None]
     if good.any():
         low, high = values[good].min(), values[good].max()
         shown = [text(entries[int(b)]) if c.base == "string" else plain(b) for b in (low, high)]
-    distinct = len(set(values[good].tolist())) if counted else None
+    distinct = len(set(values[good].tolist())) + bool(nan.any()) if c.name not in spec.plain else None
     return {"nulls": int((~valid).sum()), "distinct": distinct, "min": shown[0], "max": shown[1]}
 
 
 def text(value: bytes) -> str | None:
-    return value.decode() if len(value) <= 255 else None
+    return value.decode() if len(value) <= 256 else None
 
 
 def plain(value: np.generic) -> Any:
