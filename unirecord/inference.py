@@ -26,10 +26,10 @@ _INT_MAX: Final = (1 << 64) - 1
 def infer_schema(records: Sequence[Mapping[str, Any]]) -> Schema:
     """Return the schema that all ``records`` fit, columns in the order they are first seen.
 
-    int → int64, float → float64 (also for a mix of both), numpy scalars and arrays → their dtype, str → string
-    (text when any is over 4 KiB), bytes-like → bytes, dict and list → object; None makes a scalar nullable; a
-    dimension that differs between arrays is free. Raises `SchemaError` when values conflict, naming the column
-    and both rows.
+    int → int64, float → float64 (also for a mix of both), numpy scalars and arrays → their dtype, str →
+    string (text when any is over 4 KiB), bytes-like → bytes, dict and list → object; None makes a scalar
+    nullable; a dimension that differs between arrays is free. Raises `SchemaError` when values conflict,
+    naming the column and both rows.
     """
     if not records:
         raise SchemaError(
