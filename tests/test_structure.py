@@ -1,0 +1,289 @@
+"""The layers hold: who may import whom, who may write files, who may load the C module and the frameworks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "unirecord"
+CSRC = ROOT / "csrc"
+
+# From the top down. A module or subpackage may import only what stands after it, in its own line or below.
+LAYERS = re.findall(
+    r"\w+",
+    """
+__init__
+cli
+torch tf arrow sources
+inspection
+dataset
+loader progress samples batch loader_stats ordering ragged
+state selection epoch
+writer directory_writer single_writer part_writer indexing index_columns index_order scan grouping
+query
+reader
+page store
+binding
+metadata manifest inference values
+schema layout order
+errors sizes
+""",
+)
+
+# Imports against that direction, made inside a function when it is called.
+CALLED_FOR = {
+    ("dataset", "torch"): "ds.to_torch(...)",
+    ("dataset", "tf"): "ds.to_tf(...)",
+    ("dataset", "arrow"): "ds.to_arrow(), ds.to_pandas()",
+}
+
+# Third-party packages that every installation has; all others are imported when they are first needed.
+INSTALLED = {"numpy", "cffi", "msgpack"}
+
+HOLDS_SHARED_MEMORY = "epoch"  # its file has no name and no data
+
+BUILD_SCRIPT = PACKAGE / "_build.py"
+PURE_C = ("hash.c", "order.c", "order_permute.c", "parse.c", "status.c")
+
+CHANGES_FILES = {
+    "os": {
+        *(
+            "write",
+            "writev",
+            "pwrite",
+            "pwritev",
+            "fsync",
+            "fdatasync",
+            "truncate",
+            "ftruncate",
+            "posix_fallocate",
+        ),
+        *(
+            "rename",
+            "renames",
+            "replace",
+            "unlink",
+            "remove",
+            "rmdir",
+            "removedirs",
+            "mkdir",
+            "makedirs",
+            "mkfifo",
+        ),
+        *("link", "symlink", "sendfile", "copy_file_range", "utime", "chmod"),
+    },
+    "shutil": {"copy", "copy2", "copyfile", "copyfileobj", "copytree", "move", "rmtree"},
+    "fcntl": {"flock", "lockf"},
+    "tempfile": {"mkstemp", "mkdtemp", "NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile", "mktemp"},
+    "np": {"save", "savez", "savetxt", "memmap"},
+}
+CHANGES_ANY = {
+    "write_text",
+    "write_bytes",
+    "unlink",
+    "touch",
+    "rename",
+    "rmdir",
+    "mkdir",
+    "symlink_to",
+    "hardlink_to",
+    "tofile",
+}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if path != BUILD_SCRIPT)
+
+
+def unit(path: Path) -> str:
+    """The module or subpackage of the table that a file belongs to."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def statements(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every import below `node` and whether it stands in a function; those for the type checker alone are left out."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child, inside
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            for other in child.orelse:
+                yield from statements(other, inside)
+        else:
+            yield from statements(child, inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def imported(path: Path) -> Iterator[tuple[str, bool]]:
+    """Dotted names that a file imports, absolute, and whether each is imported inside a function."""
+    package = ["unirecord", *path.relative_to(PACKAGE).parts[:-1]]
+    for statement, inside in statements(tree(path)):
+        if isinstance(statement, ast.Import):
+            yield from ((alias.name, inside) for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom):
+            start = package[: len(package) - statement.level + 1] if statement.level else []
+            base = ".".join([*start, *([statement.module] if statement.module else [])])
+            yield from ((f"{base}.{alias.name}", inside) for alias in statement.names)
+
+
+def test_every_module_stands_in_the_table_of_layers() -> None:
+    missing = {unit(path) for path in modules()} - set(LAYERS)
+    assert not missing, f"give these a place in LAYERS: {sorted(missing)}"
+
+
+def test_modules_import_only_from_below() -> None:
+    wrong = []
+    for path in modules():
+        here = unit(path)
+        for name, inside in imported(path):
+            parts = name.split(".")
+            there = parts[1] if parts[0] == "unirecord" and len(parts) > 1 else None
+            if there not in LAYERS or there == here or (inside and (here, there) in CALLED_FOR):
+                continue
+            if LAYERS.index(there) < LAYERS.index(here):
+                wrong.append(f"{path.relative_to(ROOT)} imports {there}")
+    assert not wrong, wrong
+
+
+def test_only_the_binding_loads_the_c_module() -> None:
+    users = {
+        unit(path) for path in modules() for name, _ in imported(path) if name.startswith("unirecord._core")
+    }
+    assert users == {"binding"}
+
+
+def test_frameworks_are_imported_when_they_are_needed() -> None:
+    allowed = INSTALLED | set(sys.stdlib_module_names) | {"unirecord"}
+    early = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules()
+        for name, inside in imported(path)
+        if not inside and name.split(".")[0] not in allowed
+    ]
+    assert not early, early
+
+
+def test_importing_the_package_loads_no_framework() -> None:
+    code = (
+        "import sys, unirecord\n"
+        "for name in unirecord.__all__: getattr(unirecord, name)\n"
+        "print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    heavy = {"torch", "tensorflow", "torchdata", "pandas", "pyarrow", "duckdb", "PIL", "xxhash", "pytest"}
+    assert not heavy & set(done.stdout.split())
+
+
+def file_changes(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module in CHANGES_FILES:
+            yield from (
+                f"from {node.module} import {a.name}"
+                for a in node.names
+                if a.name in CHANGES_FILES[node.module]
+            )
+        if not isinstance(node, ast.Call):
+            continue
+        call = node.func
+        if isinstance(call, ast.Attribute):
+            owner = call.value.id if isinstance(call.value, ast.Name) else ""
+            if call.attr in CHANGES_FILES.get(owner, ()) or (
+                owner not in CHANGES_FILES and call.attr in CHANGES_ANY
+            ):
+                yield ast.unparse(call)
+        name = call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "")
+        if name in {"open", "fdopen"} and opens_for_writing(node):
+            yield ast.unparse(node)
+
+
+def opens_for_writing(node: ast.Call) -> bool:
+    """Whether a call named ``open`` asks for a mode or for flags with which a file can be changed."""
+    asked = [*node.args, *(keyword.value for keyword in node.keywords)]
+    flags = {n.attr for argument in asked for n in ast.walk(argument) if isinstance(n, ast.Attribute)}
+    modes = {a.value for a in asked if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    return bool(flags & {"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"}) or any(
+        re.fullmatch(r"[rwaxbt+]{1,4}", mode) and set(mode) & set("wax+") for mode in modes
+    )
+
+
+def test_only_the_store_changes_files() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {call}"
+        for path in modules()
+        if unit(path) not in {"store", HOLDS_SHARED_MEMORY}
+        for call in file_changes(path)
+    ]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(
+    "call", ["open(p, 'wb')", "os.open(p, os.O_RDWR)", "os.rename(a, b)", "p.unlink()", "os.fsync(f)"]
+)
+def test_the_check_on_file_changes_sees(call: str, tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text(call)
+    assert list(file_changes(source))
+
+
+def test_every_module_says_its_one_job_first() -> None:
+    silent = [
+        str(path.relative_to(ROOT)) for path in modules() if not (ast.get_docstring(tree(path)) or "").strip()
+    ]
+    assert not silent, silent
+
+
+def c_files() -> list[Path]:
+    return sorted([*CSRC.glob("*.c"), *CSRC.glob("*.h")])
+
+
+def test_the_c_core_does_not_know_python() -> None:
+    knowing = [path.name for path in c_files() if re.search(r"Python\.h|\bPy[A-Z_]\w*\(", path.read_text())]
+    assert not knowing, knowing
+
+
+def test_every_c_file_says_its_one_job_first() -> None:
+    silent = [path.name for path in c_files() if not path.read_text().startswith(f"/* {path.name} - ")]
+    assert not silent, silent
+
+
+@pytest.mark.parametrize("name", PURE_C)
+def test_pure_c_files_touch_no_system_call(name: str) -> None:
+    text = (CSRC / name).read_text()
+    assert not re.search(r"#include <(unistd|fcntl|pthread|sys/\w+|stdio)\.h>", text)
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a clone")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_file_names_what_only_one_machine_has() -> None:
+    only_here = re.compile(
+        rb"\.\./" + rb"shared|/(root|home|work)" + rb"/\w|index-" + rb"url|find-" + rb"links"
+    )
+    wrong = [str(path.relative_to(ROOT)) for path in tracked() if only_here.search(path.read_bytes())]
+    assert not wrong, wrong
+
+
+def test_files_are_named_after_what_they_do() -> None:
+    vague = [
+        str(path.relative_to(ROOT))
+        for path in tracked()
+        if re.search(r"util|helper|manager|misc|common", path.stem)
+    ]
+    assert not vague, vague
