@@ -1,0 +1,107 @@
+"""The orders of an epoch once more, row by row in plain Python from docs/order.md: the oracle of the tests of order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import xxhash
+
+MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
+TABLE_ROWS, ROUNDS, TABLE_ROUND = 2048, 12, 255
+ROWS, BLOCKS, WINDOW, PARTS, PART = 1, 2, 3, 4, 5
+
+Map = Callable[[int], int]
+
+
+def derive(seed: int, epoch: int, domain: int, number: int, round_: int) -> int:
+    words = (seed, epoch, number, domain << 8 | round_)
+    return int(xxhash.xxh3_64_intdigest(b"".join(word.to_bytes(8, "little") for word in words)))
+
+
+class Generator:
+    """Uniform numbers below a bound, from a counter that is hashed."""
+
+    def __init__(self, state: int) -> None:
+        self.state = state
+
+    def word(self) -> int:
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK64
+        z = self.state
+        z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & MASK64
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & MASK64
+        return (z ^ z >> 31) >> 32
+
+    def below(self, bound: int) -> int:
+        while True:
+            product = self.word() * bound
+            if product & MASK32 >= (1 << 32) % bound:
+                return product >> 32
+
+
+def table(n: int, state: int) -> list[int]:
+    generator, rows = Generator(state), []
+    for i in range(n):
+        j = generator.below(i + 1)
+        rows.append(i)
+        rows[i], rows[j] = rows[j], i
+    return rows
+
+
+def permutation(n: int, seed: int, epoch: int, domain: int, number: int = 0) -> Map:
+    """The keyed permutation of [0, n)."""
+    if n <= TABLE_ROWS:
+        return table(n, derive(seed, epoch, domain, number, TABLE_ROUND)).__getitem__
+    low = (n - 1).bit_length() // 2
+    high = (n - 1).bit_length() - low
+    keys = [derive(seed, epoch, domain, number, r) for r in range(ROUNDS)]
+
+    def mixed(x: int, word: int, bits: int) -> int:
+        x = ((x ^ word & MASK32) * 0x85EBCA6B) & MASK32
+        x = (((x ^ x >> 15) + (word >> 32)) * 0xC2B2AE35) & MASK32
+        return x >> (32 - bits)
+
+    def image(x: int) -> int:
+        while True:
+            a, b = x >> low, x & (1 << low) - 1
+            for r in range(0, ROUNDS, 2):
+                a = (a + mixed(b, keys[r], high)) % (1 << high)
+                b = (b + mixed(a, keys[r + 1], low)) % (1 << low)
+            x = a << low | b
+            if x < n:
+                return x
+
+    return image
+
+
+def block_order(rows: int, seed: int, epoch: int, block_rows: int, window_blocks: int) -> list[int]:
+    """All rows of the epoch: blocks in a keyed order, then the rows of each window of blocks."""
+    count = -(-rows // block_rows)
+    chosen = permutation(count, seed, epoch, BLOCKS)
+    order: list[int] = []
+    for window in range(-(-count // window_blocks)):
+        slots = range(window * window_blocks, min((window + 1) * window_blocks, count))
+        inside = [
+            row
+            for block in map(chosen, slots)
+            for row in range(block * block_rows, min((block + 1) * block_rows, rows))
+        ]
+        order += [
+            inside[i] for i in map(permutation(len(inside), seed, epoch, WINDOW, window), range(len(inside)))
+        ]
+    return order
+
+
+def parts_order(part_rows: Sequence[int], seed: int, epoch: int) -> list[int]:
+    """Parts in a keyed order, the rows of each in theirs."""
+    chosen = permutation(len(part_rows), seed, epoch, PARTS)
+    starts = [sum(part_rows[:k]) for k in range(len(part_rows))]
+    return [starts[part] + i for part in map(chosen, range(len(part_rows))) for i in range(part_rows[part])]
+
+
+def within_parts_order(part_rows: Sequence[int], seed: int, epoch: int) -> list[int]:
+    """Parts in their order, the rows of each in a keyed one."""
+    order: list[int] = []
+    for part, rows in enumerate(part_rows):
+        first = len(order)
+        order += [first + row for row in map(permutation(rows, seed, epoch, PART, part), range(rows))]
+    return order
