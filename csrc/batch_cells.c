@@ -49,11 +49,15 @@ static ur_status locate(const cell_batch *batch, int64_t first, int64_t n, ur_er
   return UR_OK;
 }
 
-/* Where the cell goes; NULL when the room measured for it is not its length. */
-static uint8_t *destination(const ur_output *output, int64_t place, uint64_t bytes) {
-  if (output->offsets == NULL) return output->data + (uint64_t)place * bytes;
+/* Where the cell goes; false when the room measured for it is not its length. */
+static bool destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to) {
+  if (output->offsets == NULL) {
+    *to = output->data + (uint64_t)place * bytes;
+    return true;
+  }
   uint64_t room = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
-  return room == bytes ? output->data + output->offsets[place] : NULL;
+  *to = bytes == 0 ? NULL : output->data + output->offsets[place];
+  return room == bytes;
 }
 
 static ur_status changed(ur_error *error) {
@@ -98,8 +102,9 @@ static ur_status copy_view(const cell_batch *batch, int64_t first, int64_t n, ur
         const ur_extent *next = cell + (int64_t)AHEAD * batch->count;
         touch(view + next->offset, next->bytes);
       }
-      uint8_t *to = destination(output, ur_place(batch->group, first + i), cell->bytes);
-      if (to == NULL) return ur_blame(error, changed(error), batch->group, first + i, output->column);
+      uint8_t *to = NULL;
+      if (!destination(output, ur_place(batch->group, first + i), cell->bytes, &to))
+        return ur_blame(error, changed(error), batch->group, first + i, output->column);
       if (cell->bytes > 0) memcpy(to, view + cell->offset, cell->bytes);
     }
   }
@@ -169,8 +174,7 @@ static ur_status enqueue(const cell_batch *batch, read_queue *queue, int64_t i, 
   uint64_t row = (uint64_t)batch->group->rows[i], k = part->data.unit_rows;
   int32_t blob = blob_of(batch, j);
   reading job = {.cell = *cell, .i = i, .output = j};
-  job.to = destination(output, ur_place(batch->group, i), cell->bytes);
-  if (job.to == NULL) return changed(error);
+  if (!destination(output, ur_place(batch->group, i), cell->bytes, &job.to)) return changed(error);
   job.unit = k > 0 ? row / k : row * (uint64_t)part->blob_columns + (uint64_t)blob;
   job.check = !ur_unit_is_checked(part, job.unit);
   if (!job.check || k == 0) {
