@@ -104,7 +104,9 @@ def _array_from_text(column: Column) -> Callable[[str], Any]:
 def json_converter(column: Column) -> Callable[[Any], Any]:
     """Return the function that makes a column's value from parsed JSON; scalars are left to the writer's checks."""
     if not column.is_array:
-        return _encoded if column.type == "bytes" else _same
+        if column.type == "bytes":
+            return _encoded
+        return _as_text if column.type in ("string", "text") else _same
     dtype = column.dtype
     assert dtype is not None
 
@@ -123,6 +125,11 @@ def json_converter(column: Column) -> Callable[[Any], Any]:
 
 def _encoded(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
+
+
+def _as_text(value: Any) -> Any:
+    """Keep text and null; a number or a list in a column that was declared text becomes its JSON."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 def numbers(value: Any) -> np.ndarray[Any, Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -59,6 +59,17 @@ class ImageFolder(Source):
             self.notes.append(f"{len(self.classes):,} classes: {_some(self.classes)}")
         self.schema = apply_overrides(columns, overrides or {})
 
+    def use_classes(self, known: Sequence[str]) -> None:
+        """Number the classes as an existing dataset does; `SchemaError` when a class is new to it."""
+        new = [c for c in self.classes if _utf8(c) not in known]
+        if new:
+            raise SchemaError(
+                f"{self.path} has the class {_utf8(new[0])!r}, which the dataset has not ({_some(list(known))}): "
+                f"its labels would not fit; write all classes anew"
+            )
+        self.classes = list(known)
+        self.metadata = {"classes": self.classes}
+
     def _walk(self, root: Path) -> Iterator[str]:
         """Yield the relative POSIX path of every picture; count what else there is."""
         self._other_suffixes: Counter[str] = Counter()
@@ -92,7 +103,7 @@ class ImageFolder(Source):
     def batches(self) -> Iterator[Batch]:
         """Yield the pictures that can be read; the others are named in ``skipped.unreadable``."""
         self.skipped.unreadable.clear()
-        labels = {name: i for i, name in enumerate(self.classes)}
+        labels = {_utf8(name): i for i, name in enumerate(self.classes)}
         rows: list[tuple[Any, ...]] = []
         size = 0
         for relative in self._files:
@@ -108,7 +119,9 @@ class ImageFolder(Source):
                 self.skipped.unreadable.append(f"{_utf8(relative)}: {reason}")
                 continue
             name = relative.partition("/")[0]
-            rows.append((data, labels.get(name), _utf8(name), _utf8(relative), header.width, header.height))
+            rows.append(
+                (data, labels.get(_utf8(name)), _utf8(name), _utf8(relative), header.width, header.height)
+            )
             size += len(data)
             if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
                 yield self._batch(rows)

@@ -37,8 +37,7 @@ def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -
     for name in overrides:
         if name not in inferred:
             raise SchemaError(
-                f"--schema names the column {name!r}, which the data does not have{near(name, inferred)}; "
-                f"it has {', '.join(inferred)}"
+                f"there is no column {name!r} in the data{near(name, inferred)}; it has {', '.join(inferred)}"
             )
     return Schema.parse({**inferred, **overrides})
 

@@ -1,0 +1,97 @@
+"""Values of a row as short text for a table, and as plain values for JSON."""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ..sizes import format_size
+from ..sources.image_header import NotAnImageError, read_image_header
+from .table import clipped
+
+__all__ = ["cell_json", "cell_text"]
+
+_TEXT_WIDTH: Final = 40
+_MAGICS: Final = (
+    (b"\x1f\x8b", "gzip"),
+    (b"%PDF", "PDF"),
+    (b"RIFF", "WAV or AVI"),
+    (b"fLaC", "FLAC"),
+    (b"OggS", "Ogg"),
+    (b"ID3", "MP3"),
+    (b"\x93NUMPY", "npy"),
+    (b"PK\x03\x04", "zip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+)
+
+
+def cell_text(value: Any, most: int = _TEXT_WIDTH) -> str:
+    """Return one value in at most ``most`` terminal cells: a picture's size, an array's shape and range, ``null``."""
+    if value is None:
+        return "null"
+    if isinstance(value, bytes):
+        return _blob_text(value)
+    if isinstance(value, np.ndarray):
+        return clipped(_array_text(value), most)
+    if isinstance(value, np.floating | float):
+        return f"{value:.6g}"
+    return clipped(str(value), most)
+
+
+def cell_json(value: Any) -> Any:
+    """Return one value as JSON can hold it: bytes and arrays are described, other values kept."""
+    if isinstance(value, np.generic):
+        return cell_json(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, bytes):
+        return {"bytes": len(value), "kind": _kind(value)}
+    if isinstance(value, np.ndarray):
+        return {"dtype": str(value.dtype), "shape": list(value.shape), **_range(value)}
+    if isinstance(value, dict):
+        return {_key(k): cell_json(v) for k, v in value.items()}
+    return [cell_json(v) for v in value] if isinstance(value, list) else value
+
+
+def _key(key: Any) -> str:
+    return base64.b64encode(key).decode() if isinstance(key, bytes) else str(key)
+
+
+def _blob_text(value: bytes) -> str:
+    size = format_size(len(value))
+    kind = _kind(value)
+    if kind is not None:
+        return f"{kind}, {size}"
+    if 0 < len(value) <= 16:
+        return f"{value.hex(' ')} ({size})"
+    return size
+
+
+def _kind(value: bytes) -> str | None:
+    try:
+        header = read_image_header(value)
+    except NotAnImageError:
+        return next((name for magic, name in _MAGICS if value.startswith(magic)), None)
+    return f"{header.format} {header.width}×{header.height}"
+
+
+def _array_text(value: np.ndarray[Any, Any]) -> str:
+    shape = "×".join(map(str, value.shape))
+    if 0 < value.size <= 4 and value.ndim == 1:
+        return f"[{', '.join(cell_text(v) for v in value)}]"
+    found = _range(value)
+    span = f", {cell_text(found['min'])} … {cell_text(found['max'])}" if found else ""
+    return f"{value.dtype} {shape}{span}"
+
+
+def _range(value: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Return the least and greatest element, where elements have an order and there is one."""
+    if not value.size or value.dtype.kind not in "biuf":
+        return {}
+    if value.dtype.kind != "f":
+        return {"min": value.min().item(), "max": value.max().item()}
+    numbers = value[~np.isnan(value)]
+    return {"min": cell_json(numbers.min()), "max": cell_json(numbers.max())} if numbers.size else {}

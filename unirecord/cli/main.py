@@ -1,0 +1,80 @@
+"""The ``unirecord`` command: picks the subcommand, and turns every failure into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+from .. import __version__
+from ..errors import ExistsError, MissingError, QueryError, UniRecordError
+from .usage import UsageError, make_parser
+
+__all__ = ["main"]
+
+# Each of these modules has add_parser(subparsers), which sets ``run``: arguments → exit code.
+_COMMANDS: Final = ("write", "inspect", "verify")
+
+_DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
+_EXAMPLES: Final = """examples:
+  unirecord write pictures/ pictures.urec       class folders of pictures → one part
+  unirecord write table.csv table --index id    a CSV file → a directory of parts
+  unirecord inspect pictures.urec               schema, sizes, first rows
+  unirecord verify pictures.urec                check every byte
+
+exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupted"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line with ``argv`` (default: the process's own) and return the exit code."""
+    args = _parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except BaseException as error:
+        if getattr(args, "debug", False) and not isinstance(error, BrokenPipeError):
+            traceback.print_exc()
+        return _failure(error)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = make_parser(
+        argparse.ArgumentParser, prog="unirecord", description=_DESCRIPTION, epilog=_EXAMPLES
+    )
+    parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in _COMMANDS:
+        importlib.import_module(f".{name}", __package__).add_parser(subparsers)
+    return parser
+
+
+def _failure(error: BaseException) -> int:
+    """Say on one line of stderr what went wrong, and return the exit code."""
+    if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, KeyboardInterrupt):
+        return _say("interrupted; nothing was published", 130)
+    if isinstance(error, UsageError | MissingError | ExistsError | QueryError):
+        return _say(str(error), 2)
+    if isinstance(error, UniRecordError):
+        return _say(str(error), 1)
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return _say(f"{place}{error.strerror or error}", 1)
+    if isinstance(error, MemoryError):
+        return _say("out of memory", 1)
+    return _say(f"internal error, {type(error).__name__}: {error} (--debug shows where; please report it)", 1)
+
+
+def _say(message: str, code: int) -> int:
+    line = " ".join(message.split("\n"))
+    print(f"unirecord: {line}", file=sys.stderr)
+    return code

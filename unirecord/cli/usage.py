@@ -1,0 +1,53 @@
+"""Argument parsing shared by the commands: help that keeps its layout, and errors of the call."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from ..sizes import parse_size
+
+__all__ = ["UsageError", "count", "make_parser", "names", "size"]
+
+
+class UsageError(Exception):
+    """The call is wrong: exit code 2."""
+
+
+def make_parser(
+    make: Callable[..., argparse.ArgumentParser], *args: Any, **options: Any
+) -> argparse.ArgumentParser:
+    """Return a parser whose description and examples keep their line breaks, with ``--debug``."""
+    parser = make(*args, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+    parser.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+    )
+    return parser
+
+
+def names(text: str) -> list[str]:
+    """Read ``a,b,c``."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of column names such as a,b")
+    return found
+
+
+def count(text: str) -> int:
+    """Read a number of rows, 0 or more."""
+    try:
+        value = int(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows, 0 or more")
+    return value
+
+
+def size(text: str) -> int:
+    """Read a size such as ``20GB``."""
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

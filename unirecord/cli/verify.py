@@ -1,0 +1,58 @@
+"""``unirecord verify PATH``: every byte against its digest."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, Final
+
+from ..inspection.verify import Report, verify
+from ..sizes import format_size
+from .progress import ProgressBar, duration
+from .usage import make_parser
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Check a dataset whole: headers, identities, every digest, every byte that should be zero, and
+that each index says what its data file does. Files are only read. Exit code 1 when anything is wrong."""
+
+_EXAMPLES: Final = """examples:
+  unirecord verify pictures.urec
+  unirecord verify dataset --quick      headers, identities and sizes alone
+  unirecord verify dataset --json"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "verify", help="check every byte", description=_DESCRIPTION, epilog=_EXAMPLES
+    )
+    parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
+    parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    with ProgressBar("verifying", 0, format_size) as bar:
+        report = verify(args.path, quick=args.quick, progress=bar.update)
+    if args.json:
+        print(json.dumps(report.to_dict(), indent=2))
+    else:
+        _print_report(report)
+    return 0 if report.ok() else 1
+
+
+def _print_report(report: Report) -> None:
+    parts = f"{report.parts:,} {'part' if report.parts == 1 else 'parts'}"
+    looked = f"{parts}, {report.rows:,} rows, {format_size(report.bytes)}, in {duration(report.seconds)}"
+    if report.ok():
+        print(
+            f"{report.path}: {'headers and sizes are' if report.quick else 'every byte is'} as written ({looked})"
+        )
+        return
+    many = "1 problem" if len(report.problems) == 1 else f"{len(report.problems):,} problems"
+    print(f"unirecord: {report.path}: {many} ({looked})", file=sys.stderr)
+    for problem in report.problems:
+        print(f"  {problem}", file=sys.stderr)

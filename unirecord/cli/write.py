@@ -1,0 +1,220 @@
+"""``unirecord write SRC DST``: raw data to a dataset."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..errors import ExistsError, SchemaError
+from ..reader import resolve
+from ..schema import Schema, near
+from ..sizes import format_size
+from ..sources import KINDS, Batch, Source, open_source
+from ..sources.images import ImageFolder
+from ..sources.overrides import parse_overrides
+from ..writer import Writer, append
+from .progress import ProgressBar, duration
+from .table import table
+from .usage import UsageError, count, make_parser, names, size
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Convert raw data to a dataset: SRC is a folder of pictures (in class folders or flat), a CSV
+or TSV file, or a JSON Lines file. A DST that ends in .urec becomes one part (two files: DST and DST.idx); any other
+DST becomes a directory of parts. Types are inferred and shown. Nothing is visible at DST until all of it is written."""
+
+_EXAMPLES: Final = """examples:
+  unirecord write pictures/ pictures.urec --index label
+  unirecord write people.csv people --schema "age=int16?,name=string" --index name
+  unirecord write log.jsonl log --schema types.json --max-part-bytes 2GB
+  unirecord write more.csv people --append
+  unirecord write pictures/ sample.urec --limit 100 --columns image,label
+
+the short form of --schema writes arrays with their shape: tokens=int32[128],boxes=float32[-1,4]"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "write",
+        help="convert raw data to a dataset",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("source", metavar="SRC", help="folder of pictures, .csv, .tsv or .jsonl file")
+    parser.add_argument(
+        "target", metavar="DST", help="NAME.urec for one part, any other name for a directory"
+    )
+    parser.add_argument(
+        "--from", dest="kind", choices=KINDS, help="what SRC is, when its name does not say so"
+    )
+    parser.add_argument(
+        "--schema", metavar="TYPES", help="column types: name=type,…, JSON text, or a JSON file"
+    )
+    parser.add_argument("--columns", type=names, metavar="A,B", help="write these columns only")
+    parser.add_argument(
+        "--index", type=names, default=[], metavar="A,B", help="columns to be looked up by value"
+    )
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument(
+        "--overwrite", action="store_true", help="replace DST, once the new one is complete"
+    )
+    existing.add_argument("--append", action="store_true", help="add parts to the directory DST")
+    parser.add_argument(
+        "--max-part-bytes",
+        type=size,
+        default=size("20GB"),
+        metavar="SIZE",
+        help="start a new part at (default 20GB)",
+    )
+    parser.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
+    parser.add_argument(
+        "--skip-bad",
+        action="store_true",
+        help="exit with 0 even if pictures that cannot be read were left out",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    started = time.monotonic()
+    before = _existing(args)
+    source = _look_through(args, before)
+    schema = _chosen_columns(source.schema, args.columns)
+    _check_index(args.index, schema)
+    _print_plan(source, schema, args)
+    rows = _convert(args, source, schema, before)
+    return _summary(args, source, rows, time.monotonic() - started)
+
+
+def _existing(args: argparse.Namespace) -> Any:
+    """Return the dataset to append to, if any; refuse a target that is in the way before any work is done."""
+    parent = os.path.dirname(os.path.abspath(args.target))
+    if not os.path.isdir(parent):
+        raise UsageError(f"the folder {parent} does not exist; make it first")
+    there = os.path.exists(args.target)
+    if args.append:
+        if args.target.endswith(".urec"):
+            raise UsageError(f"{args.target}: a single part cannot grow; append to a directory")
+        return resolve(args.target) if there else None
+    holds = there and (not os.path.isdir(args.target) or os.listdir(args.target))
+    if holds and not args.overwrite:
+        raise ExistsError(
+            f"{args.target} exists already; --overwrite replaces it, --append adds to a directory"
+        )
+    return None
+
+
+def _look_through(args: argparse.Namespace, before: Any) -> Source:
+    try:
+        overrides: Mapping[str, Any] = parse_overrides(args.schema) if args.schema else {}
+    except SchemaError as error:
+        raise UsageError(str(error)) from None
+    if before is not None:  # new rows take the types of those that are there
+        overrides = {**before.schema.to_spec(), **overrides}
+    with ProgressBar("looking through", 0, format_size) as bar:
+        source = open_source(args.source, args.kind, overrides, bar.update)
+    if before is not None and isinstance(source, ImageFolder):
+        known = before.metadata.get("classes") if isinstance(before.metadata, dict) else None
+        if known is not None:
+            source.use_classes(known)
+    return source
+
+
+def _chosen_columns(schema: Schema, columns: list[str] | None) -> Schema:
+    if columns is None:
+        return schema
+    try:
+        return Schema.parse({name: schema[name].spec for name in columns})
+    except SchemaError as error:
+        raise UsageError(f"--columns: {error}") from None
+
+
+def _check_index(index: list[str], schema: Schema) -> None:
+    for name in index:
+        if name not in schema:
+            raise UsageError(
+                f"--index: there is no column {name!r}{near(name, schema.names)}; "
+                f"the columns are {', '.join(schema.names)}"
+            )
+        if schema[name].is_blob:
+            raise UsageError(
+                f"--index: column {name!r} is {schema[name]}; only numbers, bool and strings are looked up"
+            )
+
+
+def _print_plan(source: Source, schema: Schema, args: argparse.Namespace) -> None:
+    print(f"{source.path} → {args.target}  ({source.kind}, {source.rows:,} rows)")
+    marks = [[c.name, str(c) + (", indexed" if c.name in args.index else "")] for c in schema]
+    for line in table(marks):
+        print(f"  {line}")
+    for note in source.notes:
+        print(f"  note: {note}")
+    sys.stdout.flush()
+
+
+def _convert(args: argparse.Namespace, source: Source, schema: Schema, before: Any) -> int:
+    if before is not None:
+        writer = append(args.target, schema, index=args.index or None, max_part_bytes=args.max_part_bytes)
+    else:
+        writer = Writer(
+            args.target,
+            schema,
+            index=args.index,
+            metadata=source.metadata,
+            max_part_bytes=args.max_part_bytes,
+            overwrite=args.overwrite,
+        )
+    limit = source.rows if args.limit is None else args.limit
+    with ProgressBar("writing", min(limit, source.rows), _rows_text) as bar, writer:
+        for batch in source.batches() if limit else ():
+            left = limit - writer.rows if args.limit is not None else batch.rows
+            writer.write_batch(_cut(batch, schema, left))
+            bar.update(writer.rows)
+            if args.limit is not None and writer.rows >= limit:
+                break
+    return writer.rows
+
+
+def _rows_text(rows: int) -> str:
+    return f"{rows:,} rows"
+
+
+def _cut(batch: Batch, schema: Schema, rows: int) -> dict[str, Any]:
+    return {
+        name: batch.columns[name][:rows] if rows < batch.rows else batch.columns[name]
+        for name in schema.names
+    }
+
+
+def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float) -> int:
+    found = resolve(args.target)
+    parts = len(found.parts)
+    total = sum(os.path.getsize(f) for part in found.parts for f in (part.path, part.path + ".idx"))
+    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.05 and rows else ""
+    more = f" (now {found.rows:,})" if found.rows != rows else ""
+    print(
+        f"wrote {rows:,} {'row' if rows == 1 else 'rows'}{more} in {parts:,} {'part' if parts == 1 else 'parts'}, "
+        f"{format_size(total)}, in {duration(seconds)}{rate}"
+    )
+    if source.skipped.others:
+        print(f"left out {source.skipped.others:,} files that are not pictures")
+    return _report_unreadable(source, args.skip_bad)
+
+
+def _report_unreadable(source: Source, skip_bad: bool) -> int:
+    bad = source.skipped.unreadable
+    if not bad:
+        return 0
+    sys.stdout.flush()
+    print(f"unirecord: {len(bad):,} pictures could not be read and were left out:", file=sys.stderr)
+    for line in bad[:20]:
+        print(f"  {line}", file=sys.stderr)
+    if len(bad) > 20:
+        print(f"  … and {len(bad) - 20:,} more", file=sys.stderr)
+    return 0 if skip_bad else 1
