@@ -20,7 +20,7 @@ CSRC = ROOT / "csrc"
 LAYERS = re.findall(
     r"\w+",
     """
-__init__
+__init__ __main__
 cli
 torch tf arrow sources
 inspection

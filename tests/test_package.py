@@ -1,0 +1,93 @@
+"""What is published works elsewhere: sdist, one stable-ABI wheel, an environment without a compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import unirecord
+
+ROOT = Path(__file__).resolve().parent.parent
+
+USE = """
+import unirecord
+with unirecord.Writer("train.urec", {"image": "bytes", "label": "int32"}) as writer:
+    for label in range(5):
+        writer.write({"image": bytes([label]) * 9, "label": label})
+with unirecord.UniRecordDataset("train.urec") as ds:
+    assert [int(sample["label"]) for sample in ds] == [0, 1, 2, 3, 4]
+    assert ds[-1]["image"] == bytes([4]) * 9
+print(unirecord.__file__)
+"""
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and with the wheel that is built from that sdist and from nothing else."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    return folder
+
+
+def test_the_sdist_holds_what_the_build_needs(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").glob("*.[ch]")}
+    assert names >= sources | {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "docs/format.md"}
+
+
+def test_the_wheel_is_for_every_python_from_3_10_on(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    assert wheel.name.startswith(f"unirecord-{unirecord.__version__}-cp310-abi3-linux_")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert "unirecord/_core.abi3.so" in names
+    assert "unirecord/py.typed" in names
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "unirecord").rglob("*.py")} <= set(names)
+    assert not [name for name in names if name.startswith(("tests", "csrc", "examples", "benchmarks"))]
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_wheel_works_in_an_empty_environment_without_a_compiler(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    run(sys.executable, "-m", "venv", "fresh", cwd=tmp_path)
+    fresh = tmp_path / "fresh" / "bin"
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    bare |= {"PATH": str(fresh), "CC": "false", "CXX": "false"}
+    run(
+        fresh / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+        wheel,
+        cwd=tmp_path,
+        env=bare,
+    )
+    where = run(fresh / "python", "-c", USE, cwd=tmp_path, env=bare)
+    assert str(tmp_path) in where
+    listing = run(fresh / "unirecord", "inspect", "train.urec", cwd=tmp_path, env=bare)
+    assert "label" in listing
+
+
+def test_the_version_is_in_the_changelog_or_unreleased() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{unirecord.__version__}]" in text or "## [Unreleased]" in text
+    assert "### Format" in text
