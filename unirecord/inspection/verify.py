@@ -1,16 +1,32 @@
-"""Checks a dataset whole: headers, identities, every digest, every zero byte, and that indexes say what data files do."""
+"""Checks a dataset whole: headers, identities, every digest, every zero byte; indexes say what the data says."""
 
 from __future__ import annotations
 
-from os import PathLike
+import os
+import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
+from .. import layout
+from ..errors import CorruptionError, UniRecordError
+from ..manifest import Manifest, schema_digest
+from ..scan import DataFile, DataHead, ScannedGroup
+from .content import Finding, check_group
+from .index_check import IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Progress, Report
+from .targets import Target, Tracker, targets
+from .walk import Damage, End, walk
 
 __all__ = ["Problem", "Report", "verify"]
 
+_REPAIR = "Run: unirecord repair"
+_RESTORE = "Restore the file from a copy"
+_ALONE_BYTES = 256 << 20  # larger row groups are checked one at a time
+
 
 def verify(
-    path: str | PathLike[str],
+    path: str | os.PathLike[str],
     *,
     quick: bool = False,
     threads: int | None = None,
@@ -19,6 +35,230 @@ def verify(
     """Check the dataset at ``path`` and report all that is wrong with it; files are only read.
 
     ``quick`` looks at headers, identities, sizes and the manifest alone. Raises `MissingError` when there is nothing
-    at ``path``; what is wrong with the files is in the report, never an exception.
+    at ``path``; what is wrong with the files is in the report, never an exception. Memory is bounded by a few row
+    groups, whatever the size of the dataset.
     """
-    raise NotImplementedError
+    started = time.monotonic()
+    report = Report(os.fspath(path), quick)
+    parts, listing, problems = targets(report.path)
+    report.problems += problems
+    report.parts = len(parts)
+    tracker = Tracker(sum(_size(p.path) + _size(p.path + ".idx") for p in parts), progress)
+    workers = threads or min(8, os.cpu_count() or 1)
+    with ThreadPoolExecutor(workers) as pool:
+        for part in parts:
+            _Part(part, listing, report, tracker).check(pool, workers)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+class _Part:
+    """The verification of one part; what it finds goes into the report."""
+
+    def __init__(self, target: Target, listing: Manifest | None, report: Report, tracker: Tracker) -> None:
+        self.target, self.listing, self.report, self.tracker = target, listing, report, tracker
+
+    def problem(
+        self, what: str, lost: str, advice: str, *, path: str | None = None, offset: int | None = None,
+        row: int | None = None, column: str | None = None,
+    ) -> None:  # fmt: skip
+        where = path or self.target.path
+        what = what.removeprefix(where + ": ")
+        self.report.problems.append(
+            Problem(where, what, lost, advice, self.target.number, row, column, offset)
+        )
+
+    def check(self, pool: ThreadPoolExecutor, workers: int) -> None:
+        """Checks the data file, and then its index."""
+        try:
+            with DataFile(self.target.path) as data:
+                self.report.bytes += data.size
+                self._check_data(data, pool, workers)
+        except FileNotFoundError:
+            self.problem("the data file is missing", self._all_rows(), _RESTORE)
+        except OSError as error:
+            self.problem(
+                f"it cannot be read ({error.strerror or error})",
+                self._all_rows(),
+                "Check the file's rights and the disk",
+            )
+
+    def _all_rows(self) -> str:
+        entry = self.target.entry
+        return f"all {entry.rows} rows of the part" if entry is not None else "all rows of the part"
+
+    def _check_data(self, data: DataFile, pool: ThreadPoolExecutor, workers: int) -> None:
+        try:
+            head = data.head()
+        except UniRecordError as error:
+            offset = getattr(error, "offset", None)
+            self.problem(str(error), self._all_rows(), _RESTORE, offset=offset)
+            return
+        self._check_listing(data, head)
+        before = len(self.report.problems)
+        end = (
+            self._check_end(data, head) if self.report.quick else self._check_rows(data, head, pool, workers)
+        )
+        if end is not None:
+            self.report.rows += end.rows
+            entry = self.target.entry
+            if entry is not None and entry.rows != end.rows:
+                what = f"the part has {end.rows} rows, the manifest says {entry.rows}"
+                self.problem(what, "nothing in the files", _RESTORE, offset=end.offset)
+        self._check_index(data, head, end, len(self.report.problems) == before)
+
+    def _check_listing(self, data: DataFile, head: DataHead) -> None:
+        """The part is the one that the manifest names."""
+        entry = self.target.entry
+        if entry is None or self.listing is None:
+            return
+        other = "another part stands under this name"
+        if entry.id != head.header.id:
+            self.problem(
+                f"its id is {head.header.id.hex()}, the manifest says {entry.id.hex()}: {other}",
+                self._all_rows(),
+                _RESTORE,
+            )
+        if entry.bytes != data.size:
+            what = f"the file has {data.size} bytes, the manifest says {entry.bytes}"
+            self.problem(
+                what, "what was cut off" if data.size < entry.bytes else "nothing", _REPAIR, offset=data.size
+            )
+        if schema_digest(head.schema) != entry.schema or head.schema != self.listing.schema:
+            self.problem("its schema is not the dataset's", self._all_rows(), _RESTORE)
+
+    def _check_end(self, data: DataFile, head: DataHead) -> End | None:
+        """The end page alone, for the quick look."""
+        at = data.size - layout.PAGE_HEADER_BYTES
+        try:
+            page = data.page_header(head, max(at, head.header.header_bytes))
+            if page.kind != layout.PAGE_END:
+                raise CorruptionError("the file does not end with an end page", offset=at)
+        except CorruptionError as error:
+            self.problem(
+                f"{error}: it is unfinished or was cut off", "the rows behind the cut", _REPAIR, offset=at
+            )
+            return None
+        return End(at, page.rows, page.group)
+
+    def _check_rows(
+        self, data: DataFile, head: DataHead, pool: ThreadPoolExecutor, workers: int
+    ) -> End | None:
+        end = None
+        for found, findings in _in_parallel(data, head, pool, workers):
+            if isinstance(found, Damage):
+                self._damage(found)
+            elif isinstance(found, End):
+                end = found
+            else:
+                for finding in findings:
+                    self._finding(finding)
+                self.tracker.advance(found.end - found.offset)
+        return end
+
+    def _damage(self, found: Damage) -> None:
+        if found.next_row is None:
+            what = f"the file is unfinished or was cut off behind row {found.first_row} ({found.what})"
+            lost = f"rows from {found.first_row} on, unless the index is whole"
+        else:
+            what, lost = (
+                found.what,
+                f"rows {found.first_row} to {found.next_row - 1}, unless the index is whole",
+            )
+            if found.next_row == found.first_row:
+                lost = "nothing"
+        self.problem(what, lost, _REPAIR, offset=found.offset, row=found.first_row)
+
+    def _finding(self, found: Finding) -> None:
+        if found.rows is None:
+            self.problem(
+                found.what,
+                "nothing",
+                "Writing the data again would remove it",
+                offset=found.offset,
+                column=found.column,
+            )
+            return
+        first, stop = found.rows
+        lost = f"row {first}" if stop == first + 1 else f"rows {first} to {stop - 1}"
+        lost += f", column {found.column!r}" if found.column is not None else ""
+        self.problem(
+            found.what,
+            lost,
+            f"{_REPAIR} (it keeps the other rows)",
+            offset=found.offset,
+            row=first,
+            column=found.column,
+        )
+
+    def _check_index(self, data: DataFile, head: DataHead, end: End | None, sound: bool) -> None:
+        name, why = find_index(self.target.path, head.header.id)
+        if name is None:
+            self.problem(
+                why, "nothing: it can be rebuilt from the data file", _REPAIR, path=self.target.path + ".idx"
+            )
+            return
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.report.bytes += os.fstat(fd).st_size
+            self._check_index_file(IndexFile(name, fd), data, head, end, sound)
+        except (UniRecordError, OSError) as error:
+            self._index_problem(name, str(error), getattr(error, "offset", None))
+        finally:
+            os.close(fd)
+        self.tracker.advance(_size(name))
+
+    def _index_problem(self, name: str, what: str, offset: int | None) -> None:
+        self.problem(what, "nothing: it can be rebuilt from the data file", _REPAIR, path=name, offset=offset)
+
+    def _check_index_file(
+        self, index: IndexFile, data: DataFile, head: DataHead, end: End | None, sound: bool
+    ) -> None:
+        header, entry = index.header, self.target.entry
+        facts = [("length of the data file", header.data_bytes, data.size)]
+        facts.append(
+            ("digest of the data file's header", header.data_header_digest, head.header.header_digest)
+        )
+        if end is not None:
+            facts += [("rows", header.rows, end.rows), ("row groups", header.groups, end.groups)]
+        if entry is not None:
+            facts.append(("length of the index in the manifest", entry.index_bytes, index.size))
+        for what, says, found in facts:
+            if says != found:
+                self._index_problem(index.path, f"{what}: expected {says}, found {found}", None)
+                sound = False
+        if self.report.quick:
+            return
+        bad = list(check_blocks(index))
+        if not bad and sound:
+            bad = list(compare_with_data(index, data))
+        for offset, what in bad:
+            self._index_problem(index.path, what, offset)
+
+
+def _in_parallel(
+    data: DataFile, head: DataHead, pool: ThreadPoolExecutor, workers: int
+) -> Iterator[tuple[ScannedGroup | Damage | End, list[Finding]]]:
+    """Walks the file; row groups are checked by the pool, at most a few at a time, and come out in order."""
+    waiting: deque[tuple[ScannedGroup | Damage | End, Future[list[Finding]] | None]] = deque()
+    for found in walk(data, head):
+        large = isinstance(found, ScannedGroup) and found.blob_bytes > _ALONE_BYTES
+        while waiting and (large or len(waiting) > workers):
+            done, task = waiting.popleft()
+            yield done, task.result() if task else []
+        if isinstance(found, ScannedGroup):
+            waiting.append((found, pool.submit(check_group, data, head, found)))
+            if large:
+                done, task = waiting.popleft()
+                yield done, task.result() if task else []
+        else:
+            waiting.append((found, None))
+    for done, task in waiting:
+        yield done, task.result() if task else []

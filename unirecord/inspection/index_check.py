@@ -1,0 +1,278 @@
+"""Checks an index whole: its own digests, and every section against one made afresh from the data file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from .. import layout, metadata
+from ..binding import digest_ranges
+from ..errors import CorruptionError, FormatError
+from ..indexing import build_index
+from ..layout import IndexHeader, Section
+from ..metadata import Metadata
+from ..scan import DataFile
+from ..store import StagedFile
+
+__all__ = ["IndexFile", "check_blocks", "compare_with_data", "find_index"]
+
+_CHUNK = 64 * layout.BLOCK_BYTES
+_ROWS = 1 << 16
+
+
+class Scratch:
+    """A file without a name that takes what an index builder writes; it is gone when it is closed."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
+        self.size = 0
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+        self.size = size
+
+    def write_at(self, offset: int, buffer: Any) -> None:
+        self._file.seek(offset)
+        view = memoryview(buffer).cast("B")
+        while len(view):
+            view = view[self._file.write(view) :]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class IndexFile:
+    """An index open for reading, its head checked; raises FormatError or CorruptionError when the head is bad."""
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path, self.fd = path, fd
+        self.size = os.fstat(fd).st_size
+        self.header: IndexHeader = layout.unpack_index_header(
+            self.read(0, min(self.size, layout.HEADER_BYTES))
+        )
+        if self.header.index_bytes != self.size:
+            raise CorruptionError(
+                f"the file has {self.size} bytes, its header says {self.header.index_bytes}", offset=self.size
+            )
+        rest = self.read(layout.HEADER_BYTES, self.header.header_bytes - layout.HEADER_BYTES)
+        if (
+            layout.digest(rest, layout.seed(self.header.id, layout.DOMAIN_INDEX_HEAD))
+            != self.header.head_digest
+        ):
+            raise CorruptionError(
+                "the head of the index does not have the digest stored with it", offset=layout.HEADER_BYTES
+            )
+        table = layout.COLUMN_BYTES * self.header.columns
+        directory = table + layout.SECTION_BYTES * self.header.sections
+        self.table = rest[:table]
+        self.sections: dict[tuple[int, int], Section] = {}
+        for start in range(table, directory, layout.SECTION_BYTES):
+            section = layout.unpack_section(rest[start : start + layout.SECTION_BYTES])
+            self.sections[section.kind, section.column] = section
+        self._check_places()
+        self.metadata: Metadata = metadata.decode(
+            memoryview(rest)[directory : directory + self.header.metadata_bytes]
+        )
+        if any(rest[directory + self.header.metadata_bytes :]):
+            raise CorruptionError(
+                "the bytes after the metadata are not zero", offset=layout.HEADER_BYTES + directory
+            )
+
+    def _check_places(self) -> None:
+        end = self.header.header_bytes
+        if len(self.sections) != self.header.sections or list(self.sections) != sorted(self.sections):
+            raise FormatError("the section directory is not in order")
+        for s in self.sections.values():
+            if s.offset != layout.align(end, layout.PAGE_ALIGN) or s.bytes != s.width * s.count:
+                raise FormatError(f"section {s.kind} of column {s.column} is not where it must be")
+            end = s.offset + s.bytes
+        if layout.align(end, layout.PAGE_ALIGN) != self.header.digests_offset:
+            raise FormatError("the sections do not end where the block digests start")
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly these bytes; CorruptionError when the file ends before."""
+        raw = os.pread(self.fd, size, offset)
+        while len(raw) < size:
+            more = os.pread(self.fd, size - len(raw), offset + len(raw))
+            if not more:
+                raise CorruptionError(f"the file ends at {offset + len(raw)}", offset=offset + len(raw))
+            raw += more
+        return raw
+
+    def elements(self, key: tuple[int, int], dtype: Any, start: int, stop: int) -> np.ndarray[Any, Any]:
+        """Elements [start, stop) of a section."""
+        section = self.sections[key]
+        width = np.dtype(dtype).itemsize
+        return np.frombuffer(self.read(section.offset + start * width, (stop - start) * width), dtype)
+
+
+def check_blocks(index: IndexFile) -> Iterator[tuple[int, str]]:
+    """(offset, what) of every block whose digest does not hold, and of padding that is not zero."""
+    header = index.header
+    seed = layout.seed(header.id, layout.DOMAIN_INDEX_BLOCK)
+    for start in range(header.header_bytes, header.digests_offset, _CHUNK):
+        raw = index.read(start, min(_CHUNK, header.digests_offset - start))
+        starts = np.arange(0, len(raw), layout.BLOCK_BYTES, dtype=np.uint64)
+        lengths = np.minimum(np.uint64(layout.BLOCK_BYTES), np.uint64(len(raw)) - starts)
+        first = (start - header.header_bytes) // layout.BLOCK_BYTES
+        found = digest_ranges(raw, starts, lengths, (seed + first * layout.PHI) & layout.MASK64, layout.PHI)
+        stored = np.frombuffer(index.read(header.digests_offset + 8 * first, 8 * len(starts)), "<u8")
+        for bad in np.flatnonzero(found != stored).tolist():
+            yield (
+                start + int(starts[bad]),
+                f"block {first + bad} of the index does not have the digest stored with it",
+            )
+    end = header.header_bytes
+    for s in index.sections.values():
+        if any(index.read(end, s.offset - end)):
+            yield end, "the padding between sections is not zero"
+        end = s.offset + s.bytes
+    if any(index.read(end, header.digests_offset - end)):
+        yield end, "the padding after the sections is not zero"
+
+
+def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, str]]:
+    """(offset, what) of everything in the index that is not what the (sound) data file says."""
+    scratch = Scratch()
+    try:
+        build_index(data.path, cast(StagedFile, scratch), digest_ranges)
+        fresh = IndexFile(data.path, scratch.fileno())
+        if index.table != fresh.table or not _same_metadata(index.metadata, fresh.metadata):
+            yield (
+                layout.HEADER_BYTES,
+                "column table, schema, metadata or statistics are not those of the data file",
+            )
+        mine = {key for key in index.sections if not _is_choice(key)}
+        if mine != {key for key in fresh.sections if not _is_choice(key)}:
+            yield layout.HEADER_BYTES, "the sections are not those that the schema calls for"
+            return
+        for key, wanted in fresh.sections.items():
+            if not _same_section(index, fresh, key):
+                yield (
+                    index.sections[key].offset if key in index.sections else index.header.header_bytes,
+                    f"section {wanted.kind} of column {wanted.column} is not what the data file says",
+                )
+    finally:
+        scratch.close()
+
+
+def _is_choice(key: tuple[int, int]) -> bool:
+    """Whether a writer may choose to have this section or others in its place."""
+    return layout.SECTION_CODES <= key[0] <= layout.SECTION_ZONES
+
+
+def _same_metadata(a: Metadata, b: Metadata) -> bool:
+    if (
+        (a.schema, a.index, repr(a.user)) != (b.schema, b.index, repr(b.user))
+        or a.statistics is None
+        or b.statistics is None
+    ):
+        return False
+    for mine, fresh in zip(a.statistics, b.statistics, strict=True):
+        if (mine is None) != (fresh is None):
+            return False
+        if mine is None or fresh is None:
+            continue
+        for name in ("nulls", "distinct", "min", "max"):
+            uncounted = name == "distinct" and None in (mine.get(name), fresh[name])
+            if not uncounted and repr(mine.get(name)) != repr(fresh[name]):
+                return False
+    return True
+
+
+def _same_section(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> bool:
+    wanted, found = fresh.sections[key], index.sections.get(key)
+    if key[0] == layout.SECTION_ZONE_FLAGS and _is_coded(index, key[1]) != _is_coded(fresh, key[1]):
+        return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key, 0b011)
+    if found is not None and (found.width, found.count, found.extra) == (
+        wanted.width,
+        wanted.count,
+        wanted.extra,
+    ):
+        return all(
+            index.read(found.offset + start, size) == fresh.read(wanted.offset + start, size)
+            for start in range(0, wanted.bytes, _CHUNK)
+            for size in [min(_CHUNK, wanted.bytes - start)]
+        )
+    if key[0] == layout.SECTION_LENGTHS or key[0] == layout.SECTION_ORDER:
+        return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key)
+    return _is_choice(key) and _same_strings(index, fresh, key[1])
+
+
+def _is_coded(file: IndexFile, column: int) -> bool:
+    return (layout.SECTION_CODES, column) in file.sections
+
+
+def _same_numbers(
+    index: IndexFile, fresh: IndexFile, key: tuple[int, int], mask: int = layout.MASK64
+) -> bool:
+    """Both hold the same numbers (the bits of ``mask``), perhaps in elements of different widths."""
+    a, b = (f"<u{file.sections[key].width}" for file in (index, fresh))
+    count, bits = fresh.sections[key].count, np.uint64(mask)
+    return all(
+        not (
+            np.bitwise_xor(
+                index.elements(key, a, start, stop), fresh.elements(key, b, start, stop), dtype="u8"
+            )
+            & bits
+        ).any()
+        for start in range(0, count, _ROWS)
+        for stop in [min(start + _ROWS, count)]
+    )
+
+
+def _same_strings(index: IndexFile, fresh: IndexFile, column: int) -> bool:
+    """Both hold the same strings, one of them in a dictionary and the other plain."""
+    rows = fresh.header.rows
+    return all(
+        _strings(index, column, start, stop) == _strings(fresh, column, start, stop)
+        for start in range(0, rows, _ROWS)
+        for stop in [min(start + _ROWS, rows)]
+    )
+
+
+def _strings(file: IndexFile, column: int, start: int, stop: int) -> list[bytes]:
+    valid = np.ones(stop - start, bool)
+    if (layout.SECTION_VALIDITY, column) in file.sections:
+        bits = file.elements((layout.SECTION_VALIDITY, column), np.uint8, start // 8, -(-stop // 8))
+        valid = np.unpackbits(bits, count=stop - start, bitorder="little").astype(bool)
+    codes = file.sections.get((layout.SECTION_CODES, column))
+    if codes is None:
+        return _texts(file, (layout.SECTION_STRING_OFFSETS, column), start, stop)
+    entries = _texts(file, (layout.SECTION_DICTIONARY_OFFSETS, column), 0, -1)
+    numbers = file.elements((layout.SECTION_CODES, column), f"<u{codes.width}", start, stop).tolist()
+    return [entries[n] if ok else b"" for n, ok in zip(numbers, valid.tolist(), strict=True)]
+
+
+def _texts(file: IndexFile, key: tuple[int, int], start: int, stop: int) -> list[bytes]:
+    stop = file.sections[key].count - 1 if stop < 0 else stop
+    ends = file.elements(key, "<u8", start, stop + 1).tolist()
+    joined = file.read(file.sections[key[0] + 1, key[1]].offset + ends[0], ends[-1] - ends[0])
+    return [joined[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
+
+
+def find_index(path: str, part_id: bytes) -> tuple[str | None, str]:
+    """The index file of the part at ``path``: its name or None, and what is wrong when there is none of this part."""
+    problems = []
+    for name in (path + ".idx", path + ".idx.new"):
+        try:
+            with open(name, "rb") as file:
+                raw = file.read(layout.HEADER_BYTES)
+            found = layout.unpack_index_header(raw)
+        except FileNotFoundError:
+            continue
+        except (OSError, FormatError, CorruptionError) as error:
+            problems.append(f"{name}: {error}")
+            continue
+        if found.id == part_id:
+            return name, ""
+        problems.append(f"{name}: it is the index of the part {found.id.hex()}, not of {part_id.hex()}")
+    return None, "; ".join(problems) or "the index is missing"

@@ -1,0 +1,64 @@
+"""Which parts a path stands for, when some of them may be damaged or missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .. import manifest
+from ..errors import MissingError, UniRecordError
+from ..manifest import Manifest, PartEntry
+from .report import Problem
+
+__all__ = ["Target", "Tracker", "targets"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One part: its path, and what the manifest says of it, if there is one."""
+
+    path: str
+    entry: PartEntry | None
+    number: int | None
+
+
+class Tracker:
+    """Adds up the bytes that are done and tells the caller; used from one thread."""
+
+    def __init__(self, total: int, tell: Callable[[int, int], None] | None) -> None:
+        self.total, self.done, self._tell = total, 0, tell
+
+    def advance(self, size: int) -> None:
+        self.done = min(self.done + size, self.total)
+        if self._tell is not None:
+            self._tell(self.done, self.total)
+
+
+def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
+    """The parts at ``path``, the manifest if it could be read, and what is wrong with that. MissingError: nothing."""
+    if not os.path.isdir(path):
+        if not os.path.lexists(path):
+            raise MissingError(f"{path}: there is no such file or directory")
+        return [Target(path, None, None)], None, []
+    name = os.path.join(path, manifest.NAME)
+    try:
+        with open(name, "rb") as file:
+            found = manifest.decode(file.read(manifest.MAX_BYTES + 1), name)
+    except (OSError, UniRecordError) as error:
+        parts = sorted(n for n in os.listdir(path) if manifest.PART_NAME.fullmatch(n))
+        if isinstance(error, FileNotFoundError):
+            what = "the manifest is missing"
+            if not parts:
+                raise MissingError(
+                    f"{path}: the directory holds no UniRecord dataset (no {manifest.NAME})"
+                ) from None
+        else:
+            what = f"the manifest cannot be used: {error}"
+        problem = Problem(
+            name, what, "which parts belong to the dataset, and the user's metadata",
+            "The parts that were found are checked; each can be opened by itself, or run: unirecord repair",
+        )  # fmt: skip
+        return [Target(os.path.join(path, n), None, i) for i, n in enumerate(parts)], None, [problem]
+    listed = [Target(os.path.join(path, e.name), e, i) for i, e in enumerate(found.parts)]
+    return listed, found, []

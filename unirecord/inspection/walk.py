@@ -1,0 +1,148 @@
+"""Goes through a data file that may be damaged: the row groups that are whole, and between them what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import layout
+from ..errors import CorruptionError
+from ..layout import PageHeader
+from ..scan import DataFile, DataHead, ScannedGroup
+
+__all__ = ["Damage", "End", "cell_sizes", "row_starts", "walk"]
+
+_CHUNK = 4 << 20
+_MAGIC = int.from_bytes(layout.PAGE_MAGIC, "little")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A stretch of the file that holds no readable row group; rows [first_row, next_row) are lost, None: not known."""
+
+    offset: int
+    what: str
+    first_row: int
+    next_row: int | None
+
+
+@dataclass(frozen=True)
+class End:
+    """The end page: how many rows and groups the part has."""
+
+    offset: int
+    rows: int
+    groups: int
+
+
+def walk(data: DataFile, head: DataHead) -> Iterator[ScannedGroup | Damage | End]:
+    """Every row group that is whole but for its cells, in order, what is damaged between them, and the end page.
+
+    After damage the walk goes on at the next page whose header has the digest that belongs to its place in this part:
+    such a header cannot stand there by accident. Without an end page the last thing is Damage.
+    """
+    offset, number, rows = head.header.header_bytes, 0, 0
+    while True:
+        found: ScannedGroup | End | None
+        try:
+            found = _read(data, head, offset, data.page_header(head, offset), (number, rows))
+        except CorruptionError as error:
+            place = offset if error.offset is None else error.offset
+            found, number = _resume(data, head, offset + layout.PAGE_ALIGN, (number, rows))
+            after = found.first_row if isinstance(found, ScannedGroup) else found.rows if found else None
+            yield Damage(place, str(error), rows, after)
+            if found is None:
+                return
+        yield found
+        if isinstance(found, End):
+            return
+        offset, number, rows = found.end, number + 1, found.first_row + found.page.rows
+
+
+def _read(
+    data: DataFile, head: DataHead, offset: int, header: PageHeader, expected: tuple[int, int] | None
+) -> ScannedGroup | End:
+    """The row group or end page at ``offset``; ``expected``: the number of groups and rows before it, if known."""
+    if header.kind == layout.PAGE_END:
+        if (
+            expected not in (None, (header.group, header.rows))
+            or offset + layout.PAGE_HEADER_BYTES != data.size
+        ):
+            raise CorruptionError(
+                f"the end page at {offset} counts {header.rows} rows in {header.group} groups, not what it ends",
+                offset=offset,
+            )
+        return End(offset, header.rows, header.group)
+    if (
+        header.kind != layout.PAGE_SCALAR
+        or expected not in (None, (header.group, header.first_row))
+        or header.gap
+    ):
+        raise CorruptionError(f"the page at {offset} is not the scalar page that belongs here", offset=offset)
+    even = head.header.shape.group_rows
+    if even and (header.rows > even or header.first_row != header.group * even):
+        raise CorruptionError(
+            f"the page at {offset} has {header.rows} rows; row groups have {even}", offset=offset
+        )
+    group = data.group(head, offset, header)
+    if head.schema.blobs:
+        row_starts(head, group)
+    return group
+
+
+def _resume(
+    data: DataFile, head: DataHead, offset: int, before: tuple[int, int]
+) -> tuple[ScannedGroup | End | None, int]:
+    """The next whole row group or end page from ``offset`` on that can stand behind what was before, and its number."""
+    while offset + layout.PAGE_HEADER_BYTES <= data.size:
+        size = min(_CHUNK, (data.size - offset) // layout.PAGE_ALIGN * layout.PAGE_ALIGN)
+        words = np.frombuffer(data.read(offset, size), "<u4")[:: layout.PAGE_ALIGN // 4]
+        for place in (np.flatnonzero(words == _MAGIC) * layout.PAGE_ALIGN + offset).tolist():
+            try:
+                header = data.page_header(head, place)
+                rows = header.rows if header.kind == layout.PAGE_END else header.first_row
+                if header.kind != layout.PAGE_BLOB and header.group >= before[0] and rows >= before[1]:
+                    return _read(data, head, place, header, None), header.group
+            except CorruptionError:  # noqa: PERF203
+                continue
+        offset += size
+    return None, before[0]
+
+
+def cell_sizes(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
+    """Length of every cell of the group, [rows, blob columns]; none is longer than the blob page."""
+    shape = head.header.shape
+    if shape.row_bytes and group.page.rows * shape.row_bytes != group.blob_bytes:
+        raise _misfit(group)
+    lengths = iter(group.page.lengths)
+    columns: list[npt.NDArray[Any]] = [
+        np.full(group.page.rows, column.fixed_bytes, np.uint64) if column.fixed_bytes else next(lengths)
+        for _, column in head.schema.blobs
+    ]
+    sizes = np.stack(columns, axis=1).astype(np.uint64)
+    if int(sizes.max()) > group.blob_bytes:
+        raise _misfit(group)
+    return sizes
+
+
+def row_starts(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
+    """Where each row starts in the payload of the blob page, and the end of the last one; CorruptionError: not there."""
+    mask = np.uint64(head.header.shape.blob_align - 1)
+    padded = (cell_sizes(head, group) + mask) & ~mask
+    ends = padded.ravel().cumsum(dtype=np.uint64)
+    if (np.diff(ends.astype(np.int64)) < 0).any() or int(ends[-1]) != group.blob_bytes:
+        raise _misfit(group)
+    starts = np.zeros(group.page.rows + 1, np.uint64)
+    starts[1:] = ends[len(head.schema.blobs) - 1 :: len(head.schema.blobs)]
+    return starts
+
+
+def _misfit(group: ScannedGroup) -> CorruptionError:
+    return CorruptionError(
+        f"the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not add up to",
+        offset=group.blob_offset,
+    )
