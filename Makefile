@@ -41,11 +41,12 @@ lint: venv
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.
 build/c/core/%.o: csrc/%.c $(C_HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(C_TEST_FLAGS) -c $< -o $@
+	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) -c $< -o $@
 
+.SECONDARY:
 build/c/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/c/core/%.o) $(C_HEADERS)
 	@mkdir -p $(@D)
-	$(CC) $(C_TEST_FLAGS) $< $(filter %.o,$^) -o $@
+	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $< $(filter %.o,$^) -o $@
 
 test-c: $(C_TESTS:tests/c/%.c=build/c/%)
 	@for test in $^; do echo $$test; ./$$test || exit 1; done

@@ -31,7 +31,7 @@ writer directory_writer single_writer part_writer indexing index_columns index_o
 query
 reader
 page store
-binding
+binding failure
 metadata manifest inference values
 schema layout order
 errors sizes
