@@ -1,0 +1,102 @@
+"""Binds a test of strings to one part: to ranges of codes where there is a dictionary, to the strings where not."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from . import zone_states
+from .bound import MAX_RANGES, Bound, Ranges, fixed, in_ranges, needed_validity
+from .kernels import SET, TABLE, Step, match_strings
+from .selection import Chosen, Mask, Reader
+from .source import Dictionary
+from .text_tests import AnyOf, Between, TextTest
+from .tree import CompareText, Text
+
+
+def bind_text(leaf: Text, reader: Reader) -> Bound:
+    """The test on the part that ``reader`` reads; on a dictionary it is tried once per distinct string."""
+    dictionary = reader.source.dictionary(leaf.field.position)
+    if dictionary is None:
+        return _plain(leaf, reader)
+    ranges = code_ranges(leaf.test, dictionary)
+    if not ranges and not leaf.negated:
+        return fixed(leaf, reader, False)
+    if len(ranges) <= (1 if leaf.negated else MAX_RANGES):
+        return in_ranges(leaf, leaf.field, reader, dictionary.codes, ranges or [(1, 0)], leaf.negated, "dictionary")
+    return _table(leaf, reader, dictionary, ranges)
+
+
+def code_ranges(test: TextTest, dictionary: Dictionary) -> Ranges:
+    """The codes that pass, as ranges with both ends included."""
+    entries = dictionary.entries
+    if isinstance(test, Between):
+        low = entries.first_at_least(test.low)
+        high = len(entries) if test.high is None else entries.first_at_least(test.high)
+        return [(low, high - 1)] if low < high else []
+    if isinstance(test, AnyOf):
+        places = [(entries.first_at_least(string), string) for string in test.strings]
+        codes = np.array([p for p, string in places if p < len(entries) and entries[p] == string], np.int64)
+    else:
+        codes = np.flatnonzero(match_strings(entries.offsets.whole(), entries.bytes.whole(), test))
+    if not len(codes):
+        return []
+    breaks = np.flatnonzero(np.diff(codes) != 1)
+    starts, stops = codes[np.r_[0, breaks + 1]], codes[np.r_[breaks, len(codes) - 1]]
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _table(leaf: Text, reader: Reader, dictionary: Dictionary, ranges: Ranges) -> Bound:
+    """Codes looked up in a table of those that pass."""
+    table = _passing(len(dictionary.entries), ranges, leaf.negated)
+    codes, rows = dictionary.codes, reader.source.rows
+    zones = zone_states.fitting(reader.source.zones(leaf.field.position), rows)
+    validity = needed_validity(leaf.field, reader, zones)
+
+    def test(chosen: Chosen) -> Mask:
+        mask = table.take(chosen.read(codes), mode="clip").view(np.bool_)
+        return mask if validity is None else mask & chosen.bits(validity)
+
+    states = zone_states.unknown(rows) if zones is None else zone_states.of_table(zones, table)
+    step = Step(TABLE, SET, 0, data=codes.array, table=table)
+    search = () if leaf.negated else ranges
+    return Bound("dictionary", leaf, states, test, [step], [codes], validity, search, leaf.field.position)
+
+
+def _passing(entries: int, ranges: Ranges, negated: bool) -> npt.NDArray[np.uint8]:
+    marks = np.zeros(entries + 1, np.int64)
+    np.add.at(marks, [int(low) for low, _ in ranges], 1)
+    np.add.at(marks, [int(high) + 1 for _, high in ranges], -1)
+    return ((np.cumsum(marks)[:-1] > 0) != negated).astype(np.uint8)
+
+
+def _plain(leaf: Text, reader: Reader) -> Bound:
+    strings, rows = reader.source.strings(leaf.field.position), reader.source.rows
+
+    def test(chosen: Chosen) -> Mask:
+        if chosen.rows is None and not isinstance(leaf.test, AnyOf):
+            offsets = strings.offsets.span(chosen.start, chosen.stop + 1)
+            strings.bytes.check(int(offsets[0]), int(offsets[-1]))
+            mask = match_strings(offsets, strings.bytes.array, leaf.test).view(np.bool_)
+        else:
+            found = (leaf.test.matches(string) for string in reader.strings(leaf.field, chosen))
+            mask = np.fromiter(found, np.bool_, len(chosen))
+        mask = ~mask if leaf.negated else mask
+        valid = reader.valid(leaf.field, chosen)
+        return mask if valid is None else mask & valid
+
+    return Bound("strings", leaf, zone_states.unknown(rows), test)
+
+
+def compare_text(leaf: CompareText, reader: Reader, chosen: Chosen) -> Mask:
+    """Where two string columns compare so."""
+    pairs = zip(reader.strings(leaf.left, chosen), reader.strings(leaf.right, chosen), strict=True)
+    if leaf.operator == "==":
+        found = [a == b for a, b in pairs]
+    else:
+        found = [a < b if leaf.operator == "<" else a <= b for a, b in pairs]
+    mask = np.array(found, np.bool_) != leaf.negated
+    for side in (leaf.left, leaf.right):
+        valid = reader.valid(side, chosen)
+        mask = mask if valid is None else mask & valid
+    return mask

@@ -1,0 +1,124 @@
+"""A condition on one part: how it is tried, and what is known of it without trying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from . import zone_states
+from .kernels import BITS, OR, RANGE, SET, Step
+from .selection import Chosen, Mask, Reader
+from .source import Vector, Zones
+from .tree import ROW, Condition, Field
+from .zone_states import ALL, NONE, States
+
+MAX_RANGES = 16  # ranges that are tried one by one in C
+Ranges = Sequence[tuple[int | float, int | float]]
+
+
+@dataclass
+class Bound:
+    """A condition on one part.
+
+    ``test`` tries it on chosen rows. ``steps``, if any, do the same in C into mask 0; they read an element a row of
+    ``vectors`` and then want the bits of ``bits``. ``search`` are the ranges of values to look up in the order of
+    ``column``; with none, an order cannot answer it. ``parts`` are those of a compound, whose ``how`` is "and" or "or".
+    """
+
+    how: str
+    condition: Condition
+    states: States
+    test: Callable[[Chosen], Mask]
+    steps: list[Step] = field(default_factory=list)
+    vectors: list[Vector] = field(default_factory=list)
+    bits: Vector | None = None
+    search: Ranges = ()
+    column: int = ROW
+    parts: tuple[Bound, ...] = ()
+
+
+def fixed(condition: Condition, reader: Reader, value: bool) -> Bound:
+    """True in every row, or in none."""
+    states = np.full(zone_states.zone_count(reader.source.rows), ALL if value else NONE, np.uint8)
+    return Bound("known", condition, states, lambda chosen: np.full(len(chosen), value, np.bool_))
+
+
+def every(condition: Condition, parts: tuple[Bound, ...]) -> Bound:
+    """All of the parts; the test stops where no row is left."""
+    states = np.minimum.reduce([part.states for part in parts])
+
+    def test(chosen: Chosen) -> Mask:
+        mask = parts[0].test(chosen)
+        for part in parts[1:]:
+            if not mask.any():
+                break
+            mask = mask & part.test(chosen)
+        return mask
+
+    return Bound("and", condition, states, test, parts=parts)
+
+
+def any_of(condition: Condition, parts: tuple[Bound, ...]) -> Bound:
+    """At least one of the parts."""
+    states = np.maximum.reduce([part.states for part in parts])
+
+    def test(chosen: Chosen) -> Mask:
+        mask = parts[0].test(chosen)
+        for part in parts[1:]:
+            mask = mask | part.test(chosen)
+        return mask
+
+    return Bound("or", condition, states, test, parts=parts)
+
+
+def present(condition: Condition, column: Field, reader: Reader, has_value: bool) -> Bound:
+    """The column has a value, or has none."""
+    vector = reader.source.validity(column.position) if column.nullable else None
+    if vector is None:
+        return fixed(condition, reader, has_value)
+    rows = reader.source.rows
+    zones = zone_states.fitting(reader.source.zones(column.position), rows)
+    states = zone_states.unknown(rows) if zones is None else zone_states.of_presence(zones, has_value)
+    step = Step(BITS, SET, 0, not has_value, data=vector.array)
+    return Bound("nulls", condition, states, lambda c: c.bits(vector) == has_value, [step], [], vector)
+
+
+def in_ranges(
+    condition: Condition, column: Field, reader: Reader, vector: Vector, ranges: Ranges, negated: bool, how: str
+) -> Bound:
+    """The element of ``vector`` lies in one of the ranges (both ends included), at most `MAX_RANGES`, one if negated."""
+    rows = reader.source.rows
+    zones = zone_states.fitting(reader.source.zones(column.position), rows)
+    validity = needed_validity(column, reader, zones)
+    if vector.array.dtype == np.bool_:
+        vector, zones = Vector(vector.array.view(np.uint8), vector.check), as_bytes(zones)
+    kind = vector.array.dtype.type
+
+    def test(chosen: Chosen) -> Mask:
+        values = chosen.read(vector)
+        mask = np.zeros(len(values), np.bool_)
+        for low, high in ranges:
+            mask |= (values >= kind(low)) & (values <= kind(high))
+        mask = ~mask if negated else mask
+        return mask if validity is None else mask & chosen.bits(validity)
+
+    states = zone_states.unknown(rows)
+    if zones is not None:
+        states = np.maximum.reduce([zone_states.of_range(zones, low, high, negated) for low, high in ranges])
+    steps = [Step(RANGE, OR, 0, negated, data=vector.array, low=low, high=high) for low, high in ranges]
+    steps[0] = replace(steps[0], combine=SET)
+    return Bound(how, condition, states, test, steps, [vector], validity, () if negated else ranges, column.position)
+
+
+def needed_validity(column: Field, reader: Reader, zones: Zones | None) -> Vector | None:
+    """The validity of a column, unless its zones say that there is no null."""
+    if not column.nullable or (zones is not None and not (zones.flags & zone_states.HAS_NULL).any()):
+        return None
+    return reader.source.validity(column.position)
+
+
+def as_bytes(zones: Zones | None) -> Zones | None:
+    """Zones of a bool column with numbers for bounds."""
+    return None if zones is None or zones.bounds is None else replace(zones, bounds=zones.bounds.view(np.uint8))

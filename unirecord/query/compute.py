@@ -1,0 +1,176 @@
+"""Works out numbers at chosen rows: whole numbers exactly, floats in float64, null where an operand is null."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .selection import Chosen, Mask, Reader
+from .source import Array
+from .tree import Compare, Constant, Minus, Number, Value, Within, is_integer
+
+INT64: Final = (-(1 << 63), (1 << 63) - 1)
+EXACT: Final = 1 << 53  # float64 holds every integer up to here
+Limits = tuple[int, int]
+
+
+def limits_of(number: Number, reader: Reader) -> tuple[Limits, bool]:
+    """Bounds of a whole number in this part, and whether it and all it is made of fit int64."""
+    if isinstance(number, Value):
+        limits = reader.limits(number.field)
+        return limits, _fits(limits)
+    if isinstance(number, Constant):
+        assert isinstance(number.value, int)
+        return (number.value, number.value), _fits((number.value, number.value))
+    if isinstance(number, Minus):
+        (low, high), fits = limits_of(number.operand, reader)
+        return (-high, -low), fits and _fits((-high, -low))
+    (a, b), left_fits = limits_of(number.left, reader)
+    (c, d), right_fits = limits_of(number.right, reader)
+    if number.operator == "+":
+        limits = (a + c, b + d)
+    elif number.operator == "-":
+        limits = (a - d, b - c)
+    elif number.operator == "*":
+        corners = (a * c, a * d, b * c, b * d)
+        limits = (min(corners), max(corners))
+    else:
+        most = max(abs(a), abs(b)) if number.operator == "//" else max(abs(c), abs(d))
+        limits = (-most, most)
+    return limits, left_fits and right_fits and _fits(limits)
+
+
+def _fits(limits: Limits) -> bool:
+    return INT64[0] <= limits[0] and limits[1] <= INT64[1]
+
+
+def whole(number: Number, reader: Reader, chosen: Chosen) -> tuple[Array, Mask | None]:
+    """The values of a whole number, int64 where all of it fits and Python's integers where not, and which are not null."""
+    fits = limits_of(number, reader)[1]
+    return _integers(number, reader, chosen, np.dtype(np.int64 if fits else object))
+
+
+def _integers(number: Number, reader: Reader, chosen: Chosen, dtype: np.dtype[Any]) -> tuple[Array, Mask | None]:
+    if isinstance(number, Value):
+        return reader.values(number.field, chosen).astype(dtype), reader.valid(number.field, chosen)
+    if isinstance(number, Constant):
+        return np.full(len(chosen), number.value, dtype), None
+    if isinstance(number, Minus):
+        values, valid = _integers(number.operand, reader, chosen, dtype)
+        return -values, valid
+    left, left_valid = _integers(number.left, reader, chosen, dtype)
+    right, right_valid = _integers(number.right, reader, chosen, dtype)
+    valid = _both(left_valid, right_valid)
+    if number.operator in ("//", "%"):
+        nonzero = (right != 0).astype(np.bool_)
+        if not nonzero.all():
+            valid, right = _both(valid, nonzero), np.where(nonzero, right, 1)
+    return _apply(number.operator, left, right), valid
+
+
+def _apply(operator: str, left: Array, right: Array) -> Array:
+    if operator == "+":
+        return left + right
+    if operator == "-":
+        return left - right
+    if operator == "*":
+        return left * right
+    if operator == "/":
+        return left / right  # type: ignore[no-any-return]
+    return left // right if operator == "//" else left % right  # type: ignore[no-any-return]
+
+
+def floats(number: Number, reader: Reader, chosen: Chosen) -> tuple[npt.NDArray[np.float64], Mask | None]:
+    """The values of a number as float64, and which are not null."""
+    if is_integer(number) and not isinstance(number, Value):
+        values, valid = whole(number, reader, chosen)
+        return to_float64(values), valid
+    if isinstance(number, Value):
+        return reader.values(number.field, chosen).astype(np.float64), reader.valid(number.field, chosen)
+    if isinstance(number, Constant):
+        return np.full(len(chosen), number.value, np.float64), None
+    if isinstance(number, Minus):
+        inner, valid = floats(number.operand, reader, chosen)
+        return -inner, valid
+    left, left_valid = floats(number.left, reader, chosen)
+    right, right_valid = floats(number.right, reader, chosen)
+    with np.errstate(all="ignore"):
+        return _apply(number.operator, left, right), _both(left_valid, right_valid)
+
+
+def to_float64(values: Array) -> npt.NDArray[np.float64]:
+    """Integers as the nearest float64, infinite where there is none."""
+    if values.dtype != object:
+        return values.astype(np.float64)
+    return np.array([_nearest(value) for value in values.tolist()], np.float64)
+
+
+def _nearest(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _both(left: Mask | None, right: Mask | None) -> Mask | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _true(outcome: Array, negated: bool, valid: Mask | None) -> Mask:
+    mask = np.asarray(outcome).astype(np.bool_)
+    if negated:
+        mask = ~mask
+    return mask if valid is None else mask & valid
+
+
+def within(leaf: Within, reader: Reader, chosen: Chosen) -> Mask:
+    """Where the condition is true."""
+    values, valid = whole(leaf.number, reader, chosen)
+    inside = np.ones(len(chosen), np.bool_)
+    for bound, above in ((leaf.low, True), (leaf.high, False)):
+        if bound is None:
+            continue
+        if values.dtype != object and not INT64[0] <= bound <= INT64[1]:
+            inside &= (bound < 0) == above
+        else:
+            inside &= (values >= bound if above else values <= bound).astype(np.bool_)
+    return _true(inside, leaf.negated, valid)
+
+
+def compare(leaf: Compare, reader: Reader, chosen: Chosen) -> Mask:
+    """Where the condition is true; an integer and a float compare by their exact values."""
+    left, right, valid = _comparable(leaf, reader, chosen)
+    if leaf.operator == "==":
+        outcome = left == right
+    else:
+        outcome = left < right if leaf.operator == "<" else left <= right
+    return _true(outcome, leaf.negated, valid)
+
+
+def _comparable(leaf: Compare, reader: Reader, chosen: Chosen) -> tuple[Array, Array, Mask | None]:
+    kinds = is_integer(leaf.left), is_integer(leaf.right)
+    if kinds == (False, False):
+        left, left_valid = floats(leaf.left, reader, chosen)
+        right, right_valid = floats(leaf.right, reader, chosen)
+        return left, right, _both(left_valid, right_valid)
+    sides = []
+    for number, integer in zip((leaf.left, leaf.right), kinds, strict=True):
+        sides.append(whole(number, reader, chosen) if integer else floats(number, reader, chosen))
+    valid = _both(sides[0][1], sides[1][1])
+    if kinds == (True, True):
+        return sides[0][0], sides[1][0], valid  # int64 with Python's integers compares exactly
+    limits = limits_of(leaf.left if kinds[0] else leaf.right, reader)[0]
+    exact = -EXACT <= limits[0] and limits[1] <= EXACT
+    left, right = (side[0].astype(np.float64 if exact else object) for side in sides)
+    return left, right, valid
+
+
+def not_null(number: Number, reader: Reader, chosen: Chosen) -> Mask:
+    """Where a number is not null."""
+    valid = (whole if is_integer(number) else floats)(number, reader, chosen)[1]
+    return np.ones(len(chosen), np.bool_) if valid is None else valid

@@ -1,0 +1,196 @@
+"""Tries a bound condition on the rows that the zones leave open: in C where it can, in slices, in several threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .bound import Bound
+from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step
+from .selection import Chosen
+from .source import Vector
+from .zone_states import ALL, NONE, SOME, ZONE, States
+
+SLICE = 1 << 19  # rows that one call tries: 4 MiB of row numbers
+COMPUTED_SLICE = 1 << 16  # … where numpy works out numbers first
+PARALLEL = 1 << 20  # rows to try from which threads pay
+Result = TypeVar("Result")
+
+
+@dataclass
+class Slice:
+    """Neighbouring runs of rows: triples start, stop, and whether all of them pass."""
+
+    runs: npt.NDArray[np.int64]
+
+    @property
+    def room(self) -> int:
+        """Rows in it."""
+        return int((self.runs[1::3] - self.runs[::3]).sum())
+
+
+def runs_of(states: States, rows: int) -> npt.NDArray[np.int64]:
+    """The runs of zones in which rows may pass: [n, 3] of start, stop, all of them."""
+    breaks = np.flatnonzero(np.diff(states)) + 1
+    starts = np.concatenate([[0], breaks]).astype(np.int64) if len(states) else np.empty(0, np.int64)
+    stops = np.minimum(np.concatenate([starts[1:], [len(states)]])[: len(starts)] * ZONE, rows)
+    kinds = states[starts]
+    keep = kinds != NONE
+    return np.stack([starts * ZONE, stops, kinds == ALL], axis=1)[keep].astype(np.int64)
+
+
+def slices_of(runs: npt.NDArray[np.int64], most: int) -> Iterator[Slice]:
+    """The runs cut and joined to slices of at most ``most`` rows."""
+    pending: list[tuple[int, int, int]] = []
+    room = most
+    for start, stop, whole in runs.tolist():
+        while start < stop:
+            end = min(stop, start + room)
+            pending.append((start, end, whole))
+            room -= end - start
+            start = end
+            if room == 0:
+                yield Slice(np.array(pending, np.int64).ravel())
+                pending, room = [], most
+    if pending:
+        yield Slice(np.array(pending, np.int64).ravel())
+
+
+class Scan:
+    """A bound condition compiled to steps; what C cannot try becomes bytes that ``tests`` fill per slice."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.steps: list[Step] = []
+        self.tests: list[tuple[int, Bound]] = []  # step number, and what fills its bytes
+        self.vectors: dict[int, tuple[Vector, bool]] = {}  # what C reads; bits, not elements, if True
+        self._compile(bound, SET, 0)
+
+    @property
+    def most(self) -> int:
+        """Rows of a slice."""
+        return COMPUTED_SLICE if self.tests else SLICE
+
+    def _compile(self, bound: Bound, combine: int, target: int) -> None:
+        if target + 1 < MASKS and bound.parts:
+            self._compound(bound, combine, target)
+        elif target + 1 < MASKS and bound.steps:
+            self._leaf(bound, combine, target)
+        else:
+            self.tests.append((len(self.steps), bound))
+            self.steps.append(Step(BYTES, combine, target, data=np.empty(0, np.uint8)))
+
+    @staticmethod
+    def _joins(bound: Bound, combine: int) -> bool:
+        """Whether the parts go straight into the target."""
+        return combine == SET or combine == (AND if bound.how == "and" else OR)
+
+    def _compound(self, bound: Bound, combine: int, target: int) -> None:
+        own = AND if bound.how == "and" else OR
+        into = target if self._joins(bound, combine) else target + 1
+        for place, part in enumerate(bound.parts):
+            first = place == 0 and (combine == SET or into != target)
+            self._compile(part, SET if first else own, into)
+        if into != target:
+            self.steps.append(Step(MASK, combine, target, source=into))
+
+    def _leaf(self, bound: Bound, combine: int, target: int) -> None:
+        for vector in bound.vectors:
+            self.vectors[id(vector)] = (vector, False)
+        steps = list(bound.steps)
+        if bound.bits is not None:
+            self.vectors[id(bound.bits)] = (bound.bits, True)
+            if bound.vectors:
+                steps.append(Step(BITS, AND, 0, data=bound.bits.array))
+        if len(steps) == 1:
+            self.steps.append(replace(steps[0], combine=combine, target=target))
+            return
+        into = target if combine == SET else target + 1
+        self.steps.extend(replace(step, target=into) for step in steps)
+        if into != target:
+            self.steps.append(Step(MASK, combine, target, source=into))
+
+    def try_slice(self, part: Slice, program: Program, base: int, rows: npt.NDArray[np.int64] | None) -> int:
+        """Fills ``rows`` with the rows of the slice that pass; returns how many."""
+        tried = [(start, stop) for start, stop, whole in part.runs.reshape(-1, 3).tolist() if not whole]
+        for vector, is_bits in self.vectors.values():
+            for start, stop in tried:
+                vector.check(start // 8 if is_bits else start, (stop + 7) // 8 if is_bits else stop)
+        if not self.tests:
+            return program.run(part.runs, base, rows)
+        found = 0
+        for run in part.runs.reshape(-1, 3):
+            for place, bound in self.tests if not run[2] else ():
+                mask = bound.test(Chosen(int(run[0]), int(run[1])))
+                program.point(place, np.ascontiguousarray(mask).view(np.uint8), int(run[0]))
+            found += program.run(run, base, None if rows is None else rows[found:])
+        return found
+
+
+def scan_rows(bound: Bound, rows: int, base: int) -> npt.NDArray[np.int64]:
+    """The rows of a part that pass, ``base`` added, ascending."""
+    scan = Scan(bound)
+    runs = runs_of(bound.states, rows)
+
+    def work(part: Slice, program: Program) -> npt.NDArray[np.int64]:
+        found = np.empty(part.room, np.int64)
+        count = scan.try_slice(part, program, base, found)
+        return found[:count].copy() if count * 2 < len(found) else found[:count]
+
+    pieces = in_threads(work, scan, list(slices_of(runs, scan.most)), effort_of(bound))
+    return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.int64), *pieces])
+
+
+def scan_count(bound: Bound, rows: int) -> int:
+    """How many rows of a part pass; none is written down."""
+    scan = Scan(bound)
+    runs = runs_of(bound.states, rows)
+    sure = runs[runs[:, 2] == 1]
+    total = int((sure[:, 1] - sure[:, 0]).sum())
+    open_runs = runs[runs[:, 2] == 0]
+
+    def work(part: Slice, program: Program) -> int:
+        return scan.try_slice(part, program, 0, None)
+
+    return total + sum(in_threads(work, scan, list(slices_of(open_runs, scan.most)), effort_of(bound)))
+
+
+def effort_of(bound: Bound) -> int:
+    """Rows that have to be tried."""
+    return int(np.count_nonzero(bound.states == SOME)) * ZONE
+
+
+def in_threads(work: Callable[[Slice, Program], Result], scan: Scan, slices: list[Slice], effort: int) -> list[Result]:
+    """``work`` on each slice, results in order; in threads when ``effort`` rows are worth it. Threads end with the call."""
+    results: list[Result | None] = [None] * len(slices)
+    failures: list[BaseException] = []
+    places = iter(range(len(slices)))
+    lock = threading.Lock()
+
+    def run() -> None:
+        program = Program(scan.steps)
+        while not failures:
+            with lock:
+                place = next(places, None)
+            if place is None:
+                return
+            try:
+                results[place] = work(slices[place], program)
+            except BaseException as failure:  # handed to the caller below
+                failures.append(failure)
+
+    count = min(len(os.sched_getaffinity(0)), 8, len(slices)) if effort >= PARALLEL else 1
+    threads = [threading.Thread(target=run, name="unirecord-query", daemon=True) for _ in range(count - 1)]
+    for thread in threads:
+        thread.start()
+    run()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return [result for result in results if result is not None]

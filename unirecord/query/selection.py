@@ -1,0 +1,100 @@
+"""Rows of a part that a condition is tried on: a span, or chosen rows; and the columns read there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CorruptionError
+from .bounds import INTEGERS
+from .source import Array, ColumnSource, Strings, Vector
+from .tree import PART, ROW, Field
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Chosen:
+    """Rows [start, stop) of a part, or the rows in ``rows`` where that is given."""
+
+    def __init__(self, start: int, stop: int, rows: npt.NDArray[np.int64] | None = None) -> None:
+        self.start, self.stop, self.rows = start, stop, rows
+
+    def __len__(self) -> int:
+        return self.stop - self.start if self.rows is None else len(self.rows)
+
+    def read(self, vector: Vector) -> Array:
+        """The elements of these rows."""
+        return vector.span(self.start, self.stop) if self.rows is None else vector.at(self.rows)
+
+    def bits(self, vector: Vector) -> Mask:
+        """The bits of these rows."""
+        if self.rows is None:
+            first = self.start // 8
+            packed = vector.span(first, (self.stop + 7) // 8)
+            unpacked = np.unpackbits(packed, bitorder="little").view(np.bool_)
+            return unpacked[self.start - first * 8 : self.stop - first * 8]
+        found = vector.at(self.rows >> 3) >> (self.rows & 7).astype(np.uint8)
+        return (found & 1).astype(np.bool_)
+
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The row numbers themselves."""
+        return np.arange(self.start, self.stop, dtype=np.int64) if self.rows is None else self.rows
+
+
+class Reader:
+    """The columns of one part, with the pseudo columns: its number and the number of its first row."""
+
+    def __init__(self, source: ColumnSource, part: int, base: int) -> None:
+        self.source, self.part, self.base = source, part, base
+
+    def values(self, field: Field, chosen: Chosen) -> Array:
+        """The numbers of a column at these rows, zero where null."""
+        if field.position == ROW:
+            return chosen.numbers() + self.base
+        if field.position == PART:
+            return np.full(len(chosen), self.part, np.int64)
+        return chosen.read(self.source.values(field.position))
+
+    def valid(self, field: Field, chosen: Chosen) -> Mask | None:
+        """Which of these rows have a value; None for all."""
+        vector = self.source.validity(field.position) if field.nullable else None
+        return None if vector is None else chosen.bits(vector)
+
+    def strings(self, field: Field, chosen: Chosen) -> list[bytes]:
+        """The strings of a column at these rows; anything where null."""
+        dictionary = self.source.dictionary(field.position)
+        if dictionary is not None:
+            codes = chosen.read(dictionary.codes)
+            distinct, where = np.unique(codes, return_inverse=True)
+            if len(distinct) and int(distinct[-1]) >= max(len(dictionary.entries), 1):
+                raise CorruptionError(f"a code of column {field.name!r} has no entry in its dictionary")
+            entries = [dictionary.entries[code] if len(dictionary.entries) else b"" for code in distinct.tolist()]
+            return [entries[place] for place in where.tolist()]
+        return plain_strings(self.source.strings(field.position), chosen)
+
+    def limits(self, field: Field) -> tuple[int, int]:
+        """Bounds of a column of integers in this part."""
+        if field.position == ROW:
+            return self.base, self.base + self.source.rows
+        if field.position == PART:
+            return self.part, self.part
+        zones = self.source.zones(field.position)
+        if zones is None or zones.bounds is None or not (zones.flags & 4).any():
+            return INTEGERS[field.type]
+        bounds: Any = zones.bounds
+        return min(int(bounds[:, 0].min()), 0), max(int(bounds[:, 1].max()), 0)  # 0 stands where null
+
+
+def plain_strings(strings: Strings, chosen: Chosen) -> list[bytes]:
+    """The strings of a plain column at these rows."""
+    if chosen.rows is None:
+        offsets = strings.offsets.span(chosen.start, chosen.stop + 1)
+        if len(offsets) < 2:
+            return []
+        first = int(offsets[0])
+        data = strings.bytes.span(first, int(offsets[-1])).tobytes()
+        places = (offsets.astype(np.int64) - first).tolist()
+        return [data[a:b] for a, b in zip(places[:-1], places[1:], strict=True)]
+    return [strings[row] for row in chosen.rows.tolist()]

@@ -1,0 +1,120 @@
+"""What a query reads of one part: flat columns, each checked where it is touched, with their zones and orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+BLOCK_BITS = 16  # scattered reads are checked by blocks of 64 KiB
+
+
+class Vector:
+    """A flat array, and the check that its elements [start, stop) are what was written."""
+
+    def __init__(self, array: Array, check: Callable[[int, int], None] | None = None) -> None:
+        self.array = array
+        self._check = check
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def check(self, start: int, stop: int) -> None:
+        """Checks elements [start, stop), those not checked before."""
+        if self._check is not None and start < stop:
+            self._check(start, stop)
+
+    def span(self, start: int, stop: int) -> Array:
+        """Elements [start, stop)."""
+        self.check(start, stop)
+        return self.array[start:stop]
+
+    def whole(self) -> Array:
+        """All elements."""
+        self.check(0, len(self.array))
+        self._check = None
+        return self.array
+
+    def at(self, places: npt.NDArray[np.integer[Any]]) -> Array:
+        """The elements at these places."""
+        if self._check is not None:
+            size = self.array.itemsize
+            per_block = max(1, (1 << BLOCK_BITS) // size)
+            blocks = np.unique(places // per_block)
+            if len(blocks) * per_block * 2 > len(self.array):
+                return self.whole()[places]  # type: ignore[no-any-return]
+            for block in blocks.tolist():
+                self.check(block * per_block, min((block + 1) * per_block, len(self.array)))
+        return self.array[places]  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Zones:
+    """Per zone of ``rows`` rows: least and greatest value in ``bounds`` [n, 2], and flags (docs/format.md, "zone flags")."""
+
+    rows: int
+    bounds: Array | None
+    flags: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Strings one after another: string i is ``bytes[offsets[i]:offsets[i + 1]]``."""
+
+    offsets: Vector
+    bytes: Vector
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, place: int) -> bytes:
+        start, stop = self.offsets.span(place, place + 2).tolist()
+        return self.bytes.span(start, stop).tobytes()
+
+    def first_at_least(self, string: bytes) -> int:
+        """Place of the first string >= ``string``, of strings that ascend."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self[middle] < string:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """A string column as one code a row and the distinct strings, ascending."""
+
+    codes: Vector
+    entries: Strings
+
+
+class ColumnSource(Protocol):
+    """The scalar columns of one part; columns by their position in the schema."""
+
+    name: str
+    rows: int
+
+    def values(self, column: int) -> Vector:
+        """Values of a column of fixed width, zero where null."""
+
+    def validity(self, column: int) -> Vector | None:
+        """Bits, as in docs/format.md, or None when no value is null."""
+
+    def dictionary(self, column: int) -> Dictionary | None:
+        """A string column as codes, or None when it is plain."""
+
+    def strings(self, column: int) -> Strings:
+        """A plain string column."""
+
+    def zones(self, column: int) -> Zones | None:
+        """Zones of a column, or None when it has none."""
+
+    def order(self, column: int) -> Vector | None:
+        """Rows sorted by value and then by row, NaN after all numbers, nulls last; None when the column has no order."""
