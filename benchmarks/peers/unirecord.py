@@ -1,0 +1,51 @@
+"""UniRecord: `ds.batches(256)`, shuffled."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from protocol import BATCH, Reader
+from workloads import Raw
+
+unirecord = importlib.import_module("unirecord")
+CHUNK_BYTES = 32 << 20
+
+
+def schema_of(raw: Raw) -> dict[str, Any]:
+    return {"x": {"type": "uint8", "shape": [raw.row_bytes]} if raw.row_bytes else "bytes"}
+
+
+def write(raw: Raw, directory: Path) -> None:
+    chunk = max(1, CHUNK_BYTES * raw.rows // raw.total_bytes)
+    with unirecord.Writer(directory / "data.urec", schema_of(raw)) as writer:
+        for start in range(0, raw.rows, chunk):
+            stop = min(raw.rows, start + chunk)
+            rows: Any = raw.matrix[start:stop] if raw.row_bytes else [raw.row(i).tobytes() for i in range(start, stop)]
+            writer.write_batch({"x": rows})
+
+
+class UniRecordReader(Reader):
+    def __init__(self, raw: Raw, directory: Path, threads: int, **options: str) -> None:
+        self.data = unirecord.UniRecordDataset(directory / "data.urec", shuffle=True, **options)
+        self.threads = threads
+
+    def epoch(self, number: int) -> Iterator[Any]:
+        self.data.set_epoch(number)
+        return iter(self.data.batches(BATCH, num_threads=self.threads))
+
+    def size(self, batch: Any) -> int:
+        return len(batch["x"])
+
+    def first(self, batch: Any) -> bytes:
+        return bytes(np.ascontiguousarray(batch["x"][0]))
+
+    def close(self) -> None:
+        self.data.close()
+
+
+def open_reader(raw: Raw, directory: Path, threads: int, **options: str) -> UniRecordReader:
+    return UniRecordReader(raw, directory, threads, **options)

@@ -1,0 +1,168 @@
+"""What every driver does alike: open, warm, check a sample, time batches, report one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from workloads import Raw
+
+BATCH = 256
+
+
+class Unsuitable(Exception):
+    """This peer can't take part in this measurement; the text says why."""
+
+
+class Reader(ABC):
+    """One peer's data, opened for shuffled reading; `epoch` yields batches as that peer's users get them."""
+
+    @abstractmethod
+    def epoch(self, number: int) -> Iterator[Any]:
+        """Batches of 256 samples in a new random order."""
+
+    @abstractmethod
+    def size(self, batch: Any) -> int:
+        """Samples in `batch`."""
+
+    @abstractmethod
+    def first(self, batch: Any) -> bytes:
+        """The bytes of the batch's first sample, for the check."""
+
+    def close(self) -> None:
+        """Releases what the reader holds."""
+
+
+class Gather(Reader):
+    """Peers that answer "these rows, please": batches of shuffled ids, on threads of ours if more than one is asked."""
+
+    def __init__(self, raw: Raw, threads: int) -> None:
+        self.rows = raw.rows
+        self.threads = threads
+
+    @abstractmethod
+    def fetch(self, ids: list[int]) -> Any:
+        """The samples of `ids`."""
+
+    def epoch(self, number: int) -> Iterator[Any]:
+        order = np.random.default_rng(number).permutation(self.rows).tolist()
+        batches = [order[start : start + BATCH] for start in range(0, self.rows, BATCH)]
+        if self.threads == 1:
+            yield from map(self.fetch, batches)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            waiting: list[Future[Any]] = []
+            for batch in batches:
+                waiting.append(pool.submit(self.fetch, batch))
+                if len(waiting) > self.threads:
+                    yield waiting.pop(0).result()
+            yield from (future.result() for future in waiting)
+
+    def size(self, batch: Any) -> int:
+        return len(batch)
+
+    def first(self, batch: Any) -> bytes:
+        return bytes(batch[0])
+
+
+class Timing:
+    """Batches timed one by one."""
+
+    def __init__(self, bytes_per_sample: float) -> None:
+        self.bytes_per_sample = bytes_per_sample
+        self.samples = 0
+        self.latencies: list[float] = []
+        self.begin(time.perf_counter())
+
+    def begin(self, at: float) -> None:
+        self.start = self.last = at
+
+    @property
+    def seconds(self) -> float:
+        return self.last - self.start
+
+    def run(self, reader: Reader, batches: Iterator[Any], seconds: float) -> None:
+        """Takes batches until there are no more, or `seconds` since the beginning are over."""
+        for batch in batches:
+            self.samples += reader.size(batch)
+            now = time.perf_counter()
+            self.latencies.append(now - self.last)
+            self.last = now
+            del batch
+            if now - self.start >= seconds:
+                break
+
+    def report(self) -> dict[str, float]:
+        p50, p99 = np.percentile(self.latencies, [50, 99])
+        rate = self.samples / self.seconds
+        return {
+            "samples": self.samples,
+            "seconds": round(self.seconds, 6),
+            "samples_per_s": round(rate, 1),
+            "bytes_per_s": round(rate * self.bytes_per_sample),
+            "p50_ms": round(1e3 * float(p50), 4),
+            "p99_ms": round(1e3 * float(p99), 4),
+            "peak_resident_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        }
+
+
+def check(raw: Raw, reader: Reader, batch: Any) -> None:
+    """A peer that delivers other bytes than were written must not get a figure."""
+    sample = bytes(reader.first(batch))
+    number = int.from_bytes(sample[:8], "little")
+    if number >= raw.rows or sample != raw.row(number).tobytes():
+        raise AssertionError(f"the driver delivered bytes that were not written (row number read: {number})")
+
+
+def _warm(raw: Raw, reader: Reader, seconds: float) -> None:
+    """One epoch unless it takes longer than `seconds`."""
+    end = time.perf_counter() + seconds
+    batches = reader.epoch(0)
+    for position, batch in enumerate(batches):
+        if position == 0:
+            check(raw, reader, batch)
+        if time.perf_counter() > end:
+            break
+    del batches
+
+
+def measure(raw: Raw, reader: Reader, seconds: float, cold: bool) -> dict[str, float]:
+    """Samples a second through the peer's own loop: epochs until `seconds` are over; when cold, one epoch at most.
+
+    Cached, the clock starts at the first batch of the first timed epoch: some peers take seconds to begin an epoch,
+    which a run shorter than their epoch would exaggerate. Uncached, it starts before it.
+    """
+    if not cold:
+        _warm(raw, reader, max(1.0, seconds))
+    timing = Timing(raw.total_bytes / raw.rows)
+    asked = time.perf_counter()
+    batches = reader.epoch(1)
+    if not cold:
+        next(batches)
+    begun = time.perf_counter()
+    timing.begin(asked if cold else begun)
+    timing.run(reader, batches, seconds)
+    epoch = 2
+    while not cold and timing.seconds < seconds:
+        timing.run(reader, reader.epoch(epoch), seconds)
+        epoch += 1
+    reader.close()
+    first = timing.latencies[0] if cold else begun - asked
+    return {**timing.report(), "first_batch_ms": round(1e3 * first, 3)}
+
+
+def answer(result: dict[str, Any]) -> None:
+    """The driver's only line on standard output that counts: the last one."""
+    print(json.dumps(result), flush=True)
+
+
+def marker(directory: Path) -> Path:
+    """The file that says that a peer's data is complete."""
+    return directory / ".complete"
