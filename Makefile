@@ -18,8 +18,8 @@ venv: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip "setuptools>=77" wheel "cffi>=1.17"
-	flock $(VENV)/build.lock $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[test,demo]'
+	$(BIN)/python -m pip install -qq --upgrade pip "setuptools>=77" wheel "cffi>=1.17"
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq --no-build-isolation --editable '.[test,demo]'
 	@touch $@
 
 # Compiles what has changed in csrc/ into the editable install.
@@ -30,7 +30,7 @@ build: venv
 frameworks: $(VENV)/frameworks
 
 $(VENV)/frameworks: Makefile $(VENV)/ready
-	flock $(VENV)/build.lock $(BIN)/python -m pip install --quiet $(FRAMEWORKS)
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq $(FRAMEWORKS)
 	@touch $@
 
 lint: venv

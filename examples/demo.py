@@ -72,7 +72,7 @@ def train(rank: int, folder: Path, shared: Any, barrier: Barrier) -> None:
             for start in range(0, len(ds), BATCH):
                 gradients[rank] = gradient(weights, *stacked(ds[start : start + BATCH]))
                 barrier.wait()
-                weights -= 0.5 * gradients.mean(axis=0)
+                weights -= 0.1 * gradients.mean(axis=0)
                 barrier.wait()
             right = (tests[0] @ weights).argmax(axis=1) == tests[1]
             if rank == 0:
