@@ -17,7 +17,7 @@ from ..scan import DataFile, DataHead, ScannedGroup
 from ..schema import Schema
 from .walk import cell_sizes, row_starts
 
-__all__ = ["Finding", "check_group", "read_payload", "sound_rows"]
+__all__ = ["Finding", "check_group", "read_payload"]
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,6 @@ def _units(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) 
     seed = layout.seed(head.header.id, layout.DOMAIN_UNITS, first)
     found = digest_ranges(payload, starts, lengths, seed, layout.PHI)
     return _Units(first, starts, lengths, found == group.page.digests)
-
-
-def sound_rows(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """For each row of the group whether all digests that cover it hold."""
-    good = _units(head, group, payload).good
-    if head.header.shape.unit_rows:
-        return np.repeat(good, head.header.shape.unit_rows)[: group.page.rows]
-    return np.all(good.reshape(group.page.rows, -1), axis=1)
 
 
 def check_group(data: DataFile, head: DataHead, group: ScannedGroup) -> list[Finding]:

@@ -143,7 +143,7 @@ def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, s
     """(offset, what) of everything in the index that is not what the (sound) data file says."""
     scratch = Scratch()
     try:
-        build_index(data.path, cast(StagedFile, scratch), digest_ranges)
+        build_index(data.path, cast(StagedFile, scratch))
         fresh = IndexFile(data.path, scratch.fileno())
         if index.table != fresh.table or not _same_metadata(index.metadata, fresh.metadata):
             yield (

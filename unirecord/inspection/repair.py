@@ -1,22 +1,192 @@
-"""Makes readable again what can be: rebuilds indexes, and salvages damaged or unfinished data files into new parts."""
+"""Makes readable again what can be: rebuilds indexes, salvages damaged or unfinished data files into new parts."""
 
 from __future__ import annotations
 
-from os import PathLike
+import os
+import secrets
+import time
 
+import msgpack
+
+from .. import store
+from ..directory_writer import DirectoryWriter
+from ..errors import ExistsError, FormatError, UniRecordError
+from ..grouping import TARGET_BYTES, Grouper
+from ..indexing import build_index
+from ..manifest import Manifest
+from ..part_writer import PartContent
+from ..scan import DataFile, DataHead
+from ..single_writer import SinglePartWriter
+from ..store import StagedFile
+from .index_check import IndexFile, check_blocks, compare_with_data, find_index
 from .report import Progress, RepairReport, Salvaged
+from .salvage import Survey, sound_batches, survey
+from .targets import Target, Tracker, targets
 
 __all__ = ["RepairReport", "Salvaged", "repair"]
 
+_PART_BYTES = 20_000_000_000
+
 
 def repair(
-    path: str | PathLike[str], *, output: str | PathLike[str] | None = None, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
 ) -> RepairReport:
     """Rebuild what is lost at ``path``; data files are never changed.
 
-    A lost or bad index is rebuilt beside its data file. A damaged or unfinished data file is salvaged into a new part
-    at ``output`` (default: ``NAME.repaired.urec`` beside it, ``NAME.repaired`` for a directory): whole row groups, and
-    of damaged ones the rows whose digests hold. Raises `MissingError` when there is nothing at ``path``, `ExistsError`
-    when ``output`` exists, `FormatError` when the head of a data file is lost, so that nothing can be salvaged.
+    A lost or bad index is rebuilt beside its data file. When a data file is damaged or unfinished, the rows whose
+    digests hold go into a new dataset at ``output`` (default: ``NAME.repaired.urec`` beside a part, ``NAME.repaired``
+    beside a directory, whose sound parts are copied as well). Raises `MissingError` when there is nothing at ``path``,
+    `ExistsError` when ``output`` exists, `FormatError` when the head of the data file is lost, so that nothing can be
+    salvaged.
     """
-    raise NotImplementedError
+    started = time.monotonic()
+    path = os.fspath(path)
+    parts, listing, problems = targets(path)
+    report = RepairReport(path)
+    tracker = Tracker(sum(os.stat(p.path).st_size for p in parts if os.path.exists(p.path)), progress)
+    found = [(part, _survey(part, tracker)) for part in parts]
+    if not problems and all(state.sound for _, state in found):
+        report.parts = [_settle_index(part, state) for part, state in found]
+    else:
+        report.parts = [_outcome(part, state) for part, state in found]
+        target = _target(path, output)
+        _write(target, listing, found, directory=os.path.isdir(path))
+        for part in report.parts:
+            part.output = target
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _survey(part: Target, tracker: Tracker) -> Survey:
+    known = part.entry.rows if part.entry is not None else _rows_of_index(part.path)
+    try:
+        return survey(part.path, known, tracker.advance)
+    except OSError as error:
+        result = Survey(None, known)
+        result.lose(0, known or 0, f"the data file cannot be read: {error.strerror or error}")
+        return result
+
+
+def _rows_of_index(path: str) -> int | None:
+    """How many rows the index says the part has, if it is the part's."""
+    try:
+        with DataFile(path) as data:
+            name, _ = find_index(path, data.head().header.id)
+        if name is None:
+            return None
+        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return IndexFile(name, fd).header.rows
+        finally:
+            os.close(fd)
+    except (OSError, UniRecordError):
+        return None
+
+
+def _outcome(part: Target, state: Survey) -> Salvaged:
+    rows = state.rows
+    lost = sum(stop - first for first, stop in state.lost)
+    if rows is not None:
+        kept = rows - lost
+    else:
+        kept = 0 if state.head is None else sum(batch.rows for batch in sound_batches(part.path))
+    action = "none" if state.sound else "salvaged"
+    return Salvaged(part.path, None, action, rows, kept, state.lost, state.reasons)
+
+
+def _settle_index(part: Target, state: Survey) -> Salvaged:
+    """Rebuilds the index of a sound data file if it is not as it must be."""
+    assert state.head is not None
+    result = Salvaged(part.path, None, "none", state.rows, state.rows or 0, [], list(state.reasons))
+    problem = _index_problem(part.path, state.head)
+    if problem is None:
+        return result
+    staged = StagedFile(part.path + ".idx")
+    try:
+        build_index(part.path, staged)
+        staged.sync()
+        staged.publish()
+    finally:
+        staged.discard()
+    store.clear(part.path + ".idx.new")
+    result.action, result.output = "index", part.path + ".idx"
+    result.reasons.append(problem)
+    return result
+
+
+def _index_problem(path: str, head: DataHead) -> str | None:
+    name, why = find_index(path, head.header.id)
+    if name is None:
+        return why
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with DataFile(path) as data:
+            index = IndexFile(name, fd)
+            size = (
+                index.header.data_bytes == data.size
+                and index.header.data_header_digest == head.header.header_digest
+            )
+            bad = [] if size else [(0, "it was made for another data file")]
+            bad = bad or list(check_blocks(index)) or list(compare_with_data(index, data))
+            if not bad and name.endswith(".new"):
+                return f"{name}: it was not given its name"
+            return f"{name}: {bad[0][1]}" if bad else None
+    except (UniRecordError, OSError) as error:
+        return f"{name}: {error}"
+    finally:
+        os.close(fd)
+
+
+def _target(path: str, output: str | os.PathLike[str] | None) -> str:
+    if output is not None:
+        target = os.fspath(output)
+    elif os.path.isdir(path):
+        target = path.rstrip("/") + ".repaired"
+    else:
+        folder, name = os.path.split(path)
+        name = name.removesuffix(".tmp").removesuffix(".urec").lstrip(".")
+        target = os.path.join(folder, f"{name}.repaired.urec")
+    if os.path.lexists(target):
+        raise ExistsError(f"{target} exists already; choose another output")
+    if not os.path.isdir(path) and not target.endswith(".urec"):
+        raise ValueError(f"{target}: the output of a part ends in .urec")
+    return target
+
+
+def _write(
+    target: str, listing: Manifest | None, found: list[tuple[Target, Survey]], *, directory: bool
+) -> None:
+    """Writes all rows that are whole, in order, as a new dataset."""
+    heads = [state.head for _, state in found if state.head is not None]
+    if not heads:
+        raise FormatError(f"{found[0][0].path}: nothing can be salvaged: {found[0][1].reasons[0]}")
+    first = heads[0].metadata
+    schema = listing.schema if listing is not None else first.schema
+    user = listing.metadata if listing is not None else msgpack.packb(first.user, use_bin_type=True)
+    content = PartContent(schema, first.index, user if user is not None else b"\xc0")
+    part_id = secrets.token_bytes(16)
+    writer: SinglePartWriter | DirectoryWriter
+    if directory:
+        writer = DirectoryWriter(target, part_id, max_part_bytes=_PART_BYTES, overwrite=False, append=False)
+    else:
+        writer = SinglePartWriter(target, part_id, overwrite=False)
+    try:
+        grouper = Grouper(schema, min(writer.target_bytes or TARGET_BYTES, TARGET_BYTES))
+        for part, state in found:
+            if state.head is None or state.head.schema != schema:
+                continue
+            for batch in sound_batches(part.path):
+                for pieces in grouper.add(batch, owned=True):
+                    assert grouper.shape is not None
+                    writer.add(content, grouper.shape, pieces)
+        for pieces in grouper.finish():
+            assert grouper.shape is not None
+            writer.add(content, grouper.shape, pieces)
+        assert grouper.shape is not None
+        writer.finish(content, grouper.shape)
+    except BaseException:
+        writer.abort()
+        raise

@@ -130,7 +130,7 @@ def cell_sizes(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
 
 
 def row_starts(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
-    """Where each row starts in the payload of the blob page, and the end of the last one; CorruptionError: not there."""
+    """Where each row starts in the payload of the blob page, and the end of the last one; CorruptionError if absurd."""
     mask = np.uint64(head.header.shape.blob_align - 1)
     padded = (cell_sizes(head, group) + mask) & ~mask
     ends = padded.ravel().cumsum(dtype=np.uint64)

@@ -1,0 +1,135 @@
+"""Takes the rows that are whole out of a part whose data file is damaged, unfinished or cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import UniRecordError
+from ..page import ScalarColumn
+from ..scan import DataFile, DataHead, ScannedGroup
+from ..schema import Column
+from ..values import ColumnBatch, ColumnData
+from .content import Finding, check_group, read_payload
+from .walk import Damage, End, cell_sizes, row_starts, walk
+
+__all__ = ["Survey", "sound_batches", "survey"]
+
+
+@dataclass
+class Survey:
+    """What a data file still holds. ``rows`` None: nobody knows how many there were."""
+
+    head: DataHead | None
+    rows: int | None = None
+    lost: list[tuple[int, int]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    finished: bool = True  # every page is there, the end page included
+
+    @property
+    def sound(self) -> bool:
+        """Whether the file is finished and every row can be read."""
+        return self.head is not None and self.rows is not None and self.finished and not self.lost
+
+    def lose(self, first: int, stop: int, reason: str) -> None:
+        """Notes that rows [first, stop) are gone."""
+        self.reasons.append(reason)
+        if self.lost and self.lost[-1][1] == first:
+            first = self.lost.pop()[0]
+        if stop > first:
+            self.lost.append((first, stop))
+
+
+def _bad_rows(found: ScannedGroup, findings: list[Finding]) -> npt.NDArray[np.bool_]:
+    """Which rows of the group are lost by what was found."""
+    bad = np.zeros(found.page.rows, bool)
+    for finding in findings:
+        if finding.rows is not None:
+            bad[finding.rows[0] - found.first_row : finding.rows[1] - found.first_row] = True
+    return bad
+
+
+def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) -> Survey:
+    """Reads the whole file and says what is whole; ``known_rows``: what manifest or index say of the number of rows."""
+    with DataFile(path) as data:
+        try:
+            result = Survey(data.head())
+        except UniRecordError as error:
+            result = Survey(None, known_rows)
+            result.lose(0, known_rows or 0, str(error))
+            return result
+        assert result.head is not None
+        for found in walk(data, result.head):
+            if isinstance(found, End):
+                result.rows = found.rows
+            elif isinstance(found, Damage):
+                result.finished = False
+                end = found.next_row if found.next_row is not None else known_rows
+                result.lose(found.first_row, end or found.first_row, f"{found.what} (offset {found.offset})")
+                result.rows = known_rows
+            else:
+                findings = check_group(data, result.head, found)
+                result.reasons += [f"{finding.what} (offset {finding.offset})" for finding in findings]
+                for row in (np.flatnonzero(_bad_rows(found, findings)) + found.first_row).tolist():
+                    result.lose(row, row + 1, "")
+                advance(found.end - found.offset)
+        result.reasons = [reason for reason in result.reasons if reason]
+        if result.lost and result.rows is None:
+            result.rows = known_rows
+    return result
+
+
+def sound_batches(path: str) -> Iterator[ColumnBatch]:
+    """The rows whose digests hold, a row group at a time; their memory belongs to the batch."""
+    with DataFile(path) as data:
+        head = data.head()
+        for found in walk(data, head):
+            if isinstance(found, ScannedGroup):
+                keep = np.flatnonzero(~_bad_rows(found, check_group(data, head, found)))
+                if len(keep):
+                    yield _batch(data, head, found, keep)
+
+
+def _batch(data: DataFile, head: DataHead, group: ScannedGroup, keep: npt.NDArray[np.intp]) -> ColumnBatch:
+    scalars = iter(group.page.scalars)
+    blobs = iter(_blobs(data, head, group, keep) if head.schema.blobs else ())
+    columns = [
+        next(blobs) if column.is_blob else _scalar(column, next(scalars), keep) for column in head.schema
+    ]
+    return ColumnBatch(len(keep), columns)
+
+
+def _scalar(column: Column, found: ScalarColumn, keep: npt.NDArray[np.intp]) -> ColumnData:
+    valid = None if found.valid is None else found.valid[keep]
+    if found.strings is None:
+        return ColumnData(found.values[keep], valid)
+    ends = np.cumsum(found.values, dtype=np.int64)
+    starts = ends - found.values
+    cells: list[Any] = [
+        bytes(found.strings[a:b]) for a, b in zip(starts[keep].tolist(), ends[keep].tolist(), strict=True)
+    ]
+    if valid is not None:
+        cells = [cell if ok else None for cell, ok in zip(cells, valid.tolist(), strict=True)]
+    return ColumnData(cells, valid)
+
+
+def _blobs(
+    data: DataFile, head: DataHead, group: ScannedGroup, keep: npt.NDArray[np.intp]
+) -> Iterator[ColumnData]:
+    payload = read_payload(data, group)
+    sizes = cell_sizes(head, group)
+    mask = np.uint64(head.header.shape.blob_align - 1)
+    padded = (sizes + mask) & ~mask
+    starts = row_starts(head, group)[:-1, None] + np.cumsum(padded, axis=1, dtype=np.uint64) - padded
+    view = memoryview(payload)
+    for j, (_, column) in enumerate(head.schema.blobs):
+        firsts = starts[keep, j].astype(np.int64)
+        if column.fixed_bytes:
+            yield ColumnData(payload[firsts[:, None] + np.arange(column.fixed_bytes)], None)
+            continue
+        stops = (firsts + sizes[keep, j].astype(np.int64)).tolist()
+        yield ColumnData([view[a:b] for a, b in zip(firsts.tolist(), stops, strict=True)], None)
