@@ -23,9 +23,11 @@ _SMALLEST_TARGET = 4_096
 
 
 class DirectoryWriter:
-    """The target of a Writer whose path is a directory. Holds the directory's lock from construction to close or abort."""
+    """The target of a Writer whose path is a directory. Holds the directory's lock until close or abort."""
 
-    def __init__(self, path: str, dataset_id: bytes, *, max_part_bytes: int, overwrite: bool, append: bool) -> None:
+    def __init__(
+        self, path: str, dataset_id: bytes, *, max_part_bytes: int, overwrite: bool, append: bool
+    ) -> None:
         self.path = path
         self.id = dataset_id
         self.max_part_bytes = max_part_bytes
@@ -57,11 +59,15 @@ class DirectoryWriter:
                 )
             self.before = self._read_manifest(damaged_is_fine=overwrite)
         elif self._append:
-            raise MissingError(f"{self.path}: there is no {manifest.NAME}, so no dataset to append to; use Writer to make one")
+            raise MissingError(
+                f"{self.path}: there is no {manifest.NAME}, so no dataset to append to; use Writer to make one"
+            )
         ours = [name for name in names if _TEMPORARY.fullmatch(name) or _PART_FILE.fullmatch(name)]
         others = sorted(set(names) - set(ours) - {manifest.NAME})
         if others and manifest.NAME not in names:
-            raise ExistsError(f"{self.path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one")
+            raise ExistsError(
+                f"{self.path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one"
+            )
         self._numbers = [int(name.split("-")[1]) for name in ours if name.startswith("part-")]
         if self.before is not None or manifest.NAME not in names:
             self._clear(ours)
@@ -105,7 +111,8 @@ class DirectoryWriter:
         return self._part
 
     def _finish_part(self) -> None:
-        assert self._part is not None and self._staged is not None
+        assert self._part is not None
+        assert self._staged is not None
         writer = self._part
         name = os.path.basename(self._staged.path)
         part = writer.finish(self._staged.path + ".idx")
@@ -131,7 +138,9 @@ class DirectoryWriter:
             return
         user = None if content.user == b"\xc0" else content.user
         generation = before.generation + 1 if before else 1
-        after = Manifest(self.id, generation, self.next_part, content.schema, content.index, user, tuple(self._entries))
+        after = Manifest(
+            self.id, generation, self.next_part, content.schema, content.index, user, tuple(self._entries)
+        )
         if self._append:
             assert before is not None
             after = replace(after, id=before.id, metadata=before.metadata, parts=before.parts + after.parts)
@@ -160,10 +169,13 @@ class DirectoryWriter:
         if not self._append or self.before is None:
             return
         if content.schema != self.before.schema:
-            raise SchemaError(f"{self.path}: {_difference(self.before, content)}; appended rows must have the dataset's schema")
+            raise SchemaError(
+                f"{self.path}: {_difference(self.before, content)}; appended rows must have the dataset's schema"
+            )
         if content.index != self.before.index:
             raise SchemaError(
-                f"{self.path}: the dataset's index columns are {list(self.before.index)}, got {list(content.index)}; leave index out"
+                f"{self.path}: the dataset's index columns are {list(self.before.index)}, "
+                f"got {list(content.index)}; leave index out"
             )
 
     def abort(self) -> None:
@@ -200,7 +212,9 @@ def _make(path: str, append: bool) -> bool:
             raise MissingError(f"{path}: there is no such dataset; use Writer to make it")
         return False
     if os.path.lexists(path) and not os.path.isdir(path):
-        raise ExistsError(f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts")
+        raise ExistsError(
+            f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts"
+        )
     return store.make_directory(path)
 
 

@@ -1,4 +1,4 @@
-"""Rows -> row groups: where groups end and how their rows are laid out, from the rows alone and not from how they came."""
+"""Rows -> row groups: where groups end and how their rows are laid out, from the rows alone."""
 
 from __future__ import annotations
 
@@ -185,10 +185,11 @@ class Grouper:
 
     def finish(self) -> Iterator[list[ColumnBatch]]:
         """Gives out what is left; after it ``shape`` is known even when there were no rows at all."""
-        if self.shape is None and (self._variable or not self._rows):
-            self.shape = self._decide(self._rows, self._bytes) if self._variable else fixed_shape(self.schema, self.target)
-        elif self.shape is None:
-            self.shape = fixed_shape(self.schema, self.target)
+        if self.shape is None:
+            variable = self._variable
+            self.shape = (
+                self._decide(self._rows, self._bytes) if variable else fixed_shape(self.schema, self.target)
+            )
         if self._rows:
             pieces, self._pieces, self._rows = self._pieces, [], 0
             yield from _split(pieces, self.shape.group_rows)

@@ -15,7 +15,9 @@ _SAMPLE = 4_096
 Array = npt.NDArray[Any]
 ReadValues = Callable[[int, int], Array]  # rows [start, stop) -> sortable keys
 ReadValid = Callable[[int, int], "npt.NDArray[np.bool_] | None"]
-Refine = Callable[[Array], Array]  # rows whose keys are equal, ascending -> the same rows in their final order
+Refine = Callable[
+    [Array], Array
+]  # rows whose keys are equal, ascending -> the same rows in their final order
 
 
 def sorted_rows(
@@ -33,7 +35,9 @@ class _Sorter:
 
     def run(self) -> Iterator[Array]:
         yield from self._between(None, None)
-        yield from self._select(lambda keys, valid: np.isnan(keys) & valid if keys.dtype.kind == "f" else None)
+        yield from self._select(
+            lambda keys, valid: np.isnan(keys) & valid if keys.dtype.kind == "f" else None
+        )
         yield from self._select(lambda keys, valid: ~valid)
 
     def _chunks(self) -> Iterator[tuple[int, Array, npt.NDArray[np.bool_]]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import msgpack
@@ -12,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from . import layout, metadata
+from .binding import digest_ranges
 from .errors import CorruptionError
 from .index_columns import FixedColumn, StringColumn
 from .index_order import sorted_rows
 from .layout import IndexHeader, Section
-from .page import DigestRanges, digest_ranges, unit_count
+from .page import unit_count
 from .scan import Block, DataFile, DataHead, ScannedGroup, blocks
 from .store import StagedFile
 
@@ -35,10 +37,10 @@ class IndexInfo:
     index_bytes: int
 
 
-def build_index(data_path: str, out: StagedFile, digests: DigestRanges = digest_ranges) -> IndexInfo:
+def build_index(data_path: str, out: StagedFile) -> IndexInfo:
     """Writes the whole index of the data file at ``data_path`` to ``out``; syncing and publishing are the caller's."""
     with DataFile(data_path) as data:
-        return _Builder(data, out, digests).build()
+        return _Builder(data, out).build()
 
 
 class _Pages:
@@ -63,14 +65,16 @@ class _Pages:
 
 
 def _block_bytes(block: Block) -> int:
-    strings = sum(int(c.values.sum(dtype=np.int64)) + 60 * len(c.strings) for c in block.scalars if c.strings is not None)
+    strings = sum(
+        sum(map(len, c.strings)) + 60 * len(c.strings) for c in block.scalars if c.strings is not None
+    )
     arrays = [column.values for column in block.scalars] + block.lengths + [block.digests]
     return strings + sum(array.nbytes for array in arrays) + 1_000 * len(block.groups)
 
 
 class _Builder:
-    def __init__(self, data: DataFile, out: StagedFile, digests: DigestRanges) -> None:
-        self.data, self.out, self.digests = data, out, digests
+    def __init__(self, data: DataFile, out: StagedFile) -> None:
+        self.data, self.out = data, out
         self.head = data.head()
         self.schema = self.head.schema
         self.shape = self.head.header.shape
@@ -134,16 +138,15 @@ class _Builder:
         end = start
         for key in sorted(self.sections):
             entry = self.sections[key]
-            self.sections[key] = Section(entry.kind, entry.column, entry.width, end, entry.bytes, entry.count, entry.extra)
+            self.sections[key] = replace(entry, offset=end)
             end = layout.align(end + entry.bytes, layout.PAGE_ALIGN)
         self.written = dict.fromkeys(self.sections, 0)
         return start, end
 
     def _metadata(self) -> bytes:
         found = self.head.metadata
-        statistics = [
-            self.columns[position].statistics() if position in self.columns else None for position in range(len(self.schema))
-        ]
+        columns = [self.columns.get(position) for position in range(len(self.schema))]
+        statistics = [None if column is None else column.statistics() for column in columns]
         user = msgpack.packb(found.user, use_bin_type=True)
         return metadata.encode(self.schema, found.index, user, statistics)
 
@@ -151,7 +154,9 @@ class _Builder:
 
     def _put(self, kind: int, column: int, elements: Array | bytes) -> None:
         entry = self.sections[kind, column]
-        content = np.ascontiguousarray(elements).reshape(-1).view(np.uint8) if isinstance(elements, np.ndarray) else elements
+        content: Any = elements
+        if isinstance(elements, np.ndarray):
+            content = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
         done = self.written[kind, column]
         if done + len(content) > entry.bytes:
             raise CorruptionError(f"{self.data.path}: it changed while it was indexed", path=self.data.path)
@@ -178,7 +183,9 @@ class _Builder:
                 column.write(values, lambda kind, elements, p=position: self._put(kind, p, elements), last)
         for key, entry in self.sections.items():
             if self.written[key] != entry.bytes and entry.kind != layout.SECTION_ORDER:
-                raise CorruptionError(f"{self.data.path}: it changed while it was indexed", path=self.data.path)
+                raise CorruptionError(
+                    f"{self.data.path}: it changed while it was indexed", path=self.data.path
+                )
 
     def _row_starts(self, block: Block) -> Array:
         mask = np.uint64(self.shape.blob_align - 1)
@@ -205,7 +212,8 @@ class _Builder:
 
     def _refuse_blob_page(self, group: ScannedGroup) -> None:
         raise CorruptionError(
-            f"{self.data.path}: the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not add up to",
+            f"{self.data.path}: the blob page at {group.blob_offset} has {group.blob_bytes} bytes, "
+            f"which its rows do not add up to",
             path=self.data.path,
             offset=group.blob_offset,
         )
@@ -231,7 +239,9 @@ class _Builder:
     def _keys(self, position: int) -> Any:
         column = self.columns[position]
         if isinstance(column, FixedColumn):
-            return lambda start, stop: self._section(layout.SECTION_VALUES, position, start, stop, column.dtype)
+            return lambda start, stop: self._section(
+                layout.SECTION_VALUES, position, start, stop, column.dtype
+            )
         dtype = f"<u{self.sections[layout.SECTION_CODES, position].width}"
         return lambda start, stop: self._section(layout.SECTION_CODES, position, start, stop, dtype)
 
@@ -248,9 +258,9 @@ class _Builder:
 
     def _strings(self, position: int, start: int, stop: int) -> list[bytes]:
         ends = self._section(layout.SECTION_STRING_OFFSETS, position, start, stop + 1, "<u8").tolist()
-        entry = self.sections[layout.SECTION_STRINGS, position]
+        entry = self.sections[layout.SECTION_STRING_BYTES, position]
         raw = _pread(self.out.fileno(), entry.offset + ends[0], ends[-1] - ends[0])
-        return [raw[a - ends[0] : b - ends[0]] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        return [raw[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
 
     def _string_keys(self, position: int) -> Any:
         def read(start: int, stop: int) -> Array:
@@ -276,7 +286,9 @@ class _Builder:
             starts = np.arange(0, len(raw), layout.BLOCK_BYTES, dtype=np.uint64)
             lengths = np.minimum(np.uint64(layout.BLOCK_BYTES), np.uint64(len(raw)) - starts)
             first = (offset - start) // layout.BLOCK_BYTES
-            found = self.digests(raw, starts, lengths, (seed + first * layout.PHI) & layout.MASK64, layout.PHI)
+            found = digest_ranges(
+                raw, starts, lengths, (seed + first * layout.PHI) & layout.MASK64, layout.PHI
+            )
             self.out.write_at(end + 8 * first, found.astype("<u8").tobytes())
 
     def _write_head(self, body_end: int, index_bytes: int) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-import xxhash
-
+from .binding import xxh3_64
 from .errors import CorruptionError, FormatError
 
 VERSION = 1
@@ -34,8 +33,8 @@ DOMAIN_INDEX_HEADER, DOMAIN_INDEX_HEAD, DOMAIN_INDEX_BLOCK = 6, 7, 8
 
 SECTION_GROUPS, SECTION_ROW_STARTS, SECTION_LENGTHS, SECTION_DIGESTS = 1, 2, 3, 4
 SECTION_VALUES, SECTION_VALIDITY, SECTION_CODES = 5, 6, 7
-SECTION_DICTIONARY_OFFSETS, SECTION_DICTIONARY = 8, 9
-SECTION_STRING_OFFSETS, SECTION_STRINGS = 10, 11
+SECTION_DICTIONARY_OFFSETS, SECTION_DICTIONARY_BYTES = 8, 9
+SECTION_STRING_OFFSETS, SECTION_STRING_BYTES = 10, 11
 SECTION_ZONES, SECTION_ZONE_FLAGS, SECTION_ORDER = 12, 13, 14
 
 PHI = 0x9E3779B97F4A7C15
@@ -60,13 +59,13 @@ def padding(number: int, multiple: int) -> int:
 
 def seed(part_id: bytes, domain: int, position: int = 0) -> int:
     """Seed of the digest at ``position`` of ``domain`` in this part."""
-    base = xxhash.xxh3_64_intdigest(part_id + domain.to_bytes(8, "little"))
+    base = xxh3_64(part_id + domain.to_bytes(8, "little"))
     return (base + position * PHI) & MASK64
 
 
 def digest(data: bytes | bytearray | memoryview, seed_value: int = 0) -> int:
     """XXH3-64."""
-    return xxhash.xxh3_64_intdigest(data, seed_value)
+    return xxh3_64(data, seed_value)
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,9 @@ def _check_head_size(part: int, metadata: int) -> int:
 
 def _check_versions(min_reader: int, required: int) -> None:
     if min_reader == 0 or min_reader > VERSION:
-        raise _refuse(f"it needs a reader of version {min_reader}; this one is version {VERSION}: upgrade unirecord")
+        raise _refuse(
+            f"it needs a reader of version {min_reader}; this one is version {VERSION}: upgrade unirecord"
+        )
     if required:
         raise _refuse(f"it needs features {required:#x} that this version does not have: upgrade unirecord")
 
@@ -169,10 +170,14 @@ def check_shape(shape: Shape, *, blobs: bool) -> None:
     else:
         good = k <= 1 and group == 0
     if not good or max(group, row) >= MAX_OFFSET:
-        raise _refuse(f"impossible layout: unit_rows {k}, group_rows {group}, row_bytes {row}, blob columns: {blobs}")
+        raise _refuse(
+            f"impossible layout: unit_rows {k}, group_rows {group}, row_bytes {row}, blob columns: {blobs}"
+        )
 
 
-def pack_file_head(part_id: bytes, columns: int, table: bytes, metadata: bytes, shape: Shape) -> tuple[bytes, int]:
+def pack_file_head(
+    part_id: bytes, columns: int, table: bytes, metadata: bytes, shape: Shape
+) -> tuple[bytes, int]:
     """The head of a data file, whole, and its ``header_digest``."""
     size = _check_head_size(HEADER_BYTES + len(table), len(metadata))
     rest = (table + metadata).ljust(size - HEADER_BYTES, b"\0")
@@ -202,7 +207,8 @@ def unpack_file_header(raw: bytes) -> FileHeader:
         raise _refuse(f"it claims {columns} columns; 1 to {MAX_COLUMNS} are possible")
     if size != _check_head_size(HEADER_BYTES + COLUMN_BYTES * columns, metadata_bytes):
         raise _refuse(f"header_bytes is {size}, which is not what its fields add up to")
-    return FileHeader(part_id, columns, metadata_bytes, Shape(a, k, group, row), size, head_digest, header_digest, writer)
+    shape = Shape(a, k, group, row)
+    return FileHeader(part_id, columns, metadata_bytes, shape, size, head_digest, header_digest, writer)
 
 
 def pack_page_header(part_id: bytes, offset: int, page: PageHeader) -> bytes:
@@ -224,7 +230,9 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
         raw[:PAGE_HEADER_BYTES]
     )
     if digest(raw[:56], seed(part_id, DOMAIN_PAGE, offset)) != header_digest:
-        raise CorruptionError(f"the page header at {offset} does not have the digest stored with it", offset=offset)
+        raise CorruptionError(
+            f"the page header at {offset} does not have the digest stored with it", offset=offset
+        )
     page = PageHeader(kind, group, first, rows, size, gap, payload_digest)
     end = kind == PAGE_END
     if (
@@ -237,12 +245,16 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
         or (kind != PAGE_SCALAR and payload_digest)
         or max(first, rows, size, first + rows, page.end(offset)) >= MAX_OFFSET
     ):
-        raise CorruptionError(f"the page header at {offset} breaks the rules of the format: {page}", offset=offset)
+        raise CorruptionError(
+            f"the page header at {offset} breaks the rules of the format: {page}", offset=offset
+        )
     return page
 
 
 def pack_section(entry: Section) -> bytes:
-    return _SECTION.pack(entry.kind, entry.column, entry.width, entry.offset, entry.bytes, entry.count, entry.extra)
+    return _SECTION.pack(
+        entry.kind, entry.column, entry.width, entry.offset, entry.bytes, entry.count, entry.extra
+    )
 
 
 def pack_index_head(header: IndexHeader, table: bytes, sections: list[Section], metadata: bytes) -> bytes:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
-import xxhash
 
+from .binding import xxh3_64
 from .errors import CorruptionError, FormatError
 from .schema import Schema
 
@@ -21,7 +21,18 @@ MAX_BYTES = 1 << 30
 PART_NAME = re.compile(r"part-([0-9]{6,12})-([0-9a-f]{8})\.urec")
 
 _HEX = {16: re.compile(r"[0-9a-f]{16}"), 32: re.compile(r"[0-9a-f]{32}")}
-_KEYS = {"format", "version", "id", "generation", "next_part", "schema", "index", "metadata", "parts", "digest"}
+_KEYS = {
+    "format",
+    "version",
+    "id",
+    "generation",
+    "next_part",
+    "schema",
+    "index",
+    "metadata",
+    "parts",
+    "digest",
+}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema"}
 _MAX_NUMBER = 1 << 63
 
@@ -60,13 +71,14 @@ def part_name(number: int, part_id: bytes) -> str:
 
 def part_id(dataset_id: bytes, number: int) -> bytes:
     """Id of part ``number`` of a dataset: its own, and the same again when the dataset's id is given again."""
-    return xxhash.xxh3_128_digest(dataset_id + number.to_bytes(8, "little"))
+    content = dataset_id + number.to_bytes(8, "little")
+    return b"".join(xxh3_64(content, seed).to_bytes(8, "little") for seed in (0, 1))
 
 
 def schema_digest(schema: Schema) -> str:
     """What a manifest says of a part's schema."""
     content = schema.column_table() + msgpack.packb(schema.to_wire(), use_bin_type=True)
-    return f"{xxhash.xxh3_64_intdigest(content):016x}"
+    return f"{xxh3_64(content):016x}"
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -83,7 +95,7 @@ def encode(manifest: Manifest) -> bytes:
         "parts": [_encode_part(part) for part in manifest.parts],
         "digest": "",
     }
-    content["digest"] = f"{xxhash.xxh3_64_intdigest(_dump(content)):016x}"
+    content["digest"] = f"{xxh3_64(_dump(content)):016x}"
     return _dump(content) + b"\n"
 
 
@@ -141,10 +153,11 @@ def _refuse_constant(name: str) -> Any:
 
 def _check_digest(content: dict[str, Any], text: bytes, path: str) -> None:
     stored = _hex(content["digest"], 16, "digest")
-    found = f"{xxhash.xxh3_64_intdigest(_dump({**content, 'digest': ''})):016x}"
+    found = f"{xxh3_64(_dump({**content, 'digest': ''})):016x}"
     if stored != found or text != _dump(content) + b"\n":
         raise CorruptionError(
-            f"{path}: its text has the digest {found}, but {stored} is stored in it: it was edited or damaged", path=path
+            f"{path}: its text has the digest {found}, but {stored} is stored in it: it was edited or damaged",
+            path=path,
         )
 
 
@@ -164,7 +177,9 @@ def _decode(content: dict[str, Any]) -> Manifest:
     digest = schema_digest(schema)
     for entry in entries:
         if entry.schema != digest:
-            raise ValueError(f"part {entry.name} has another schema ({entry.schema}) than the dataset ({digest})")
+            raise ValueError(
+                f"part {entry.name} has another schema ({entry.schema}) than the dataset ({digest})"
+            )
     return Manifest(
         bytes.fromhex(_hex(content["id"], 32, "id")),
         _number(content["generation"], "generation", least=1),
@@ -185,9 +200,13 @@ def _decode_part(part: Any, next_part: int) -> PartEntry:
         raise ValueError(f"{name!r} is not the name of a part (part-NUMBER-ID.urec)")
     part_id = _hex(part["id"], 32, "id of a part")
     if not part_id.startswith(match[2]) or int(match[1]) >= next_part:
-        raise ValueError(f"the name {name} does not go with the part's id {part_id} and next_part {next_part}")
-    sizes = [_number(part[key], key) for key in ("rows", "bytes", "index_bytes")]
-    return PartEntry(name, bytes.fromhex(part_id), *sizes, schema=_hex(part["schema"], 16, "schema of a part"))
+        raise ValueError(
+            f"the name {name} does not go with the part's id {part_id} and next_part {next_part}"
+        )
+    rows, size, index_size = (_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
+    return PartEntry(
+        name, bytes.fromhex(part_id), rows, size, index_size, _hex(part["schema"], 16, "schema of a part")
+    )
 
 
 def _metadata(text: Any) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The metadata map in the heads of a part's files: schema, index columns, the user's own, statistics; msgpack both ways."""
+"""The metadata map in the heads of a part's files: schema, index columns, the user's own, statistics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def pack_user(value: object) -> bytes:
 
 
 def encode(
-    schema: Schema, index: Sequence[str], user: bytes, statistics: Sequence[dict[str, Any] | None] | None = None
+    schema: Schema,
+    index: Sequence[str],
+    user: bytes,
+    statistics: Sequence[dict[str, Any] | None] | None = None,
 ) -> bytes:
     """The map as stored; ``user`` comes packed."""
     packer = msgpack.Packer(use_bin_type=True, autoreset=False)
@@ -41,12 +44,13 @@ def encode(
         packer.pack(key)
         packer.pack(value)
     packer.pack("user")
-    content = packer.bytes() + user
+    content: bytes = packer.bytes() + user
     packer.reset()
     if statistics is not None:
         packer.pack("statistics")
         packer.pack(list(statistics))
-    return content + packer.bytes()
+    content += packer.bytes()
+    return content
 
 
 def decode(raw: bytes | memoryview) -> Metadata:

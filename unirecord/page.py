@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from . import layout
+from .binding import digest_ranges, xxh3_64
 from .errors import CorruptionError
 from .layout import PageHeader, Shape
 from .schema import Column, Schema
 from .values import ColumnBatch, ColumnData
 
 U64 = npt.NDArray[np.uint64]
-DigestRanges = Callable[[Any, U64, U64, int, int], U64]
 
 _JOIN_BELOW = 32_768  # mean bytes of a row up to which one copy is cheaper than handing the kernel each piece
 _ZEROS = bytes(layout.MAX_GAP + 64)
 
 
-def digest_ranges(data: Any, starts: U64, lengths: U64, first_seed: int, step: int) -> U64:
-    """Digest of each ``data[start : start + length]``, seeded ``first_seed + i * step`` (what ur_digest_ranges does)."""
-    view = memoryview(data).cast("B")
-    seeds = (np.arange(len(starts), dtype=np.uint64) * np.uint64(step) + np.uint64(first_seed)).tolist()
-    bounds = zip(starts.tolist(), (starts + lengths).tolist(), seeds, strict=True)
-    hashed = (xxhash.xxh3_64_intdigest(view[a:b], s) for a, b, s in bounds)
-    return np.fromiter(hashed, dtype=np.uint64, count=len(starts))
-
-
 def digest_cells(cells: Sequence[Any], first_seed: int, step: int) -> U64:
-    """Digest of each cell, seeded likewise."""
+    """Digest of each cell, seeded ``first_seed + i * step``."""
     seeds = (np.arange(len(cells), dtype=np.uint64) * np.uint64(step) + np.uint64(first_seed)).tolist()
-    hashed = map(xxhash.xxh3_64_intdigest, cells, seeds)
-    return np.fromiter(hashed, dtype=np.uint64, count=len(cells))
+    return np.fromiter(map(xxh3_64, cells, seeds), dtype=np.uint64, count=len(cells))
 
 
 @dataclass(frozen=True)
@@ -84,7 +73,6 @@ def encode_group(
     part_id: bytes,
     group: Group,
     pieces: Sequence[ColumnBatch],
-    digests: DigestRanges = digest_ranges,
 ) -> Encoded:
     """Encodes the rows of ``pieces`` as one row group. The buffers may be views of the pieces' own memory."""
     rows = sum(piece.rows for piece in pieces)
@@ -93,13 +81,15 @@ def encode_group(
         return _scalar_page(part_id, group, rows, scalars, [])
     seed = layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group))
     if shape.row_bytes:
-        body, size, units = _encode_fixed(schema, shape, pieces, rows, seed, digests)
+        body, size, units = _encode_fixed(schema, shape, pieces, rows, seed)
     else:
-        body, size, units, lengths = _encode_variable(schema, shape, pieces, rows, seed, digests)
+        body, size, units, lengths = _encode_variable(schema, shape, pieces, rows, seed)
         scalars += [_pad8(part) for part in lengths]
     page = _scalar_page(part_id, group, rows, [*scalars, units.tobytes()], [])
     start = group.offset + page.size
-    gap = layout.padding(start + layout.PAGE_HEADER_BYTES, layout.MAX_GAP) if size >= layout.BIG_PAYLOAD else 0
+    gap = (
+        layout.padding(start + layout.PAGE_HEADER_BYTES, layout.MAX_GAP) if size >= layout.BIG_PAYLOAD else 0
+    )
     header = PageHeader(layout.PAGE_BLOB, group.number, group.first_row, rows, size, gap, 0)
     end = header.end(start)
     tail = _ZEROS[: end - header.payload(start) - size]
@@ -160,7 +150,7 @@ def _values(cells: Sequence[ColumnData]) -> npt.NDArray[Any]:
 
 
 def _encode_fixed(
-    schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int, digests: DigestRanges
+    schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
 ) -> tuple[list[Any], int, U64]:
     rows_at = fixed_rows(schema, shape.blob_align)
     assert rows_at is not None
@@ -174,10 +164,12 @@ def _encode_fixed(
         firsts = np.arange(rows, dtype=np.uint64) * np.uint64(rows_at.row_bytes)
         starts = (firsts[:, None] + np.array(rows_at.offsets, dtype=np.uint64)).ravel()
         lengths = np.tile(np.array(rows_at.widths, dtype=np.uint64), rows)
-    return [stored], size, digests(stored, starts, lengths, seed, layout.PHI)
+    return [stored], size, digest_ranges(stored, starts, lengths, seed, layout.PHI)
 
 
-def _interleave(schema: Schema, rows_at: RowLayout, pieces: Sequence[ColumnBatch], rows: int) -> npt.NDArray[np.uint8]:
+def _interleave(
+    schema: Schema, rows_at: RowLayout, pieces: Sequence[ColumnBatch], rows: int
+) -> npt.NDArray[np.uint8]:
     if len(pieces) == 1 and len(rows_at.widths) == 1 and rows_at.widths[0] == rows_at.row_bytes:
         whole: npt.NDArray[np.uint8] = np.ascontiguousarray(pieces[0].columns[schema.blobs[0][0]].values)
         return whole.reshape(-1)
@@ -187,13 +179,13 @@ def _interleave(schema: Schema, rows_at: RowLayout, pieces: Sequence[ColumnBatch
     for piece in pieces:
         target = stored[first : first + piece.rows]
         for (position, _), offset, width in zip(schema.blobs, rows_at.offsets, rows_at.widths, strict=True):
-            target[:, offset : offset + width] = piece.columns[position].values
+            target[:, offset : offset + width] = np.asarray(piece.columns[position].values)
         first += piece.rows
     return stored.reshape(-1)
 
 
 def _encode_variable(
-    schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int, digests: DigestRanges
+    schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
 ) -> tuple[list[Any], int, U64, list[bytes]]:
     columns = [_cells(column, [piece.columns[i] for piece in pieces]) for i, column in schema.blobs]
     lengths = np.stack([_lengths(cells) for cells in columns], axis=1)
@@ -211,13 +203,14 @@ def _encode_variable(
         units = digest_cells(cells, seed, layout.PHI)
     pads = (padded - lengths).ravel()
     if pads.any():
-        cells = [part for cell, pad in zip(cells, pads.tolist(), strict=True) for part in (cell, _ZEROS[:pad]) if len(part)]
+        each = zip(cells, pads.tolist(), strict=True)
+        cells = [part for cell, pad in each for part in (cell, _ZEROS[:pad]) if len(part)]
     if not joined and shape.unit_rows == 0:
         return cells, size, units, stored
     whole = b"".join(cells)
     sizes = padded.ravel() if shape.unit_rows == 0 else padded.sum(axis=1)
     starts = np.cumsum(sizes, dtype=np.uint64) - sizes
-    units = digests(whole, starts, lengths.ravel() if shape.unit_rows == 0 else sizes, seed, layout.PHI)
+    units = digest_ranges(whole, starts, lengths.ravel() if shape.unit_rows == 0 else sizes, seed, layout.PHI)
     return [whole], size, units, stored
 
 
@@ -303,8 +296,8 @@ def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryv
             scalars.append(ScalarColumn(lengths, valid, cursor.bytes(total)))
         else:
             scalars.append(ScalarColumn(cursor.take(rows, column.dtype), valid))
-    lengths = [cursor.take(rows, "<u8") for _, column in schema.blobs if not column.fixed_bytes]
+    blobs: list[U64] = [cursor.take(rows, "<u8") for _, column in schema.blobs if not column.fixed_bytes]
     digests = cursor.take(unit_count(schema, shape, rows), "<u8")
     if cursor.place != len(payload):
         raise CorruptionError(f"a scalar page has {len(payload)} bytes where its rows need {cursor.place}")
-    return ScalarPage(rows, scalars, lengths, digests)
+    return ScalarPage(rows, scalars, blobs, digests)

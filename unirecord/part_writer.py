@@ -70,7 +70,7 @@ class PartWriter:
         self.rows += sum(piece.rows for piece in pieces)
 
     def finish(self, index_path: str) -> FinishedPart:
-        """Completes and syncs the data file, then builds and syncs the index that will be published at ``index_path``."""
+        """Completes and syncs both files; the index is the one to be published at ``index_path``."""
         self.data.append([encode_end(self.id, self.data.size, self.groups, self.rows)])
         index = StagedFile(index_path)
         try:

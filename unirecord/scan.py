@@ -65,13 +65,17 @@ class DataFile:
         """Exactly these bytes; CorruptionError when the file ends before."""
         if offset + size > self.size:
             raise CorruptionError(
-                f"{self.path}: the file ends at {self.size}; expected {size} bytes at {offset}", path=self.path, offset=offset
+                f"{self.path}: the file ends at {self.size}; expected {size} bytes at {offset}",
+                path=self.path,
+                offset=offset,
             )
         parts = []
         while size:
             part = os.pread(self.fd, size, offset)
             if not part:
-                raise CorruptionError(f"{self.path}: the file was cut while it was read", path=self.path, offset=offset)
+                raise CorruptionError(
+                    f"{self.path}: the file was cut while it was read", path=self.path, offset=offset
+                )
             parts.append(part)
             offset += len(part)
             size -= len(part)
@@ -83,7 +87,9 @@ class DataFile:
             header = layout.unpack_file_header(self.read(0, min(self.size, layout.HEADER_BYTES)))
             rest = self.read(layout.HEADER_BYTES, header.header_bytes - layout.HEADER_BYTES)
             if layout.digest(rest, layout.seed(header.id, layout.DOMAIN_HEAD)) != header.head_digest:
-                raise CorruptionError("the schema and metadata do not have the digest stored with them", offset=128)
+                raise CorruptionError(
+                    "the schema and metadata do not have the digest stored with them", offset=128
+                )
             size = layout.COLUMN_BYTES * header.columns
             found = metadata.decode(memoryview(rest)[size : size + header.metadata_bytes])
             if found.schema.column_table() != rest[:size]:
@@ -109,7 +115,9 @@ class DataFile:
         payload = self.read(header.payload(offset), header.payload_bytes)
         expected = layout.digest(payload, layout.seed(head.header.id, layout.DOMAIN_SCALARS, offset))
         if expected != header.payload_digest:
-            raise CorruptionError(f"the scalar page at {offset} does not have the digest stored with it", offset=offset)
+            raise CorruptionError(
+                f"the scalar page at {offset} does not have the digest stored with it", offset=offset
+            )
         page = decode_scalar_page(head.schema, head.header.shape, header.rows, memoryview(payload))
         start = header.end(offset)
         if not head.schema.blobs:
@@ -118,11 +126,17 @@ class DataFile:
         if blob.kind != layout.PAGE_BLOB or (blob.group, blob.first_row, blob.rows) != (
             header.group, header.first_row, header.rows,
         ):  # fmt: skip
-            raise CorruptionError(f"the page at {start} is not the blob page of row group {header.group}", offset=start)
+            raise CorruptionError(
+                f"the page at {start} is not the blob page of row group {header.group}", offset=start
+            )
         end = blob.end(start)
         if end > self.size:
-            raise CorruptionError(f"the blob page at {start} ends at {end}, beyond the file's {self.size}", offset=start)
-        return ScannedGroup(header.first_row, offset, start, blob.payload(start), blob.payload_bytes, end, page)
+            raise CorruptionError(
+                f"the blob page at {start} ends at {end}, the file at {self.size}", offset=start
+            )
+        return ScannedGroup(
+            header.first_row, offset, start, blob.payload(start), blob.payload_bytes, end, page
+        )
 
     def groups(self, head: DataHead) -> Iterator[ScannedGroup]:
         """All row groups of a finished file, in order; CorruptionError at the first thing that is not as it must be."""
@@ -137,12 +151,23 @@ class DataFile:
         while True:
             header = self.page_header(head, offset)
             if header.kind == layout.PAGE_END:
-                if (header.group, header.rows) != (number, rows) or offset + layout.PAGE_HEADER_BYTES != self.size:
-                    raise CorruptionError(f"the end page at {offset} does not go with what is before it", offset=offset)
+                if (header.group, header.rows) != (
+                    number,
+                    rows,
+                ) or offset + layout.PAGE_HEADER_BYTES != self.size:
+                    raise CorruptionError(
+                        f"the end page at {offset} does not go with what is before it", offset=offset
+                    )
                 return
             short = even and (header.rows > even or rows % even)
-            if header.kind != layout.PAGE_SCALAR or (header.group, header.first_row) != (number, rows) or short:
-                raise CorruptionError(f"the page at {offset} is not the scalar page of row group {number}", offset=offset)
+            if (
+                header.kind != layout.PAGE_SCALAR
+                or (header.group, header.first_row) != (number, rows)
+                or short
+            ):
+                raise CorruptionError(
+                    f"the page at {offset} is not that of row group {number}", offset=offset
+                )
             group = self.group(head, offset, header)
             yield group
             offset, number, rows = group.end, number + 1, rows + header.rows
@@ -176,7 +201,9 @@ def blocks(groups: Iterator[ScannedGroup]) -> Iterator[Block]:
     for group in groups:
         pending.append(group)
         rows += group.page.rows
-        size += 8 * group.page.digests.size + sum(len(c.strings or ()) + c.values.nbytes for c in group.page.scalars)
+        size += 8 * group.page.digests.size + sum(
+            len(c.strings or ()) + c.values.nbytes for c in group.page.scalars
+        )
         if rows >= _BLOCK_ROWS or size >= _BLOCK_BYTES:
             yield _join(pending)
             pending, rows, size = [], 0, 0

@@ -17,7 +17,7 @@ _LONGEST_SUFFIX = len(".") + len(".idx.tmp")
 
 
 class SinglePartWriter:
-    """The target of a Writer whose path ends in ``.urec``. Holds the path's lock from construction to close or abort."""
+    """The target of a Writer whose path ends in ``.urec``. Holds the path's lock until close or abort."""
 
     def __init__(self, path: str, part_id: bytes, *, overwrite: bool) -> None:
         self.path = path
@@ -62,7 +62,7 @@ class SinglePartWriter:
             if not part.data.published:
                 store.clear(waiting)
             raise
-        store.rename(waiting, self.path + ".idx")
+        store.move(waiting, self.path + ".idx")
 
     def abort(self) -> None:
         """Removes what has been written so far; what was published before stays."""
@@ -88,22 +88,24 @@ def check_target_folder(path: str) -> None:
 
 def _check_free(path: str, overwrite: bool) -> None:
     if os.path.isdir(path):
-        raise ExistsError(f"{path}: a directory is in the way; a path that ends in .urec is a file. Choose another path")
+        raise ExistsError(f"{path}: a directory is in the way; a path that ends in .urec is a file")
     if overwrite:
         return
     for there in (path, path + ".idx"):
         if os.path.lexists(there):
-            raise ExistsError(f"{there} exists already; pass overwrite=True to replace the dataset, or choose another path")
+            raise ExistsError(
+                f"{there} exists already; pass overwrite=True to replace the dataset, or choose another path"
+            )
 
 
 def settle_index(path: str) -> None:
-    """Finishes or undoes what a writer that died while publishing left: the index beside a data file under its waiting name."""
+    """Finishes or undoes what a writer that died while publishing left: an index under its waiting name."""
     waiting, final = path + ".idx.new", path + ".idx"
     if not os.path.lexists(waiting):
         return
     wanted = _id_of(path, index=False)
     if wanted is not None and _id_of(waiting, index=True) == wanted:
-        store.rename(waiting, final)
+        store.move(waiting, final)
     else:
         store.clear(waiting)
 

@@ -6,7 +6,8 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from .errors import BusyError
@@ -101,7 +102,7 @@ class StagedFile:
         expected = sum(memoryview(buffer).nbytes for buffer in buffers)
         if not expected:
             return
-        written = self._call(lambda: os_calls.writev(self._fd, buffers))
+        written = self._call(os_calls.writev, buffers)
         self.size += written
         if written < expected:  # the kernel takes at most 2 GiB at a time, and less when a disk runs full
             for buffer in buffers:
@@ -112,8 +113,7 @@ class StagedFile:
 
     def _append_rest(self, view: memoryview) -> None:
         while len(view):
-            rest = view
-            written = self._call(lambda: os_calls.writev(self._fd, [rest]))
+            written = self._call(os_calls.writev, [view])
             self.size += written
             view = view[written:]
 
@@ -121,8 +121,7 @@ class StagedFile:
         """Writes all bytes of ``buffer`` at ``offset``, which may lie beyond the end; what is skipped reads as zero."""
         view = memoryview(buffer).cast("B")
         while len(view):
-            rest, place = view, offset
-            written = self._call(lambda: os_calls.pwrite(self._fd, rest, place))
+            written = self._call(os_calls.pwrite, view, offset)
             offset += written
             view = view[written:]
         self.size = max(self.size, offset)
@@ -135,10 +134,10 @@ class StagedFile:
             raise _located(error, self.temporary) from error
         self.size = size
 
-    def _call(self, call: Any) -> int:
+    def _call(self, call: Callable[..., int], *arguments: Any) -> int:
         while True:
             try:
-                written: int = call()
+                written = call(self._fd, *arguments)
             except InterruptedError:
                 continue
             except OSError as error:
@@ -171,15 +170,11 @@ class StagedFile:
         """Removes the temporary file, if it is still there, and closes it; never raises."""
         if self._fd < 0:
             return
-        try:
+        with suppress(OSError):  # what cannot be removed now is removed by the next writer
             if _same_file(self._fd, self.temporary):
                 os_calls.unlink(self.temporary)
-        except OSError:
-            pass  # the next writer removes it
-        try:
+        with suppress(OSError):
             self.close()
-        except OSError:
-            pass
 
 
 def _sync(fd: int, path: str) -> None:
@@ -218,7 +213,9 @@ def _open_locked(path: str, target: str) -> int:
         except BaseException:
             os_calls.close(fd)
             raise
-        os_calls.close(fd)  # its writer has just published or removed it: the name stands for another file now
+        os_calls.close(
+            fd
+        )  # its writer has just published or removed it: the name stands for another file now
 
 
 def lock(fd: int, target: str) -> None:
@@ -276,7 +273,7 @@ def is_locked(path: str) -> bool:
     return False
 
 
-def rename(source: str, target: str) -> None:
+def move(source: str, target: str) -> None:
     """Renames ``source`` to ``target`` in the same directory, replacing it, and makes that durable."""
     try:
         os_calls.rename(source, target)
@@ -296,10 +293,8 @@ def sync_directory(path: str) -> None:
 
 def clear(path: str) -> None:
     """Removes a file that is of no use any more; what cannot be removed is left to the next writer."""
-    try:
+    with suppress(OSError):
         os_calls.unlink(path)
-    except OSError:
-        pass
 
 
 def probe(path: str) -> None:

@@ -57,7 +57,8 @@ class Writer:
 
     def _open(
         self, path: Path, schema: Mapping[str, Any] | Schema | None, index: Sequence[str] | None, user: object,
-        max_part_bytes: int | str, overwrite: bool, extra: Literal["error", "ignore"], id: bytes | None, *, append: bool,
+        max_part_bytes: int | str, overwrite: bool, extra: Literal["error", "ignore"], id: bytes | None,
+        *, append: bool,
     ) -> None:  # fmt: skip
         self.path = _check_path(path)
         self._stored = 0
@@ -122,7 +123,7 @@ class Writer:
         self._encoder = RecordEncoder(schema, self._extra)
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Adds one row: a value for every column by name. SchemaError names row, column, what was expected and what came."""
+        """Adds one row: a value for every column by name. SchemaError names row, column, expected and found."""
         if self._encoder is None or self._target is None:
             self._write_first(record)
             return
@@ -136,7 +137,8 @@ class Writer:
     def _write_first(self, record: Mapping[str, Any]) -> None:
         self._check_open()
         if not isinstance(record, Mapping):
-            raise SchemaError(f"row {self.rows}: a record is a dict of column names and values, got {type(record).__name__}")
+            kind = type(record).__name__
+            raise SchemaError(f"row {self.rows}: a record is a dict of column names and values, got {kind}")
         self._unread.append(_snapshot(record))
         self._pending_bytes += sum(_size(value) for value in record.values())
         if self._pending_bytes >= _INFER_BYTES or len(self._unread) >= _INFER_RECORDS:
@@ -145,17 +147,22 @@ class Writer:
     def _infer(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Settles the schema from the first records, and takes in those that wait for it."""
         if not records:
-            raise SchemaError(f"{self.path}: without a schema and without rows there is nothing to write; pass schema=")
+            raise SchemaError(
+                f"{self.path}: without a schema and without rows there is nothing to write; pass schema="
+            )
         self._set_schema(infer_schema(records))
         waiting, self._unread, self._pending_bytes = self._unread, [], 0
         refused = []
         for record in waiting:
             try:
                 self.write(record)
-            except SchemaError as error:
+            except SchemaError as error:  # noqa: PERF203 - every other one is to be taken
                 refused.append(error)
         if len(refused) > 1:
-            raise SchemaError(f"{refused[0]} (and {len(refused) - 1} more of the first records do not fit)") from refused[0]
+            more = len(refused) - 1
+            raise SchemaError(f"{refused[0]} (and {more} more of the first records do not fit)") from refused[
+                0
+            ]
         if refused:
             raise refused[0]
 
@@ -225,7 +232,9 @@ class Writer:
 
     def _check_open(self) -> None:
         if self._failed is not None:
-            raise ClosedError(f"{self.path}: the writer has failed before and published nothing: {self._failed}")
+            raise ClosedError(
+                f"{self.path}: the writer has failed before and published nothing: {self._failed}"
+            )
         if self._target is None:
             raise ClosedError(f"{self.path}: the writer is closed; open a new one to write more")
         if os.getpid() != self._pid:
@@ -303,7 +312,9 @@ def _check_indexable(schema: Schema, index: Sequence[str]) -> None:
     for place, name in enumerate(index):
         column = schema[name]
         if column.is_blob:
-            raise SchemaError(f"index: column {name!r} is {column}; only scalar and string columns can be looked up by value")
+            raise SchemaError(
+                f"index: column {name!r} is {column}; only scalar and string columns can be looked up by value"
+            )
         if name in index[:place]:
             raise SchemaError(f"index: column {name!r} is named twice")
 
@@ -318,11 +329,16 @@ def _check_id(id: bytes | None) -> bytes:
 
 def _snapshot(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record as it is now, whatever the caller does to its buffers later."""
-    return {name: bytes(v) if isinstance(v, bytearray | memoryview) else copy.deepcopy(v) for name, v in record.items()}
+    return {
+        name: bytes(v) if isinstance(v, bytearray | memoryview) else copy.deepcopy(v)
+        for name, v in record.items()
+    }
 
 
 def _size(value: Any) -> int:
-    return int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, str | bytes | bytearray) else 64)
+    return int(getattr(value, "nbytes", 0)) or (
+        len(value) if isinstance(value, str | bytes | bytearray) else 64
+    )
 
 
 def _first_records(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
