@@ -111,7 +111,10 @@ def _int_encoder(column: Column, packer: struct.Struct) -> Encode:
             value = _unwrapped(value)
             if isinstance(value, bool | np.bool_ | float | str | bytes) or not hasattr(value, "__index__"):
                 raise Refused(f"got {shown(value)}")
-            value = operator.index(value)
+            try:
+                value = operator.index(value)
+            except TypeError:  # an array of several
+                raise Refused(f"got {shown(value)}") from None
         try:
             return pack(value)
         except struct.error:
