@@ -29,11 +29,12 @@ loader progress samples batch loader_stats ordering ragged
 state selection epoch
 writer directory_writer single_writer part_writer indexing index_columns index_order scan grouping
 query
-reader
+reader dataset_path
 page store
-binding failure
 metadata manifest inference values
-schema layout order
+schema layout
+binding failure
+order
 errors sizes
 """,
 )
