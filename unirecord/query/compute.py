@@ -145,10 +145,11 @@ def within(leaf: Within, reader: Reader, chosen: Chosen) -> Mask:
 def compare(leaf: Compare, reader: Reader, chosen: Chosen) -> Mask:
     """Where the condition is true; an integer and a float compare by their exact values."""
     left, right, valid = _comparable(leaf, reader, chosen)
-    if leaf.operator == "==":
-        outcome = left == right
-    else:
-        outcome = left < right if leaf.operator == "<" else left <= right
+    with np.errstate(invalid="ignore"):  # NaN is no error here
+        if leaf.operator == "==":
+            outcome = left == right
+        else:
+            outcome = left < right if leaf.operator == "<" else left <= right
     return _true(outcome, leaf.negated, valid)
 
 
