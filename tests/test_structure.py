@@ -29,7 +29,7 @@ loader progress samples batch loader_stats ordering ragged
 state selection epoch
 writer directory_writer single_writer part_writer indexing index_columns index_order scan grouping
 query
-reader dataset_path
+reader part dataset_path
 page store
 metadata manifest inference values
 schema layout

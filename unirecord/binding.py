@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._core import ffi, lib
+from .failure import Failure, raise_failure
 from .order import OrderSpec
 
 
@@ -73,6 +75,13 @@ class Order:
             raise ValueError(f"no {count} positions {stride} apart from {start} on, in {self.rows} rows")
         return rows
 
+    def one(self, position: int) -> int:
+        """The row at one position, 0 … rows − 1."""
+        cell = ffi.new("int64_t[1]", (position,))
+        if lib.ur_order_at(self.handle, cell, 1, cell) != lib.UR_OK:
+            raise IndexError(f"position {position} is out of range: there are {self.rows}")
+        return cell[0]  # type: ignore[no-any-return]
+
     def at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """The rows at these positions."""
         return self._map(lib.ur_order_at, positions, "position")
@@ -91,15 +100,30 @@ class Order:
 
 
 class BatchPool:
-    """Memory of batches that is used again; keeps at most ``spare`` pieces that no batch uses."""
+    """Memory of batches that is used again; keeps at most ``spare`` pieces that no batch uses, and what it has been lent."""
 
-    __slots__ = ("handle",)
+    __slots__ = ("handle", "lent")
 
     def __init__(self, spare: int) -> None:
         out = ffi.new("ur_pool **")
         if lib.ur_pool_new(spare, out, ffi.NULL) != lib.UR_OK:
             raise MemoryError("no memory for a pool of batches")
         self.handle = ffi.gc(out[0], lib.ur_pool_release)
+        self.lent: list[Any] = []
+
+    def lend(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Lets batches lie in ``memory``, a multiple of 64 bytes at such an address; they keep it alive."""
+        if lib.ur_pool_lend(self.handle, ffi.from_buffer(memory), memory.nbytes, ffi.NULL) != lib.UR_OK:
+            raise ValueError(
+                f"{memory.nbytes} bytes at {memory.ctypes.data:#x} cannot hold batches: not aligned, or too few"
+            )
+        self.lent.append(memory)
+
+    def releaser(self) -> Any:
+        """What ends the use of a batch of this pool."""
+        if not self.lent:
+            return lib.ur_batch_release
+        return lambda batch, _lent=self.lent: lib.ur_batch_release(batch)
 
     @property
     def allocations(self) -> int:
@@ -112,10 +136,10 @@ class NativeBatch:
 
     __slots__ = ("_views", "data_bytes", "memory", "number", "row_ids_at", "rows", "skipped", "skipped_at")
 
-    def __init__(self, info: Any) -> None:
+    def __init__(self, info: Any, release: Any) -> None:
         # The buffer keeps the piece, and every array made over the buffer keeps the buffer: the piece goes back to the
         # pool when the last of them is gone.
-        self.memory = ffi.buffer(ffi.gc(info.batch, lib.ur_batch_release), info.memory_bytes)
+        self.memory = ffi.buffer(ffi.gc(info.batch, release), info.memory_bytes)
         self.data_bytes: int = info.data_bytes
         self.rows: int = info.rows
         self.number: int = info.number
@@ -141,7 +165,7 @@ class NativeBatch:
 class NativeLoader:
     """The C loader of one pass. One consumer at a time; ``close`` ends its threads."""
 
-    __slots__ = ("_error", "_fail", "_info", "_kept", "_loader")
+    __slots__ = ("_error", "_fail", "_info", "_kept", "_loader", "_release")
 
     def __init__(
         self,
@@ -176,9 +200,10 @@ class NativeLoader:
         out = ffi.new("ur_loader **")
         self._error = ffi.new("ur_error *")
         self._fail = fail
+        self._release = pool.releaser()
         if lib.ur_loader_new(handle, pool.handle, options, out, self._error) != lib.UR_OK:
             fail(self._error)
-        self._kept = (order, selection, numbers)  # borrowed by the loader
+        self._kept = (order, selection, numbers, pool.lent)  # borrowed by the loader
         self._loader = ffi.gc(out[0], lib.ur_loader_release)
         self._info = ffi.new("ur_batch_info *")
 
@@ -186,7 +211,7 @@ class NativeLoader:
         """The next batch, waiting for it; None after the last. A batch that could not be read raises."""
         status = lib.ur_loader_next(self._loader, self._info, self._error)
         if status == lib.UR_OK:
-            return NativeBatch(self._info)
+            return NativeBatch(self._info, self._release)
         if status == lib.UR_END:
             return None
         self._fail(self._error)
@@ -197,3 +222,208 @@ class NativeLoader:
         lib.ur_loader_stop(self._loader)
         lib.ur_loader_statistics(self._loader, stats)
         return int(stats.read_ns)
+
+
+# ---- sets of parts ---------------------------------------------------------------------------------------------------
+
+IO_CODES = {"auto": 0, "mmap": 1, "pread": 2, "uring": 3, "uring-direct": 4, "memory": 5}
+IO_NAMES = {code: name for name, code in IO_CODES.items()}
+VERIFY_CODES = {"first": 0, "always": 1, "never": 2}
+_NOWHERE = 2**64 - 1
+
+
+def failure_of(error: Any) -> Failure:
+    """What a filled ur_error says."""
+    return Failure(
+        error.status,
+        error.os_errno,
+        error.file == lib.UR_FILE_INDEX,
+        None if error.part < 0 else error.part,
+        None if error.row < 0 else error.row,
+        None if error.column < 0 else error.column,
+        None if error.offset == _NOWHERE else error.offset,
+        ffi.string(error.what).decode("utf-8", "replace"),
+    )
+
+
+def raise_for(error: Any, paths: Sequence[str], names: Sequence[str] = ()) -> NoReturn:
+    """Raises what a filled ur_error says of one of ``paths`` (data files by position of the part)."""
+    raise_failure(failure_of(error), paths, names)
+
+
+class NativePart:
+    """One opened part. Arrays over its memory keep it open."""
+
+    __slots__ = ("_paths", "handle", "info")
+
+    def __init__(self, handle: Any, path: str) -> None:
+        self.handle = ffi.gc(handle, lib.ur_part_release)
+        self.info = ffi.new("ur_part_info *")
+        self._paths = (path,)
+        lib.ur_part_describe(self.handle, self.info)
+
+    @property
+    def id(self) -> bytes:
+        """The 16 bytes of the part's id."""
+        return bytes(ffi.buffer(self.info.id))
+
+    def metadata(self) -> bytes:
+        """The index's msgpack map."""
+        return bytes(ffi.buffer(self.info.metadata, self.info.metadata_bytes))
+
+    def section(self, kind: int, column: int) -> Any | None:
+        """The ur_section of this kind, or None when the index has none."""
+        section = ffi.new("ur_section *")
+        status = lib.ur_part_section(self.handle, kind, column, section)
+        return section if status == lib.UR_OK else None
+
+    def array(self, section: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """A section as a read-only array over the mapped index, not checked."""
+        if section.bytes == 0:
+            return np.empty(0, dtype)
+        handle = self.handle
+        data = ffi.gc(section.data, lambda _, keep=handle: None)  # the array keeps the part open
+        return np.frombuffer(memoryview(ffi.buffer(data, section.bytes)).toreadonly(), dtype)
+
+    def check(self, section: Any, first: int, size: int) -> None:
+        """Checks the digests of the index blocks under bytes [first, first + size) of a section."""
+        error = ffi.new("ur_error *")
+        if lib.ur_part_check(self.handle, section, first, size, error) != lib.UR_OK:
+            error.part = 0
+            raise_for(error, self._paths)
+
+    def locate(self, row: int, column: int) -> tuple[int, int]:
+        """Offset in the data file, and size, of a blob."""
+        place, error = ffi.new("uint64_t[2]"), ffi.new("ur_error *")
+        if lib.ur_part_locate(self.handle, row, column, place, place + 1, error) != lib.UR_OK:
+            error.part = 0
+            raise_for(error, self._paths)
+        return place[0], place[1]
+
+
+class NativeSet:
+    """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1)."""
+
+    __slots__ = ("handle", "names", "paths")
+
+    def __init__(
+        self, parts: Sequence[tuple[str, bytes | None, int]], io: str, verify: str, names: Sequence[str] = ()
+    ) -> None:
+        options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
+        options.io, options.verify = IO_CODES[io], VERIFY_CODES[verify]
+        refs, kept = ffi.new("ur_part_ref[]", max(len(parts), 1)), []
+        for ref, (path, part_id, rows) in zip(refs, parts, strict=False):
+            kept.append(name := ffi.new("char[]", os.fsencode(path)))
+            ref.data_path, ref.rows = name, rows
+            if part_id is not None:
+                kept.append(number := ffi.new("uint8_t[]", part_id))
+                ref.id = number
+        self.paths = tuple(path for path, _, _ in parts)
+        self.names = tuple(names)
+        out = ffi.new("ur_set **")
+        if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
+            raise_for(error, self.paths, self.names)
+        self.handle = ffi.gc(out[0], lib.ur_set_release)
+
+    def fail(self, error: Any) -> NoReturn:
+        """Raises what a failed call on this set says."""
+        raise_for(error, self.paths, self.names)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all parts."""
+        return int(lib.ur_set_rows(self.handle))
+
+    @property
+    def io_name(self) -> str:
+        """The way of reading in use; ``auto`` while no part has been opened."""
+        return IO_NAMES[lib.ur_set_io(self.handle)]
+
+    def part(self, number: int) -> NativePart:
+        """Part ``number``, opened if need be."""
+        out, error = ffi.new("ur_part **"), ffi.new("ur_error *")
+        if lib.ur_set_part(self.handle, number, out, error) != lib.UR_OK:
+            self.fail(error)
+        return NativePart(out[0], self.paths[number])
+
+    def advise(self, rows: npt.NDArray[np.int64]) -> None:
+        """Tells the kernel that the blobs of these rows will be read soon."""
+        lib.ur_set_advise(self.handle, ffi.from_buffer("int64_t[]", rows), len(rows))
+
+    def close(self) -> None:
+        """Ends reading: later calls raise ClosedError, calls in flight finish."""
+        lib.ur_set_close(self.handle)
+
+
+class ReadBuffers:
+    """The arguments of one ur_set_read at a time, made once: outputs for ``columns``, and where an error goes."""
+
+    __slots__ = ("_from", "_kept", "_rows", "error", "outputs")
+
+    def __init__(self, columns: Sequence[int]) -> None:
+        self.outputs = ffi.new("ur_output[]", max(len(columns), 1))
+        self.error = ffi.new("ur_error *")
+        self._rows = ffi.new("int64_t[1]")
+        self._from = ffi.from_buffer
+        self._kept: list[Any] = [None] * len(columns)  # memory that belongs to this object
+        for output, column in zip(self.outputs, columns, strict=False):
+            output.column = column
+
+    def set_data(self, i: int, data: Any, capacity: int) -> None:
+        """Where output ``i`` goes: a C-contiguous array, borrowed for the next read."""
+        output = self.outputs[i]
+        output.data, output.capacity = self._from("uint8_t[]", data, True), capacity
+
+    def set_offsets(self, i: int, offsets: npt.NDArray[np.int64]) -> None:
+        """Where the offsets of output ``i`` go, int64[n + 1]."""
+        self.outputs[i].offsets = self._from("int64_t[]", offsets, True)
+
+    def set_valid(self, i: int, valid: npt.NDArray[np.bool_]) -> None:
+        """Where output ``i`` says which values are not null, bool[n]."""
+        self.outputs[i].valid = self._from("uint8_t[]", valid, True)
+
+    def own(self, i: int, size: int, variable: bool, nullable: bool) -> None:
+        """Gives output ``i`` memory of its own for one row: ``size`` bytes."""
+        data, offsets, valid = (
+            ffi.new("uint8_t[]", max(size, 1)),
+            ffi.new("int64_t[2]"),
+            ffi.new("uint8_t[1]"),
+        )
+        output = self.outputs[i]
+        output.data, output.capacity = data, size
+        output.offsets = offsets if variable else ffi.NULL
+        output.valid = valid if nullable else ffi.NULL
+        self._kept[i] = (data, offsets, valid)
+
+    def used(self, i: int) -> int:
+        """Bytes written to output ``i``, or needed when it was too small."""
+        return int(self.outputs[i].used)
+
+    def is_null(self, i: int) -> bool:
+        """Whether the one row just read is null in output ``i``, which owns its memory."""
+        return not self._kept[i][2][0]
+
+    def one(self, i: int) -> bytes:
+        """A copy of the one value just read into output ``i``, which owns its memory."""
+        return ffi.buffer(self._kept[i][0], self.outputs[i].used)[:]  # type: ignore[no-any-return]
+
+    def read(self, parts: NativeSet, rows: npt.NDArray[np.int64], count: int) -> bool:
+        """Reads the rows; False when an output was too small, other failures raise."""
+        status = lib.ur_set_read(
+            parts.handle, self._from("int64_t[]", rows), len(rows), self.outputs, count, self.error
+        )
+        if status == lib.UR_OK:
+            return True
+        if status != lib.UR_TOO_SMALL:
+            parts.fail(self.error)
+        return False
+
+    def read_one(self, parts: NativeSet, row: int, count: int) -> bool:
+        """``read`` for a single row."""
+        self._rows[0] = row
+        status = lib.ur_set_read(parts.handle, self._rows, 1, self.outputs, count, self.error)
+        if status == lib.UR_OK:
+            return True
+        if status != lib.UR_TOO_SMALL:
+            parts.fail(self.error)
+        return False
