@@ -21,7 +21,10 @@ if TYPE_CHECKING:
         StaleError,
         UniRecordError,
     )
-    from .inspection import describe, repair, verify
+    from .inspection.describe import describe
+    from .inspection.repair import repair
+    from .inspection.verify import verify
+    from .ragged import RaggedArray
     from .schema import Column, Schema
     from .writer import Writer, append
 
@@ -29,6 +32,7 @@ __all__ = [
     "Writer",
     "append",
     "UniRecordDataset",
+    "RaggedArray",
     "Schema",
     "Column",
     "describe",
@@ -51,6 +55,7 @@ _HOMES = {
     "Writer": "writer",
     "append": "writer",
     "UniRecordDataset": "dataset",
+    "RaggedArray": "ragged",
     "Schema": "schema",
     "Column": "schema",
     "describe": "inspection.describe",
@@ -59,7 +64,12 @@ _HOMES = {
 }
 
 
+_ADAPTERS = ("torch", "tf")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ADAPTERS:
+        return import_module(f"{__name__}.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
@@ -68,4 +78,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ADAPTERS})
