@@ -25,7 +25,7 @@ cli
 torch tf arrow sources
 inspection
 dataset
-loader progress samples batch loader_stats ordering ragged
+loader progress samples batch loader_stats ordering ragged scalars
 state selection epoch
 writer directory_writer single_writer part_writer indexing index_columns index_order scan grouping
 query
@@ -54,6 +54,7 @@ HOLDS_SHARED_MEMORY = "epoch"  # its file has no name and no data
 BUILD_SCRIPT = PACKAGE / "_build.py"
 PURE_C = ("hash.c", "order.c", "order_permute.c", "parse.c", "status.c")
 
+# What changes a file that has a name; a file without one (tempfile.TemporaryFile) is memory.
 CHANGES_FILES = {
     "os": {
         *(
@@ -83,7 +84,7 @@ CHANGES_FILES = {
     },
     "shutil": {"copy", "copy2", "copyfile", "copyfileobj", "copytree", "move", "rmtree"},
     "fcntl": {"flock", "lockf"},
-    "tempfile": {"mkstemp", "mkdtemp", "NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile", "mktemp"},
+    "tempfile": {"mkstemp", "mkdtemp", "NamedTemporaryFile", "TemporaryDirectory", "mktemp"},
     "np": {"save", "savez", "savetxt", "memmap"},
 }
 CHANGES_ANY = {
@@ -212,6 +213,8 @@ def file_changes(path: Path) -> Iterator[str]:
 
 def opens_for_writing(node: ast.Call) -> bool:
     """Whether a call named ``open`` asks for a mode or for flags with which a file can be changed."""
+    if "os.devnull" in ast.unparse(node):
+        return False
     asked = [*node.args, *(keyword.value for keyword in node.keywords)]
     flags = {n.attr for argument in asked for n in ast.walk(argument) if isinstance(n, ast.Attribute)}
     modes = {a.value for a in asked if isinstance(a, ast.Constant) and isinstance(a.value, str)}
