@@ -1,0 +1,55 @@
+"""Small parts that hold every kind of column, padding and section: the victims of the corruption tests."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from partgen import MadePart, value, write
+from partgen_bytes import CODES, Col, Spec
+
+SCALARS = [n for n in CODES if CODES[n] <= 12]
+
+
+def _fill(path: Path, spec: Spec, rows: int, seed: int) -> MadePart:
+    r = random.Random(seed)
+    made = MadePart(path, spec, [])
+    for _ in range(rows):
+        pairs = [value(r, c, 3) for c in spec.columns]
+        made.raw.append([stored for _, stored in pairs])
+        made.rows.append({c.name: v for c, (v, _) in zip(spec.columns, pairs, strict=True)})
+    return write(made)
+
+
+def variable_part(path: Path, *, part_id: bytes = b"v" * 16, seed: int = 1, unit_rows: int = 0) -> MadePart:
+    """All column types; rows of differing size, in two groups, one of them behind a gap."""
+    columns = [Col(f"s{i}", name, None, i % 2 == 1) for i, name in enumerate(SCALARS)]
+    columns += [
+        Col("word", "string", None, True),
+        Col("plain", "string"),
+        Col("bytes", "bytes"),
+        Col("text", "text"),
+    ]
+    columns += [Col("object", "object"), Col("fixed", "int16", [3]), Col("free", "bfloat16", [-1, 2])]
+    columns += [Col("free2", "complex64", [-1, -1])]
+    spec = Spec(
+        part_id, columns, ["s5", "s11", "word", "plain"], {"by": "a test"}, align=8, unit_rows=unit_rows
+    )
+    spec.groups, spec.gaps, spec.plain = [3, 2], [0, 64], {"plain"}
+    return _fill(path, spec, 5, seed)
+
+
+def fixed_part(path: Path, *, part_id: bytes = b"f" * 16, seed: int = 2, unit_rows: int = 2) -> MadePart:
+    """Rows of one size with padding inside, in groups of four; the last group and the last unit are short."""
+    columns = [Col("label", "int32", None, True), Col("a", "uint8", [5]), Col("b", "float16", [2, 2])]
+    spec = Spec(part_id, columns, ["label"], None, align=16, unit_rows=unit_rows, group_rows=4)
+    spec.groups, spec.gaps = [4, 3], [0, 0]
+    return _fill(path, spec, 7, seed)
+
+
+def scalar_part(path: Path, *, part_id: bytes = b"s" * 16, seed: int = 3) -> MadePart:
+    """No blob columns."""
+    columns = [Col("x", "float64"), Col("name", "string"), Col("flag", "bool", None, True)]
+    spec = Spec(part_id, columns, ["x", "name"], [1, 2], group_rows=4)
+    spec.groups, spec.gaps = [4, 4, 1], [0, 0, 0]
+    return _fill(path, spec, 9, seed)
