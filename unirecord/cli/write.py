@@ -149,12 +149,12 @@ def _check_index(index: list[str], schema: Schema) -> None:
 
 
 def _print_plan(source: Source, schema: Schema, args: argparse.Namespace) -> None:
-    print(f"{source.path} → {args.target}  ({source.kind}, {source.rows:,} rows)")
+    print(f"{source.path} → {args.target}  ({source.kind}, {_many(source.rows, 'row')})")
     marks = [[c.name, str(c) + (", indexed" if c.name in args.index else "")] for c in schema]
     for line in table(marks):
         print(f"  {line}")
     for note in source.notes:
-        print(f"  note: {note}")
+        print(f"  {note}")
     sys.stdout.flush()
 
 
@@ -181,6 +181,10 @@ def _convert(args: argparse.Namespace, source: Source, schema: Schema, before: A
     return writer.rows
 
 
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _rows_text(rows: int) -> str:
     return f"{rows:,} rows"
 
@@ -199,11 +203,10 @@ def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float
     rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.05 and rows else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
     print(
-        f"wrote {rows:,} {'row' if rows == 1 else 'rows'}{more} in {parts:,} {'part' if parts == 1 else 'parts'}, "
-        f"{format_size(total)}, in {duration(seconds)}{rate}"
+        f"wrote {_many(rows, 'row')}{more} in {_many(parts, 'part')}, {format_size(total)}, in {duration(seconds)}{rate}"
     )
     if source.skipped.others:
-        print(f"left out {source.skipped.others:,} files that are not pictures")
+        print(f"left out {_many(source.skipped.others, 'file')} that by name are no pictures")
     return _report_unreadable(source, args.skip_bad)
 
 
@@ -212,7 +215,7 @@ def _report_unreadable(source: Source, skip_bad: bool) -> int:
     if not bad:
         return 0
     sys.stdout.flush()
-    print(f"unirecord: {len(bad):,} pictures could not be read and were left out:", file=sys.stderr)
+    print(f"unirecord: {_many(len(bad), 'picture')} could not be read, left out:", file=sys.stderr)
     for line in bad[:20]:
         print(f"  {line}", file=sys.stderr)
     if len(bad) > 20:

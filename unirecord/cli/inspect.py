@@ -1,0 +1,175 @@
+"""``unirecord inspect PATH``: what a dataset is and what its first rows are."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import shutil
+from typing import Any, Final
+
+import numpy as np
+
+from ..dataset import UniRecordDataset
+from ..inspection.describe import ColumnDescription, Description, describe
+from ..sizes import format_size
+from .cells import cell_json, cell_text
+from .table import clipped, table, width
+from .usage import count, make_parser
+
+__all__ = ["add_parser", "print_rows", "sample_json"]
+
+_DESCRIPTION: Final = """Show what a dataset is: schema, rows, parts, what each column takes, the span of its scalar
+columns, and the first rows. Pictures are shown by format and size, arrays by shape and range."""
+
+_EXAMPLES: Final = """examples:
+  unirecord inspect pictures.urec
+  unirecord inspect dataset --rows 20
+  unirecord inspect 'parts/*.urec' --json | jq .rows"""
+
+# Further views of a dataset, each a module with EXAMPLES, add_arguments(parser), wanted(args) and run(args) → exit code.
+_VIEWS: Final[tuple[str, ...]] = ()
+_SHOWN_PARTS: Final = 8
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command and the options of every view."""
+    views = [importlib.import_module(f".{name}", __package__) for name in _VIEWS]
+    epilog = "\n".join([_EXAMPLES, *(view.EXAMPLES for view in views)])
+    parser = make_parser(
+        subparsers.add_parser,
+        "inspect",
+        help="look inside a dataset",
+        description=_DESCRIPTION,
+        epilog=epilog,
+    )
+    parser.add_argument(
+        "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
+    )
+    parser.add_argument(
+        "--rows", type=count, default=5, metavar="N", help="show the first N rows (default 5)"
+    )
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    for view in views:
+        view.add_arguments(parser)
+    parser.set_defaults(run=lambda args: _run(args, views))
+
+
+def _run(args: argparse.Namespace, views: list[Any]) -> int:
+    if len(args.path) == 1:
+        args.path = args.path[0]
+    for view in views:
+        if view.wanted(args):
+            code: int = view.run(args)
+            return code
+    found = describe(args.path)
+    samples = _first_rows(args.path, min(args.rows, found.rows))
+    if args.json:
+        content = {**found.to_dict(), "metadata": cell_json(found.metadata)}
+        content["columns"] = [cell_json(column) for column in content["columns"]]
+        content["first_rows"] = [sample_json(sample) for sample in samples]
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+        return 0
+    _print_head(found)
+    _print_columns(found)
+    _print_parts(found)
+    if samples:
+        print()
+        print_rows(range(len(samples)), samples)
+    return 0
+
+
+def _first_rows(path: Any, rows: int) -> list[dict[str, Any]]:
+    if not rows:
+        return []
+    with UniRecordDataset(path) as dataset:
+        return [dataset[i] for i in range(rows)]
+
+
+def sample_json(sample: dict[str, Any]) -> dict[str, Any]:
+    """Return a sample as JSON can hold it."""
+    return {name: cell_json(value) for name, value in sample.items()}
+
+
+def print_rows(numbers: Any, samples: list[dict[str, Any]]) -> None:
+    """Print samples as a table, one line each, cut at the terminal's width; ``numbers`` are their row ids."""
+    names = list(samples[0])
+    body = [[str(n), *(cell_text(s[name]) for name in names)] for n, s in zip(numbers, samples, strict=True)]
+    align = ">" + "".join(">" if _is_number(samples, name) else "<" for name in names)
+    room = shutil.get_terminal_size((160, 24)).columns
+    for line in table([["row", *names], *body], align):
+        print(clipped(line, room) if width(line) > room else line)
+
+
+def _is_number(samples: list[dict[str, Any]], name: str) -> bool:
+    return all(
+        s[name] is None or (getattr(s[name], "shape", 1) == () and s[name].dtype.kind in "iuf")
+        for s in samples
+    )
+
+
+def _print_head(found: Description) -> None:
+    many = (
+        f", {len(found.parts):,} {'part' if len(found.parts) == 1 else 'parts'}"
+        if found.kind != "part"
+        else ""
+    )
+    print(f"{found.path}  ({'one part' if found.kind == 'part' else found.kind})")
+    print(
+        f"{found.rows:,} {'row' if found.rows == 1 else 'rows'}{many}, {format_size(found.data_bytes)} data "
+        f"+ {format_size(found.index_bytes)} index, id {found.identity}"
+    )
+    if found.metadata is not None:
+        text = json.dumps(cell_json(found.metadata), ensure_ascii=False)
+        print(f"metadata  {clipped(text, max(40, shutil.get_terminal_size((160, 24)).columns - 10))}")
+
+
+def _print_columns(found: Description) -> None:
+    head = ["column", "type", "data", "index", "min", "max", "distinct", "nulls", ""]
+    rows = [head, *(_column_row(column) for column in found.columns)]
+    kept = [i for i in range(len(head)) if i < 4 or any(row[i] not in ("", "0") for row in rows[1:])]
+    print()
+    align = "<<>><<>><"
+    for line in table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept)):
+        print(line)
+    other_data = found.data_bytes - sum(c.data_bytes for c in found.columns)
+    other_index = found.index_bytes - sum(c.index_bytes for c in found.columns)
+    about = "" if all(c.exact for c in found.columns) else "about "
+    print(
+        f"besides: {about}{format_size(max(other_data, 0))} of heads, digests and padding in the data, "
+        f"{format_size(max(other_index, 0))} of places and digests in the index"
+    )
+
+
+def _column_row(column: ColumnDescription) -> list[str]:
+    shape = (
+        "" if column.shape is None else f"[{', '.join('any' if d == -1 else str(d) for d in column.shape)}]"
+    )
+    about = "" if column.exact else "~"
+    scalar = column.shape is None and column.type not in ("bytes", "text", "object")
+    distinct = "" if not scalar else "many" if column.distinct is None else f"{column.distinct:,}"
+    return [
+        column.name,
+        column.type + shape,
+        about + format_size(column.data_bytes),
+        format_size(column.index_bytes),
+        "" if column.min is None else cell_text(column.min, 24),
+        "" if column.max is None else cell_text(column.max, 24),
+        distinct,
+        f"{column.nulls:,}" if column.nullable else "",
+        "indexed" if column.indexed else "",
+    ]
+
+
+def _print_parts(found: Description) -> None:
+    if found.kind == "part" or not found.parts:
+        return
+    print()
+    shown = found.parts if len(found.parts) <= _SHOWN_PARTS + 2 else found.parts[:_SHOWN_PARTS]
+    rows = [
+        [p.name, f"{p.rows:,}", format_size(p.data_bytes), format_size(p.index_bytes), p.id] for p in shown
+    ]
+    for line in table([["part", "rows", "data", "index", "id"], *rows], "<>>><"):
+        print(line)
+    if len(shown) < len(found.parts):
+        print(f"… and {len(found.parts) - len(shown):,} more parts")

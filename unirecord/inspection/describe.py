@@ -1,0 +1,238 @@
+"""What a dataset is: its schema, parts and sizes, what each column takes, and the span of its scalar columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from .. import layout
+from ..reader import Part, PartSet, Source, resolve
+from ..schema import Column
+
+__all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]
+
+# Up to so many rows of a part, lengths are summed one by one; beyond, evenly spaced blocks of rows stand for all.
+_SUMMED_ROWS: Final = 8_000_000
+_SAMPLE_BLOCKS: Final = 256
+_SAMPLE_ROWS: Final = 8_192
+# Up to so many rows, distinct values of several parts are counted together.
+_COUNTED_ROWS: Final = 20_000_000
+_COLUMN_SECTIONS: Final = (
+    layout.SECTION_LENGTHS,
+    layout.SECTION_VALUES,
+    layout.SECTION_VALIDITY,
+    layout.SECTION_CODES,
+    layout.SECTION_DICTIONARY_OFFSETS,
+    layout.SECTION_DICTIONARY_BYTES,
+    layout.SECTION_STRING_OFFSETS,
+    layout.SECTION_STRING_BYTES,
+    layout.SECTION_ZONES,
+    layout.SECTION_ZONE_FLAGS,
+    layout.SECTION_ORDER,
+)
+
+
+@dataclass(frozen=True)
+class PartDescription:
+    """One part and the sizes of its two files in bytes."""
+
+    name: str
+    id: str
+    rows: int
+    data_bytes: int
+    index_bytes: int
+
+
+@dataclass
+class ColumnDescription:
+    """One column over all parts.
+
+    ``data_bytes``: what its values take in the data files, without padding and digests; ``index_bytes``: its sections
+    of the index. ``exact`` is False where a size was estimated from evenly spaced blocks of rows. ``distinct`` is None
+    where nobody knows. ``min`` and ``max`` are None for blob columns and where there is no value; nulls and NaNs left
+    out.
+    """
+
+    name: str
+    type: str
+    shape: list[int] | None
+    nullable: bool
+    indexed: bool
+    data_bytes: int = 0
+    index_bytes: int = 0
+    exact: bool = True
+    nulls: int = 0
+    distinct: int | None = None
+    min: Any = None
+    max: Any = None
+
+
+@dataclass
+class Description:
+    """A dataset as it stands on disk."""
+
+    path: str
+    kind: str  # "part", "directory" or "parts" (a list or glob)
+    identity: str
+    rows: int
+    data_bytes: int
+    index_bytes: int
+    columns: list[ColumnDescription]
+    parts: list[PartDescription]
+    index: list[str]
+    metadata: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON where the user's metadata is."""
+        return asdict(self)
+
+
+def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Description:
+    """Return what lies at ``path``: one part, a directory of parts, a glob, or a list of these.
+
+    Reads the indexes alone. Raises `MissingError`, `FormatError`, `CorruptionError` or `StaleError`.
+    """
+    source = resolve(path)
+    columns = [
+        ColumnDescription(
+            c.name, c.wire_type, list(c.shape) if c.shape else None, c.nullable, c.name in source.index
+        )
+        for c in source.schema
+    ]
+    opened = PartSet(source, io="mmap")
+    try:
+        parts = [opened.part(i) for i in range(len(opened))]
+        described = [_describe_part(part) for part in parts]
+        for i, (column, found) in enumerate(zip(source.schema, columns, strict=True)):
+            for part in parts:
+                _add_sizes(found, column, i, part)
+            if not column.is_blob:
+                _add_span(found, i, parts)
+                found.distinct = _distinct(column, i, parts)
+    finally:
+        opened.close()
+    return Description(
+        path=_shown(path),
+        kind=_kind(path, source),
+        identity=source.identity,
+        rows=sum(part.rows for part in described),
+        data_bytes=sum(part.data_bytes for part in described),
+        index_bytes=sum(part.index_bytes for part in described),
+        columns=columns,
+        parts=described,
+        index=list(source.index),
+        metadata=source.metadata,
+    )
+
+
+def _shown(path: Any) -> str:
+    return os.fspath(path) if isinstance(path, str | os.PathLike) else ", ".join(os.fspath(p) for p in path)
+
+
+def _kind(path: Any, source: Source) -> str:
+    if isinstance(path, str | os.PathLike) and os.path.exists(path):
+        return "directory" if os.path.isdir(path) else "part"
+    return "part" if len(source.parts) == 1 else "parts"
+
+
+def _describe_part(part: Part) -> PartDescription:
+    index_path = part.path + ".idx"
+    if not os.path.exists(index_path):
+        index_path += ".new"
+    index_bytes = os.path.getsize(index_path)
+    name = os.path.basename(part.path)
+    return PartDescription(name, part.id.hex(), part.rows, int(part.info.data_bytes), index_bytes)
+
+
+def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part) -> None:
+    for kind in _COLUMN_SECTIONS:
+        section = part.vector(kind, i)
+        if section is not None:
+            found.index_bytes += section[0].nbytes
+    if column.nullable:
+        found.data_bytes += -(-part.rows // 8)
+    if column.fixed_bytes:
+        found.data_bytes += part.rows * column.fixed_bytes
+        return
+    taken, exact = _string_bytes(i, part) if column.is_string else _lengths(i, part)
+    found.data_bytes += taken
+    found.exact = found.exact and exact
+
+
+def _lengths(i: int, part: Part) -> tuple[int, bool]:
+    """Return the bytes of a blob column of variable width, and whether every row was looked at."""
+    section = part.vector(layout.SECTION_LENGTHS, i)
+    if section is None:
+        return 0, True
+    lengths, check = section
+    rows = len(lengths)
+    if rows <= _SUMMED_ROWS:
+        check(0, rows)
+        return int(lengths.sum(dtype=np.uint64)), True
+    total = looked = 0
+    for block in range(_SAMPLE_BLOCKS):
+        start = block * (rows - _SAMPLE_ROWS) // (_SAMPLE_BLOCKS - 1)
+        check(start, start + _SAMPLE_ROWS)
+        total += int(lengths[start : start + _SAMPLE_ROWS].sum(dtype=np.uint64))
+        looked += _SAMPLE_ROWS
+    return total * rows // looked, False
+
+
+def _string_bytes(i: int, part: Part) -> tuple[int, bool]:
+    """Return the bytes of a string column with its lengths, and whether every row was looked at."""
+    texts = part.vector(layout.SECTION_STRING_BYTES, i)
+    if texts is not None:
+        return 4 * part.rows + texts[0].nbytes, True
+    codes = part.section(layout.SECTION_CODES, i)
+    offsets = part.section(layout.SECTION_DICTIONARY_OFFSETS, i)
+    if codes is None or offsets is None or len(offsets) < 2:
+        return 4 * part.rows, True
+    stride = max(1, len(codes) // _SUMMED_ROWS)
+    counts = np.bincount(codes[::stride], minlength=len(offsets) - 1)[: len(offsets) - 1]
+    return 4 * part.rows + int(counts @ np.diff(offsets).astype(np.int64)) * stride, stride == 1
+
+
+def _add_span(found: ColumnDescription, i: int, parts: Sequence[Part]) -> None:
+    """Join the least and greatest value, and the count of nulls, of all parts."""
+    known = [s for part in parts if (s := _statistics(part, i)) is not None]
+    found.nulls = sum(s.get("nulls") or 0 for s in known)
+    lows = [s["min"] for s in known if s.get("min") is not None]
+    highs = [s["max"] for s in known if s.get("max") is not None]
+    if lows and highs:
+        found.min, found.max = min(lows), max(highs)
+
+
+def _statistics(part: Part, i: int) -> dict[str, Any] | None:
+    statistics = part.content.statistics
+    return None if statistics is None else statistics[i]
+
+
+def _distinct(column: Column, i: int, parts: Sequence[Part]) -> int | None:
+    """Return how many values differ: from the statistics of one part, else counted over the parts together."""
+    filled = [part for part in parts if part.rows]
+    if not filled:
+        return 0
+    counts = [s.get("distinct") if (s := _statistics(part, i)) is not None else None for part in filled]
+    if len(filled) == 1 or None in counts or sum(part.rows for part in filled) > _COUNTED_ROWS:
+        return counts[0] if len(filled) == 1 else None
+    if column.is_string:
+        return len(set().union(*(_distinct_strings(part, i) for part in filled)))
+    each = []
+    for part in filled:
+        valid = part.valid(i)
+        each.append(np.unique(part.values(i) if valid is None else part.values(i)[valid]))
+    return len(np.unique(np.concatenate(each)))
+
+
+def _distinct_strings(part: Part, i: int) -> set[Any]:
+    offsets = part.section(layout.SECTION_DICTIONARY_OFFSETS, i)
+    raw = part.section(layout.SECTION_DICTIONARY_BYTES, i)
+    if offsets is None or raw is None:
+        return {value for value in part.strings(i) if value is not None}
+    data, ends = raw.tobytes(), offsets.tolist()
+    return {data[a:b].decode("utf-8", "replace") for a, b in pairwise(ends)}
