@@ -27,7 +27,7 @@ _EXAMPLES: Final = """examples:
   unirecord inspect dataset --rows 20
   unirecord inspect 'parts/*.urec' --json | jq .rows"""
 
-# Further views of a dataset, each a module with EXAMPLES, add_arguments(parser), wanted(args) and run(args) → exit code.
+# Further views of a dataset: modules with EXAMPLES, add_arguments(parser), wanted(args), run(args) → exit code.
 _VIEWS: Final[tuple[str, ...]] = ()
 _SHOWN_PARTS: Final = 8
 
@@ -102,10 +102,7 @@ def print_rows(numbers: Any, samples: list[dict[str, Any]]) -> None:
 
 
 def _is_number(samples: list[dict[str, Any]], name: str) -> bool:
-    return all(
-        s[name] is None or (getattr(s[name], "shape", 1) == () and s[name].dtype.kind in "iuf")
-        for s in samples
-    )
+    return all(isinstance(s[name], np.integer | np.floating | None) for s in samples)
 
 
 def _print_head(found: Description) -> None:

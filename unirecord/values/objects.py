@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgpack  # type: ignore[import-untyped]
+import msgpack
 import numpy as np
 
 from ..errors import CorruptionError, SchemaError
