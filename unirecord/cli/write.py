@@ -202,9 +202,8 @@ def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float
     total = sum(os.path.getsize(f) for part in found.parts for f in (part.path, part.path + ".idx"))
     rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.05 and rows else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
-    print(
-        f"wrote {_many(rows, 'row')}{more} in {_many(parts, 'part')}, {format_size(total)}, in {duration(seconds)}{rate}"
-    )
+    size_text = f"{_many(parts, 'part')}, {format_size(total)}"
+    print(f"wrote {_many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
     if source.skipped.others:
         print(f"left out {_many(source.skipped.others, 'file')} that by name are no pictures")
     return _report_unreadable(source, args.skip_bad)
