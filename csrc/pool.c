@@ -17,7 +17,7 @@
 
 #include "fail.h"
 
-enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 4096 };
+enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 4096, ALIGNMENT = 64 };
 
 struct ur_pool {
   atomic_llong references;
@@ -59,10 +59,23 @@ void ur_pool_release(ur_pool *pool) {
   while (pool->spare != NULL) {
     ur_piece *piece = pool->spare;
     pool->spare = piece->next;
-    munmap(piece, piece->bytes);
+    if (!piece->lent) munmap(piece, piece->bytes);
   }
   if (pool->owner == getpid()) pthread_mutex_destroy(&pool->lock);
   free(pool);
+}
+
+ur_status ur_pool_lend(ur_pool *pool, void *memory, uint64_t bytes, ur_error *error) {
+  if ((uintptr_t)memory % ALIGNMENT != 0 || bytes % ALIGNMENT != 0 || bytes < SMALL_PAGE) {
+    return ur_fail(error, UR_ARGUMENT, "lent memory must be a multiple of 64 bytes at such an address, and 4096 at least");
+  }
+  ur_piece *piece = memory;
+  *piece = (ur_piece){.bytes = bytes, .lent = 1, .pool = pool};
+  pthread_mutex_lock(&pool->lock);
+  piece->next = pool->spare;
+  pool->spare = piece;
+  pthread_mutex_unlock(&pool->lock);
+  return UR_OK;
 }
 
 /* Unlinks the smallest spare piece that is large enough, so that one giant batch does not pin the large pieces. */
@@ -74,7 +87,7 @@ static ur_piece *take_spare(ur_pool *pool, size_t bytes) {
   if (best == NULL) return NULL;
   ur_piece *piece = *best;
   *best = piece->next;
-  pool->spare_count--;
+  if (!piece->lent) pool->spare_count--;
   return piece;
 }
 
@@ -95,6 +108,7 @@ static ur_piece *map_piece(size_t bytes) {
 #endif
   ur_piece *piece = (ur_piece *)(void *)(raw + skip);
   piece->bytes = size;
+  piece->lent = 0;
   return piece;
 }
 
@@ -112,22 +126,27 @@ ur_piece *ur_pool_take(ur_pool *pool, size_t bytes) {
   return piece;
 }
 
+/* The smallest of the pool's own spare pieces: it serves the fewest batches. There is one. */
+static ur_piece **smallest_mapped(ur_pool *pool) {
+  ur_piece **least = NULL;
+  for (ur_piece **at = &pool->spare; *at != NULL; at = &(*at)->next) {
+    if (!(*at)->lent && (least == NULL || (*at)->bytes < (*least)->bytes)) least = at;
+  }
+  return least;
+}
+
 void ur_pool_give(ur_piece *piece) {
   ur_pool *pool = piece->pool;
   if (pool->owner != getpid()) {
-    munmap(piece, piece->bytes);
+    if (!piece->lent) munmap(piece, piece->bytes);
     return;
   }
   ur_piece *surplus = NULL;
   pthread_mutex_lock(&pool->lock);
   piece->next = pool->spare;
   pool->spare = piece;
-  if (++pool->spare_count > pool->spare_limit) {
-    /* The smallest goes: it serves the fewest batches. */
-    ur_piece **least = &pool->spare;
-    for (ur_piece **at = &pool->spare; *at != NULL; at = &(*at)->next) {
-      if ((*at)->bytes < (*least)->bytes) least = at;
-    }
+  if (!piece->lent && ++pool->spare_count > pool->spare_limit) {
+    ur_piece **least = smallest_mapped(pool);
     surplus = *least;
     *least = surplus->next;
     pool->spare_count--;

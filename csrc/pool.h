@@ -7,6 +7,7 @@
 /* Stands at the start of every piece; what follows belongs to whoever took the piece. */
 typedef struct ur_piece {
   size_t bytes; /* of the whole piece, this header included */
+  int lent;     /* the caller's memory: never unmapped, always kept */
   ur_pool *pool;
   struct ur_piece *next;
 } ur_piece;

@@ -234,6 +234,10 @@ typedef struct ur_batch ur_batch;   /* one batch in a piece of memory of its own
 /* Keeps at most `spare` pieces of memory that are not in use. */
 UR_API ur_status ur_pool_new(int32_t spare, ur_pool **pool, ur_error *error);
 UR_API void ur_pool_release(ur_pool *pool);          /* NULL is allowed; batches in use stay good */
+
+/* Lets batches lie in `memory` too (pinned memory, say), a multiple of 64 bytes at such an address. It stays the caller's, who
+ * frees it when the pool and every batch from it have been released. UR_ARGUMENT: it is too small or not aligned. */
+UR_API ur_status ur_pool_lend(ur_pool *pool, void *memory, uint64_t bytes, ur_error *error);
 UR_API int64_t ur_pool_allocations(const ur_pool *pool); /* pieces of memory taken from the system so far */
 
 typedef struct {
@@ -324,8 +328,8 @@ typedef struct {
 } ur_scan_step;
 
 /* Runs the steps over rows [runs[3i], runs[3i + 1]) and takes the rows for which mask 0 is true in the end; where
- * runs[3i + 2] is not 0 it takes all of them untried. rows[] gets row + base of each in order, if `rows` is not NULL (room
- * for all rows of the runs), and *count how many they are. Each step's data must reach over all runs that are tried.
+ * runs[3i + 2] is not 0 it takes all of them untried. rows[] gets row + base of each in order, if `rows` is not NULL (no
+ * more is written than they are), and *count how many they are. Each step's data must reach over all runs that are tried.
  * UR_CORRUPT when a code has no entry in its table: *count is then the row. */
 UR_API ur_status ur_scan_rows(const ur_scan_step *steps, int32_t step_count, const int64_t *runs, int64_t run_count,
                               int64_t base, int64_t *rows, int64_t *count);

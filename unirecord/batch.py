@@ -1,8 +1,10 @@
-"""One batch as a dict of arrays: views into the memory that the C loader filled, and samples taken out of and put into batches."""
+"""One batch as a dict of arrays: views into the memory that the C loader filled, and samples taken out of
+and put into batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,9 @@ _NONE = 0xFFFFFFFFFFFFFFFF
 class BatchBuilder:
     """Makes the arrays of batches of the given columns.
 
-    Fixed-width columns become arrays [n, …]; nullable scalars masked arrays; strings lists of ``str`` (None where null); blobs of
-    variable width ``RaggedArray``. The arrays are writable views into one piece of memory, which stays as long as any of them.
+    Fixed-width columns become arrays [n, …]; nullable scalars masked arrays; strings lists of ``str`` (None
+    where null); blobs of variable width ``RaggedArray``. The arrays are writable views into one piece of
+    memory, which stays as long as any of them.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -36,7 +39,8 @@ class BatchBuilder:
         return {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
 
     def _build_plain(self, native: NativeBatch) -> dict[str, Any]:
-        """With fixed widths alone, the places depend on the number of rows alone, so they are looked up once."""
+        """With fixed widths alone, the places depend on the number of rows alone, so they are looked up
+        once."""
         rows = native.rows
         layout = self._layouts.get(rows)
         if layout is None:
@@ -62,7 +66,8 @@ class BatchBuilder:
 def column_value(
     column: Column, data: NDArray[Any], offsets: NDArray[np.int64] | None, valid: NDArray[np.bool_] | None
 ) -> Any:
-    """What a batch shows for a column: ``data`` itself [n, …], masked where null; a list of strings; or a ``RaggedArray``."""
+    """What a batch shows for a column: ``data`` itself [n, …], masked where null; a list of strings; or a
+    ``RaggedArray``."""
     if offsets is None:
         return data if valid is None else np.ma.MaskedArray(data, mask=~valid)
     if column.is_string:
@@ -76,11 +81,13 @@ def _dtype(column: Column) -> np.dtype[Any]:
     return dtype
 
 
-def strings(data: NDArray[np.uint8], offsets: NDArray[np.int64], valid: NDArray[np.bool_] | None) -> list[str | None]:
+def strings(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], valid: NDArray[np.bool_] | None
+) -> list[str | None]:
     """The strings of a column as a list, None where ``valid`` is False."""
     raw = data.tobytes()
     ends = offsets.tolist()
-    values: list[str | None] = [raw[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
+    values: list[str | None] = [raw[a:b].decode() for a, b in pairwise(ends)]
     if valid is not None:
         for i in np.flatnonzero(~valid).tolist():
             values[i] = None
@@ -108,7 +115,8 @@ def _items(value: Any) -> Sequence[Any]:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Transformed samples as one batch: dicts and tuples field by field, arrays and numbers stacked, all else as a list."""
+    """Transformed samples as one batch: dicts and tuples field by field, arrays and numbers stacked, all
+    else as a list."""
     first = samples[0]
     if isinstance(first, Mapping):
         return {key: collate([sample[key] for sample in samples]) for key in first}

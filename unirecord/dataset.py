@@ -1,4 +1,5 @@
-"""UniRecordDataset: the rows of parts, chosen, ordered and shared out over ranks, as samples and as batches."""
+"""UniRecordDataset: the rows of parts, chosen, ordered and shared out over ranks, as samples and as
+batches."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from .loader import BatchLoader, LoaderOptions
 from .order import OrderSpec, Sharding, check_shard_arguments, choose_blocks, shard_from_environment
 from .ordering import EpochRun, ShardOrder
 from .progress import Progress
-from .query import compile_query
 from .reader import PartSet, Source, resolve
 from .samples import SampleReader
+from .scalars import scalar_arrays
 from .schema import Column, Schema
 from .selection import Selection
 from .state import ResumeState
@@ -39,31 +40,34 @@ _CHUNK_ROWS = 256
 class UniRecordDataset:
     """A map-style dataset over one part, a directory of parts, or a list or glob of either.
 
-    ``ds[i]`` is the i-th sample of this shard in the current epoch: a dict in the order of the schema, or of ``columns``.
-    Scalars are numpy scalars, strings and text ``str``, null ``None``, bytes ``bytes``, arrays writable numpy arrays, objects
-    what was stored. ``batches()`` gives the same samples as dicts of arrays, read ahead by C threads.
+    ``ds[i]`` is the i-th sample of this shard in the current epoch: a dict in the order of the schema, or of
+    ``columns``. Scalars are numpy scalars, strings and text ``str``, null ``None``, bytes ``bytes``, arrays
+    writable numpy arrays, objects what was stored. ``batches()`` gives the same samples as dicts of arrays,
+    read ahead by C threads.
 
-    Every rank that opens the same data with the same ``seed`` computes the same order, one permutation per epoch, and takes positions
+    Every rank that opens the same data with the same ``seed`` computes the same order, one permutation per
+    epoch, and takes positions
     ``shard_id``, ``shard_id + num_shards``, … of it. See docs/order.md.
 
     Args:
         path: ``train.urec``, a directory, or a list or glob of either; their rows in that order.
         shard_id, num_shards: this rank and the number of ranks; both or neither.
         columns: the columns to read, in this order; all by default. Only what is asked for is read.
-        where: a condition on scalar columns (docs/query.md); the dataset then consists of the rows that meet it.
-        shuffle: ``True``, ``False``, ``"block"``, ``"parts"`` or ``"within-parts"``.
+        where: a condition on scalar columns (docs/query.md); the dataset then consists of the rows that meet
+        it. shuffle: ``True``, ``False``, ``"block"``, ``"parts"`` or ``"within-parts"``.
         seed: 0 … 2^64 − 1, the same on every rank.
-        remainder: what becomes of the last rows when they do not share out evenly: ``"pad"``, ``"drop"`` or ``"uneven"``.
-        io: ``"auto"``, ``"mmap"``, ``"pread"``, ``"uring"``, ``"uring-direct"`` or ``"memory"``.
-        verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``.
-        transform: called with every sample; what it returns is given instead. In ``batches()`` it runs on threads.
-        on_corrupt: ``"raise"``, or ``"skip"``: loaders leave corrupt rows out, and log and count them.
-        in_memory: the same as ``io="memory"``.
+        remainder: what becomes of the last rows when they do not share out evenly: ``"pad"``, ``"drop"`` or
+        ``"uneven"``. io: ``"auto"``, ``"mmap"``, ``"pread"``, ``"uring"``, ``"uring-direct"`` or
+        ``"memory"``. verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``.
+        transform: called with every sample; what it returns is given instead. In ``batches()`` it runs on
+        threads. on_corrupt: ``"raise"``, or ``"skip"``: loaders leave corrupt rows out, and log and count
+        them. in_memory: the same as ``io="memory"``.
         block_rows, window_blocks: sizes for ``shuffle="block"``; chosen from the row groups by default.
 
     Raises:
-        MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another one than expected.
-        SchemaError, QueryError: an unknown column, or a wrong condition. ValueError, TypeError: another wrong argument.
+        MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or
+        another one than expected. SchemaError, QueryError: an unknown column, or a wrong condition.
+        ValueError, TypeError: another wrong argument.
     """
 
     def __init__(
@@ -99,20 +103,24 @@ class UniRecordDataset:
         self._open(resolve(path))
         selection = self._selected()
         sharding = Sharding(len(selection), shard_id, num_shards, remainder)
-        self._order = ShardOrder(selection, sharding, self._with_blocks(spec, len(selection)), self._parts.starts)
+        self._order = ShardOrder(
+            selection, sharding, self._with_blocks(spec, len(selection)), self._parts.starts
+        )
         self._progress = Progress()
 
     def _open(self, source: Source) -> None:
         self._columns = _chosen(source.schema, self._column_names)
         self._source = source
         self._parts = PartSet(source, io=self._io, verify=self._verify)
-        self._reader = SampleReader(self._parts, [column for column in self._columns])
+        self._reader = SampleReader(self._parts, self._columns)
 
     def _selected(self) -> Selection:
         """The rows that ``where`` leaves."""
         everything = Selection(self._source.rows)
         if self._where is None:
             return everything
+        from .query import compile as compile_query
+
         return everything.where_rows(compile_query(self._where, self.schema).rows(self._parts))
 
     @classmethod
@@ -123,7 +131,8 @@ class UniRecordDataset:
         num_shards: int | None = None,
         **options: Any,
     ) -> UniRecordDataset:
-        """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm); explicit arguments win."""
+        """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm); explicit
+        arguments win."""
         return cls(path, *shard_from_environment(shard_id, num_shards), **options)
 
     def _with_blocks(self, spec: OrderSpec, rows: int) -> OrderSpec:
@@ -134,7 +143,8 @@ class UniRecordDataset:
         given_rows, given_window = self._blocks
         return OrderSpec(spec.mode, spec.seed, 0, given_rows or block_rows, given_window or window)
 
-    # ---- what it is --------------------------------------------------------------------------------------------------
+    # ---- what it is
+    # --------------------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> Schema:
@@ -172,6 +182,11 @@ class UniRecordDataset:
         return self._progress.epoch
 
     @property
+    def on_corrupt(self) -> str:
+        """What loaders do with corrupt rows: "raise" or "skip"."""
+        return self._on_corrupt
+
+    @property
     def output_columns(self) -> tuple[tuple[int, Column], ...]:
         """Schema position and column of each output."""
         return self._columns
@@ -197,7 +212,8 @@ class UniRecordDataset:
         columns = ", ".join(f"{column.name}: {column.spec}" for _, column in self._columns)
         return f"UniRecordDataset({self.path!r}: {'; '.join(shown)}; columns {columns})"
 
-    # ---- samples -----------------------------------------------------------------------------------------------------
+    # ---- samples
+    # -----------------------------------------------------------------------------------------------------
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -216,25 +232,31 @@ class UniRecordDataset:
         return samples if transform is None else [transform(sample) for sample in samples]
 
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
-        """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped like a slice."""
+        """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped
+        like a slice."""
         return self._order.row_ids(start, stop, self._progress.epoch)
 
     def locate(self, row: int) -> tuple[str, int]:
-        """Path of the part that holds a row of the dataset (before ``where`` and selections), and its number in the part."""
+        """Path of the part that holds a row of the dataset (before ``where`` and selections), and its number
+        in the part."""
         return self._parts.locate(row)
 
     def read_rows(self, row_ids: NDArray[np.int64]) -> dict[str, Any]:
-        """The rows with these numbers (as ``row_ids`` gives them) as one batch: a dict of arrays, in the order given."""
+        """The rows with these numbers (as ``row_ids`` gives them) as one batch: a dict of arrays, in the
+        order given."""
         return self._reader.batch(np.ascontiguousarray(row_ids, np.int64))
 
-    # ---- epochs and state --------------------------------------------------------------------------------------------
+    # ---- epochs and state
+    # --------------------------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the current one: for ``ds[i]``, and for the next iteration, here and in worker processes."""
+        """Makes ``epoch`` the current one: for ``ds[i]``, and for the next iteration, here and in worker
+        processes."""
         self._progress.set_epoch(epoch)
 
     def begin_epoch(self) -> EpochRun:
-        """Starts a pass: over the current epoch if none has been started in it, else over the next; ``iter`` does this."""
+        """Starts a pass: over the current epoch if none has been started in it, else over the next; ``iter``
+        does this."""
         self._parts.check_open()
         return self._progress.begin(self._order)
 
@@ -243,7 +265,8 @@ class UniRecordDataset:
         self._progress.deliver(run, samples)
 
     def samples_left(self) -> int:
-        """How many samples the next pass will deliver: ``len(self)``, less what a loaded state has before it."""
+        """How many samples the next pass will deliver: ``len(self)``, less what a loaded state has before
+        it."""
         return self._order.sharding.resumed(self._progress.next_start).length
 
     def __iter__(self) -> Iterator[Any]:
@@ -260,7 +283,8 @@ class UniRecordDataset:
                 yield sample if transform is None else transform(sample)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest pass stands, as a small dict of plain values; what has been read ahead is not counted.
+        """Where the latest pass stands, as a small dict of plain values; what has been read ahead is not
+        counted.
 
         The pass may be an iteration of this dataset or of a loader made from it: whichever began last.
         """
@@ -280,13 +304,15 @@ class UniRecordDataset:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of ranks.
 
-        Raises StaleError when the state is of other data, ValueError when it is of other options; both name what differs.
+        Raises StaleError when the state is of other data, ValueError when it is of other options; both name
+        what differs.
         """
         loaded = ResumeState.from_dict(state)
         loaded.check(self._state(0, 0))
         self._progress.resume(loaded.epoch, loaded.position)
 
-    # ---- batches -----------------------------------------------------------------------------------------------------
+    # ---- batches
+    # -----------------------------------------------------------------------------------------------------
 
     def batches(
         self,
@@ -300,10 +326,12 @@ class UniRecordDataset:
         num_workers: int | None = None,
         collate: Callable[[list[Any]], Any] | None = None,
     ) -> Any:
-        """Batches of this shard as dicts of arrays, read ahead by C threads; iterate once per epoch. See docs/loading.md.
+        """Batches of this shard as dicts of arrays, read ahead by C threads; iterate once per epoch. See
+        docs/loading.md.
 
-        Fixed-width columns are arrays [batch, …], nullable ones masked arrays, strings lists, other blobs ``RaggedArray``. Any
-        batch may be kept for ever. With ``device`` (a torch device) the arrays are tensors there.
+        Fixed-width columns are arrays [batch, …], nullable ones masked arrays, strings lists, other blobs
+        ``RaggedArray``. Any batch may be kept for ever. With ``device`` (a torch device) the arrays are
+        tensors there.
 
         Args:
             batch_size: samples in a batch.
@@ -361,16 +389,18 @@ class UniRecordDataset:
 
         return to_tf(self, batch_size, **options)
 
-    # ---- scalars -----------------------------------------------------------------------------------------------------
+    # ---- scalars
+    # -----------------------------------------------------------------------------------------------------
 
     def scalars(self, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Scalar columns of all selected rows, before sharding and shuffling, as a dict of arrays [num_rows].
 
-        From the index alone, no blob is read. Views of the mapped index where a single part is selected whole (read-only), copies
-        otherwise. Nullable columns are masked arrays, strings arrays of ``str`` objects.
+        From the index alone, no blob is read. Views of the mapped index where a single part is selected
+        whole (read-only), copies otherwise. Nullable columns are masked arrays, strings arrays of ``str``
+        objects.
         """
         chosen = self._scalar_names(columns)
-        return self._parts.scalars(chosen, self._order.selection)
+        return scalar_arrays(self._parts, chosen, self._order.selection)
 
     def _scalar_names(self, columns: Sequence[str] | None) -> list[str]:
         if columns is None:
@@ -378,7 +408,8 @@ class UniRecordDataset:
         return [self.schema.columns[self.schema.position(name)].name for name in columns]
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.Table:
-        """The scalar columns of all selected rows as a ``pyarrow.Table``; DuckDB and Polars query it as it is."""
+        """The scalar columns of all selected rows as a ``pyarrow.Table``; DuckDB and Polars query it as it
+        is."""
         from .arrow import to_arrow
 
         return to_arrow(self._parts, self._order.selection, self._scalar_names(columns))
@@ -387,7 +418,8 @@ class UniRecordDataset:
         """The scalar columns of all selected rows as a ``pandas.DataFrame``."""
         return self.to_arrow(columns).to_pandas()
 
-    # ---- narrower datasets -------------------------------------------------------------------------------------------
+    # ---- narrower datasets
+    # -------------------------------------------------------------------------------------------
 
     def _derived(self, selection: Selection) -> UniRecordDataset:
         derived = object.__new__(UniRecordDataset)
@@ -398,7 +430,8 @@ class UniRecordDataset:
         return derived
 
     def select(self, rows: Any) -> UniRecordDataset:
-        """Only the rows with these numbers among the ``num_rows`` rows here (before sharding and shuffling), in the order given."""
+        """Only the rows with these numbers among the ``num_rows`` rows here (before sharding and shuffling),
+        in the order given."""
         return self._derived(self._order.selection.select(rows))
 
     def take(self, n: int) -> UniRecordDataset:
@@ -410,16 +443,26 @@ class UniRecordDataset:
         return self._derived(self._order.selection.skip(n))
 
     def split(self, sizes: Sequence[float], seed: int | None = 0) -> list[UniRecordDataset]:
-        """Disjoint datasets that together are this one: fractions that sum to 1, or counts; random but stable under ``seed``.
+        """Disjoint datasets that together are this one: fractions that sum to 1, or counts; random but
+        stable under ``seed``.
 
         ``seed=None`` cuts runs of neighbours instead.
         """
         return [self._derived(part) for part in self._order.selection.split(sizes, seed)]
 
-    # ---- life --------------------------------------------------------------------------------------------------------
+    def without_transform(self) -> UniRecordDataset:
+        """The same dataset, epoch and progress shared, whose samples are as stored."""
+        twin = object.__new__(UniRecordDataset)
+        twin.__dict__.update(self.__dict__)
+        twin.transform = None
+        return twin
+
+    # ---- life
+    # --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the files; reads in flight finish, later ones raise ClosedError. Datasets derived from this one close too."""
+        """Closes the files; reads in flight finish, later ones raise ClosedError. Datasets derived from this
+        one close too."""
         self._parts.close()
 
     def __enter__(self) -> UniRecordDataset:
@@ -429,13 +472,17 @@ class UniRecordDataset:
         self.close()
 
     def refresh(self) -> bool:
-        """Takes in what has been published at ``path`` since it was opened; True if there was anything. Between epochs only.
+        """Takes in what has been published at ``path`` since it was opened; True if there was anything.
+        Between epochs only.
 
-        The epoch goes on as it was; ``where`` is evaluated again. Batches in hand stay good. Datasets made with ``select``, ``take``,
+        The epoch goes on as it was; ``where`` is evaluated again. Batches in hand stay good. Datasets made
+        with ``select``, ``take``,
         ``skip`` or ``split`` name rows of the old data: ValueError; refresh the dataset they came from.
         """
         if self._narrowed:
-            raise ValueError("a selection names rows of the data as it was: refresh the dataset it was made from, and select anew")
+            raise ValueError(
+                "a selection names rows of the data as it was: refresh the dataset it was made from, and select anew"
+            )
         source = resolve(self.path)
         if source.identity == self._source.identity:
             return False
@@ -444,7 +491,9 @@ class UniRecordDataset:
         self._open(source)
         selection, old = self._selected(), self._order
         sharding = Sharding(len(selection), self.shard_id, self.num_shards, old.sharding.remainder)
-        self._order = ShardOrder(selection, sharding, self._with_blocks(old.spec, len(selection)), self._parts.starts)
+        self._order = ShardOrder(
+            selection, sharding, self._with_blocks(old.spec, len(selection)), self._parts.starts
+        )
         return True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -452,7 +501,11 @@ class UniRecordDataset:
         for name in ("_parts", "_reader", "_source", "_order"):
             del state[name]
         order = self._order
-        return {**state, "_identity": self._source.identity, "_rows": (order.selection, order.sharding, order.spec)}
+        return {
+            **state,
+            "_identity": self._source.identity,
+            "_rows": (order.selection, order.sharding, order.spec),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         identity, rows = state.pop("_identity"), state.pop("_rows")
@@ -460,10 +513,12 @@ class UniRecordDataset:
         source = resolve(self.path)
         if source.identity != identity:
             raise StaleError(
-                f"{self.path}: the dataset has changed since it was pickled (it was {identity}, it is {source.identity}); open it anew"
+                f"{self.path}: the dataset has changed since it was pickled "
+                f"(it was {identity}, it is {source.identity}); open it anew"
             )
         self._open(source)
-        self._order = ShardOrder(*rows, self._parts.starts)
+        selection, sharding, spec = rows
+        self._order = ShardOrder(selection, sharding, spec, self._parts.starts)
 
 
 def _chosen(schema: Schema, columns: Sequence[str] | None) -> tuple[tuple[int, Column], ...]:

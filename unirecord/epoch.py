@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import tempfile
@@ -22,9 +23,9 @@ def _anonymous_file() -> int:
 class SharedEpoch:
     """An integer >= 0 in memory that forked and spawned worker processes share with their parent.
 
-    ``DataLoader(persistent_workers=True)`` keeps the copies of a dataset that its workers got at the start; a plain attribute
-    that the parent sets later would never reach them. Pickled on the way into a new process it stays shared; pickled
-    for anything else (a file, another host) it becomes a copy of its value.
+    ``DataLoader(persistent_workers=True)`` keeps the copies of a dataset that its workers got at the start;
+    a plain attribute that the parent sets later would never reach them. Pickled on the way into a new
+    process it stays shared; pickled for anything else (a file, another host) it becomes a copy of its value.
     """
 
     __slots__ = ("_fd", "_map", "_view")
@@ -53,10 +54,8 @@ class SharedEpoch:
     def __del__(self) -> None:
         fd = getattr(self, "_fd", None)
         if fd is not None:
-            try:
+            with contextlib.suppress(OSError):  # interpreter shutdown may have closed it
                 os.close(fd)
-            except OSError:  # interpreter shutdown may have closed it
-                pass
 
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is None:

@@ -1,4 +1,5 @@
-"""Batches read ahead by C threads: dataset and order in, dicts of arrays out, in order, at the speed of the reader."""
+"""Batches read ahead by C threads: dataset and order in, dicts of arrays out, in order, at the speed of the
+reader."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .batch import BatchBuilder, collate, split_batch
 from .binding import BatchPool, NativeBatch, NativeLoader
@@ -29,7 +33,8 @@ Transform = Callable[[Any], Any]
 
 
 class TransformError(UniRecordError):
-    """A transform raised: ``__cause__`` is what. ``row`` is the row's number in the dataset (−1: a whole batch), ``path`` its part."""
+    """A transform raised: ``__cause__`` is what. ``row`` is the row's number in the dataset (−1: a whole
+    batch), ``path`` its part."""
 
     def __init__(self, message: str, row: int = -1, path: str = "") -> None:
         super().__init__(message)
@@ -75,7 +80,8 @@ class LoaderSource(Protocol):
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """How batches are made. ``transform`` gets one sample, ``batch_transform`` a whole batch (after ``transform`` and ``collate``)."""
+    """How batches are made. ``transform`` gets one sample, ``batch_transform`` a whole batch (after
+    ``transform`` and ``collate``)."""
 
     batch_size: int
     drop_last: bool = False
@@ -119,16 +125,25 @@ def usable_cores() -> int:
 
 
 class BatchLoader:
-    """Iterates over the batches of a dataset's shard; each iteration is one epoch, the next one with the next epoch's order.
+    """Iterates over the batches of a dataset's shard; each iteration is one epoch, the next one with the
+    next epoch's order.
 
-    ``len`` is the number of batches of the next iteration. Leaving an iteration early, or dropping it, ends its threads.
+    ``len`` is the number of batches of the next iteration. Leaving an iteration early, or dropping it, ends
+    its threads.
     """
 
-    def __init__(self, source: LoaderSource, options: LoaderOptions) -> None:
+    def __init__(
+        self,
+        source: LoaderSource,
+        options: LoaderOptions,
+        memory: Callable[[int], NDArray[np.uint8] | None] | None = None,
+    ) -> None:
+        """``memory`` gives a piece of memory of a size to put batches into, or None for ordinary memory."""
         self._source = source
         self._options = options
         self._prefetch = options.prefetch_for(source.mean_row_bytes)
         self._builder = BatchBuilder([column for _, column in source.output_columns])
+        self._memory = memory
         self._pool: BatchPool | None = None
         self._pool_owner = 0
         self._recorder = StatsRecorder()
@@ -173,7 +188,7 @@ class BatchLoader:
     def _open(self, run: EpochRun) -> NativeLoader:
         options = self._options
         if self._pool is None or self._pool_owner != os.getpid():
-            self._pool, self._pool_owner = BatchPool(self._prefetch + options.threads() + 2), os.getpid()
+            self._pool, self._pool_owner = self._new_pool(), os.getpid()
         return self._source.open_native(
             run,
             pool=self._pool,
@@ -184,6 +199,17 @@ class BatchLoader:
             skip_corrupt=options.on_corrupt == "skip",
         )
 
+    def _new_pool(self) -> BatchPool:
+        pieces = self._prefetch + self._options.threads() + 2
+        pool = BatchPool(pieces)
+        if self._memory is not None:
+            expected = int(self._source.mean_row_bytes * self._options.batch_size * 1.25) + (1 << 16)
+            for _ in range(pieces + 2):
+                memory = self._memory(-(-expected // 4096) * 4096)
+                if memory is not None:
+                    pool.lend(memory)
+        return pool
+
     def _count(self, run: EpochRun, batch: NativeBatch, waited: int) -> None:
         self._recorder.delivered(batch.rows, batch.skipped, batch.data_bytes, waited)
         end = batch.number * self._options.batch_size + batch.rows + batch.skipped
@@ -191,7 +217,9 @@ class BatchLoader:
         if batch.skipped:
             places = [self._source.locate(int(row)) for row in batch.skipped_rows()]
             _LOG.warning(
-                "left out %d corrupt row(s): %s", len(places), ", ".join(f"row {row} of {path}" for path, row in places)
+                "left out %d corrupt row(s): %s",
+                len(places),
+                ", ".join(f"row {row} of {path}" for path, row in places),
             )
 
     def _plain(self, run: EpochRun, native: NativeLoader) -> Iterator[dict[str, Any]]:
@@ -256,14 +284,16 @@ class BatchLoader:
                 raise TransformError(f"batch_transform failed on batch {batch.number}: {error!r}") from error
         return result, perf_counter_ns() - start
 
-    def _transform_samples(self, transform: Transform, batch: NativeBatch, built: dict[str, Any]) -> list[Any]:
+    def _transform_samples(
+        self, transform: Transform, batch: NativeBatch, built: dict[str, Any]
+    ) -> list[Any]:
         samples: list[Any] = split_batch(built, batch.rows)
-        for i, sample in enumerate(samples):
-            try:
-                samples[i] = transform(sample)
-            except Exception as error:
-                row = int(batch.row_ids()[i])
-                path, row_in_part = self._source.locate(row)
-                message = f"transform failed on row {row} (row {row_in_part} of {path}): {error!r}"
-                raise TransformError(message, row, path) from error
-        return samples
+        transformed: list[Any] = []
+        try:
+            transformed.extend(map(transform, samples))
+        except Exception as error:
+            row = int(batch.row_ids()[len(transformed)])
+            path, row_in_part = self._source.locate(row)
+            message = f"transform failed on row {row} (row {row_in_part} of {path}): {error!r}"
+            raise TransformError(message, row, path) from error
+        return transformed

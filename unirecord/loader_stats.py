@@ -15,10 +15,12 @@ _WAITING_SHARE = 0.05  # below this share of waiting, the consumer is what limit
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """What a loader has delivered so far, and how long each side took. Times in seconds unless the name says ms.
+    """What a loader has delivered so far, and how long each side took. Times in seconds unless the name says
+    ms.
 
-    ``wait_s`` is the time in which the consumer had to wait for a batch (G > min(F, P): a GPU would have starved), ``consumer_s``
-    the time it kept the batches. ``read_s`` sums over the reading threads, ``transform_s`` over the transforming ones. ``p50_ms`` and
+    ``wait_s`` is the time in which the consumer had to wait for a batch (G > min(F, P): a GPU would have
+    starved), ``consumer_s`` the time it kept the batches. ``read_s`` sums over the reading threads,
+    ``transform_s`` over the transforming ones. ``p50_ms`` and
     ``p99_ms`` are over the waits for single batches. ``bound`` is "consumer", "reading" or "transform".
     """
 
@@ -44,8 +46,8 @@ class LoaderStats:
 
     def __str__(self) -> str:
         return (
-            f"{self.samples_per_s:,.0f} samples/s, {self.bytes_per_s / 1e6:,.0f} MB/s, batch wait p50 {self.p50_ms:.3f} ms "
-            f"p99 {self.p99_ms:.3f} ms, bound by {self.bound}"
+            f"{self.samples_per_s:,.0f} samples/s, {self.bytes_per_s / 1e6:,.0f} MB/s, "
+            f"batch wait p50 {self.p50_ms:.3f} ms p99 {self.p99_ms:.3f} ms, bound by {self.bound}"
         )
 
 

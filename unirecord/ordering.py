@@ -1,4 +1,5 @@
-"""From the samples of one shard to row numbers: a selection, its order in an epoch, and this rank's share of it."""
+"""From the samples of one shard to row numbers: a selection, its order in an epoch, and this rank's share of
+it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ class EpochRun:
 class ShardOrder:
     """Immutable but for a cache: which row of the dataset is sample i of this shard in an epoch."""
 
-    def __init__(self, selection: Selection, sharding: Sharding, spec: OrderSpec, part_starts: RowIds) -> None:
+    def __init__(
+        self, selection: Selection, sharding: Sharding, spec: OrderSpec, part_starts: RowIds
+    ) -> None:
         self.selection = selection
         self.sharding = sharding
         self.spec = spec

@@ -57,7 +57,8 @@ class Progress:
         return run
 
     def deliver(self, run: EpochRun, samples: int) -> None:
-        """Notes that ``samples`` of a pass have been handed out; passes other than the latest one are not followed."""
+        """Notes that ``samples`` of a pass have been handed out; passes other than the latest one are not
+        followed."""
         if self._run is run:
             self._delivered = samples
 

@@ -17,9 +17,10 @@ __all__ = ["RaggedArray"]
 class RaggedArray:
     """The values of a column of variable width for the rows of a batch.
 
-    ``data`` is uint8[total], ``offsets`` int64[n + 1] in bytes: value i is ``data[offsets[i]:offsets[i + 1]]``. Item access
-    gives a memoryview for ``bytes``, a str for ``text``, an array that looks into the batch for arrays, and the object for ``object``.
-    Everything stays good as long as it is referenced, whatever the loader does next.
+    ``data`` is uint8[total], ``offsets`` int64[n + 1] in bytes: value i is ``data[offsets[i]:offsets[i +
+    1]]``. Item access gives a memoryview for ``bytes``, a str for ``text``, an array that looks into the
+    batch for arrays, and the object for ``object``. Everything stays good as long as it is referenced,
+    whatever the loader does next.
     """
 
     __slots__ = ("column", "data", "offsets")
@@ -83,13 +84,17 @@ class RaggedArray:
         return np.frombuffer(cell, dtype).reshape(shape)
 
     def pad(self, value: Any = 0, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-        """One array [n, …]: every value filled up with ``value`` to the greatest size of each free dimension, or to ``shape``.
+        """One array [n, …]: every value filled up with ``value`` to the greatest size of each free
+        dimension, or to ``shape``.
 
-        Bytes are padded as uint8[n, length]. Text and objects cannot be padded: ``TypeError``. A value larger than ``shape``:
+        Bytes are padded as uint8[n, length]. Text and objects cannot be padded: ``TypeError``. A value
+        larger than ``shape``:
         ``ValueError``.
         """
         if not self.column.is_array and self.column.type != "bytes":
-            raise TypeError(f"column {self.column.name!r} is {self.column.type}: only arrays and bytes can be padded")
+            raise TypeError(
+                f"column {self.column.name!r} is {self.column.type}: only arrays and bytes can be padded"
+            )
         items = [
             self._array(self.cell(i)) if self.column.is_array else np.frombuffer(self.cell(i), np.uint8)
             for i in range(len(self))

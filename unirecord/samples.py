@@ -1,0 +1,95 @@
+"""Rows of parts as samples: dicts of Python and numpy values, one at a time, many at once, or as a batch of
+arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .batch import column_value, split_batch
+from .errors import CorruptionError
+from .reader import PartSet
+from .schema import Column
+from .values import decode_cell
+
+__all__ = ["SampleReader"]
+
+Decode = Callable[[bytes], Any]
+
+
+class SampleReader:
+    """Reads chosen columns of a set of parts. Thread-safe."""
+
+    def __init__(self, parts: PartSet, columns: Sequence[tuple[int, Column]]) -> None:
+        self._parts = parts
+        self._plan = parts.plan([position for position, _ in columns])
+        self._columns = [column for _, column in columns]
+        self._decoders = [(column.name, _decoder(column)) for column in self._columns]
+
+    def one(self, row: int) -> dict[str, Any]:
+        """The sample of one row."""
+        values = self._plan.read_one(row)
+        try:
+            return {
+                name: value if decode is None or value is None else decode(value)
+                for (name, decode), value in zip(self._decoders, values, strict=True)
+            }
+        except (CorruptionError, UnicodeDecodeError) as error:
+            raise self._placed(error, row, values) from error
+
+    def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """The samples of these rows, read with one call; their arrays share memory, each its own piece of
+        it."""
+        try:
+            return split_batch(self.batch(rows), len(rows))
+        except (CorruptionError, UnicodeDecodeError) as error:
+            if isinstance(error, CorruptionError) and error.path is not None:
+                raise
+            for row in rows.tolist():  # finds the row that cannot be decoded
+                self.one(row)
+            raise
+
+    def batch(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them."""
+        results = self._plan.read(rows)
+        return {
+            column.name: column_value(column, result.data, result.offsets, result.valid)
+            for column, result in zip(self._columns, results, strict=True)
+        }
+
+    def _placed(self, error: Exception, row: int, values: Sequence[Any]) -> CorruptionError:
+        """What is wrong with a row whose digests hold but whose bytes no writer of ours would have
+        written."""
+        path, row_in_part = self._parts.locate(row)
+        for (name, decode), value in zip(self._decoders, values, strict=True):
+            if not _decodes(decode, value):
+                message = f"{path}: row {row_in_part}, column {name!r}: {error}"
+                return CorruptionError(message, path=path, row=row_in_part, column=name)
+        return CorruptionError(f"{path}: row {row_in_part}: {error}", path=path, row=row_in_part)
+
+
+def _decodes(decode: Decode | None, value: Any) -> bool:
+    try:
+        if decode is not None and value is not None:
+            decode(value)
+    except (CorruptionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _decoder(column: Column) -> Decode | None:
+    """Stored bytes of one value to the value; None: they are the value."""
+    if column.is_array:
+        return None if column.fixed_bytes else lambda cell: decode_cell(column, cell)
+    if column.is_string or column.type == "text":
+        return bytes.decode
+    if column.type == "bytes":
+        return None
+    if column.type == "object":
+        return lambda cell: decode_cell(column, cell)
+    dtype = np.dtype(column.dtype)
+    frombuffer = np.frombuffer
+    return lambda cell: frombuffer(cell, dtype)[0]
