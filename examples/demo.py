@@ -1,6 +1,7 @@
 """From a folder of pictures to a trained classifier: write, inspect, and two ranks that train from one dataset.
 
-Run by `make demo`. The pictures are 300 handwritten digits of the UCI set; every fifth is kept aside for testing.
+Run by `make demo`, in out/demo or in the folder that is given. The pictures are 300 handwritten digits of the UCI set;
+every fifth is kept aside for testing.
 """
 
 from __future__ import annotations
@@ -33,11 +34,10 @@ def unpack(archive: Path, folder: Path) -> None:
             target.write_bytes(pictures.read(name))
 
 
-def unirecord(*arguments: str | Path) -> None:
-    """Runs the command line as a user would, and shows it."""
-    words = [str(word) for word in arguments]
+def unirecord(folder: Path, *words: str) -> None:
+    """Runs the command line in a folder as a user would, and shows it."""
     print(f"\n$ unirecord {' '.join(words)}", flush=True)
-    subprocess.run([str(Path(sys.executable).parent / "unirecord"), *words], check=True, cwd=ROOT)
+    subprocess.run([str(Path(sys.executable).parent / "unirecord"), *words], check=True, cwd=folder)
 
 
 def decode(sample: dict[str, Any]) -> tuple[np.ndarray, int]:
@@ -83,13 +83,12 @@ def train(rank: int, folder: Path, shared: Any, barrier: Barrier) -> None:
 
 
 def main() -> None:
-    folder = ROOT / "out" / "demo"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "out" / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     unpack(ROOT / "tests" / "data" / "digits.zip", folder)
-    shown = folder.relative_to(ROOT)
     for part in ("train", "test"):
-        unirecord("write", shown / part, shown / f"{part}.urec", "--index", "label")
-    unirecord("inspect", shown / "train.urec")
+        unirecord(folder, "write", part, f"{part}.urec", "--index", "label")
+    unirecord(folder, "inspect", "train.urec")
 
     print(f"\n{RANKS} ranks train a softmax regression from train.urec:", flush=True)
     context = multiprocessing.get_context("spawn")

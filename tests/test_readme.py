@@ -1,0 +1,37 @@
+"""What the README shows works as written."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    code += "\nassert len(ds) == 500 and len(image) == 64 and 0 <= label < 10\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_commands_of_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\w+)", README, flags=re.M):
+        assert re.search(rf"^{target}:", makefile, flags=re.M)
+    listed = subprocess.run(
+        [sys.executable, "-m", "unirecord", "--help"], capture_output=True, text=True, check=True
+    )
+    for command in re.findall(r"^unirecord (\w+)", README, flags=re.M):
+        assert command in listed.stdout
+
+
+def test_the_links_of_the_readme_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
