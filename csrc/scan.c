@@ -182,10 +182,10 @@ WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
   return total;
 }
 
-/* Writes no further than rows[i] for the row at place i of the mask: `found` never passes `i`. */
+/* Writes the rows whose byte is 1, and nothing beyond them: the last few, fewer than eight, not branch-free. */
 static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t *rows) {
-  int64_t found = 0, i = 0;
-  for (; i + 8 <= n; i += 8) {
+  int64_t total = count_true(mask, n), found = 0, i = 0;
+  for (; i + 8 <= n && found + 8 <= total; i += 8) {
     uint64_t word;
     memcpy(&word, mask + i, sizeof word);
     if (word == 0) continue;
@@ -194,11 +194,10 @@ static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t 
       found += mask[j];
     }
   }
-  for (; i < n; i++) {
-    rows[found] = first + i;
-    found += mask[i];
+  for (; found < total; i++) {
+    if (mask[i]) rows[found++] = first + i;
   }
-  return found;
+  return total;
 }
 
 static int step_is_sound(const ur_scan_step *s) {

@@ -12,24 +12,23 @@ from .selection import Chosen, Mask, Reader
 from .source import Array
 from .tree import Compare, Constant, Minus, Number, Value, Within, is_integer
 
-INT64: Final = (-(1 << 63), (1 << 63) - 1)
 EXACT: Final = 1 << 53  # float64 holds every integer up to here
 Limits = tuple[int, int]
 
 
-def limits_of(number: Number, reader: Reader) -> tuple[Limits, bool]:
-    """Bounds of a whole number in this part, and whether it and all it is made of fit int64."""
+def limits_of(number: Number, reader: Reader) -> tuple[Limits, int]:
+    """Bounds of a whole number in this part, and the bits that it and all it is made of need."""
     if isinstance(number, Value):
         limits = reader.limits(number.field)
-        return limits, _fits(limits)
+        return limits, _bits(limits)
     if isinstance(number, Constant):
         assert isinstance(number.value, int)
-        return (number.value, number.value), _fits((number.value, number.value))
+        return (number.value, number.value), _bits((number.value, number.value))
     if isinstance(number, Minus):
-        (low, high), fits = limits_of(number.operand, reader)
-        return (-high, -low), fits and _fits((-high, -low))
-    (a, b), left_fits = limits_of(number.left, reader)
-    (c, d), right_fits = limits_of(number.right, reader)
+        (low, high), bits = limits_of(number.operand, reader)
+        return (-high, -low), max(bits, _bits((-high, -low)))
+    (a, b), left_bits = limits_of(number.left, reader)
+    (c, d), right_bits = limits_of(number.right, reader)
     if number.operator == "+":
         limits = (a + c, b + d)
     elif number.operator == "-":
@@ -40,22 +39,24 @@ def limits_of(number: Number, reader: Reader) -> tuple[Limits, bool]:
     else:
         most = max(abs(a), abs(b)) if number.operator == "//" else max(abs(c), abs(d))
         limits = (-most, most)
-    return limits, left_fits and right_fits and _fits(limits)
+    return limits, max(left_bits, right_bits, _bits(limits))
 
 
-def _fits(limits: Limits) -> bool:
-    return INT64[0] <= limits[0] and limits[1] <= INT64[1]
+def _bits(limits: Limits) -> int:
+    """Bits of the signed integers that hold these."""
+    return 1 + max(limits[1].bit_length(), (~limits[0]).bit_length() if limits[0] < 0 else 0)
 
 
 def whole(number: Number, reader: Reader, chosen: Chosen) -> tuple[Array, Mask | None]:
-    """The values of a whole number, int64 where all of it fits and Python's integers where not, and which are not null."""
-    fits = limits_of(number, reader)[1]
-    return _integers(number, reader, chosen, np.dtype(np.int64 if fits else object))
+    """The values of a whole number, which are not null, in int32 or int64 where all of it fits, else as Python's integers."""
+    bits = limits_of(number, reader)[1]
+    dtype = np.dtype(np.int32 if bits <= 32 else np.int64 if bits <= 64 else object)
+    return _integers(number, reader, chosen, dtype)
 
 
 def _integers(number: Number, reader: Reader, chosen: Chosen, dtype: np.dtype[Any]) -> tuple[Array, Mask | None]:
     if isinstance(number, Value):
-        return reader.values(number.field, chosen).astype(dtype), reader.valid(number.field, chosen)
+        return reader.values(number.field, chosen).astype(dtype, copy=False), reader.valid(number.field, chosen)
     if isinstance(number, Constant):
         return np.full(len(chosen), number.value, dtype), None
     if isinstance(number, Minus):
@@ -135,7 +136,7 @@ def within(leaf: Within, reader: Reader, chosen: Chosen) -> Mask:
     for bound, above in ((leaf.low, True), (leaf.high, False)):
         if bound is None:
             continue
-        if values.dtype != object and not INT64[0] <= bound <= INT64[1]:
+        if values.dtype != object and _bits((min(bound, 0), max(bound, 0))) > 8 * values.itemsize:
             inside &= (bound < 0) == above
         else:
             inside &= (values >= bound if above else values <= bound).astype(np.bool_)
@@ -164,7 +165,7 @@ def _comparable(leaf: Compare, reader: Reader, chosen: Chosen) -> tuple[Array, A
         sides.append(whole(number, reader, chosen) if integer else floats(number, reader, chosen))
     valid = _both(sides[0][1], sides[1][1])
     if kinds == (True, True):
-        return sides[0][0], sides[1][0], valid  # int64 with Python's integers compares exactly
+        return sides[0][0], sides[1][0], valid  # integers of any kind compare exactly
     limits = limits_of(leaf.left if kinds[0] else leaf.right, reader)[0]
     exact = -EXACT <= limits[0] and limits[1] <= EXACT
     left, right = (side[0].astype(np.float64 if exact else object) for side in sides)

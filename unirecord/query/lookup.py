@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,24 +51,29 @@ def find(bound: Bound, reader: Reader, most_ranges: int) -> Hits | None:
     if order is None or len(order) != reader.source.rows:
         return None
     probe = _probe(bound, reader)
-    slices = []
-    for low, high in bound.search:
-        start = _first(order, probe, low, after_equal=False)
-        stop = _first(order, probe, high, after_equal=True)
-        if start < stop:
-            slices.append((start, stop))
+    slices = [_slice(order, probe, low, high) for low, high in bound.search]
+    slices = [(start, stop) for start, stop in slices if start < stop]
     return Hits(bound, order, tuple(slices), sum(stop - start for start, stop in slices))
 
 
-def _first(order: Vector, probe: Probe, value: int | float, after_equal: bool) -> int:
-    """Place of the first row of the order whose value is > ``value`` if ``after_equal``, else >=, or is NaN or null."""
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        found = probe(int(order.span(middle, middle + 1)[0]))
-        before = found is not None and (found <= value if after_equal else found < value)
-        low, high = (middle + 1, high) if before else (low, middle)
-    return low
+def _slice(order: Vector, probe: Probe, low: int | float, high: int | float) -> tuple[int, int]:
+    """The places of the order at which ``low <= value <= high``."""
+
+    def side(place: int) -> int:
+        """−1, 0 or 1: the value there is below, within, or above (NaN and null too)."""
+        found = probe(int(order.span(place, place + 1)[0]))
+        if found is None or not found <= high:
+            return 1
+        return -1 if found < low else 0
+
+    start, stop = 0, len(order)
+    while start < stop and (where := side(middle := (start + stop) // 2)) != 0:
+        start, stop = (middle + 1, stop) if where < 0 else (start, middle)
+    if start == stop:
+        return start, start
+    first = bisect_left(range(start, middle), 0, key=side) + start
+    last = bisect_left(range(middle + 1, stop), 1, key=side) + middle + 1
+    return first, last
 
 
 def _probe(bound: Bound, reader: Reader) -> Probe:

@@ -17,9 +17,13 @@ from .selection import Chosen
 from .source import Vector
 from .zone_states import ALL, NONE, SOME, ZONE, States
 
-SLICE = 1 << 19  # rows that one call tries: 4 MiB of row numbers
+SLICE = 1 << 18  # rows that one call tries: 2 MiB of row numbers
+PROBE = 1 << 15  # rows that tell whether many pass
 COMPUTED_SLICE = 1 << 16  # … where numpy works out numbers first
 PARALLEL = 1 << 20  # rows to try from which threads pay
+DENSE = 8  # more than one row in so many found: count first
+Rows = npt.NDArray[np.int64]
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
@@ -45,10 +49,10 @@ def runs_of(states: States, rows: int) -> npt.NDArray[np.int64]:
     return np.stack([starts * ZONE, stops, kinds == ALL], axis=1)[keep].astype(np.int64)
 
 
-def slices_of(runs: npt.NDArray[np.int64], most: int) -> Iterator[Slice]:
-    """The runs cut and joined to slices of at most ``most`` rows."""
+def slices_of(runs: npt.NDArray[np.int64], most: int, first: int | None = None) -> Iterator[Slice]:
+    """The runs cut and joined to slices of at most ``most`` rows, the first one of at most ``first``."""
     pending: list[tuple[int, int, int]] = []
-    room = most
+    room = first or most
     for start, stop, whole in runs.tolist():
         while start < stop:
             end = min(stop, start + room)
@@ -132,18 +136,43 @@ class Scan:
         return found
 
 
-def scan_rows(bound: Bound, rows: int, base: int) -> npt.NDArray[np.int64]:
+def scan_rows(bound: Bound, rows: int, base: int) -> Rows:
     """The rows of a part that pass, ``base`` added, ascending."""
     scan = Scan(bound)
-    runs = runs_of(bound.states, rows)
+    slices = list(slices_of(runs_of(bound.states, rows), scan.most, min(PROBE, scan.most)))
+    if not slices:
+        return np.empty(0, np.int64)
+    scratch = threading.local()
 
-    def work(part: Slice, program: Program) -> npt.NDArray[np.int64]:
-        found = np.empty(part.room, np.int64)
-        count = scan.try_slice(part, program, base, found)
-        return found[:count].copy() if count * 2 < len(found) else found[:count]
+    def find(part: Slice, program: Program) -> Rows:
+        if not hasattr(scratch, "rows"):  # its pages are touched once a thread
+            scratch.rows = np.empty(scan.most, np.int64)
+        return scratch.rows[: scan.try_slice(part, program, base, scratch.rows)].copy()  # type: ignore[no-any-return]
 
-    pieces = in_threads(work, scan, list(slices_of(runs, scan.most)), effort_of(bound))
-    return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.int64), *pieces])
+    effort = effort_of(bound)
+    first = find(slices[0], Program(scan.steps))
+    if len(slices) > 1 and len(first) * DENSE > slices[0].room:
+        return _dense_rows(scan, slices, base, effort)
+    return np.concatenate([first, *in_threads(find, scan, slices[1:], effort)])
+
+
+def _dense_rows(scan: Scan, slices: list[Slice], base: int, effort: int) -> Rows:
+    """The rows in two passes: counted, then each written to its place, so that many rows are not copied."""
+
+    def count(part: Slice, program: Program) -> int:
+        return scan.try_slice(part, program, base, None)
+
+    counts = in_threads(count, scan, slices, effort)
+    places = np.concatenate([[0], np.cumsum(counts)]).tolist()
+    found = np.empty(places[-1], np.int64)
+
+    def fill(numbered: tuple[int, Slice], program: Program) -> bool:
+        number, part = numbered
+        start, stop = places[number], places[number + 1]
+        return scan.try_slice(part, program, base, found[start:stop]) == stop - start
+
+    in_threads(fill, scan, list(enumerate(slices)), effort)
+    return found
 
 
 def scan_count(bound: Bound, rows: int) -> int:
@@ -165,7 +194,7 @@ def effort_of(bound: Bound) -> int:
     return int(np.count_nonzero(bound.states == SOME)) * ZONE
 
 
-def in_threads(work: Callable[[Slice, Program], Result], scan: Scan, slices: list[Slice], effort: int) -> list[Result]:
+def in_threads(work: Callable[[Task, Program], Result], scan: Scan, slices: list[Task], effort: int) -> list[Result]:
     """``work`` on each slice, results in order; in threads when ``effort`` rows are worth it. Threads end with the call."""
     results: list[Result | None] = [None] * len(slices)
     failures: list[BaseException] = []

@@ -48,6 +48,7 @@ class Reader:
 
     def __init__(self, source: ColumnSource, part: int, base: int) -> None:
         self.source, self.part, self.base = source, part, base
+        self._limits: dict[int, tuple[int, int]] = {}
 
     def values(self, field: Field, chosen: Chosen) -> Array:
         """The numbers of a column at these rows, zero where null."""
@@ -80,6 +81,11 @@ class Reader:
             return self.base, self.base + self.source.rows
         if field.position == PART:
             return self.part, self.part
+        if field.position not in self._limits:
+            self._limits[field.position] = self._zone_limits(field)
+        return self._limits[field.position]
+
+    def _zone_limits(self, field: Field) -> tuple[int, int]:
         zones = self.source.zones(field.position)
         if zones is None or zones.bounds is None or not (zones.flags & 4).any():
             return INTEGERS[field.type]
