@@ -61,6 +61,12 @@ class ProgressBar:
         self._stream.write(f"\r{line}\x1b[K")
         self._stream.flush()
 
+    def finish(self, label: str) -> None:
+        """Say that all is done but for something of unknown length."""
+        if self._shown and self._drawn:
+            self._stream.write(f"\r{label} …\x1b[K")
+            self._stream.flush()
+
     def close(self) -> None:
         """Clear the line."""
         if self._shown and self._drawn:

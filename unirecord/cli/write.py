@@ -178,6 +178,7 @@ def _convert(args: argparse.Namespace, source: Source, schema: Schema, before: A
             bar.update(writer.rows)
             if args.limit is not None and writer.rows >= limit:
                 break
+        bar.finish(f"{_rows_text(writer.rows)} written, making the index")
     return writer.rows
 
 

@@ -22,44 +22,35 @@ def converted(
     values: Sequence[Any], convert: Callable[[Any], Any], column: Column, first_row: int, where: str
 ) -> list[Any]:
     """Return every value converted; `SchemaError` names the file, row and column of the first that cannot be."""
-    row = first_row
-    out = []
     try:
-        for value in values:
-            out.append(convert(value))
-            row += 1
-    except (ValueError, TypeError, OverflowError) as error:
-        value = values[row - first_row]
-        if isinstance(error, EmptyCell):
-            raise SchemaError(f"{where}: row {row}, column {column.name!r}: {error}") from None
-        shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
-        raise SchemaError(f"{where}: row {row}, column {column.name!r}: {shown} is no {column}") from None
-    return out
+        return list(map(convert, values))
+    except (ValueError, TypeError, OverflowError):
+        for row, value in enumerate(values, first_row):
+            try:
+                convert(value)
+            except (ValueError, TypeError, OverflowError):  # noqa: PERF203
+                raise SchemaError(
+                    f"{where}: row {row}, column {column.name!r}: {_misfit(value, column)}"
+                ) from None
+        raise
 
 
-class EmptyCell(ValueError):
-    """A cell without text, in a column that has no null."""
+def _misfit(value: Any, column: Column) -> str:
+    if value == "":
+        allowed = f"{column} has no null" if column.is_blob else f'the type "{column}?" allows that'
+        return f"the cell is empty; {allowed}"
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
+    return f"{shown} is no {column}"
 
 
 def text_converter(column: Column) -> Callable[[str], Any]:
     """Return the function that makes a value of the column from the text of a CSV cell; empty text is null."""
     if column.type in ("string", "text"):
-        return (lambda text: text or None) if column.nullable else _same
+        return (lambda text: text or None) if column.nullable else str
     if column.type == "bytes" and not column.is_array:
         return str.encode
     convert = _array_from_text(column) if column.is_array else _scalar_from_text(column)
-    empty = None if column.nullable else EmptyCell(f'the cell is empty; the type "{column}?" allows that')
-    if column.is_blob:
-        empty = EmptyCell(f"the cell is empty, and {column} has no null")
-
-    def from_text(text: str) -> Any:
-        if text:
-            return convert(text)
-        if empty is not None:
-            raise empty
-        return None
-
-    return from_text
+    return (lambda text: convert(text) if text else None) if column.nullable else convert
 
 
 def _same(value: Any) -> Any:
