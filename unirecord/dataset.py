@@ -4,6 +4,7 @@ batches."""
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -18,6 +19,7 @@ from .order import OrderSpec, Sharding, check_shard_arguments, choose_blocks, sh
 from .ordering import EpochRun, ShardOrder
 from .progress import Progress
 from .reader import PartSet, Source, resolve
+from .sampler_check import warn_if_sharded_again
 from .samples import SampleReader
 from .scalars import scalar_arrays
 from .schema import Column, Schema
@@ -197,6 +199,8 @@ class UniRecordDataset:
         return self._parts.mean_row_bytes()
 
     def __len__(self) -> int:
+        if self.num_shards > 1:
+            warn_if_sharded_again(sys._getframe(1), self.shard_id, self.num_shards)
         return len(self._order)
 
     def __repr__(self) -> str:

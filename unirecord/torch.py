@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,6 +91,9 @@ class TorchLoader:
         self.device = None if device is None else torch.device(device)
         self._cuda = self.device is not None and self.device.type == "cuda"
         self._tensors = options.transform is None
+        self._bfloat16 = frozenset(
+            column.name for _, column in ds.output_columns if column.type == "bfloat16"
+        )
         self._loader = BatchLoader(ds, options, memory=_pinned if pin_memory or self._cuda else None)
 
     @property
@@ -120,7 +123,7 @@ class TorchLoader:
     def __iter__(self) -> Iterator[Any]:
         batches: Iterator[Any] = iter(self._loader)
         if self._tensors:
-            batches = map(to_tensors, batches)
+            batches = (to_tensors(batch, self._bfloat16) for batch in batches)
         if self._cuda:
             return self._on_device(batches)
         if self.device is not None and self.device.type != "cpu":
@@ -176,9 +179,11 @@ def _pinned(size: int) -> Any:
     return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
 
 
-def to_tensors(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """A batch of ``UniRecordDataset.batches()`` with tensors in place of arrays; no values are copied (but
-    see nullable columns)."""
+def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict[str, Any]:
+    """A batch of ``UniRecordDataset.batches()`` with tensors in place of arrays; they share its memory.
+
+    Columns named in ``bfloat16``, whose bits numpy holds as uint16, become tensors of that type.
+    """
     import torch
 
     tensors: dict[str, Any] = {}
@@ -188,7 +193,8 @@ def to_tensors(batch: Mapping[str, Any]) -> dict[str, Any]:
             filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
             tensors[name], tensors[f"{name}_valid"] = torch.from_numpy(filled), torch.from_numpy(valid)
         elif isinstance(value, np.ndarray):
-            tensors[name] = torch.from_numpy(value)
+            tensor = torch.from_numpy(value)
+            tensors[name] = tensor.view(torch.bfloat16) if name in bfloat16 else tensor
         else:
             tensors[name] = value
     return tensors

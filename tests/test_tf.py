@@ -1,0 +1,169 @@
+"""UniRecord in TensorFlow: ds.to_tf gives a tf.data.Dataset with static types, in order, sharded inside."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import unirecord
+from unirecord import UniRecordDataset, Writer
+
+N = 100
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tf") / "set.urec"
+    schema = {
+        "x": {"type": "float32", "shape": [4]},
+        "label": "int64",
+        "name": "string?",
+        "raw": "bytes",
+        "text": "text",
+        "boxes": {"type": "int32", "shape": [-1, 4]},
+        "grid": {"type": "uint8", "shape": [-1, -1]},
+        "half": {"type": "bfloat16", "shape": [2]},
+        "maybe": "int32?",
+        "meta": "object",
+        "odd": {"type": "int8", "shape": [2, -1]},
+    }
+    with Writer(path, schema) as writer:
+        for i in range(N):
+            writer.write(
+                {
+                    "x": np.full(4, i, np.float32),
+                    "label": i,
+                    "name": None if i % 3 == 0 else f"é{i}",
+                    "raw": bytes([i]) * (i % 4),
+                    "text": "t" * (i % 3),
+                    "boxes": np.full((i % 3, 4), i, np.int32),
+                    "grid": np.full((i % 3, i % 2 + 1), i, np.uint8),
+                    "half": np.array([0x3F80, 0xBF80], np.uint16),
+                    "maybe": None if i % 5 == 0 else i,
+                    "meta": {},
+                    "odd": np.zeros((2, 1), np.int8),
+                }
+            )
+    return path
+
+
+TENSORS = ["x", "label", "name", "raw", "text", "boxes", "grid", "half", "maybe"]
+
+
+def test_values_and_static_types(path: Path) -> None:
+    data = UniRecordDataset(path, columns=TENSORS).to_tf(32)
+    spec = data.element_spec
+    assert spec["x"] == tf.TensorSpec((None, 4), tf.float32)
+    assert spec["name"] == tf.TensorSpec((None,), tf.string)
+    assert spec["boxes"].shape.as_list() == [None, None, 4]
+    assert isinstance(spec["boxes"], tf.RaggedTensorSpec)
+    assert len(data) == 4
+    seen = 0
+    for batch in data:
+        for k in range(len(batch["label"])):
+            i = seen + k
+            assert batch["label"][k] == i
+            assert batch["x"][k].numpy().tolist() == [i] * 4
+            assert batch["name"][k].numpy().decode() == ("" if i % 3 == 0 else f"é{i}")
+            assert bool(batch["name_valid"][k]) == (i % 3 != 0)
+            assert batch["raw"][k].numpy() == bytes([i]) * (i % 4)
+            assert batch["text"][k].numpy() == b"t" * (i % 3)
+            assert batch["boxes"][k].numpy().tolist() == np.full((i % 3, 4), i).tolist()
+            assert batch["grid"][k].to_list() == np.full((i % 3, i % 2 + 1), i).tolist()
+            assert batch["half"][k].dtype == tf.bfloat16
+            assert batch["half"][k].numpy().tolist() == [1.0, -1.0]
+            assert bool(batch["maybe_valid"][k]) == (i % 5 != 0)
+        seen += len(batch["label"])
+    assert seen == N
+
+
+def test_full_batches_have_a_static_size(path: Path) -> None:
+    data = UniRecordDataset(path, columns=["x", "label"]).to_tf(30, drop_last=True)
+    assert data.element_spec["x"].shape == (30, 4)
+    assert len(list(data)) == 3
+
+
+def test_columns_without_a_tensor_form_are_named(path: Path) -> None:
+    for name in ("meta", "odd"):
+        with pytest.raises(unirecord.SchemaError, match=f"{name}.*columns="):
+            UniRecordDataset(path, columns=["label", name]).to_tf(4)
+
+
+def test_every_repetition_has_an_order_of_its_own(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=["label"], shuffle=True, seed=5)
+    expected = []
+    for epoch in range(3):
+        ds.set_epoch(epoch)
+        expected += ds.row_ids().tolist()
+    ds.set_epoch(0)
+    data = (
+        ds.to_tf(10)
+        .repeat(3)
+        .map(lambda b: b["label"], num_parallel_calls=tf.data.AUTOTUNE)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    assert [int(i) for batch in data for i in batch] == expected
+
+
+def test_sharded_inside_with_automatic_sharding_off(path: Path) -> None:
+    seen = []
+    for rank in range(3):
+        data = UniRecordDataset(path, rank, 3, columns=["label"], remainder="uneven").to_tf(8)
+        policy = data.options().experimental_distribute.auto_shard_policy
+        assert policy == tf.data.experimental.AutoShardPolicy.OFF
+        seen += [int(i) for batch in data for i in batch["label"]]
+    assert sorted(seen) == list(range(N))
+
+
+def test_distribute_datasets_from_function(path: Path) -> None:
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+
+    def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return UniRecordDataset(
+            path, context.input_pipeline_id, context.num_input_pipelines, columns=["label"]
+        ).to_tf(10)
+
+    seen = [int(i) for batch in strategy.distribute_datasets_from_function(make) for i in batch["label"]]
+    assert sorted(seen) == list(range(N))
+
+
+def test_model_fit(path: Path) -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    data = UniRecordDataset(path, columns=["x", "label"], shuffle=True).to_tf(20)
+    history = model.fit(data.map(lambda b: (b["x"] / 100.0, b["label"] / 100)), epochs=2, verbose=0)
+    assert len(history.history["loss"]) == 2
+
+
+def test_decode_resize_flip_normalise_in_parallel(tmp_path: Path) -> None:
+    """Operators and their autotuning come from tf.data; the order is kept."""
+    pictures = np.random.default_rng(0).integers(0, 255, (40, 8, 8, 3), dtype=np.uint8)
+    with Writer(tmp_path / "p.urec", {"png": "bytes", "label": "int32"}) as writer:
+        for i, picture in enumerate(pictures):
+            writer.write({"png": tf.io.encode_png(picture).numpy(), "label": i})
+
+    def prepare(sample: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        image = tf.io.decode_png(sample["png"], 3)
+        image = tf.image.resize(image, (4, 4), method="nearest")
+        image = tf.image.flip_left_right(image)
+        return tf.cast(image, tf.float32) / 255.0, sample["label"]
+
+    ds = UniRecordDataset(tmp_path / "p.urec", shuffle=True, seed=1)
+    order = ds.row_ids().tolist()
+    data = (
+        ds.to_tf(8)
+        .unbatch()
+        .map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+        .batch(8)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    got = list(data)
+    assert [int(i) for _, label in got for i in label] == order
+    expected = tf.image.resize(pictures[order[0]], (4, 4), method="nearest").numpy()[:, ::-1]
+    assert np.allclose(got[0][0][0].numpy(), expected / 255.0)

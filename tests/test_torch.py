@@ -1,0 +1,203 @@
+"""UniRecord in PyTorch: stock DataLoader under every start method, samplers, resume, unirecord.torch.loader."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, DistributedSampler, Subset
+
+import unirecord
+from unirecord import UniRecordDataset, Writer
+
+N = 200
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("torch") / "set"
+    schema = {
+        "x": {"type": "float32", "shape": [3, 2]},
+        "label": "int64",
+        "name": "string",
+        "half": {"type": "bfloat16", "shape": [2]},
+        "maybe": "float32?",
+        "tokens": {"type": "int32", "shape": [-1]},
+    }
+    with Writer(path, schema, max_part_bytes=8_000) as writer:
+        for i in range(N):
+            writer.write(
+                {
+                    "x": np.full((3, 2), i, np.float32),
+                    "label": i,
+                    "name": f"n{i}",
+                    "half": torch.tensor([i, -i], dtype=torch.bfloat16).view(torch.uint16).numpy(),
+                    "maybe": None if i % 4 == 0 else i,
+                    "tokens": np.arange(i % 5, dtype=np.int32),
+                }
+            )
+    return path
+
+
+def labels(loader: object) -> list[int]:
+    return [int(i) for batch in loader for i in batch["label"]]  # type: ignore[attr-defined]
+
+
+COLLATED = ["x", "label", "name"]
+
+
+# ---- the stock DataLoader -------------------------------------------------------------------------------
+
+
+def test_default_collate_gives_tensors_without_warnings(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch = next(iter(DataLoader(UniRecordDataset(path, columns=COLLATED), batch_size=4)))
+    assert batch["x"].shape == (4, 3, 2)
+    assert batch["x"].dtype == torch.float32
+    assert batch["label"].tolist() == [0, 1, 2, 3]
+    assert batch["label"].dtype == torch.int64
+    assert batch["name"] == ["n0", "n1", "n2", "n3"]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_every_start_method(path: Path, method: str) -> None:
+    ds = UniRecordDataset(path, shuffle=True, seed=3, columns=COLLATED)
+    loader = DataLoader(
+        ds, batch_size=16, num_workers=2, multiprocessing_context=method, persistent_workers=True
+    )
+    epochs = []
+    for epoch in range(3):
+        ds.set_epoch(epoch)
+        expected = ds.row_ids().tolist()
+        assert labels(loader) == expected, "set_epoch in the parent must reach persistent workers"
+        epochs.append(expected)
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_torch_shuffles_subsets_and_concatenations(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=COLLATED)
+    assert sorted(labels(DataLoader(ds, batch_size=7, shuffle=True))) == list(range(N))
+    assert labels(DataLoader(Subset(ds, [5, 3, 199]), batch_size=2)) == [5, 3, 199]
+    assert len(labels(DataLoader(ConcatDataset([ds, ds]), batch_size=32, num_workers=2))) == 2 * N
+
+
+def test_pin_memory_is_accepted(path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that there is nothing to pin for without an accelerator
+        assert (
+            len(labels(DataLoader(UniRecordDataset(path, columns=COLLATED), batch_size=50, pin_memory=True)))
+            == N
+        )
+
+
+def test_an_injected_distributed_sampler_shares_the_rows_out(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=COLLATED)
+    seen = []
+    for rank in range(2):
+        sampler = DistributedSampler(ds, num_replicas=2, rank=rank, shuffle=True)
+        seen += labels(DataLoader(ds, batch_size=8, sampler=sampler))
+    assert sorted(seen) == list(range(N))
+
+
+def test_sharding_twice_is_warned_of(path: Path) -> None:
+    ds = UniRecordDataset(path, 0, 2, columns=COLLATED)
+    with pytest.warns(UserWarning, match=r"shard.*twice"):
+        DistributedSampler(ds, num_replicas=2, rank=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DistributedSampler(ds, num_replicas=1, rank=0)
+        DistributedSampler(UniRecordDataset(path), num_replicas=2, rank=0)
+
+
+def test_stateful_dataloader_resumes_exactly(path: Path) -> None:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    def make() -> StatefulDataLoader:
+        return StatefulDataLoader(
+            UniRecordDataset(path, shuffle=True, columns=COLLATED), batch_size=8, num_workers=2
+        )
+
+    loader = make()
+    iterator = iter(loader)
+    for _ in range(5):
+        next(iterator)
+    state = loader.state_dict()
+    rest = labels(iterator)
+    again = make()
+    again.load_state_dict(state)
+    assert labels(again) == rest
+    assert len(rest) == N - 40
+
+
+# ---- unirecord.torch.loader -----------------------------------------------------------------------------
+
+
+def test_loader_gives_tensors_that_share_the_memory_read_into(path: Path) -> None:
+    from unirecord.torch import loader
+
+    batches = list(loader(UniRecordDataset(path), 64))
+    assert labels(batches) == list(range(N))
+    first = batches[0]
+    assert first["x"].shape == (64, 3, 2)
+    assert torch.equal(first["x"][:, 0, 0], torch.arange(64, dtype=torch.float32))
+    assert first["half"].dtype == torch.bfloat16
+    assert first["half"][5].tolist() == [5.0, -5.0]
+    assert first["maybe_valid"].tolist()[:5] == [False, True, True, True, False]
+    assert torch.isnan(first["maybe"][0])
+    assert first["maybe"][1] == 1.0
+    assert first["name"][:2] == ["n0", "n1"]
+    assert first["tokens"].pad().shape == (64, 4)
+    first["x"] += 1  # writable
+
+
+def test_loader_runs_transforms_and_collates_like_torch(path: Path) -> None:
+    from unirecord.torch import loader
+
+    def transform(sample: dict[str, object]) -> tuple[torch.Tensor, int]:
+        return torch.from_numpy(sample["x"]) * 2, int(sample["label"])  # type: ignore[arg-type, call-overload, operator]
+
+    ds = UniRecordDataset(path, shuffle=True, columns=COLLATED)
+    ids = ds.row_ids().tolist()
+    made = loader(ds, 32, transform=transform, drop_last=True, num_workers=3)
+    assert len(made) == 6
+    got = list(made)
+    assert [int(i) for _, label in got for i in label] == ids[:192]
+    assert torch.equal(got[0][0][:, 0, 0], torch.tensor(ids[:32]) * 2.0)
+    counted = loader(ds, 50, collate_fn=len)
+    assert list(counted) == [50, 50, 50, 50]
+
+
+def test_loader_epochs_and_state(path: Path) -> None:
+    from unirecord.torch import loader
+
+    made = loader(UniRecordDataset(path, shuffle=True, columns=["label"]), 16)
+    first, second = labels(made), labels(made)
+    assert sorted(first) == sorted(second)
+    assert first != second
+    made.set_epoch(0)
+    iterator = iter(made)
+    head = [int(i) for _ in range(3) for i in next(iterator)["label"]]
+    state = made.state_dict()
+    assert head == first[:48]
+    again = loader(UniRecordDataset(path, shuffle=True, columns=["label"]), 16)
+    again.load_state_dict(state)
+    assert labels(again) == first[48:]
+
+
+def test_loader_moves_batches_to_a_device(path: Path) -> None:
+    batches = list(UniRecordDataset(path).batches(100, device="cpu"))
+    assert batches[0]["x"].device.type == "cpu"
+    meta = next(iter(unirecord.torch.loader(UniRecordDataset(path, columns=["x"]), 10, device="meta")))
+    assert meta["x"].device.type == "meta"
+
+
+def test_loader_leaves_no_threads(path: Path) -> None:
+    before = threading.active_count()
+    for _batch in unirecord.torch.loader(UniRecordDataset(path), 8, transform=lambda s: s["label"]):
+        break
+    assert threading.active_count() == before
