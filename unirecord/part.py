@@ -62,6 +62,11 @@ class Part:
 
         return array, check
 
+    def zone_rows(self, column: int) -> int:
+        """Rows of a zone of this column; 0 when it has no zones."""
+        section = self._native.section(layout.SECTION_ZONE_FLAGS, column)
+        return 0 if section is None else int(section.extra)
+
     def section(self, kind: int, column: int = -1) -> Array | None:
         """A whole section, checked."""
         found = self.vector(kind, column)

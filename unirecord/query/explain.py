@@ -53,7 +53,8 @@ class PartExplanation:
     def way(self) -> str:
         """The way that the rows were found."""
         if self.order is not None:
-            return f"order: {self.order} gives {self.hits:,} rows; the other conditions are tried on these alone"
+            rest = "; the other conditions are tried on these alone" if len(self.conditions) > 1 else ""
+            return f"order: {self.order} gives {self.hits:,} rows{rest}"
         tried = self.zones - self.skipped - self.accepted
         if tried == 0:
             return f"zones alone: {self.skipped:,} of {self.zones:,} skipped, {self.accepted:,} taken whole"

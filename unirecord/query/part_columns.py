@@ -3,11 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakKeyDictionary, ref
 
-from .source import ColumnSource
+from .. import layout
+from ..errors import ClosedError, CorruptionError
+from .source import ColumnSource, Dictionary, Strings, Vector, Zones
+
+if TYPE_CHECKING:
+    from ..part import Part
+    from ..reader import PartSet
+
+_OPENED: WeakKeyDictionary[PartSet, list[PartColumns]] = WeakKeyDictionary()
+Found = TypeVar("Found")
 
 
-def columns_of(parts: Any) -> Sequence[ColumnSource]:
-    """The columns of each part of a `PartSet`, opened when first needed; a sequence of sources stays as it is."""
-    return list(parts)
+def columns_of(parts: PartSet | Sequence[ColumnSource]) -> Sequence[ColumnSource]:
+    """The columns of each part of a set, opened when first needed and then kept; a list of sources stays as it is."""
+    if isinstance(parts, (list, tuple)):
+        return parts
+    whole = cast("PartSet", parts)
+    whole.check_open()
+    found = _OPENED.get(whole)
+    if found is None:
+        owner = ref(whole)  # the set lives on its own terms
+        found = [PartColumns(owner, number, part.path, part.rows) for number, part in enumerate(whole.source.parts)]
+        _OPENED[whole] = found
+    return found
+
+
+class PartColumns:
+    """The scalar columns of one part of a set."""
+
+    def __init__(self, owner: ref[PartSet], number: int, name: str, rows: int) -> None:
+        self.name = name
+        self.rows = rows
+        self._owner, self._number = owner, number
+        self._opened: Part | None = None
+        self._vectors: dict[tuple[int, int], Vector | None] = {}
+        self._zones: dict[int, Zones | None] = {}
+
+    @property
+    def _part(self) -> Part:
+        if self._opened is None:
+            owner = self._owner()
+            if owner is None:
+                raise ClosedError("the dataset has been closed")
+            self._opened = owner.part(self._number)
+        return self._opened
+
+    def _vector(self, kind: int, column: int) -> Vector | None:
+        key = (kind, column)
+        if key not in self._vectors:
+            found = self._part.vector(kind, column)
+            self._vectors[key] = None if found is None else Vector(*found)
+        return self._vectors[key]
+
+    def _need(self, found: Found | None, column: int, what: str) -> Found:
+        if found is None:
+            name = self._part.content.schema[column].name
+            raise CorruptionError(
+                f"{self.name}.idx, column {name!r}: the index has no {what}; run `unirecord repair {self.name}`",
+                path=f"{self.name}.idx",
+                column=name,
+            )
+        return found
+
+    def values(self, column: int) -> Vector:
+        """Values of a column of fixed width, zero where null."""
+        return self._need(self._vector(layout.SECTION_VALUES, column), column, "values")
+
+    def validity(self, column: int) -> Vector | None:
+        """Bits, or None when the column is not nullable."""
+        return self._vector(layout.SECTION_VALIDITY, column)
+
+    def dictionary(self, column: int) -> Dictionary | None:
+        """A string column as codes, or None when it is plain."""
+        codes = self._vector(layout.SECTION_CODES, column)
+        if codes is None:
+            return None
+        offsets = self._vector(layout.SECTION_DICTIONARY_OFFSETS, column)
+        data = self._vector(layout.SECTION_DICTIONARY_BYTES, column)
+        strings = Strings(self._need(offsets, column, "dictionary"), self._need(data, column, "dictionary"))
+        return Dictionary(codes, strings)
+
+    def strings(self, column: int) -> Strings:
+        """A plain string column."""
+        offsets = self._vector(layout.SECTION_STRING_OFFSETS, column)
+        data = self._vector(layout.SECTION_STRING_BYTES, column)
+        return Strings(self._need(offsets, column, "strings"), self._need(data, column, "strings"))
+
+    def zones(self, column: int) -> Zones | None:
+        """Zones of a column, or None when it has none."""
+        if column not in self._zones:
+            flags = self._vector(layout.SECTION_ZONE_FLAGS, column)
+            bounds = self._vector(layout.SECTION_ZONES, column)
+            found = None
+            if flags is not None:
+                values = None if bounds is None else bounds.whole()
+                found = Zones(self._part.zone_rows(column), values, flags.whole())
+            self._zones[column] = found
+        return self._zones[column]
+
+    def order(self, column: int) -> Vector | None:
+        """Rows sorted by value, or None when the column has no order."""
+        return self._vector(layout.SECTION_ORDER, column)

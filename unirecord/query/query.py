@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,11 @@ from .scan import effort_of, scan_count, scan_rows
 from .selection import Chosen, Reader
 from .source import ColumnSource
 from .tree import Condition, fields_in
+
+if TYPE_CHECKING:
+    from ..reader import PartSet
+
+    Parts = PartSet | Sequence[ColumnSource]
 
 FEW = 2 * zone_states.ZONE  # rows that are sooner tried than looked up
 MOST_RANGES = 64  # values of a list that are looked up one by one
@@ -66,16 +71,16 @@ class Query:
         fields = sorted(fields_in(self.condition), key=lambda field: field.position)
         return tuple(field.name for field in fields if field.position >= 0)
 
-    def rows(self, parts: Any) -> Rows:
+    def rows(self, parts: Parts) -> Rows:
         """Numbers of the rows that meet the condition, ascending, int64."""
         found = [_Part(self.condition, *place).rows() for place in _readers(columns_of(parts))]
         return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
 
-    def count(self, parts: Any) -> int:
+    def count(self, parts: Parts) -> int:
         """How many rows meet the condition; they are not written down."""
         return sum(_Part(self.condition, *place).count() for place in _readers(columns_of(parts)))
 
-    def explain(self, parts: Any) -> Explanation:
+    def explain(self, parts: Parts) -> Explanation:
         """Counts the rows, and says what was used for it in each part and what was skipped."""
         found = []
         for source, reader in _readers(columns_of(parts)):

@@ -10,23 +10,39 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-BLOCK_BITS = 16  # scattered reads are checked by blocks of 64 KiB
+BLOCK_BYTES = 1 << 16  # scattered reads are checked by blocks
 
 
 class Vector:
-    """A flat array, and the check that its elements [start, stop) are what was written."""
+    """A flat array, and the check that its elements [start, stop) are what was written.
+
+    Safe to share between threads: at worst a block is checked twice.
+    """
 
     def __init__(self, array: Array, check: Callable[[int, int], None] | None = None) -> None:
         self.array = array
         self._check = check
+        self._seen: set[int] = set()  # blocks checked for reads of a few elements
+        self._per_block = max(1, BLOCK_BYTES // max(array.itemsize, 1))
 
     def __len__(self) -> int:
         return len(self.array)
 
     def check(self, start: int, stop: int) -> None:
         """Checks elements [start, stop), those not checked before."""
-        if self._check is not None and start < stop:
+        if self._check is None or start >= stop:
+            return
+        first, last = start // self._per_block, (stop - 1) // self._per_block
+        if last - first > 1:
             self._check(start, stop)
+            return
+        for block in (first,) if first == last else (first, last):
+            if block not in self._seen:
+                self._check_block(block, self._check)
+
+    def _check_block(self, block: int, check: Callable[[int, int], None]) -> None:
+        check(block * self._per_block, min((block + 1) * self._per_block, len(self.array)))
+        self._seen.add(block)
 
     def span(self, start: int, stop: int) -> Array:
         """Elements [start, stop)."""
@@ -35,20 +51,19 @@ class Vector:
 
     def whole(self) -> Array:
         """All elements."""
-        self.check(0, len(self.array))
+        if self._check is not None and len(self.array):
+            self._check(0, len(self.array))
         self._check = None
         return self.array
 
     def at(self, places: npt.NDArray[np.integer[Any]]) -> Array:
         """The elements at these places."""
         if self._check is not None:
-            size = self.array.itemsize
-            per_block = max(1, (1 << BLOCK_BITS) // size)
-            blocks = np.unique(places // per_block)
-            if len(blocks) * per_block * 2 > len(self.array):
+            blocks = np.unique(places // self._per_block)
+            if len(blocks) * self._per_block * 2 > len(self.array):
                 return self.whole()[places]  # type: ignore[no-any-return]
             for block in blocks.tolist():
-                self.check(block * per_block, min((block + 1) * per_block, len(self.array)))
+                self.check(block * self._per_block, block * self._per_block + 1)
         return self.array[places]  # type: ignore[no-any-return]
 
 
