@@ -1,0 +1,292 @@
+"""CSV and JSON Lines as records: types over the whole file, overrides, and errors that name the line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from unirecord.errors import MissingError, SchemaError
+from unirecord.schema import Schema
+from unirecord.sources import Source, open_source
+from unirecord.sources.overrides import parse_overrides
+
+
+def opened(tmp_path: Path, text: str, name: str = "x.csv", encoding: str = "utf-8", **options: Any) -> Source:
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    return open_source(str(path), **options)
+
+
+def columns_of(source: Source) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {name: [] for name in source.schema.names}
+    for batch in source.batches():
+        for name, values in batch.columns.items():
+            found[name] += list(values)
+    assert all(len(v) == source.rows for v in found.values())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cells", "spec", "values"),
+    [
+        (["1", "-5", "+3", " 7 "], "int64", [1, -5, 3, 7]),
+        (["1", "", "3"], "int64?", [1, None, 3]),
+        (["1", "2.5", "1e3", ".5", "-2."], "float64", [1.0, 2.5, 1000.0, 0.5, -2.0]),
+        (["nan", "inf", "-Infinity"], "float64", [float("nan"), float("inf"), float("-inf")]),
+        (["9223372036854775807"], "int64", [(1 << 63) - 1]),
+        (["9223372036854775808", "0"], "uint64", [1 << 63, 0]),
+        (["18446744073709551616"], "string", ["18446744073709551616"]),
+        (["-1", "9223372036854775808"], "string", ["-1", "9223372036854775808"]),
+        (["007", "01"], "string", ["007", "01"]),
+        (["1_000"], "string", ["1_000"]),
+        (["true", "False", "TRUE"], "bool", [True, False, True]),
+        (["true", ""], "bool?", [True, None]),
+        (["true", "1"], "string", ["true", "1"]),
+        (["a", "", "1"], "string?", ["a", None, "1"]),
+        (["a", "b" * 5000], "text", ["a", "b" * 5000]),
+        (["", ""], "string?", [None, None]),
+    ],
+)
+def test_types_are_those_that_all_cells_fit(
+    tmp_path: Path, cells: list[str], spec: str, values: list[Any]
+) -> None:
+    source = opened(tmp_path, "i,x\n" + "".join(f"0,{c}\n" for c in cells))
+    assert source.schema.to_spec() == {"i": "int64", "x": spec}
+    np.testing.assert_equal(columns_of(source)["x"], values)
+
+
+def test_a_late_cell_decides_as_an_early_one(tmp_path: Path) -> None:
+    source = opened(tmp_path, "x\n" + "1\n" * 20_000 + "2.5\n")
+    assert source.schema.to_spec() == {"x": "float64"}
+    assert columns_of(source)["x"][-1] == 2.5
+    assert opened(tmp_path, "x\n" + "1\n" * 20_000 + "n/a\n").schema.to_spec() == {"x": "string"}
+
+
+def test_every_value_equals_that_of_pandas(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pandas.DataFrame(
+        {
+            "id": np.arange(5000),
+            "score": rng.normal(size=5000),
+            "name": [f'n{i}, "q"\nline é' for i in range(5000)],
+            "ok": rng.integers(0, 2, 5000).astype(bool),
+        }
+    )
+    source = opened(tmp_path, frame.to_csv(index=False))
+    for name, values in columns_of(source).items():
+        assert values == frame[name].tolist()  # to_csv writes floats so that they read back the same
+
+
+cell = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.tuples(cell, cell), min_size=1, max_size=20))
+def test_any_text_comes_back(tmp_path: Path, rows: list[tuple[str, str]]) -> None:
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([("a", "b"), *rows])
+    source = opened(tmp_path, out.getvalue(), overrides={"a": "string", "b": "string?"})
+    assert columns_of(source) == {"a": [a for a, _ in rows], "b": [b or None for _, b in rows]}
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_found(tmp_path: Path, delimiter: str) -> None:
+    source = opened(tmp_path, delimiter.join("ab") + "\n" + delimiter.join("12") + "\n")
+    assert columns_of(source) == {"a": [1], "b": [2]}
+
+
+def test_windows_files_and_empty_lines_are_read(tmp_path: Path) -> None:
+    assert columns_of(opened(tmp_path, "\r\na,b\r\n1,2\r\n\r\n3,4", encoding="utf-8-sig")) == {
+        "a": [1, 3],
+        "b": [2, 4],
+    }
+
+
+def test_field_names_become_column_names(tmp_path: Path) -> None:
+    source = opened(tmp_path, ",first name,größe (m)\n1,2,3\n")
+    assert source.schema.names == ("column_0", "first_name", "gr_e_m")
+    assert "field 'first name' is called 'first_name'" in source.notes
+
+
+def test_no_rows_are_strings(tmp_path: Path) -> None:
+    source = opened(tmp_path, "a,b\n")
+    assert source.schema.to_spec() == {"a": "string", "b": "string"}
+    assert list(source.batches()) == []
+    assert opened(tmp_path, "a,b\n", overrides={"a": "int8"}).schema["a"].type == "int8"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("1,2\n3,4\n", "holds the number '1'; add a header line"),
+        ("a,b\n1\n", "line 2: 1 values, but the header names 2"),
+        ("a,b\n1,2\n\n1,2,3\n", "line 4: 3 values"),
+        ('a,b\n1,"x\n', "line 2: unexpected end"),
+        ("a,a\n1,2\n", "'a' and 'a' both make"),
+        ("a b,a-b\n1,2\n", "'a b' and 'a-b' both make the column name 'a_b'"),
+        ("a\n1e999\n", "row 0, column 'a': '1e999' is no float64"),
+    ],
+)
+def test_a_bad_csv_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=said) as caught:
+        list(opened(tmp_path, text).batches())
+    assert "x.csv" in str(caught.value)
+
+
+def test_another_encoding_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match="is not UTF-8"):
+        opened(tmp_path, "a\né\n", encoding="latin-1")
+    with pytest.raises(SchemaError, match="is not UTF-8"):
+        opened(tmp_path, "é\n1\n", encoding="latin-1")
+
+
+def test_overrides_replace_inferred_types(tmp_path: Path) -> None:
+    text = 'a,b,c,d,e\n1,2,"[1, 2]",yes,"{""k"": 1}"\n3,,"[]",no,"[]"\n'
+    overrides = {
+        "a": "int8",
+        "b": "float32?",
+        "c": {"type": "int16", "shape": [-1]},
+        "d": "bool",
+        "e": "object",
+    }
+    source = opened(tmp_path, text, overrides=overrides)
+    assert source.schema == Schema.parse(overrides)
+    found = columns_of(source)
+    assert [c.tolist() for c in found.pop("c")] == [[1, 2], []]
+    assert found == {"a": [1, 3], "b": [2.0, None], "d": [True, False], "e": [{"k": 1}, []]}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"a": "int8"}, "row 1, column 'a': the cell is empty; the type \"int8\\?\" allows that"),
+        ({"b": "int8"}, "row 0, column 'b': 'x' is no int8"),
+        ({"b": "bool"}, "'x' is no bool"),
+        ({"b": {"type": "int8", "shape": [1]}}, "'x' is no int8"),
+        ({"c": {"type": "int32", "shape": [-1]}}, r"row 1, column 'c': '\[1.5\]' is no int32"),
+        ({"z": "int8"}, "no column 'z' in the data"),
+    ],
+)
+def test_an_override_that_does_not_fit_is_refused(tmp_path: Path, overrides: Any, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        list(opened(tmp_path, 'a,b,c\n1,x,"[1]"\n,y,"[1.5]"\n', overrides=overrides).batches())
+
+
+def lines(*records: Any) -> str:
+    return "".join(json.dumps(r) + "\n" for r in records)
+
+
+@pytest.mark.parametrize(
+    ("values", "spec"),
+    [
+        ([1, 2], "int64"),
+        ([1, 2.5], "float64"),
+        ([True], "bool"),
+        (["a", None], "string?"),
+        (["a" * 5000], "text"),
+        ([None], "string?"),
+        ([{"k": [1]}, None], "object"),
+        ([["a"], [1]], "object"),
+        ([[1, 2], [3, 4]], {"type": "int64", "shape": [2]}),
+        ([[1, 2], [3]], {"type": "int64", "shape": [-1]}),
+        ([[1, 2], []], {"type": "int64", "shape": [-1]}),
+        ([[1, 2], [0.5]], {"type": "float64", "shape": [-1]}),
+        ([[[1, 2]], [[3, 4], [5, 6]]], {"type": "int64", "shape": [-1, 2]}),
+        ([[True, False]], {"type": "bool", "shape": [2]}),
+        ([[1], [[2]]], "object"),
+        ([[[1], [2, 3]]], "object"),
+        ([[1, True]], "object"),
+        ([[1], None], "object"),
+        ([[]], "object"),
+        ([[1 << 60, 0.5]], "object"),
+        ([[1 << 70]], "object"),
+    ],
+)
+def test_json_values_give_columns(tmp_path: Path, values: list[Any], spec: Any) -> None:
+    source = opened(tmp_path, lines(*({"x": v} for v in values)), "x.jsonl")
+    assert source.schema.to_spec() == {"x": spec}
+    found = [v.tolist() if isinstance(v, np.ndarray) else v for v in columns_of(source)["x"]]
+    assert found == values
+
+
+def test_a_missing_key_is_null_and_keys_may_come_in_any_order(tmp_path: Path) -> None:
+    source = opened(tmp_path, lines({"a": 1, "b": "x"}, {"b": "y", "a": 2}, {"a": 3, "c": 1.5}), "x.ndjson")
+    assert source.schema.to_spec() == {"a": "int64", "b": "string?", "c": "float64?"}
+    assert columns_of(source) == {"a": [1, 2, 3], "b": ["x", "y", None], "c": [None, None, 1.5]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no records"),
+        ('{"a": 1}\n{"a": 1\n', "line 2: not valid JSON"),
+        ("[1]\n", "line 1: a line holds an object"),
+        (lines({"a": 1}, {"a": "x"}), "row 0 holds int64 and row 1 holds string.*--schema a=string"),
+        (
+            lines({"a": 1}, {"a": [1]}),
+            "single value in row 0 and a list or object in row 1; --schema a=object",
+        ),
+        (lines({"a": 1 << 70}), "more than 64 bits"),
+        ('{"a": ' + "[" * 100_000 + "\n", "line 1"),
+    ],
+)
+def test_a_bad_json_line_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=said) as caught:
+        opened(tmp_path, text, "x.jsonl")
+    assert "x.jsonl" in str(caught.value)
+
+
+def test_json_overrides(tmp_path: Path) -> None:
+    text = lines({"a": 1, "b": [1, 2], "c": "x"}, {"a": "s", "b": [3, 4], "c": "y"})
+    overrides = {"a": "string", "b": {"type": "float32", "shape": [2]}, "c": "bytes"}
+    source = opened(tmp_path, text, "x.jsonl", overrides=overrides)
+    found = columns_of(source)
+    assert (found["a"], found["c"]) == (["1", "s"], [b"x", b"y"])
+    assert [b.dtype for b in found["b"]] == [np.float32] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("a=int32", {"a": "int32"}),
+        (" a = int32? , b=string", {"a": "int32?", "b": "string"}),
+        ("a=int32[3,-1],b=bool", {"a": {"type": "int32", "shape": [3, -1]}, "b": "bool"}),
+        ('{"a": {"type": "int8", "shape": [2]}}', {"a": {"type": "int8", "shape": [2]}}),
+    ],
+)
+def test_schema_text_forms(text: str, spec: Any) -> None:
+    assert parse_overrides(text) == spec
+
+
+def test_schema_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"a": "int8"}')
+    assert parse_overrides(str(tmp_path / "s.json")) == {"a": "int8"}
+
+
+@pytest.mark.parametrize(
+    "text", ["a", "a=", "=int8", "a=int8,", "a=in", "a=int8[x]", '{"a"', '{"a": 3}', "/none.json"]
+)
+def test_bad_schema_text_is_refused(text: str) -> None:
+    with pytest.raises(SchemaError):
+        parse_overrides(text)
+
+
+def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match="does not exist"):
+        open_source(str(tmp_path / "none.csv"))
+    (tmp_path / "x.dat").write_text("a\n1\n")
+    with pytest.raises(SchemaError, match="--from csv"):
+        open_source(str(tmp_path / "x.dat"))
+    assert open_source(str(tmp_path / "x.dat"), "csv").rows == 1
+    with pytest.raises(SchemaError, match="is not a file"):
+        open_source(str(tmp_path), "csv")
