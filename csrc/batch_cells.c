@@ -13,6 +13,7 @@
 #define CHUNK_READ 4096                         /* rows whose reads are handed over together, without one */
 #define SCRATCH_BYTES (UINT64_C(8) << 20)       /* units read into scratch at a time */
 #define AHEAD 4                                 /* rows between touching a cell and copying it */
+#define UNITS_AHEAD 3                           /* rows between touching a unit and digesting it */
 #define LINE 64
 
 typedef struct {
@@ -66,6 +67,21 @@ static ur_status changed(ur_error *error) {
 
 /* ---- with a view ------------------------------------------------------------------------------------------------- */
 
+static void touch(const uint8_t *at, uint64_t bytes) {
+  uint64_t most = bytes < 8 * LINE ? bytes : 8 * LINE; /* the hardware follows a longer stream by itself */
+  for (uint64_t i = 0; i < most; i += LINE) __builtin_prefetch(at + i);
+}
+
+/* Starts loading the unit of row i of the chunk, when it is still to be checked: its first bytes are the slow ones. */
+static void touch_unit(const cell_batch *batch, int64_t first, int64_t i) {
+  const ur_part *part = batch->group->part;
+  uint64_t k = part->data.unit_rows, row = (uint64_t)batch->group->rows[first + i];
+  if (k == 0 || part->data.row_bytes == 0 || ur_unit_is_checked(part, row / k)) return;
+  const ur_extent *cell = &batch->cells[i * batch->count];
+  uint64_t before = (row % k) * part->data.row_bytes;
+  if (before <= cell->offset) touch(part->source->view + (cell->offset - before), part->data.row_bytes * k);
+}
+
 static ur_status verify_view(const cell_batch *batch, int64_t first, int64_t n, ur_error *error) {
   ur_part *part = batch->group->part;
   if (part->verify == UR_VERIFY_NEVER) return UR_OK;
@@ -73,6 +89,7 @@ static ur_status verify_view(const cell_batch *batch, int64_t first, int64_t n, 
   uint64_t k = part->data.unit_rows;
   for (int64_t i = 0; i < n; i++) {
     uint64_t row = (uint64_t)batch->group->rows[first + i];
+    if (i + UNITS_AHEAD < n) touch_unit(batch, first, i + UNITS_AHEAD);
     for (int32_t j = 0; j < count; j++) {
       int32_t blob = blob_of(batch, j);
       uint64_t unit = k > 0 ? row / k : row * (uint64_t)part->blob_columns + (uint64_t)blob;
@@ -85,11 +102,6 @@ static ur_status verify_view(const cell_batch *batch, int64_t first, int64_t n, 
     }
   }
   return UR_OK;
-}
-
-static void touch(const uint8_t *at, uint64_t bytes) {
-  uint64_t most = bytes < 8 * LINE ? bytes : 8 * LINE; /* the hardware follows a longer stream by itself */
-  for (uint64_t i = 0; i < most; i += LINE) __builtin_prefetch(at + i);
 }
 
 static ur_status copy_view(const cell_batch *batch, int64_t first, int64_t n, ur_error *error) {
