@@ -352,6 +352,11 @@ ur_status ur_order_at(const ur_order *order, const int64_t *positions, int64_t c
   return map_values(order, positions, count, rows, forward);
 }
 
+int64_t ur_order_one(const ur_order *order, int64_t position) {
+  int64_t row = position;
+  return ur_order_at(order, &row, 1, &row) == UR_OK ? row : -1;
+}
+
 ur_status ur_order_inverse(const ur_order *order, const int64_t *rows, int64_t count, int64_t *positions) {
   return map_values(order, rows, count, positions, backward);
 }

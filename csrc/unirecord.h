@@ -102,6 +102,9 @@ UR_API ur_status ur_order_range(const ur_order *order, int64_t start, int64_t st
 /* rows[i] = the row at positions[i], each in [0, rows). `rows` may be `positions` itself. */
 UR_API ur_status ur_order_at(const ur_order *order, const int64_t *positions, int64_t count, int64_t *rows);
 
+/* The row at one position, or -1 when it is not in [0, rows). */
+UR_API int64_t ur_order_one(const ur_order *order, int64_t position);
+
 /* positions[i] = where rows[i] stands: the inverse of ur_order_at. */
 UR_API ur_status ur_order_inverse(const ur_order *order, const int64_t *rows, int64_t count, int64_t *positions);
 

@@ -38,6 +38,9 @@ def digest_ranges(
     return found
 
 
+_order_one = lib.ur_order_one  # looked up once: samples are read one at a time through it
+
+
 class Order:
     """Which row stands at each position of an epoch: a permutation of [0, rows) that is computed, not stored.
 
@@ -77,10 +80,10 @@ class Order:
 
     def one(self, position: int) -> int:
         """The row at one position, 0 … rows − 1."""
-        cell = ffi.new("int64_t[1]", (position,))
-        if lib.ur_order_at(self.handle, cell, 1, cell) != lib.UR_OK:
+        row: int = _order_one(self.handle, position)
+        if row < 0:
             raise IndexError(f"position {position} is out of range: there are {self.rows}")
-        return cell[0]  # type: ignore[no-any-return]
+        return row
 
     def at(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """The rows at these positions."""

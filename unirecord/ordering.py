@@ -45,9 +45,12 @@ class ShardOrder:
         self._part_starts = part_starts
         self._shuffled = spec.mode != "sequential"
         self._cache: tuple[int, Order] | None = None
+        self._length = sharding.length  # these four make `row` cheap
+        self._stride, self._first, self._total = sharding.num_shards, sharding.first, sharding.rows
+        self._all = selection.is_all
 
     def __len__(self) -> int:
-        return self.sharding.length
+        return self._length
 
     def narrowed(self, selection: Selection) -> ShardOrder:
         """The same order and shards over other rows of the dataset."""
@@ -68,8 +71,15 @@ class ShardOrder:
 
     def row(self, index: int, epoch: int) -> int:
         """The row of sample ``index``; negative ones count from the end. IndexError when there is none."""
-        position = self.sharding.position(index)
-        return self.selection[self.order(epoch).one(position) if self._shuffled else position]
+        if not 0 <= index < self._length:
+            position = self.sharding.position(index)
+        else:
+            position = (self._first + index * self._stride) % self._total
+        if self._shuffled:
+            cached = self._cache
+            order = cached[1] if cached is not None and cached[0] == epoch else self.order(epoch)
+            position = order.one(position)
+        return position if self._all else self.selection[position]
 
     def rows(self, indices: Sequence[int], epoch: int) -> RowIds:
         """The rows of the samples at ``indices``."""
