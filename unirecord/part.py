@@ -54,7 +54,7 @@ class Part:
             return None
         array = self._native.array(section, self._dtype(kind, column, section.width))
         if kind in (layout.SECTION_GROUPS, layout.SECTION_ZONES):
-            array = array.reshape(section.count, -1)
+            array = array.reshape(section.count, 4 if kind == layout.SECTION_GROUPS else 2)
         width = section.width
 
         def check(start: int, stop: int) -> None:
