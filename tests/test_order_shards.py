@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import pytest
@@ -193,6 +194,8 @@ def test_shards_are_integers(value: object) -> None:
 
 def test_numpy_integers_are_integers() -> None:
     assert Sharding(10, np.int64(1), np.int32(4)).length == 3  # type: ignore[arg-type]
+    assert Sharding(2**40, np.int8(1), np.int8(4)).position(2**37) == 2**39 + 1  # type: ignore[arg-type]
+    assert json.dumps(asdict(OrderSpec("block", np.int64(7), np.uint8(2))))  # type: ignore[arg-type]
 
 
 def test_one_shard_argument_without_the_other_is_refused() -> None:

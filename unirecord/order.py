@@ -57,10 +57,8 @@ class Sharding:
     start: int = 0
 
     def __post_init__(self) -> None:
-        check_integer("rows", self.rows, 0)
-        check_integer("start", self.start, 0)
-        check_integer("num_shards", self.num_shards, 1)
-        check_integer("shard_id", self.shard_id, 0)
+        for name, least in (("rows", 0), ("start", 0), ("num_shards", 1), ("shard_id", 0)):
+            _keep_integer(self, name, least)
         if self.num_shards > _MAX_SHARDS:
             raise ValueError(f"num_shards is {self.num_shards}; at most 2^31 are supported")
         if self.shard_id >= self.num_shards:
@@ -124,10 +122,13 @@ class OrderSpec:
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"there is no order {self.mode!r}; there are {', '.join(map(repr, MODES))}")
-        check_integer("seed", self.seed, 0, (1 << 64) - 1)
-        check_integer("epoch", self.epoch, 0, (1 << 64) - 1)
-        check_integer("block_rows", self.block_rows, 1, (1 << 62))
-        check_integer("window_blocks", self.window_blocks, 1, (1 << 62))
+        for name, least, most in (
+            ("seed", 0, (1 << 64) - 1),
+            ("epoch", 0, (1 << 64) - 1),
+            ("block_rows", 1, 1 << 62),
+            ("window_blocks", 1, 1 << 62),
+        ):
+            _keep_integer(self, name, least, most)
 
     @classmethod
     def parse(
@@ -162,6 +163,11 @@ def check_integer(name: str, value: object, least: int, most: int | None = None)
     return int(number)
 
 
+def _keep_integer(owner: object, name: str, least: int, most: int | None = None) -> None:
+    """Checks a field of a frozen dataclass and makes it a plain int: numpy's overflow, and JSON does not know them."""
+    object.__setattr__(owner, name, check_integer(name, getattr(owner, name), least, most))
+
+
 def check_shard_arguments(shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
     """(shard_id, num_shards) as given, or (0, 1) when neither is; one alone is a mistake."""
     if shard_id is None and num_shards is None:
@@ -174,9 +180,8 @@ def check_shard_arguments(shard_id: int | None, num_shards: int | None) -> tuple
         raise ValueError(
             f"shard_id={shard_id} is given without num_shards: give both, or neither for all rows"
         )
-    check_integer("num_shards", num_shards, 1)
-    check_integer("shard_id", shard_id, 0, num_shards - 1)
-    return shard_id, num_shards
+    count = check_integer("num_shards", num_shards, 1)
+    return check_integer("shard_id", shard_id, 0, count - 1), count
 
 
 def shard_from_environment(
