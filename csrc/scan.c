@@ -129,13 +129,24 @@ static int64_t try_table(const ur_scan_step *s, const uint8_t *data, int64_t n, 
 
 /* ---- the other conditions */
 
+/* One bit of a byte for each byte of a word: bit i is left alone in byte i, carried to its top, and brought down. */
+static uint64_t spread_bits(uint8_t bits) {
+  uint64_t word = (bits * UINT64_C(0x0101010101010101)) & UINT64_C(0x8040201008040201);
+  return ((word + UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7) & UINT64_C(0x0101010101010101);
+}
+
 static void try_bits(const ur_scan_step *s, int64_t row, int64_t n, uint8_t *out) {
   const uint8_t *bits = s->data;
-  uint8_t flip = s->negated != 0;
-  for (int64_t i = 0; i < n; i++) {
-    uint64_t bit = (uint64_t)(row - s->first + i);
-    out[i] = (uint8_t)(((bits[bit >> 3] >> (bit & 7)) & 1) ^ flip);
+  uint64_t at = (uint64_t)(row - s->first), flip = s->negated ? UINT64_C(0x0101010101010101) : 0;
+  int64_t i = 0;
+  for (; i < n && ((at + (uint64_t)i) & 7) != 0; i++)
+    out[i] = (uint8_t)(((bits[(at + (uint64_t)i) >> 3] >> ((at + (uint64_t)i) & 7)) & 1) ^ (flip & 1));
+  for (; i + 8 <= n; i += 8) {
+    uint64_t word = spread_bits(bits[(at + (uint64_t)i) >> 3]) ^ flip;
+    memcpy(out + i, &word, sizeof word);
   }
+  for (; i < n; i++)
+    out[i] = (uint8_t)(((bits[(at + (uint64_t)i) >> 3] >> ((at + (uint64_t)i) & 7)) & 1) ^ (flip & 1));
 }
 
 WIDE static void try_bytes(const uint8_t *data, int64_t n, uint8_t flip, uint8_t *out) {
@@ -182,16 +193,33 @@ WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
   return total;
 }
 
-/* Writes the rows whose byte is 1, and nothing beyond them: the last few, fewer than eight, not branch-free. */
+static int any_true(const uint8_t *mask) {
+  uint64_t words[8], all = 0;
+  memcpy(words, mask, sizeof words);
+  for (int i = 0; i < 8; i++) all |= words[i];
+  return all != 0;
+}
+
+/* Writes the rows of eight bytes of a mask; not branch-free where fewer than eight places are left to write to. */
+static int64_t take_eight(const uint8_t *mask, int64_t first, int64_t room, int64_t *rows) {
+  int64_t found = 0;
+  for (int64_t j = 0; j < 8; j++) {
+    if (room >= 8 || mask[j]) rows[found] = first + j;
+    found += mask[j];
+  }
+  return found;
+}
+
+/* Writes the rows whose byte is 1, and nothing beyond them. */
 static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t *rows) {
   int64_t total = count_true(mask, n), found = 0, i = 0;
-  for (; i + 8 <= n && found + 8 <= total; i += 8) {
-    uint64_t word;
-    memcpy(&word, mask + i, sizeof word);
-    if (word == 0) continue;
-    for (int64_t j = i; j < i + 8; j++) {
-      rows[found] = first + j;
-      found += mask[j];
+  while (i + 64 <= n && found < total) {
+    int64_t stop = i + 64;
+    if (!any_true(mask + i)) i = stop;
+    for (; i < stop; i += 8) {
+      uint64_t word;
+      memcpy(&word, mask + i, sizeof word);
+      if (word != 0) found += take_eight(mask + i, first + i, total - found, rows + found);
     }
   }
   for (; found < total; i++) {
