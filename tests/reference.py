@@ -132,7 +132,7 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
     if kind == 3:
         need(first == 0 and size == 0, "end page")
     else:
-        need(rows >= 1, "a row group without rows")
+        need(1 <= rows <= 8 * len(file), "rows of a row group: one takes a bit at least")
     return Page(kind, number, first, rows, start, payload, end)
 
 

@@ -1,0 +1,226 @@
+"""Hostile numbers in every field, with right digests over them: readers and tools refuse quickly, and use no memory."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import time
+import tracemalloc
+from pathlib import Path
+
+import msgpack
+import pytest
+import reseal
+from partgen import MadePart
+from partgen_bytes import CODES
+from probe import Probe, Refused, expected, probe_of, shape_of
+from reference import Bad, read_data
+from small_parts import fixed_part, scalar_part, variable_part
+
+import unirecord
+from unirecord.inspection.repair import repair
+from unirecord.inspection.verify import verify
+
+EDGES = [
+    0,
+    1,
+    2,
+    63,
+    64,
+    4096,
+    65535,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**60,
+    2**62,
+    2**63 - 1,
+    2**63,
+    2**64 - 64,
+    2**64 - 1,
+]
+MAKERS = {"variable": variable_part, "fixed": fixed_part, "scalar": scalar_part}
+DATA_FIELDS = [
+    (8, 2),
+    (10, 2),
+    (12, 4),
+    (16, 4),
+    (20, 4),
+    (40, 4),
+    (44, 4),
+    (48, 4),
+    (52, 4),
+    (56, 8),
+    (64, 8),
+    (72, 8),
+]
+PAGE_FIELDS = [(0, 4), (4, 2), (6, 2), (8, 8), (16, 8), (24, 8), (32, 8), (40, 8), (48, 8)]
+
+
+def tools_survive(path: Path, output: Path) -> None:
+    """verify and repair end with a report or an error of ours."""
+    started = time.perf_counter()
+    assert verify(path, threads=1).problems is not None
+    with contextlib.suppress(unirecord.UniRecordError):
+        repair(path, output=output)
+    for leftover in (output, Path(f"{output}.idx")):
+        leftover.unlink(missing_ok=True)
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_hostile_head_fields_of_the_data_file(tmp_path: Path, kind: str) -> None:
+    made = MAKERS[kind](tmp_path / "part.urec")
+    probe, want = probe_of(made), expected(made.raw, shape_of(made))
+    fields = DATA_FIELDS + [
+        (128 + at, width) for at, width in ((0, 1), (1, 1), (2, 1), (3, 1), (4, 4), (8, 8), (16, 8))
+    ]
+    for at, width in fields:
+        for value in sorted({edge % 2 ** (8 * width) for edge in EDGES}):
+            content = bytearray(made.data)
+            content[at : at + width] = value.to_bytes(width, "little")
+            reseal.data(content)
+            if content == made.data:
+                continue
+            index = bytearray(made.index)
+            table_end = 128 + 32 * len(made.spec.columns)
+            index[128:table_end] = content[128:table_end]
+            reseal.index(index, content)
+            made.path.write_bytes(content)
+            Path(f"{made.path}.idx").write_bytes(index)
+            try:
+                found = probe.read()
+            except Refused:
+                pass
+            else:
+                assert found == want or at >= 128 or at in (48, 52, 56), (at, value)
+            tools_survive(made.path, tmp_path / "out.urec")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_hostile_page_headers_and_scalar_pages(tmp_path: Path, kind: str) -> None:
+    """The C reader does not look at pages; the tools that rebuild and salvage do."""
+    made = MAKERS[kind](tmp_path / "part.urec")
+    tried = 0
+    for at, page_kind, size in reseal.pages(made.data)[:3] + reseal.pages(made.data)[-1:]:
+        fields = PAGE_FIELDS + (
+            [(64 + place, 8) for place in range(0, size, 8)][:40] if page_kind == 1 else []
+        )
+        for field, width in fields:
+            for value in sorted({edge % 2 ** (8 * width) for edge in EDGES[::3]}):
+                content = bytearray(made.data)
+                content[at + field : at + field + width] = value.to_bytes(width, "little")
+                reseal.page_header(content, at, size if page_kind == 1 and field != 48 else None)
+                if content == made.data:
+                    continue
+                tried += 1
+                made.path.write_bytes(content)
+                tools_survive(made.path, tmp_path / "out.urec")
+                try:
+                    read_data(bytes(content))
+                except (Bad, UnicodeDecodeError):
+                    assert not verify(made.path, threads=1).ok(), (kind, at, field, value)
+    print(f"{kind}: {tried} hostile pages")
+
+
+def tiny_claim(rows: int) -> tuple[bytes, bytes]:
+    """A part of 1 KiB whose files agree on having `rows` rows."""
+    part_id = b"sixteen bytes id"
+    meta = msgpack.packb({"schema": [["a", "bytes", None]], "index": [], "user": None})
+    table = struct.pack("<4B4xQ16x", CODES["bytes"], 0, 0, 0, 0)
+    rest = table + meta
+    rest += bytes(-(128 + len(rest)) % 64)
+    content = bytearray(
+        b"\x89UREC\r\n\x1a"
+        + struct.pack("<HHIII16sIIIIQQ", 1, 1, 0, 0, 128 + len(rest), part_id, 1, len(meta), 1, 0, 0, 0)
+    )
+    content += bytes(128 - len(content)) + rest
+    reseal.data(content)
+    end = len(content)
+    content += struct.pack("<4sHHQQQQQQQ", b"URPG", 3, 0, rows, 0, rows, 0, 0, 0, 0)
+    reseal.page_header(content, end)
+    sections = [(1, 65535, 32, rows), (2, 65535, 8, rows), (3, 0, 4, rows), (4, 65535, 8, rows)]
+    size = (128 + 32 + 48 * len(sections) + len(meta) + 63) // 64 * 64
+    directory = b"".join(
+        struct.pack("<HHIQQQQ8x", kind, column, width, size, (width * count) % 2**64, count, 0)
+        for kind, column, width, count in sections
+    )
+    index = bytearray(b"\x89URIX\r\n\x1a" + struct.pack("<HHIII16s", 1, 1, 0, 0, size, part_id))
+    index += struct.pack(
+        "<QQQIIIIQQQQ", len(content), rows, rows, 1, len(sections), len(meta), 65536, size, size, 0, 0
+    )
+    index += bytes(128 - len(index)) + table + directory + meta
+    index += bytes(size - len(index))
+    reseal.index(index, bytes(content))
+    return bytes(content), bytes(index)
+
+
+@pytest.mark.parametrize("rows", [2**32, 2**60, 2**61, 2**63 - 1, 2**63, 2**64 - 1])
+def test_small_file_that_claims_many_rows_is_refused_at_once(tmp_path: Path, rows: int) -> None:
+    content, index = tiny_claim(rows)
+    assert len(content) + len(index) <= 1024
+    path = tmp_path / "claim.urec"
+    path.write_bytes(content)
+    Path(f"{path}.idx").write_bytes(index)
+    probe = Probe(path, [(False, 0)], 1)
+    best = 1.0
+    before = resident()
+    for _ in range(5):
+        started = time.perf_counter()
+        with pytest.raises(Refused):
+            probe.read()
+        best = min(best, time.perf_counter() - started)
+    assert best < 0.01
+    assert resident() - before < 1 << 20
+    tracemalloc.start()
+    try:
+        assert not verify(path, threads=1).ok()
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def hostile_metadata(made: MadePart, meta: bytes) -> bytes:
+    """The data file with other metadata, digests right."""
+    table_end = 128 + 32 * len(made.spec.columns)
+    head = bytearray(made.data[:table_end] + meta)
+    head += bytes(-len(head) % 64)
+    head[20:24] = len(head).to_bytes(4, "little")
+    head[44:48] = len(meta).to_bytes(4, "little")
+    reseal.data(head)
+    return bytes(head)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        b"",
+        b"\xc0",
+        b"\x91" * 100_000,
+        b"\x81\xa6schema" + b"\x91" * 5000,
+        b"\xdf\xff\xff\xff\xff",
+        b"\xdd\xff\xff\xff\xff",
+        b"\xdb\xff\xff\xff\xffabc",
+        b"\xc6\xff\xff\xff\xff",
+        b"\xc7\x01\x05x",
+        msgpack.packb({"schema": [["a", "int32", None]] * 4, "index": [], "user": None}),
+        msgpack.packb({"schema": [[b"a", "int32", None]], "index": [], "user": None}),
+        msgpack.packb({"schema": [["a", "int32", [2**63]]], "index": ["zz"], "user": None}),
+        msgpack.packb({"schema": [["a", "int32", [-(2**63)]]], "index": [1], "user": None}),
+        msgpack.packb({"schema": 7, "index": None, "user": None}),
+    ],
+    ids=lambda meta: repr(bytes(meta[:12])),
+)
+def test_hostile_metadata_is_refused_with_an_error_of_ours(tmp_path: Path, meta: bytes) -> None:
+    made = scalar_part(tmp_path / "part.urec")
+    made.path.write_bytes(hostile_metadata(made, meta))
+    report = verify(made.path, threads=1)
+    assert not report.ok()
+    with pytest.raises(unirecord.UniRecordError):
+        repair(made.path, output=tmp_path / "out.urec")
+    with pytest.raises(unirecord.UniRecordError):
+        unirecord.UniRecordDataset(made.path)
