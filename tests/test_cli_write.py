@@ -1,0 +1,242 @@
+"""``unirecord write``: what lands in the dataset, what is printed, and what each failure says and leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_sources_images import folder, picture
+
+from unirecord import UniRecordDataset
+from unirecord.cli import main
+
+CSV = "id,name,score\n1,ann,0.5\n2,bob,\n3,,2.5\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(CSV)
+    return tmp_path
+
+
+def rows(path: str) -> list[dict[str, Any]]:
+    with UniRecordDataset(path) as dataset:
+        return [
+            {k: v.item() if isinstance(v, np.generic) else v for k, v in dataset[i].items()}
+            for i in range(len(dataset))
+        ]
+
+
+def failed(capsys: pytest.CaptureFixture[str], code: int, said: str, *argv: str) -> None:
+    try:
+        found = main(argv)
+    except SystemExit as error:  # argparse
+        found = int(error.code or 0)
+    err = capsys.readouterr().err
+    assert found == code
+    assert said in err
+    assert "Traceback" not in err
+    if "usage:" not in err:
+        assert err.count("\n") == 1
+        assert err.startswith("unirecord: ")
+
+
+def test_a_csv_becomes_a_dataset(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["write", "t.csv", "t.urec", "--index", "id,name"]) == 0
+    assert rows("t.urec") == [
+        {"id": 1, "name": "ann", "score": 0.5},
+        {"id": 2, "name": "bob", "score": None},
+        {"id": 3, "name": None, "score": 2.5},
+    ]
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "string?, indexed" in out
+    assert "wrote 3 rows in 1 part" in out
+
+
+def test_json_lines_become_a_directory(here: Path) -> None:
+    records = [{"a": i, "v": [i, i + 1], "m": {"k": [None, "x"]}} for i in range(10)]
+    (here / "t.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    assert main(["write", "t.jsonl", "t"]) == 0
+    assert [{**r, "v": r["v"].tolist()} for r in rows("t")] == records
+
+
+def test_pictures_become_a_dataset(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = picture(4, 3)
+    folder(here / "p", {"cat/1.png": small, "dog/2.jpg": picture(2, 2, "JPEG"), "notes.txt": b"x"})
+    assert main(["write", "p", "p.urec", "--index", "label"]) == 0
+    out = capsys.readouterr().out
+    assert "2 classes: cat, dog" in out
+    assert "left out 1 file that by name are no pictures" in out
+    assert rows("p.urec")[0] == {
+        "image": small, "label": 0, "class": "cat", "path": "cat/1.png", "width": 4, "height": 3,
+    }  # fmt: skip
+    with UniRecordDataset("p.urec") as dataset:
+        assert dataset.schema["image"].type == "bytes"
+
+
+def test_bad_pictures_are_named_and_exit_1_unless_told(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(here / "p", {"cat/1.png": picture(4, 3), "cat/2.png": b"no picture"})
+    assert main(["write", "p", "p.urec"]) == 1
+    assert "cat/2.png: its first bytes are those of no known picture format" in capsys.readouterr().err
+    assert len(rows("p.urec")) == 1
+    assert main(["write", "p", "p.urec", "--overwrite", "--skip-bad"]) == 0
+    assert "cat/2.png" in capsys.readouterr().err
+
+
+def test_schema_columns_and_limit(here: Path) -> None:
+    args = ["--schema", "id=int8,score=float32?", "--columns", "score,id", "--limit", "2"]
+    assert main(["write", "t.csv", "t.urec", *args]) == 0
+    with UniRecordDataset("t.urec") as dataset:
+        assert dataset.schema.to_spec() == {"score": "float32?", "id": "int8"}
+    assert rows("t.urec") == [{"score": 0.5, "id": 1}, {"score": None, "id": 2}]
+    assert main(["write", "t.csv", "none.urec", "--limit", "0"]) == 0
+    assert rows("none.urec") == []
+
+
+def test_parts_roll_over_by_size(here: Path) -> None:
+    folder(here / "p", {f"a/{i:03}.png": picture(16, 16) for i in range(40)})
+    assert main(["write", "p", "d", "--max-part-bytes", "10KB"]) == 0
+    assert len(list((here / "d").glob("*.urec"))) > 1
+    assert [r["path"] for r in rows("d")] == [f"a/{i:03}.png" for i in range(40)]
+
+
+def test_overwrite_and_append(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["write", "t.csv", "d"]) == 0
+    failed(capsys, 2, "d exists already; --overwrite replaces it, --append adds", "write", "t.csv", "d")
+    # The new rows alone would be int64 and not nullable; they take the types of those that are there.
+    (here / "more.csv").write_text("id,name,score\n4,dan,1\n")
+    assert main(["write", "more.csv", "d", "--append"]) == 0
+    assert [r["id"] for r in rows("d")] == [1, 2, 3, 4]
+    assert "wrote 1 row (now 4) in 2 parts" in capsys.readouterr().out
+    assert main(["write", "more.csv", "d", "--overwrite"]) == 0
+    assert [r["id"] for r in rows("d")] == [4]
+    failed(capsys, 2, "a single part cannot grow", "write", "t.csv", "x.urec", "--append")
+    assert main(["write", "t.csv", "new", "--append"]) == 0
+    assert len(rows("new")) == 3
+
+
+def test_appended_pictures_keep_the_numbers_of_their_classes(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(here / "p", {"cat/1.png": picture(4, 3), "dog/2.png": picture(2, 2)})
+    folder(here / "q", {"dog/3.png": picture(2, 2)})
+    folder(here / "r", {"owl/3.png": picture(2, 2)})
+    assert main(["write", "p", "d"]) == 0
+    assert main(["write", "q", "d", "--append"]) == 0
+    assert [(r["class"], r["label"]) for r in rows("d")] == [("cat", 0), ("dog", 1), ("dog", 1)]
+    capsys.readouterr()
+    failed(capsys, 1, "class 'owl', which the dataset has not", "write", "r", "d", "--append")
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (["write", "none.csv", "d"], 2, "none.csv does not exist"),
+        (["write", "t.csv", "no/such/d"], 2, "does not exist; make it first"),
+        (["write", "t.csv", "d", "--schema", "id=in32"], 2, "did you mean 'int32'"),
+        (["write", "t.csv", "d", "--schema", "ident=int32"], 1, "no column 'ident' in the data"),
+        (["write", "t.csv", "d", "--schema", "name=int32"], 1, "row 0, column 'name': 'ann' is no int32"),
+        (["write", "t.csv", "d", "--schema", "score=float32"], 1, 'the type "float32?" allows that'),
+        (["write", "t.csv", "d", "--schema", "id=uint8,name=bytes,score=bool?"], 1, "'0.5' is no bool"),
+        (["write", "t.csv", "d", "--index", "idd"], 2, "no column 'idd'; did you mean 'id'"),
+        (
+            ["write", "t.csv", "d", "--index", "id", "--schema", "id=object"],
+            2,
+            "only numbers, bool and strings",
+        ),
+        (["write", "t.csv", "d", "--columns", "id,z"], 2, "--columns: there is no column 'z'"),
+        (["write", "t.csv", "d", "--max-part-bytes", "20 parsecs"], 2, "usage:"),
+        (["write", "t.csv", "d", "--limit", "-1"], 2, "usage:"),
+        (["write", "t.csv", "d", "--overwrite", "--append"], 2, "not allowed with"),
+        (["write", "t.csv"], 2, "usage:"),
+        (["write", "t.csv", "d", "--from", "parquet"], 2, "usage:"),
+        (["write", ".", "d"], 1, "holds no pictures"),
+        ([], 2, "usage:"),
+        (["wirte"], 2, "usage:"),
+    ],
+)
+def test_a_failure_is_one_line_and_leaves_nothing(
+    here: Path, capsys: pytest.CaptureFixture[str], argv: list[str], code: int, said: str
+) -> None:
+    failed(capsys, code, said, *argv)
+    assert sorted(os.listdir(here)) == ["t.csv"]
+
+
+def test_debug_shows_the_traceback(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["write", "none.csv", "d", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["write", "--help"], ["inspect", "--help"], ["verify", "--help"]]
+)
+def test_help_shows_examples(capsys: pytest.CaptureFixture[str], argv: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(argv)
+    assert caught.value.code == 0
+    assert "examples:\n  unirecord " in capsys.readouterr().out
+
+
+def _big_csv(path: Path) -> None:
+    path.write_text("id,name\n" + "".join(f"{i},n{i % 100}\n" for i in range(400_000)))
+
+
+def _on_a_terminal(argv: list[str], interrupt_when: bytes = b"") -> tuple[int, str]:
+    """Run the command with a terminal for output; with SIGINT once it has printed ``interrupt_when``."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unirecord", *argv], stdout=theirs, stderr=theirs, close_fds=True
+    )
+    os.close(theirs)
+    out, sent, deadline = b"", False, time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        out += piece
+        if interrupt_when and not sent and interrupt_when in out:
+            process.send_signal(signal.SIGINT)
+            sent = True
+    os.close(ours)
+    return process.wait(30), out.decode()
+
+
+def test_a_terminal_shows_progress_and_a_pipe_does_not(here: Path) -> None:
+    _big_csv(here / "big.csv")
+    code, out = _on_a_terminal(["write", "big.csv", "a.urec"])
+    assert code == 0
+    assert "looking through" in out
+    assert "writing  " in out
+    assert "rows/s" in out
+    assert "left" in out
+    assert out.rstrip().splitlines()[-1].startswith("wrote 400,000 rows") or "wrote 400,000 rows" in out
+    argv = [sys.executable, "-m", "unirecord", "write", "big.csv", "b.urec"]
+    piped = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert piped.stderr == ""
+    assert "\r" not in piped.stdout
+
+
+def test_an_interrupt_leaves_what_was_there(here: Path) -> None:
+    _big_csv(here / "big.csv")
+    assert main(["write", "t.csv", "d"]) == 0
+    before = sorted(os.listdir(here / "d"))
+    code, out = _on_a_terminal(["write", "big.csv", "d", "--overwrite"], interrupt_when=b"writing")
+    assert code == 130
+    assert "interrupted; nothing was published" in out
+    assert "Traceback" not in out
+    assert sorted(os.listdir(here / "d")) == before
+    assert len(rows("d")) == 3
