@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from partgen import generate
+from probe import expected, probe_of, shape_of
 from reference import Bad, read_data, read_part
 
 
@@ -27,6 +29,20 @@ def test_reference_reads_what_the_generator_wrote(tmp_path: Path, batch: int) ->
             assert list(got) == list(want)
             assert all(same(got[name], want[name]) for name in want), seed
         assert part.head.user == made.spec.user
+
+
+@pytest.mark.parametrize("batch", range(10))
+def test_c_reader_reads_random_parts_as_the_reference_does(tmp_path: Path, batch: int) -> None:
+    """Every stored byte of every value, in two ways of reading. UNIRECORD_PARTS: how many parts (default 600)."""
+    parts = int(os.environ.get("UNIRECORD_PARTS", "600")) // 10
+    for seed in range(1000 + batch * parts, 1000 + batch * parts + parts):
+        made = generate(seed, tmp_path)
+        part = read_part(made.path)
+        assert part.raw == made.raw
+        want = expected(part.raw, shape_of(made))
+        probe = probe_of(made)
+        for io in ("mmap", "pread"):
+            assert probe.read(io) == want, (seed, io)
 
 
 def test_reference_reads_a_part_without_its_index(tmp_path: Path) -> None:
