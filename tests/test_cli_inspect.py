@@ -21,6 +21,7 @@ SCHEMA: dict[str, Any] = {
     "image": "bytes",
     "label": "int16?",
     "name": "string",
+    "word": "string?",
     "score": "float32",
     "mask": {"type": "uint8", "shape": [2, 3]},
     "boxes": {"type": "float32", "shape": [-1, 4]},
@@ -34,6 +35,7 @@ def record(i: int) -> dict[str, Any]:
         "image": picture(4 + i, 3),
         "label": None if i == 1 else i - 2,
         "name": ["x", "yy", "é"][i % 3],
+        "word": None if i % 2 else "a" * i,
         "score": i / 2,
         "mask": np.full((2, 3), i, np.uint8),
         "boxes": np.zeros((i, 4), np.float32),
@@ -59,6 +61,7 @@ def test_description_adds_up(tmp_path: Path) -> None:
     assert by_name["image"].data_bytes == sum(len(r["image"]) for r in records)
     assert by_name["text"].data_bytes == sum(len(r["text"].encode()) for r in records)
     assert by_name["name"].data_bytes == 4 * 6 + sum(len(r["name"].encode()) for r in records)
+    assert by_name["word"].data_bytes == 1 + 4 * 6 + sum(len(r["word"] or "") for r in records)
     assert by_name["label"].data_bytes == 2 * 6 + 1
     assert by_name["mask"].data_bytes == 36
     assert by_name["boxes"].data_bytes == sum(r["boxes"].nbytes for r in records)
@@ -206,3 +209,24 @@ def test_tables_align_wide_characters() -> None:
     assert table([["a", "n"], ["日本", "1"], ["é", "22"]], "<>") == ["a      n", "日本   1", "é     22"]
     assert width("e\u0301") == 1
     assert clipped("abc", 2) == "a…"
+
+
+def test_repair_says_what_was_saved_and_what_was_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = made(tmp_path / "x.urec")
+    (tmp_path / "x.urec.idx").unlink()
+    assert main(["inspect", path]) in (1, 2)
+    assert "unirecord repair" in capsys.readouterr().err
+    assert main(["repair", path]) == 0
+    assert "the index was rebuilt, 6 rows" in capsys.readouterr().out
+    assert main(["inspect", path]) == 0
+    raw = bytearray(Path(path).read_bytes())
+    raw[raw.index(b"IHDR")] ^= 1
+    Path(path).write_bytes(raw)
+    capsys.readouterr()
+    assert main(["repair", path, "--output", str(tmp_path / "y.urec")]) == 1
+    out = capsys.readouterr().out
+    assert "lost: row 0" in out
+    assert "5 of 6 rows were saved" in out
+    assert main(["verify", str(tmp_path / "y.urec")]) == 0

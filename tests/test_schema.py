@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,12 @@ def test_columns_keep_the_order_of_declaration() -> None:
 
 def test_column_properties_of_arrays() -> None:
     column = Schema.parse({"x": {"type": "bfloat16", "shape": [2, 3]}})["x"]
-    assert (column.dtype, column.fixed_bytes, column.item_shape, column.free_dims) == (np.uint16, 12, (2, 3), 0)
+    assert (column.dtype, column.fixed_bytes, column.item_shape, column.free_dims) == (
+        np.uint16,
+        12,
+        (2, 3),
+        0,
+    )
     free = Schema.parse({"x": {"type": "float32", "shape": [-1, 4, -1]}})[0]
     assert (free.fixed_bytes, free.free_dims, free.is_blob, str(free)) == (0, 2, True, "float32[-1, 4, -1]")
 
@@ -188,3 +194,10 @@ def test_a_hostile_stored_schema_is_a_format_error(wire: Any) -> None:
 
 def test_columns_can_be_made_directly() -> None:
     assert Schema([Column("a", "int32")]) == Schema.parse({"a": "int32"})
+
+
+def test_documented_example_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parent.parent / "docs" / "schema.md"
+    code = page.read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})

@@ -1,8 +1,9 @@
-"""Argument parsing shared by the commands: help that keeps its layout, and errors of the call."""
+"""Argument parsing shared by the commands: help that keeps the layout of its examples, and errors of the call."""
 
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,8 @@ class UsageError(Exception):
 def make_parser(
     make: Callable[..., argparse.ArgumentParser], *args: Any, **options: Any
 ) -> argparse.ArgumentParser:
-    """Return a parser whose description and examples keep their line breaks, with ``--debug``."""
+    """Return a parser whose examples keep their line breaks, with ``--debug``."""
+    options["description"] = textwrap.fill(" ".join(options["description"].split()), 79)
     parser = make(*args, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
     parser.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"

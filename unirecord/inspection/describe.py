@@ -194,6 +194,10 @@ def _string_bytes(i: int, part: Part) -> tuple[int, bool]:
         return 4 * part.rows, True
     stride = max(1, len(codes) // _SUMMED_ROWS)
     counts = np.bincount(codes[::stride], minlength=len(offsets) - 1)[: len(offsets) - 1]
+    statistics = _statistics(part, i) or {}
+    counts[0] -= min(
+        int(counts[0]), (statistics.get("nulls") or 0) // stride
+    )  # a null's code is 0, its length too
     return 4 * part.rows + int(counts @ np.diff(offsets).astype(np.int64)) * stride, stride == 1
 
 
