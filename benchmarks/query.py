@@ -2,8 +2,8 @@
 
     python benchmarks/query.py [--rows 10000000] [--repeats 15] [--json FILE] [--no-sqlite]
 
-Two int32 columns and one string column of 10,000 distinct values, all in the page cache. Every contender answers with the
-row numbers, and, where the line says count, with their number alone. Medians of one run, contenders taking turns.
+Two int32 columns and one string column of 10,000 distinct values, all in the page cache. Every contender answers with
+the row numbers, and, where the line says count, with their number alone. Medians of one run, contenders taking turns.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def in_duckdb(data: dict[str, np.ndarray]) -> duckdb.DuckDBPyConnection:
     """The data as an in-memory table, with two threads."""
     import pyarrow as pa
 
-    table = pa.table({name: pa.array(values, pa.string() if name == "path" else None) for name, values in data.items()})
+    table = pa.table(
+        {name: pa.array(values, pa.string() if name == "path" else None) for name, values in data.items()}
+    )
     connection = duckdb.connect()
     connection.execute("SET threads = 2")
     connection.register("source", table)
@@ -83,7 +85,11 @@ def in_sqlite(path: Path, data: dict[str, np.ndarray]) -> sqlite3.Connection:
         "PRIMARY KEY (ROW_ID, INC_0, INC_1, INC_2))"
     )
     rows = zip(*(data[name].tolist() for name in SCHEMA), strict=True)
-    numbered = ((i, 0, i * 50, i * 50 + 50, 0, 1, i * 9, i * 9 + 9, i, *a) for i, r in enumerate(rows) for a in [spread(i, r)])
+    numbered = (
+        (i, 0, i * 50, i * 50 + 50, 0, 1, i * 9, i * 9 + 9, i, *a)
+        for i, r in enumerate(rows)
+        for a in [spread(i, r)]
+    )
     connection.executemany(f"INSERT INTO INDEXES VALUES ({', '.join('?' * 14)})", numbered)
     connection.commit()
     return connection
@@ -142,7 +148,9 @@ def main() -> None:
         options.json.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
 
 
-def compare(folder: Path, data: dict[str, np.ndarray], options: argparse.Namespace) -> list[dict[str, object]]:
+def compare(
+    folder: Path, data: dict[str, np.ndarray], options: argparse.Namespace
+) -> list[dict[str, object]]:
     """Every case with every contender."""
     table, arrays = in_duckdb(data), in_numpy(folder, data)
     lite = None if options.no_sqlite else in_sqlite(folder / "index.db", data)
@@ -164,7 +172,9 @@ def compare(folder: Path, data: dict[str, np.ndarray], options: argparse.Namespa
             contenders["numpy"] = arrays[text]
         if lite is not None:
             renamed = sql.replace("label", "label_0").replace("width", "width_0").replace("path", "path_0")
-            contenders["sqlite"] = lambda sql=renamed: lite.execute(f"SELECT ROW_ID FROM INDEXES WHERE {sql}").fetchall()
+            contenders["sqlite"] = lambda sql=renamed: lite.execute(
+                f"SELECT ROW_ID FROM INDEXES WHERE {sql}"
+            ).fetchall()
         line = {"kind": kind, "query": text, "rows": len(found), **take_turns(contenders, options.repeats)}
         lines.append(line)
         show(line)

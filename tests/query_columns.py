@@ -1,4 +1,4 @@
-"""Columns in memory laid out as an index lays them out: what the query tests run on, and where their zones come from."""
+"""Columns in memory, laid out as an index lays them out: what the query tests run on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ZONE = 8_192
 
 
 class MemoryColumns:
-    """A part in memory. ``data`` maps names to lists of values, None where null; ``ordered`` names the columns with an order."""
+    """A part in memory. ``data`` maps names to lists of values, None where null; ``ordered`` columns have an order."""
 
     def __init__(
         self,
@@ -78,7 +78,9 @@ class _Column:
             return
         entries = sorted({text for text, is_valid in zip(encoded, valid, strict=True) if is_valid})
         codes = {text: code for code, text in enumerate(entries)}
-        self.ranked = np.array([codes.get(text, 0) if ok else 0 for text, ok in zip(encoded, valid, strict=True)], np.uint16)
+        self.ranked = np.array(
+            [codes.get(text, 0) if ok else 0 for text, ok in zip(encoded, valid, strict=True)], np.uint16
+        )
         self.dictionary = Dictionary(Vector(self.ranked), _strings(entries))
 
     def zones(self) -> Zones:

@@ -1,4 +1,4 @@
-"""Random conditions that can write themselves as a query and as SQL, and a slow evaluator of them that shares no code."""
+"""Random conditions that write themselves as a query or SQL, and a slow evaluator that shares no code with it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compare(operator: str, left: Any, right: Any) -> bool | None:
     """Three-valued: unknown where a side is null; IEEE 754 for NaN; else the mathematical values, or code points."""
     if left is None or right is None:
         return None
-    if isinstance(left, float) and left != left or isinstance(right, float) and right != right:
+    if (isinstance(left, float) and left != left) or (isinstance(right, float) and right != right):
         return operator == "!="
     if not isinstance(left, (str, bool)):
         left, right = exact(left), exact(right)
@@ -55,7 +55,9 @@ class Written:
     rounded: str = ""
 
     def text(self) -> str:
-        return repr(self.value) if not isinstance(self.value, str) else "'" + self.value.replace("'", "''") + "'"
+        return (
+            repr(self.value) if not isinstance(self.value, str) else "'" + self.value.replace("'", "''") + "'"
+        )
 
     def of(self, row: Row) -> Any:
         if isinstance(self.value, float) and self.rounded in ("float16", "float32"):
@@ -88,7 +90,9 @@ class Sum:
             left, right = float(left), float(right)
             if self.operator == "/":
                 return divide(left, right)
-        return {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right}[self.operator]()
+        return {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right}[
+            self.operator
+        ]()
 
 
 def divide(left: float, right: float) -> float:
@@ -197,7 +201,9 @@ class Joined:
 class Generator:
     """Random conditions over columns of the given types; ``samples`` are values worth comparing with, by column."""
 
-    def __init__(self, seed: int, types: dict[str, str], samples: dict[str, list[Any]], arithmetic: tuple[str, ...]) -> None:
+    def __init__(
+        self, seed: int, types: dict[str, str], samples: dict[str, list[Any]], arithmetic: tuple[str, ...]
+    ) -> None:
         self.random = random.Random(seed)
         self.types, self.samples, self.arithmetic = types, samples, arithmetic
         self.numbers = [name for name, type_ in types.items() if type_ not in ("string", "bool")]
@@ -221,9 +227,15 @@ class Generator:
         name = pick.choice(self.numbers)
         operator = pick.choice(["==", "!=", "<", "<=", ">", ">="])
         if kind < 0.4:
-            return Listed(Column(name), [self.written(name) for _ in range(pick.choice([1, 2, 5, 30]))], pick.random() < 0.3)
+            return Listed(
+                Column(name),
+                [self.written(name) for _ in range(pick.choice([1, 2, 5, 30]))],
+                pick.random() < 0.3,
+            )
         if kind < 0.6 and self.arithmetic:
-            right = self.number(1) if pick.random() < 0.5 else Written(pick.choice([0, 1, -3, 1000, 2.5, 10**20]))
+            right = (
+                self.number(1) if pick.random() < 0.5 else Written(pick.choice([0, 1, -3, 1000, 2.5, 10**20]))
+            )
             return Compared(operator, self.number(2), right)
         left, right = Column(name), self.written(name)
         return Compared(operator, *((left, right) if pick.random() < 0.8 else (right, left)))
@@ -235,7 +247,11 @@ class Generator:
             places = [char if pick.random() < 0.6 else pick.choice("%_") for char in some]
             return Liked(Column(name), "".join(places) + pick.choice(["", "%"]), pick.random() < 0.3)
         if pick.random() < 0.3:
-            return Listed(Column(name), [self.written(name) for _ in range(pick.choice([1, 2, 20]))], pick.random() < 0.3)
+            return Listed(
+                Column(name),
+                [self.written(name) for _ in range(pick.choice([1, 2, 20]))],
+                pick.random() < 0.3,
+            )
         operator = pick.choice(["==", "!=", "<", "<=", ">", ">="])
         right = Column(pick.choice(self.texts)) if pick.random() < 0.2 else self.written(name)
         return Compared(operator, Column(name), right)

@@ -25,7 +25,22 @@ INTEGERS = {
     "u64": (0, 2**64 - 1), "sure": (-(2**15), 2**15 - 1),
 }  # fmt: skip
 FLOATS = [0.0, -0.0, 0.1, 0.5, -1.5, 1e-40, 65504.0, 2.0**53, 1e30, math.inf, -math.inf, math.nan]
-TEXTS = ["", "a", "ab", "abc", "b", "a%b", "a_b", "é", "日本", "\U0001f600x", "zz\x00", "a'b", "\uffff", "\U00010000"]
+TEXTS = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "b",
+    "a%b",
+    "a_b",
+    "é",
+    "日本",
+    "\U0001f600x",
+    "zz\x00",
+    "a'b",
+    "\uffff",
+    "\U00010000",
+]
 
 
 def rounded(type_: str, value: float) -> float:
@@ -49,12 +64,27 @@ def literals_of(name: str, pick: random.Random) -> list[Any]:
     own = values_of(name, pick)
     if ALL_TYPES[name] == "string":
         return [text for text in own if "\\" not in text]
-    return [v for v in own if math.isfinite(v)] + [0.1, 2.5, -0.5, 2**53, 2**64, -(2**70), 1e300, 3, 65503.9, 1e-50]
+    return [v for v in own if math.isfinite(v)] + [
+        0.1,
+        2.5,
+        -0.5,
+        2**53,
+        2**64,
+        -(2**70),
+        1e300,
+        3,
+        65503.9,
+        1e-50,
+    ]
 
 
 def sort_key(value: Any) -> tuple[bool, Any]:
     """Nulls and NaN last, so that zones differ."""
-    return (True, 0) if value is None or value != value else (False, value.encode() if isinstance(value, str) else value)
+    return (
+        (True, 0)
+        if value is None or value != value
+        else (False, value.encode() if isinstance(value, str) else value)
+    )
 
 
 def part(pick: random.Random, rows: int) -> tuple[dict[str, list[Any]], MemoryColumns]:
@@ -101,7 +131,7 @@ SQL_TYPES = {"int32": "INTEGER", "int64": "BIGINT", "float64": "DOUBLE", "string
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_queries_agree_with_duckdb(seed: int) -> None:
-    """Where both say the same by definition: no NaN (DuckDB orders it), no overflow (an error there), no // (it truncates)."""
+    """Where both mean the same: no NaN (DuckDB orders it), no overflow (an error there), no // (it truncates)."""
     duckdb = pytest.importorskip("duckdb")
     pick = random.Random(seed)
     choices: dict[str, list[Any]] = {
@@ -114,7 +144,9 @@ def test_random_queries_agree_with_duckdb(seed: int) -> None:
     data = {name: [pick.choice([None, *options]) for _ in range(300)] for name, options in choices.items()}
     source = MemoryColumns(PLAIN_SCHEMA, data, ["a", "kind"])
     table = duckdb.connect()
-    table.execute("CREATE TABLE t (n INTEGER, " + ", ".join(f"{n} {SQL_TYPES[t]}" for n, t in PLAIN_TYPES.items()) + ")")
+    table.execute(
+        "CREATE TABLE t (n INTEGER, " + ", ".join(f"{n} {SQL_TYPES[t]}" for n, t in PLAIN_TYPES.items()) + ")"
+    )
     rows = list(zip(range(300), *(data[name] for name in PLAIN_TYPES), strict=True))
     table.executemany(f"INSERT INTO t VALUES ({', '.join('?' * 6)})", rows)
     generator = Generator(seed, PLAIN_TYPES, choices, ("+", "-", "*"))

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ._core import ffi, lib
+from ._core import ffi as ffi
+from ._core import lib as lib
 from .failure import Failure, raise_failure
 from .order import OrderSpec
 

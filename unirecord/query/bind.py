@@ -54,7 +54,8 @@ def _row_range(leaf: tree.Range, reader: Reader) -> Bound:
 
     def test(chosen: Chosen) -> Mask:
         numbers = chosen.numbers()
-        return ((numbers >= low) & (numbers <= high)) != leaf.negated
+        inside = (numbers >= low) & (numbers <= high)
+        return ~inside if leaf.negated else inside
 
     step = Step(ROWS, SET, 0, leaf.negated, low=low, high=high)
     return Bound("row numbers", leaf, states, test, [step])
@@ -104,7 +105,9 @@ def _computed(leaf: Leaf, reader: Reader) -> Bound:
             return compute.compare(leaf, reader, chosen)
         if isinstance(leaf, tree.CompareText):
             return compare_text(leaf, reader, chosen)
-        assert isinstance(leaf, tree.IsNull) and not isinstance(leaf.operand, tree.Field)
-        return compute.not_null(leaf.operand, reader, chosen) == leaf.negated
+        assert isinstance(leaf, tree.IsNull)
+        assert not isinstance(leaf.operand, tree.Field)
+        found = compute.not_null(leaf.operand, reader, chosen)
+        return found if leaf.negated else ~found
 
     return Bound("computed", leaf, zone_states.unknown(reader.source.rows), test)

@@ -23,7 +23,9 @@ def bind_text(leaf: Text, reader: Reader) -> Bound:
     if not ranges and not leaf.negated:
         return fixed(leaf, reader, False)
     if len(ranges) <= (1 if leaf.negated else MAX_RANGES):
-        return in_ranges(leaf, leaf.field, reader, dictionary.codes, ranges or [(1, 0)], leaf.negated, "dictionary")
+        return in_ranges(
+            leaf, leaf.field, reader, dictionary.codes, ranges or [(1, 0)], leaf.negated, "dictionary"
+        )
     return _table(leaf, reader, dictionary, ranges)
 
 
@@ -38,7 +40,7 @@ def code_ranges(test: TextTest, dictionary: Dictionary) -> Ranges:
         places = [(entries.first_at_least(string), string) for string in test.strings]
         codes = np.array([p for p, string in places if p < len(entries) and entries[p] == string], np.int64)
     else:
-        codes = np.flatnonzero(match_strings(entries.offsets.whole(), entries.bytes.whole(), test))
+        codes = np.flatnonzero(match_strings(entries.offsets.whole(), entries.data.whole(), test))
     if not len(codes):
         return []
     breaks = np.flatnonzero(np.diff(codes) != 1)
@@ -67,7 +69,8 @@ def _passing(entries: int, ranges: Ranges, negated: bool) -> npt.NDArray[np.uint
     marks = np.zeros(entries + 1, np.int64)
     np.add.at(marks, [int(low) for low, _ in ranges], 1)
     np.add.at(marks, [int(high) + 1 for _, high in ranges], -1)
-    return ((np.cumsum(marks)[:-1] > 0) != negated).astype(np.uint8)
+    passing: Mask = (np.cumsum(marks)[:-1] > 0) != negated
+    return passing.astype(np.uint8)
 
 
 def _plain(leaf: Text, reader: Reader) -> Bound:
@@ -76,8 +79,8 @@ def _plain(leaf: Text, reader: Reader) -> Bound:
     def test(chosen: Chosen) -> Mask:
         if chosen.rows is None and not isinstance(leaf.test, AnyOf):
             offsets = strings.offsets.span(chosen.start, chosen.stop + 1)
-            strings.bytes.check(int(offsets[0]), int(offsets[-1]))
-            mask = match_strings(offsets, strings.bytes.array, leaf.test).view(np.bool_)
+            strings.data.check(int(offsets[0]), int(offsets[-1]))
+            mask = match_strings(offsets, strings.data.array, leaf.test).view(np.bool_)
         else:
             found = (leaf.test.matches(string) for string in reader.strings(leaf.field, chosen))
             mask = np.fromiter(found, np.bool_, len(chosen))
@@ -95,7 +98,7 @@ def compare_text(leaf: CompareText, reader: Reader, chosen: Chosen) -> Mask:
         found = [a == b for a, b in pairs]
     else:
         found = [a < b if leaf.operator == "<" else a <= b for a, b in pairs]
-    mask = np.array(found, np.bool_) != leaf.negated
+    mask: Mask = np.array(found, np.bool_) != leaf.negated
     for side in (leaf.left, leaf.right):
         valid = reader.valid(side, chosen)
         mask = mask if valid is None else mask & valid

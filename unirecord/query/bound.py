@@ -86,9 +86,15 @@ def present(condition: Condition, column: Field, reader: Reader, has_value: bool
 
 
 def in_ranges(
-    condition: Condition, column: Field, reader: Reader, vector: Vector, ranges: Ranges, negated: bool, how: str
+    condition: Condition,
+    column: Field,
+    reader: Reader,
+    vector: Vector,
+    ranges: Ranges,
+    negated: bool,
+    how: str,
 ) -> Bound:
-    """The element of ``vector`` lies in one of the ranges (both ends included), at most `MAX_RANGES`, one if negated."""
+    """The element of ``vector`` lies in a range (both ends included); of at most `MAX_RANGES`, one if negated."""
     rows = reader.source.rows
     zones = zone_states.fitting(reader.source.zones(column.position), rows)
     validity = needed_validity(column, reader, zones)
@@ -109,7 +115,9 @@ def in_ranges(
         states = np.maximum.reduce([zone_states.of_range(zones, low, high, negated) for low, high in ranges])
     steps = [Step(RANGE, OR, 0, negated, data=vector.array, low=low, high=high) for low, high in ranges]
     steps[0] = replace(steps[0], combine=SET)
-    return Bound(how, condition, states, test, steps, [vector], validity, () if negated else ranges, column.position)
+    return Bound(
+        how, condition, states, test, steps, [vector], validity, () if negated else ranges, column.position
+    )
 
 
 def needed_validity(column: Field, reader: Reader, zones: Zones | None) -> Vector | None:
@@ -121,4 +129,6 @@ def needed_validity(column: Field, reader: Reader, zones: Zones | None) -> Vecto
 
 def as_bytes(zones: Zones | None) -> Zones | None:
     """Zones of a bool column with numbers for bounds."""
-    return None if zones is None or zones.bounds is None else replace(zones, bounds=zones.bounds.view(np.uint8))
+    return (
+        None if zones is None or zones.bounds is None else replace(zones, bounds=zones.bounds.view(np.uint8))
+    )

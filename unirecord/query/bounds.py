@@ -36,7 +36,7 @@ def _integer_bounds(least: int, greatest: int, operator: str, value: int | float
 
 
 def integer_limits(operator: str, value: int | float) -> tuple[int | None, int | None]:
-    """The least and greatest integer for which ``x operator value``; None is no limit, least > greatest is none at all."""
+    """The least and greatest integer for which ``x operator value``: None is no limit, EMPTY no integer."""
     if isinstance(value, float) and math.isinf(value):
         holds = operator in (("<", "<=") if value > 0 else (">", ">="))
         return (None, None) if holds else EMPTY

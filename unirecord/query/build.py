@@ -114,7 +114,7 @@ def any_of(conditions: Iterable[Condition]) -> Condition:
 def _flat(conditions: Iterable[Condition], kind: type[Every] | type[Any]) -> list[Condition]:
     flat: list[Condition] = []
     for condition in conditions:
-        flat.extend(condition.conditions if isinstance(condition, kind) else [condition])  # type: ignore[attr-defined]
+        flat.extend(condition.conditions if isinstance(condition, kind) else [condition])
     return flat
 
 
@@ -122,9 +122,10 @@ def _both(left: Condition, right: Range | Text) -> Condition | None:
     """Two ranges of one column as one, or None where they do not join."""
     if isinstance(left, Range) and isinstance(right, Range) and not left.negated:
         return number_range(left.field, max(left.low, right.low), min(left.high, right.high))
-    if isinstance(left, Text) and isinstance(right, Text) and not left.negated:
-        if isinstance(left.test, Between) and isinstance(right.test, Between):
-            return text(left.field, left.test.both(right.test))
+    if not isinstance(left, Text) or not isinstance(right, Text) or left.negated:
+        return None
+    if isinstance(left.test, Between) and isinstance(right.test, Between):
+        return text(left.field, left.test.both(right.test))
     return None
 
 
@@ -157,7 +158,9 @@ def same_truth(left: Condition, right: Condition) -> Condition:
 
 def size(condition: Condition) -> int:
     """How many conditions a condition is made of."""
-    return 1 + sum(size(inner) for inner in condition.conditions) if isinstance(condition, (Every, Any)) else 1
+    return (
+        1 + sum(size(inner) for inner in condition.conditions) if isinstance(condition, (Every, Any)) else 1
+    )
 
 
 # ---- leaves

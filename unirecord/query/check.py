@@ -15,7 +15,9 @@ from .tree import PART, ROW, Condition, Constant, Field, IsNull, Minus, Number, 
 
 MAX_DEPTH = 100  # of operators in one number
 MAX_CONDITIONS = 100_000
-Operand = Number | Condition | Field | str | None  # Field: a string column; str: a string that was written; None: null
+Operand = (
+    Number | Condition | Field | str | None
+)  # Field: a string column; str: a string that was written; None: null
 FOLDING: dict[str, Callable[[int | float, int | float], int | float]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -81,7 +83,9 @@ class _Checker:
             return build.compare_numbers(operator, left, right)
         if isinstance(left, (Field, str)) and isinstance(right, (Field, str)):
             return build.compare_text(operator, left, right)
-        raise self.wrong(f"{describe(left)} cannot be compared with {describe(right)}{self._hint(left, right)}", node)
+        raise self.wrong(
+            f"{describe(left)} cannot be compared with {describe(right)}{self._hint(left, right)}", node
+        )
 
     def _same_truth(self, operator: str, node: Node, left: Condition, right: Condition) -> Condition:
         if operator not in ("==", "!="):
@@ -131,9 +135,13 @@ class _Checker:
     def _text_match(self, node: syntax.TextMatch) -> Condition:
         operand, pattern = self.operand(node.operand), self.operand(node.pattern)
         if not isinstance(operand, Field):
-            raise self.wrong(f"'{node.method}' needs a string column; this is {describe(operand)}", node.operand)
+            raise self.wrong(
+                f"'{node.method}' needs a string column; this is {describe(operand)}", node.operand
+            )
         if not isinstance(pattern, str):
-            raise self.wrong(f"'{node.method}' needs a string in quotes; this is {describe(pattern)}", node.pattern)
+            raise self.wrong(
+                f"'{node.method}' needs a string in quotes; this is {describe(pattern)}", node.pattern
+            )
         if node.method == "startswith":
             return build.text(operand, starts_with(pattern))
         if node.method == "endswith":
@@ -195,7 +203,8 @@ class _Checker:
             column = self.schema[position]
             if column.is_blob:
                 raise self.wrong(
-                    f"column {column.name!r} is {column}, which a query cannot read; it can read {self._readable()}", node
+                    f"column {column.name!r} is {column}, which a query cannot read; it can read {self._readable()}",
+                    node,
                 )
             return Field(column.name, position, column.type, column.nullable)
         if node.name in ("row", "part"):
@@ -205,8 +214,7 @@ class _Checker:
 
     def _readable(self) -> str:
         names = [column.name for column in self.schema if not column.is_blob]
-        shown = ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
-        return shown
+        return ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
 
     def _arithmetic(self, node: syntax.Arithmetic | syntax.Negative) -> Number:
         sides = (node.operand,) if isinstance(node, syntax.Negative) else (node.left, node.right)
@@ -220,9 +228,9 @@ class _Checker:
             (only,) = operands
             return Constant(-only.value) if isinstance(only, Constant) else Minus(only)
         left, right = operands
-        if isinstance(right, Constant) and right.value == 0 and node.operator in ("//", "%", "/"):
-            if isinstance(left, Constant) or (is_integer(left) and is_integer(right)):
-                raise self.wrong("division by zero", node)
+        by_zero = isinstance(right, Constant) and right.value == 0 and node.operator in ("//", "%", "/")
+        if by_zero and (isinstance(left, Constant) or (is_integer(left) and is_integer(right))):
+            raise self.wrong("division by zero", node)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return self._folded(node, left.value, right.value)
         return Operation(node.operator, left, right)

@@ -48,15 +48,19 @@ def _bits(limits: Limits) -> int:
 
 
 def whole(number: Number, reader: Reader, chosen: Chosen) -> tuple[Array, Mask | None]:
-    """The values of a whole number, which are not null, in int32 or int64 where all of it fits, else as Python's integers."""
+    """The values of a whole number in int32 or int64 if all of it fits, else Python's integers; which are not null."""
     bits = limits_of(number, reader)[1]
     dtype = np.dtype(np.int32 if bits <= 32 else np.int64 if bits <= 64 else object)
     return _integers(number, reader, chosen, dtype)
 
 
-def _integers(number: Number, reader: Reader, chosen: Chosen, dtype: np.dtype[Any]) -> tuple[Array, Mask | None]:
+def _integers(
+    number: Number, reader: Reader, chosen: Chosen, dtype: np.dtype[Any]
+) -> tuple[Array, Mask | None]:
     if isinstance(number, Value):
-        return reader.values(number.field, chosen).astype(dtype, copy=False), reader.valid(number.field, chosen)
+        return reader.values(number.field, chosen).astype(dtype, copy=False), reader.valid(
+            number.field, chosen
+        )
     if isinstance(number, Constant):
         return np.full(len(chosen), number.value, dtype), None
     if isinstance(number, Minus):
@@ -80,8 +84,8 @@ def _apply(operator: str, left: Array, right: Array) -> Array:
     if operator == "*":
         return left * right
     if operator == "/":
-        return left / right  # type: ignore[no-any-return]
-    return left // right if operator == "//" else left % right  # type: ignore[no-any-return]
+        return left / right
+    return left // right if operator == "//" else left % right
 
 
 def floats(number: Number, reader: Reader, chosen: Chosen) -> tuple[npt.NDArray[np.float64], Mask | None]:
@@ -143,14 +147,17 @@ def within(leaf: Within, reader: Reader, chosen: Chosen) -> Mask:
     return _true(inside, leaf.negated, valid)
 
 
+def _compared(operator: str, left: Array, right: Array) -> Array:
+    if operator == "==":
+        return left == right  # type: ignore[no-any-return]
+    return left < right if operator == "<" else left <= right
+
+
 def compare(leaf: Compare, reader: Reader, chosen: Chosen) -> Mask:
     """Where the condition is true; an integer and a float compare by their exact values."""
     left, right, valid = _comparable(leaf, reader, chosen)
     with np.errstate(invalid="ignore"):  # NaN is no error here
-        if leaf.operator == "==":
-            outcome = left == right
-        else:
-            outcome = left < right if leaf.operator == "<" else left <= right
+        outcome = _compared(leaf.operator, left, right)
     return _true(outcome, leaf.negated, valid)
 
 
@@ -167,7 +174,7 @@ def _comparable(leaf: Compare, reader: Reader, chosen: Chosen) -> tuple[Array, A
     if kinds == (True, True):
         return sides[0][0], sides[1][0], valid  # integers of any kind compare exactly
     limits = limits_of(leaf.left if kinds[0] else leaf.right, reader)[0]
-    exact = -EXACT <= limits[0] and limits[1] <= EXACT
+    exact = limits[0] >= -EXACT and limits[1] <= EXACT
     left, right = (side[0].astype(np.float64 if exact else object) for side in sides)
     return left, right, valid
 

@@ -76,7 +76,12 @@ class Explanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings."""
-        return {"query": self.text, "canonical": self.canonical, "rows": self.found, "parts": [asdict(p) for p in self.parts]}
+        return {
+            "query": self.text,
+            "canonical": self.canonical,
+            "rows": self.found,
+            "parts": [asdict(p) for p in self.parts],
+        }
 
     def __str__(self) -> str:
         lines = [f"query: {self.text}", f"as read: {self.canonical}"]

@@ -14,7 +14,20 @@ from ..errors import CorruptionError
 from .source import Array
 from .text_tests import Between, Like
 
-TYPE_CODES: Final = {"b1": 1, "i1": 2, "u1": 3, "i2": 4, "u2": 5, "i4": 6, "u4": 7, "i8": 8, "u8": 9, "f2": 10, "f4": 11, "f8": 12}
+TYPE_CODES: Final = {
+    "b1": 1,
+    "i1": 2,
+    "u1": 3,
+    "i2": 4,
+    "u2": 5,
+    "i4": 6,
+    "u4": 7,
+    "i8": 8,
+    "u8": 9,
+    "f2": 10,
+    "f4": 11,
+    "f8": 12,
+}
 RANGE, TABLE, BITS, BYTES, ROWS, MASK = range(6)
 SET, AND, OR = range(3)
 MASKS: Final = 16
@@ -45,7 +58,13 @@ class Program:
         self._kept: list[Any] = [None] * len(self.steps)
         for place, step in enumerate(self.steps):
             c = self._c[place]
-            c.op, c.combine, c.target, c.source, c.negated = step.op, step.combine, step.target, step.source, step.negated
+            c.op, c.combine, c.target, c.source, c.negated = (
+                step.op,
+                step.combine,
+                step.target,
+                step.source,
+                step.negated,
+            )
             if step.table is not None:
                 c.table, c.table_entries = ffi.from_buffer("uint8_t[]", step.table), len(step.table)
             dtype = np.dtype(np.int64) if step.data is None else step.data.dtype

@@ -89,5 +89,3 @@ def _probe(bound: Bound, reader: Reader) -> Probe:
         return vector.span(row, row + 1)[0].item()
 
     return probe
-
-

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from . import syntax
 from .failure import failure
 from .syntax import Node
-from .tokens import Token, tokenize
+from .tokens import TEXT_METHODS, Token, tokenize
 
 MAX_DEPTH = 50  # of parentheses and of operators that hang on one another
 MAX_ITEMS = 100_000  # of a list, and operands of one chain of `and` or `or`
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-TEXT_METHODS = ("startswith", "endswith", "contains")
 
 
 def parse(text: str) -> Node:
     """The tree of ``text``; ``QueryError`` points at what is wrong."""
     parser = _Parser(text)
-    if parser.peek.kind == "end":
+    if not parser.tokens[:-1]:
         raise failure("the query is empty; write a condition, such as label == 3", text, 0, 1)
     tree = parser.any()
     if parser.peek.kind != "end":
@@ -55,9 +56,15 @@ class _Parser:
     def unexpected(self, wanted: str) -> Exception:
         token = self.peek
         if token.kind == "end":
-            return failure(f"the query ends where {wanted} should follow", self.text, token.start, token.start + 1)
+            return failure(
+                f"the query ends where {wanted} should follow", self.text, token.start, token.start + 1
+            )
         found = self.text[token.start : token.stop]
-        hint = f"; a column of that name is written `{found}`" if token.kind == "keyword" and found.isalpha() else ""
+        hint = (
+            f"; a column of that name is written `{found}`"
+            if token.kind == "keyword" and found.isalpha()
+            else ""
+        )
         return failure(f"expected {wanted}, found {found}{hint}", self.text, token.start, token.stop)
 
     def deeper(self, token: Token) -> None:
@@ -180,12 +187,14 @@ class _Parser:
     def product(self) -> Node:
         return self._chain(("*", "/", "//", "%"), self.signed)
 
-    def _chain(self, operators: tuple[str, ...], operand) -> Node:  # type: ignore[no-untyped-def]
+    def _chain(self, operators: tuple[str, ...], operand: Callable[[], Node]) -> Node:
         left, links = operand(), 0
         while operator := self.accept(*operators):
             links += 1
             if links > MAX_DEPTH:
-                raise failure(f"more than {MAX_DEPTH} operators in a row", self.text, operator.start, operator.stop)
+                raise failure(
+                    f"more than {MAX_DEPTH} operators in a row", self.text, operator.start, operator.stop
+                )
             right = operand()
             left = syntax.Arithmetic(left.start, right.stop, str(operator.value), left, right)
         return left
@@ -205,7 +214,7 @@ class _Parser:
         while self.accept("."):
             method = self.accept(*TEXT_METHODS)
             if method is None:
-                raise self.unexpected("startswith, endswith or contains after '.' (a name with a dot is written in backticks)")
+                raise self.unexpected("startswith, endswith or contains after '.'")
             self.expect("(")
             pattern = self.sum()
             end = self.expect(")")
@@ -227,7 +236,7 @@ class _Parser:
             return syntax.Literal(word.start, word.stop, value)
         if method := self.accept(*TEXT_METHODS):
             return self._call(method)
-        if opening := self.accept("("):
+        if self.accept("("):
             inner = self.any()
             self.expect(")")
             return inner

@@ -27,7 +27,9 @@ def columns_of(parts: PartSet | Sequence[ColumnSource]) -> Sequence[ColumnSource
     found = _OPENED.get(whole)
     if found is None:
         owner = ref(whole)  # the set lives on its own terms
-        found = [PartColumns(owner, number, part.path, part.rows) for number, part in enumerate(whole.source.parts)]
+        found = [
+            PartColumns(owner, number, part.path, part.rows) for number, part in enumerate(whole.source.parts)
+        ]
         _OPENED[whole] = found
     return found
 

@@ -26,8 +26,6 @@ from .tree import Condition, fields_in
 if TYPE_CHECKING:
     from ..reader import PartSet
 
-    Parts = PartSet | Sequence[ColumnSource]
-
 FEW = 2 * zone_states.ZONE  # rows that are sooner tried than looked up
 MOST_RANGES = 64  # values of a list that are looked up one by one
 Rows = npt.NDArray[np.int64]
@@ -44,7 +42,7 @@ def compile_query(text: str, schema: Schema) -> Query:
 
 
 class Query:
-    """A checked condition. ``str()`` of it is its canonical text: equal for queries that were written differently but mean the same.
+    """A checked condition. ``str()`` of it is its canonical text, whichever spelling was used.
 
     Methods take the parts of a dataset in order: a `PartSet`, or a sequence of `ColumnSource`.
     """
@@ -71,16 +69,16 @@ class Query:
         fields = sorted(fields_in(self.condition), key=lambda field: field.position)
         return tuple(field.name for field in fields if field.position >= 0)
 
-    def rows(self, parts: Parts) -> Rows:
+    def rows(self, parts: PartSet | Sequence[ColumnSource]) -> Rows:
         """Numbers of the rows that meet the condition, ascending, int64."""
         found = [_Part(self.condition, *place).rows() for place in _readers(columns_of(parts))]
         return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
 
-    def count(self, parts: Parts) -> int:
+    def count(self, parts: PartSet | Sequence[ColumnSource]) -> int:
         """How many rows meet the condition; they are not written down."""
         return sum(_Part(self.condition, *place).count() for place in _readers(columns_of(parts)))
 
-    def explain(self, parts: Parts) -> Explanation:
+    def explain(self, parts: PartSet | Sequence[ColumnSource]) -> Explanation:
         """Counts the rows, and says what was used for it in each part and what was skipped."""
         found = []
         for source, reader in _readers(columns_of(parts)):
@@ -154,5 +152,3 @@ class _Part:
             hits=0 if self.hits is None else self.hits.count,
             conditions=tuple(leaf_reports(self.bound)),
         )
-
-

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,8 @@ def runs_of(states: States, rows: int) -> npt.NDArray[np.int64]:
     stops = np.minimum(np.concatenate([starts[1:], [len(states)]])[: len(starts)] * ZONE, rows)
     kinds = states[starts]
     keep = kinds != NONE
-    return np.stack([starts * ZONE, stops, kinds == ALL], axis=1)[keep].astype(np.int64)
+    runs: npt.NDArray[np.int64] = np.stack([starts * ZONE, stops, kinds == ALL], axis=1).astype(np.int64)
+    return cast("npt.NDArray[np.int64]", runs[keep])
 
 
 def slices_of(runs: npt.NDArray[np.int64], most: int, first: int | None = None) -> Iterator[Slice]:
@@ -147,7 +148,8 @@ def scan_rows(bound: Bound, rows: int, base: int) -> Rows:
     def find(part: Slice, program: Program) -> Rows:
         if not hasattr(scratch, "rows"):  # its pages are touched once a thread
             scratch.rows = np.empty(scan.most, np.int64)
-        return scratch.rows[: scan.try_slice(part, program, base, scratch.rows)].copy()  # type: ignore[no-any-return]
+        found = cast("Rows", scratch.rows)
+        return found[: scan.try_slice(part, program, base, found)].copy()
 
     effort = effort_of(bound)
     first = find(slices[0], Program(scan.steps))
@@ -166,10 +168,10 @@ def _dense_rows(scan: Scan, slices: list[Slice], base: int, effort: int) -> Rows
     places = np.concatenate([[0], np.cumsum(counts)]).tolist()
     found = np.empty(places[-1], np.int64)
 
-    def fill(numbered: tuple[int, Slice], program: Program) -> bool:
+    def fill(numbered: tuple[int, Slice], program: Program) -> int:
         number, part = numbered
         start, stop = places[number], places[number + 1]
-        return scan.try_slice(part, program, base, found[start:stop]) == stop - start
+        return scan.try_slice(part, program, base, found[start:stop])
 
     in_threads(fill, scan, list(enumerate(slices)), effort)
     return found
@@ -194,8 +196,10 @@ def effort_of(bound: Bound) -> int:
     return int(np.count_nonzero(bound.states == SOME)) * ZONE
 
 
-def in_threads(work: Callable[[Task, Program], Result], scan: Scan, slices: list[Task], effort: int) -> list[Result]:
-    """``work`` on each slice, results in order; in threads when ``effort`` rows are worth it. Threads end with the call."""
+def in_threads(
+    work: Callable[[Task, Program], Result], scan: Scan, slices: list[Task], effort: int
+) -> list[Result]:
+    """``work`` on each slice, results in order; in threads if ``effort`` rows are worth it."""
     results: list[Result | None] = [None] * len(slices)
     failures: list[BaseException] = []
     places = iter(range(len(slices)))

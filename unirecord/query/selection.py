@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,9 @@ class Reader:
             distinct, where = np.unique(codes, return_inverse=True)
             if len(distinct) and int(distinct[-1]) >= max(len(dictionary.entries), 1):
                 raise CorruptionError(f"a code of column {field.name!r} has no entry in its dictionary")
-            entries = [dictionary.entries[code] if len(dictionary.entries) else b"" for code in distinct.tolist()]
+            entries = [
+                dictionary.entries[code] if len(dictionary.entries) else b"" for code in distinct.tolist()
+            ]
             return [entries[place] for place in where.tolist()]
         return plain_strings(self.source.strings(field.position), chosen)
 
@@ -100,7 +103,7 @@ def plain_strings(strings: Strings, chosen: Chosen) -> list[bytes]:
         if len(offsets) < 2:
             return []
         first = int(offsets[0])
-        data = strings.bytes.span(first, int(offsets[-1])).tobytes()
+        data = strings.data.span(first, int(offsets[-1])).tobytes()
         places = (offsets.astype(np.int64) - first).tolist()
-        return [data[a:b] for a, b in zip(places[:-1], places[1:], strict=True)]
+        return [data[a:b] for a, b in pairwise(places)]
     return [strings[row] for row in chosen.rows.tolist()]

@@ -69,7 +69,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Zones:
-    """Per zone of ``rows`` rows: least and greatest value in ``bounds`` [n, 2], and flags (docs/format.md, "zone flags")."""
+    """Per zone of ``rows`` rows: least and greatest value in ``bounds`` [n, 2], and flags as in docs/format.md."""
 
     rows: int
     bounds: Array | None
@@ -78,17 +78,17 @@ class Zones:
 
 @dataclass(frozen=True)
 class Strings:
-    """Strings one after another: string i is ``bytes[offsets[i]:offsets[i + 1]]``."""
+    """Strings one after another: string i is ``data[offsets[i]:offsets[i + 1]]``."""
 
     offsets: Vector
-    bytes: Vector
+    data: Vector
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def __getitem__(self, place: int) -> bytes:
         start, stop = self.offsets.span(place, place + 2).tolist()
-        return self.bytes.span(start, stop).tobytes()
+        return self.data.span(start, stop).tobytes()
 
     def first_at_least(self, string: bytes) -> int:
         """Place of the first string >= ``string``, of strings that ascend."""
@@ -132,4 +132,4 @@ class ColumnSource(Protocol):
         """Zones of a column, or None when it has none."""
 
     def order(self, column: int) -> Vector | None:
-        """Rows sorted by value and then by row, NaN after all numbers, nulls last; None when the column has no order."""
+        """Rows sorted by value and then by row, NaN after all numbers, nulls last; None without an order."""

@@ -135,7 +135,9 @@ def like(pattern: str, escape: str) -> TextTest:
 
 def contains(middle: bytes) -> TextTest:
     """The test for strings that hold this one."""
-    return simplest(b"\0" + middle + b"\0", bytes([MANY, *bytes(len(middle)), MANY]) if middle else bytes([MANY, MANY]))
+    return simplest(
+        b"\0" + middle + b"\0", bytes([MANY, *bytes(len(middle)), MANY]) if middle else bytes([MANY, MANY])
+    )
 
 
 def ends_with(suffix: bytes) -> TextTest:

@@ -13,12 +13,28 @@ MAX_DIGITS = 4_000  # of an integer; Python itself refuses to convert more than 
 
 Kind = Literal["name", "quoted", "keyword", "number", "string", "symbol", "end"]
 
+TEXT_METHODS = ("startswith", "endswith", "contains")
 KEYWORDS = frozenset(
-    "and or not in between like escape is null none nan true false startswith endswith contains".split()
+    (
+        "and",
+        "or",
+        "not",
+        "in",
+        "between",
+        "like",
+        "escape",
+        "is",
+        "null",
+        "none",
+        "nan",
+        "true",
+        "false",
+        *TEXT_METHODS,
+    )
 )
 NAME = re.compile(r"[^\W\d]\w*")
 NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
-SYMBOLS = ("<>", "<=", ">=", "==", "!=", "&&", "||", "//", "<", ">", "=", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",", ".")
+SYMBOLS = ("<>", "<=", ">=", "==", "!=", "&&", "||", "//", *"<>=+-*/%()[],.")
 SPELLINGS = {"=": "==", "<>": "!=", "&&": "and", "||": "or"}
 HINTS = {"&": "write 'and'", "|": "write 'or'", "!": "write 'not'", "~": "write 'not'", ";": "leave it out"}
 ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t", "0": "\0"}
@@ -89,7 +105,7 @@ def _number(text: str, place: int) -> Token:
     assert found is not None
     word, stop = found.group(), found.end()
     if stop < len(text) and (text[stop].isalnum() or text[stop] == "_"):
-        hint = "a name that starts with a digit is written in backticks" if text[stop].isalpha() else "this is not a number"
+        hint = "a name that starts with a digit is written in backticks"
         raise failure(hint, text, place, stop + 1)
     if len(word) > MAX_DIGITS:
         raise failure(f"a number may have {MAX_DIGITS:,} digits", text, place, stop)
@@ -105,7 +121,8 @@ def _number(text: str, place: int) -> Token:
 
 def _string(text: str, place: int) -> Token:
     """A string in ' or "; the quote is written twice or after a backslash inside."""
-    quote, value, at = text[place], [], place + 1
+    value: list[str] = []
+    quote, at = text[place], place + 1
     while at < len(text):
         char = text[at]
         if char == quote:

@@ -25,7 +25,9 @@ class Field:
 
     def __str__(self) -> str:
         """The name as a query takes it."""
-        plain = self.name.isascii() and NAME.fullmatch(self.name) and self.name.lower() not in {*KEYWORDS, "inf"}
+        plain = (
+            self.name.isascii() and NAME.fullmatch(self.name) and self.name.lower() not in {*KEYWORDS, "inf"}
+        )
         shadow = self.name in ("row", "part") and self.position >= 0
         return self.name if plain and not shadow else "`" + self.name.replace("`", "``") + "`"
 

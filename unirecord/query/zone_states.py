@@ -55,7 +55,9 @@ def of_range(zones: Zones, low: int | float, high: int | float, negated: bool) -
     if low > high:
         empty = np.zeros(len(least), np.bool_)
         return _combined(zones.flags, ~empty, empty, negated)
-    return _combined(zones.flags, (greatest < low) | (least > high), (least >= low) & (greatest <= high), negated)
+    return _combined(
+        zones.flags, (greatest < low) | (least > high), (least >= low) & (greatest <= high), negated
+    )
 
 
 def of_list(zones: Zones, wanted: Array, negated: bool) -> States:
