@@ -190,6 +190,23 @@ def test_help_shows_examples(capsys: pytest.CaptureFixture[str], argv: list[str]
     assert "examples:\n  unirecord " in capsys.readouterr().out
 
 
+def test_a_terminal_that_lacks_a_character_gets_its_escape(here: Path) -> None:
+    argv = [sys.executable, "-m", "unirecord", "write", "t.csv", "t.urec"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    found = subprocess.run(argv, capture_output=True, env=environment, check=True)
+    assert b"t.csv \\u2192 t.urec" in found.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(here: Path) -> None:
+    assert main(["write", "t.csv", "t.urec"]) == 0
+    ours, theirs = os.pipe()
+    os.close(ours)
+    argv = [sys.executable, "-m", "unirecord", "inspect", "t.urec"]
+    found = subprocess.run(argv, stdout=theirs, stderr=subprocess.PIPE, check=False)
+    os.close(theirs)
+    assert (found.returncode, found.stderr) == (0, b"")
+
+
 def _big_csv(path: Path) -> None:
     path.write_text("id,name\n" + "".join(f"{i},n{i % 100}\n" for i in range(400_000)))
 

@@ -130,6 +130,20 @@ def test_a_numpy_string_array_is_a_string_column() -> None:
     assert plain(by_batch("string", np.array(["a", "bcd"]))) == plain(by_rows("string", ["a", "bcd"]))
 
 
+def test_arrow_columns_keep_their_nulls() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    for spec, values in (
+        ("float64?", [1.5, None]),
+        ("int8?", [None, 3]),
+        ("string?", ["a", None]),
+        ("int64?", [1, 2]),
+    ):
+        assert plain(by_batch(spec, arrow.array(values))) == plain(by_rows(spec, values))
+        assert plain(by_batch(spec, arrow.chunked_array([values, values]))) == plain(
+            by_rows(spec, values * 2)
+        )
+
+
 # ---- blobs ----
 
 

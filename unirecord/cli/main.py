@@ -32,6 +32,9 @@ exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupte
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with ``argv`` (default: the process's own) and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that lacks a character gets its escape, not an error
+            stream.reconfigure(errors="backslashreplace")
     args = _parser().parse_args(argv)
     try:
         code: int = args.run(args)

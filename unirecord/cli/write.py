@@ -201,7 +201,7 @@ def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float
     found = resolve(args.target)
     parts = len(found.parts)
     total = sum(os.path.getsize(f) for part in found.parts for f in (part.path, part.path + ".idx"))
-    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.05 and rows else ""
+    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 and rows >= 1000 else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
     size_text = f"{_many(parts, 'part')}, {format_size(total)}"
     print(f"wrote {_many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")

@@ -79,6 +79,8 @@ def column_length(name: str, values: Any) -> int:
 
 def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -> ColumnData:
     """Return a column given as array or list, checked; `SchemaError` names the first row that does not fit."""
+    if getattr(values, "null_count", 0) and hasattr(values, "to_pylist"):
+        values = values.to_pylist()  # Arrow's own arrays turn nulls into NaN
     if not isinstance(values, list | tuple) and hasattr(values, "__array__"):
         array = _as_array(column, values)
         if array.dtype != object:
