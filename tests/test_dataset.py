@@ -155,7 +155,7 @@ def test_strided_shards_wrap_around(tmp_path: Path) -> None:
 
 def test_repr_shows_what_it_is(folder: Path) -> None:
     text = repr(UniRecordDataset(folder, 1, 2, shuffle=True, seed=5, columns=["label"], where="label < 30"))
-    for shown in ("15 of 50 rows", "shard 1 of 2", "shuffle", "seed 5", "label < 30", "int32", str(folder)):
+    for shown in ("15 of 50 rows", "shard 1 of 2", "shuffled", "seed 5", "label < 30", "int32", str(folder)):
         assert shown in text, text
 
 

@@ -18,6 +18,7 @@ from .loader import BatchLoader, LoaderOptions
 from .order import OrderSpec, Sharding, check_shard_arguments, choose_blocks, shard_from_environment
 from .ordering import EpochRun, ShardOrder
 from .progress import Progress
+from .query import compile_query
 from .reader import PartSet, Source, resolve
 from .sampler_check import warn_if_sharded_again
 from .samples import SampleReader
@@ -99,6 +100,7 @@ class UniRecordDataset:
         self._verify = verify
         self._on_corrupt = LoaderOptions(1, on_corrupt=on_corrupt).on_corrupt
         self._where = where
+        self._condition: str | None = None
         self._column_names = None if columns is None else list(columns)
         self._blocks = (block_rows, window_blocks)
         self._narrowed = False
@@ -121,9 +123,9 @@ class UniRecordDataset:
         everything = Selection(self._source.rows)
         if self._where is None:
             return everything
-        from .query import compile as compile_query
-
-        return everything.where_rows(compile_query(self._where, self.schema).rows(self._parts))
+        query = compile_query(self._where, self.schema)
+        self._condition = str(query)  # its one form: a state must not depend on how it was spelled
+        return everything.where_rows(query.rows(self._parts))
 
     @classmethod
     def distributed(
@@ -211,10 +213,12 @@ class UniRecordDataset:
             shown.append(f"where {self._where!r}")
         spec = self._order.spec
         if spec.mode != "sequential":
-            shown.append(f"shuffle {spec.mode}, seed {spec.seed}, epoch {self.epoch}")
+            mode = "shuffled" if spec.mode == "shuffle" else f"shuffled by {spec.mode}"
+            shown.append(f"{mode}, seed {spec.seed}, epoch {self.epoch}")
         shown.append(f"io {self._parts.io_name}, verify {self._verify}")
         columns = ", ".join(f"{column.name}: {column.spec}" for _, column in self._columns)
-        return f"UniRecordDataset({self.path!r}: {'; '.join(shown)}; columns {columns})"
+        path = self.path if isinstance(self.path, (list, tuple)) else os.fspath(self.path)  # type: ignore[arg-type]
+        return f"UniRecordDataset({path!r}: {'; '.join(shown)}; columns {columns})"
 
     # ---- samples
     # -----------------------------------------------------------------------------------------------------
@@ -299,7 +303,7 @@ class UniRecordDataset:
             self._order.spec.at_epoch(epoch),
             identity=self._source.identity,
             rows=self._source.rows,
-            where=self._where,
+            where=self._condition,
             selection=self._order.selection.digest(),
             remainder=self._order.sharding.remainder,
             position=position,
