@@ -65,7 +65,7 @@ static ur_status changed(ur_error *error) {
   return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_NOWHERE, "the lengths of blobs changed while they were read");
 }
 
-/* ---- with a view ------------------------------------------------------------------------------------------------- */
+/* ---- with a view ----------------------------------------------------------------------------------------------- */
 
 static void touch(const uint8_t *at, uint64_t bytes) {
   uint64_t most = bytes < 8 * LINE ? bytes : 8 * LINE; /* the hardware follows a longer stream by itself */
@@ -123,7 +123,7 @@ static ur_status copy_view(const cell_batch *batch, int64_t first, int64_t n, ur
   return UR_OK;
 }
 
-/* ---- without a view ----------------------------------------------------------------------------------------------- */
+/* ---- without a view --------------------------------------------------------------------------------------------- */
 
 /* One cell on its way: read straight to its destination, or out of a unit in scratch memory. */
 typedef struct {
@@ -222,7 +222,7 @@ static ur_status read_chunk(const cell_batch *batch, read_queue *queue, int64_t 
   return flush(batch, queue, error);
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------------------------ */
 
 static ur_status run(cell_batch *batch, int64_t chunk, read_queue *queue, ur_error *error) {
   for (int64_t first = 0; first < batch->group->count; first += chunk) {

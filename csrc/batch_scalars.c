@@ -65,7 +65,7 @@ ur_status ur_gather_valid(const ur_group *group, const ur_output *output, ur_err
   return UR_OK;
 }
 
-/* ---- strings ---------------------------------------------------------------------------------------------------- */
+/* ---- strings -------------------------------------------------------------------------------------------------- */
 
 /* What a string column's values are found with; `codes` has width 0 for plain strings. */
 typedef struct {

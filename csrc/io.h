@@ -35,10 +35,11 @@ struct ur_source {
   struct timespec modified;
   int32_t io;           /* ur_io: the way of reading in use */
   int fd;               /* -1 when the content no longer depends on the file */
+  int direct_fd;        /* for O_DIRECT, or -1 */
   atomic_int calm;      /* calls of advise that may be skipped, because the last one found everything in memory */
 };
 
-/* ---- files (io_file.c) ------------------------------------------------------------------------------------------ */
+/* ---- files (io_file.c) ---------------------------------------------------------------------------------------- */
 
 /* Opens a regular file for reading. */
 ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *bytes, struct timespec *modified,
@@ -59,12 +60,12 @@ void ur_pages_free(void *pages, uint64_t bytes);
 /* How many files this process may have open. */
 int64_t ur_file_limit(void);
 
-/* ---- ways of reading -------------------------------------------------------------------------------------------- */
+/* ---- ways of reading ------------------------------------------------------------------------------------------ */
 
-/* Opens a source over `fd`, which it then owns (on failure it is closed). `path` is the file's, for ways of reading that
- * need a descriptor of their own; `row_bytes` is the mean size of a row, for UR_IO_AUTO. */
-ur_status ur_source_open(int fd, const char *path, uint64_t bytes, struct timespec modified, int32_t io,
-                         uint64_t row_bytes, ur_source **source, ur_error *error);
+/* Opens a source over `fd`, which it then owns (on failure it is closed); `row_bytes` is the mean size of a row, for
+ * UR_IO_AUTO. */
+ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, uint64_t row_bytes,
+                         ur_source **source, ur_error *error);
 void ur_source_close(ur_source *source);
 
 /* UR_STALE when the file is not as long, or not as old, as when it was opened: one fstat. */
@@ -80,7 +81,7 @@ int32_t ur_io_choose(int fd, uint64_t bytes, uint64_t row_bytes);
 ur_status ur_map_open(ur_source *source, ur_error *error);
 ur_status ur_pread_open(ur_source *source, ur_error *error);
 ur_status ur_memory_open(ur_source *source, ur_error *error);
-ur_status ur_uring_open(ur_source *source, const char *path, ur_error *error);
+ur_status ur_uring_open(ur_source *source, ur_error *error);
 
 /* Sorts spans by offset. */
 void ur_spans_sort(ur_span *spans, int64_t count);

@@ -44,8 +44,8 @@ ur_status ur_file_read(int fd, ur_file_kind file, uint64_t offset, uint64_t byte
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ur_fail_os(error, file, errno, "the file cannot be read (pread)");
     if (got == 0)
-      return ur_fail_at(error, UR_STALE, file, offset, "the file ends at %" PRIu64 ", %" PRIu64 " bytes early: it has been cut",
-                        offset, bytes);
+      return ur_fail_at(error, UR_STALE, file, offset, "the file ends at %" PRIu64 ", %" PRIu64
+                        " bytes early: it has been cut", offset, bytes);
     offset += (uint64_t)got;
     bytes -= (uint64_t)got;
     to += got;
@@ -113,14 +113,15 @@ ur_status ur_source_check(const ur_source *source, ur_error *error) {
   return UR_OK;
 }
 
-ur_status ur_source_open(int fd, const char *path, uint64_t bytes, struct timespec modified, int32_t io,
-                         uint64_t row_bytes, ur_source **source, ur_error *error) {
+ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, uint64_t row_bytes,
+                         ur_source **source, ur_error *error) {
   ur_source *opened = calloc(1, sizeof *opened);
   if (opened == NULL) {
     ur_file_close(fd);
     return ur_fail(error, UR_NO_MEMORY, "no memory for an open file");
   }
   opened->fd = fd;
+  opened->direct_fd = -1;
   opened->bytes = bytes;
   opened->modified = modified;
   opened->io = io == UR_IO_AUTO ? ur_io_choose(fd, bytes, row_bytes) : io;
@@ -129,7 +130,7 @@ ur_status ur_source_open(int fd, const char *path, uint64_t bytes, struct timesp
     case UR_IO_MAP: status = ur_map_open(opened, error); break;
     case UR_IO_MEMORY: status = ur_memory_open(opened, error); break;
     case UR_IO_PREAD: status = ur_pread_open(opened, error); break;
-    default: status = ur_uring_open(opened, path, error); break;
+    default: status = ur_uring_open(opened, error); break;
   }
   if (status != UR_OK) {
     ur_file_close(opened->fd);

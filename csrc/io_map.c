@@ -1,4 +1,4 @@
-/* io_map.c - the data file in memory: mapped (UR_IO_MAP), or loaded once and shared with forked children (UR_IO_MEMORY). */
+/* io_map.c - the data file in memory: mapped (UR_IO_MAP), or loaded once and shared by forks (UR_IO_MEMORY). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,7 +1,196 @@
-/* io_uring.c - reading through io_uring, where the kernel allows it. */
-#include "io.h"
+/* io_uring.c - reading spans with many reads in flight at once: through the page cache, or past it with O_DIRECT.
+ *
+ * Past the cache, a file is read in pieces that start and end at multiples of 4,096 into slots of the ring, and what
+ * was asked for is copied out of them. Where the kernel refuses a ring, the source becomes one that uses pread.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
-ur_status ur_uring_open(ur_source *source, const char *path, ur_error *error) {
-  (void)path;
-  return ur_pread_open(source, error);
+#include "fail.h"
+#include "io.h"
+#include "io_ring.h"
+
+#define READ_BYTES (UINT64_C(1) << 20)    /* one read through the cache */
+#define SLOT_BYTES (UINT64_C(256) << 10)  /* one read past it */
+#define DIRECT_ALIGN UINT64_C(4096)
+
+static ur_status ended(uint64_t offset, ur_error *error) {
+  return ur_fail_at(error, UR_STALE, UR_FILE_DATA, offset, "the file ends at %" PRIu64 ": it has been cut", offset);
+}
+
+static ur_status failed(int32_t result, ur_error *error) {
+  return ur_fail_os(error, UR_FILE_DATA, -result, "the file cannot be read (io_uring)");
+}
+
+static bool again(int32_t result) { return result == -EINTR || result == -EAGAIN; }
+
+/* ---- through the page cache ------------------------------------------------------------------------------------- */
+
+/* Hands out the reads of many spans one after the other. */
+typedef struct {
+  const ur_span *spans;
+  int64_t count, span;
+  uint64_t done; /* of the current span */
+} cursor;
+
+static bool next_read(cursor *at, ur_span *read) {
+  while (at->span < at->count && at->spans[at->span].bytes == at->done) {
+    at->span++;
+    at->done = 0;
+  }
+  if (at->span == at->count) return false;
+  const ur_span *span = &at->spans[at->span];
+  uint64_t left = span->bytes - at->done, bytes = left < READ_BYTES ? left : READ_BYTES;
+  *read = (ur_span){span->offset + at->done, bytes, span->to + at->done};
+  at->done += bytes;
+  return true;
+}
+
+static void put(ur_ring *ring, int fd, const ur_span *read, uint64_t tag) {
+  ur_ring_put(ring, fd, read->offset, read->to, (uint32_t)read->bytes, tag);
+}
+
+static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t count, ur_error *error) {
+  ur_ring *ring = ur_ring_here();
+  if (ring == NULL || count < 2) return ur_pread_spans(source, spans, count, error);
+  ur_spans_sort(spans, count);
+  cursor at = {.spans = spans, .count = count};
+  ur_span reads[UR_RING_DEPTH];
+  uint64_t flying = 0;
+  ur_status status = UR_OK;
+  while (flying < UR_RING_DEPTH && next_read(&at, &reads[flying])) {
+    put(ring, source->fd, &reads[flying], flying);
+    flying++;
+  }
+  while (flying > 0) {
+    uint64_t tag = 0;
+    int32_t result = ur_ring_take(ring, &tag);
+    ur_span *read = &reads[tag];
+    flying--;
+    if (status != UR_OK) continue; /* only waiting for the others to land */
+    if (result == 0) status = ended(read->offset, error);
+    if (result < 0 && !again(result)) status = failed(result, error);
+    if (status != UR_OK) continue;
+    uint64_t got = result > 0 ? (uint64_t)result : 0;
+    *read = (ur_span){read->offset + got, read->bytes - got, read->to + got};
+    if (read->bytes == 0 && !next_read(&at, read)) continue;
+    put(ring, source->fd, read, tag);
+    flying++;
+  }
+  return status;
+}
+
+/* ---- past the page cache ---------------------------------------------------------------------------------------- */
+
+/* One slot's read: [offset, end) of the file, aligned, and the spans that begin before its end. */
+typedef struct {
+  uint64_t offset, end;
+  int64_t first, last; /* spans [first, last) may lie in it */
+} piece;
+
+typedef struct {
+  const ur_span *spans;
+  int64_t count;
+  int64_t first;   /* the first span that is not wholly in pieces before */
+  uint64_t offset; /* where the next piece may begin */
+} direct_cursor;
+
+static uint64_t end_of(const ur_span *span) { return span->offset + span->bytes; }
+
+/* The next piece: from the first byte still needed to as far as spans go on without a gap of a block. */
+static bool next_piece(direct_cursor *at, piece *out) {
+  while (at->first < at->count && end_of(&at->spans[at->first]) <= at->offset) at->first++;
+  if (at->first == at->count) return false;
+  const ur_span *span = &at->spans[at->first];
+  uint64_t start = span->offset < at->offset ? at->offset : span->offset & ~(DIRECT_ALIGN - 1);
+  uint64_t most = start + SLOT_BYTES, end = start;
+  int64_t last = at->first;
+  while (last < at->count && at->spans[last].offset < most && (last == at->first || at->spans[last].offset <= end)) {
+    uint64_t aligned = (end_of(&at->spans[last]) + DIRECT_ALIGN - 1) & ~(DIRECT_ALIGN - 1);
+    if (aligned > end) end = aligned;
+    last++;
+  }
+  *out = (piece){start, end < most ? end : most, at->first, last};
+  at->offset = out->end;
+  return true;
+}
+
+/* Copies what the piece holds of its spans; what a short read left out is read again, which says if the file ended. */
+static ur_status copy_out(const ur_source *source, const piece *from, const ur_span *spans, const uint8_t *slot,
+                          uint64_t got, ur_error *error) {
+  for (int64_t i = from->first; i < from->last; i++) {
+    uint64_t start = spans[i].offset > from->offset ? spans[i].offset : from->offset;
+    uint64_t end = end_of(&spans[i]) < from->end ? end_of(&spans[i]) : from->end;
+    if (start >= end) continue;
+    uint8_t *to = spans[i].to + (start - spans[i].offset);
+    if (end <= from->offset + got) {
+      memcpy(to, slot + (start - from->offset), end - start);
+      continue;
+    }
+    ur_status status = ur_file_read(source->fd, UR_FILE_DATA, start, end - start, to, error);
+    if (status != UR_OK) return status;
+  }
+  return UR_OK;
+}
+
+static void put_piece(ur_ring *ring, int fd, const piece *read, uint8_t *slots, uint64_t tag) {
+  ur_ring_put(ring, fd, read->offset, slots + tag * SLOT_BYTES, (uint32_t)(read->end - read->offset), tag);
+}
+
+static ur_status direct_read(const ur_source *source, ur_span *spans, int64_t count, ur_error *error) {
+  ur_ring *ring = ur_ring_here();
+  uint8_t *slots = ring == NULL ? NULL : ur_ring_slots(ring, SLOT_BYTES);
+  if (slots == NULL) return ur_pread_spans(source, spans, count, error);
+  ur_spans_sort(spans, count);
+  direct_cursor at = {.spans = spans, .count = count};
+  piece pieces[UR_RING_DEPTH];
+  uint64_t flying = 0;
+  ur_status status = UR_OK;
+  while (flying < UR_RING_DEPTH && next_piece(&at, &pieces[flying])) {
+    put_piece(ring, source->direct_fd, &pieces[flying], slots, flying);
+    flying++;
+  }
+  while (flying > 0) {
+    uint64_t tag = 0;
+    int32_t result = ur_ring_take(ring, &tag);
+    piece *read = &pieces[tag];
+    flying--;
+    if (status != UR_OK) continue;
+    if (result < 0 && !again(result)) status = failed(result, error);
+    if (result >= 0) status = copy_out(source, read, spans, slots + tag * SLOT_BYTES, (uint64_t)result, error);
+    if (status != UR_OK || (result >= 0 && !next_piece(&at, read))) continue;
+    put_piece(ring, source->direct_fd, read, slots, tag);
+    flying++;
+  }
+  return status;
+}
+
+static void uring_close(ur_source *source) { ur_file_close(source->direct_fd); }
+
+static const ur_source_ops cached_ops = {.read = cached_read, .advise = NULL, .close = uring_close};
+static const ur_source_ops direct_ops = {.read = direct_read, .advise = NULL, .close = uring_close};
+
+/* A second descriptor of the same file, for O_DIRECT; -1 where the file system has none. */
+static int open_direct(int fd) {
+  char path[32];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+}
+
+ur_status ur_uring_open(ur_source *source, ur_error *error) {
+  source->direct_fd = -1;
+  if (ur_ring_here() == NULL) return ur_pread_open(source, error);
+  source->ops = &cached_ops;
+  if (source->io != UR_IO_URING_DIRECT) return UR_OK;
+  source->direct_fd = open_direct(source->fd);
+  if (source->direct_fd >= 0)
+    source->ops = &direct_ops;
+  else
+    source->io = UR_IO_URING;
+  return UR_OK;
 }

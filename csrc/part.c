@@ -1,4 +1,4 @@
-/* part.c - opening one part: the data file and its index, checked to belong together; what a part tells about itself. */
+/* part.c - opening one part: data file and index, checked to belong together; what a part tells about itself. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ static ur_status other_id(ur_file_kind file, const uint8_t *expected, const uint
   char wanted[33], there[33];
   hex_id(expected, wanted);
   hex_id(found, there);
-  return ur_fail_at(error, UR_STALE, file, UR_AT_ID, "the id should be %s, the file's is %s: this is another part", wanted,
-                    there);
+  return ur_fail_at(error, UR_STALE, file, UR_AT_ID, "the id should be %s, the file's is %s: this is another part",
+                    wanted, there);
 }
 
 static ur_status open_file(const char *path, ur_file_kind kind, opened_file *file, uint8_t header[UR_FILE_HEADER_BYTES],
@@ -49,9 +49,11 @@ static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_file *f
 }
 
 /* Reads and checks the data file's whole head, which is small next to what the caller has paid for already. */
-static ur_status read_data_head(const opened_file *file, const ur_data_header *header, uint8_t **head, ur_error *error) {
+static ur_status read_data_head(const opened_file *file, const ur_data_header *header, uint8_t **head,
+                                ur_error *error) {
   uint8_t *bytes = malloc(header->header_bytes);
-  if (bytes == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a head of %" PRIu32 " bytes", header->header_bytes);
+  if (bytes == NULL)
+    return ur_fail(error, UR_NO_MEMORY, "no memory for a head of %" PRIu32 " bytes", header->header_bytes);
   ur_status status = ur_file_read(file->fd, UR_FILE_DATA, 0, header->header_bytes, bytes, error);
   if (status == UR_OK) status = ur_check_data_head(bytes, header, error);
   if (status != UR_OK) {
@@ -130,7 +132,8 @@ static ur_status open_index(const ur_part_ref *ref, ur_part *part, const opened_
 static ur_status check_pair(const ur_part *part, const uint8_t *head, const opened_file *data, ur_error *error) {
   const ur_index_header *index = &part->header;
   if (index->data_bytes != data->bytes)
-    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, data->bytes < index->data_bytes ? data->bytes : index->data_bytes,
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA,
+                      data->bytes < index->data_bytes ? data->bytes : index->data_bytes,
                       "the data file has %" PRIu64 " bytes, its index says %" PRIu64 ": it %s", data->bytes,
                       index->data_bytes, data->bytes < index->data_bytes ? "is cut off" : "has grown");
   if (index->data_header_digest != part->data.header_digest || index->columns != part->data.columns ||
@@ -176,8 +179,7 @@ ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur
                         "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, part->header.rows);
   if (status == UR_OK) {
     uint64_t rows = part->header.rows == 0 ? 1 : part->header.rows;
-    status = ur_source_open(data.fd, ref->data_path, data.bytes, data.modified, options->io, data.bytes / rows,
-                            &part->source, error);
+    status = ur_source_open(data.fd, data.bytes, data.modified, options->io, data.bytes / rows, &part->source, error);
     data.fd = -1; /* the source owns it, also when it could not be opened */
   }
   free(head);

@@ -40,13 +40,13 @@ struct ur_part {
   uint32_t groups_section, starts_section, digests_section; /* positions in the directory + 1, or 0 */
 };
 
-/* ---- part.c ----------------------------------------------------------------------------------------------------- */
+/* ---- part.c --------------------------------------------------------------------------------------------------- */
 
 /* Opens data file and index, checks that they belong together and are `ref`'s, and gives out the one reference. */
 ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error);
 void ur_part_retain(ur_part *part);
 
-/* ---- index.c ---------------------------------------------------------------------------------------------------- */
+/* ---- index.c -------------------------------------------------------------------------------------------------- */
 
 /* Parses columns and directory of the index mapped at part->index: exactly the sections that the columns ask for, sorted,
  * without overlap, with the counts that rows and units give. */
@@ -106,7 +106,7 @@ static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
   }
 }
 
-/* ---- rows.c: where rows and cells lie, and whether their bytes are right ------------------------------------------- */
+/* ---- rows.c: where rows and cells lie, and whether their bytes are right ----------------------------------------- */
 
 /* The bytes [offset, offset + bytes) of the data file that hold a row or a cell: always inside the file. */
 typedef struct {

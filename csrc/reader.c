@@ -48,7 +48,7 @@ static ur_status fixed_size(int64_t n, const ur_column_info *info, uint64_t *byt
   return ur_fail(error, UR_ARGUMENT, "%" PRId64 " values of %" PRId64 " bytes exceed 2^64", n, info->fixed_bytes);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------ */
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
   ur_set *set;
@@ -163,7 +163,7 @@ ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *ou
   return ur_read_rows(set, rows, n, outputs, output_count, error);
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------------------------- */
+/* ---- measuring -------------------------------------------------------------------------------------------------- */
 
 static ur_status measure_column(const batch_read *batch, int32_t column, int64_t n, int64_t *offsets, uint64_t *needed,
                                 ur_error *error) {
@@ -198,7 +198,7 @@ ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int
   return status;
 }
 
-/* ---- telling the kernel ------------------------------------------------------------------------------------------- */
+/* ---- telling the kernel ----------------------------------------------------------------------------------------- */
 
 static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
   if (part->source->ops->advise == NULL || part->blob_columns == 0 || !ur_source_wants_advice(part->source)) return;

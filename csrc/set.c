@@ -7,7 +7,7 @@
 
 #include "reader.h"
 
-/* ---- parts in slots --------------------------------------------------------------------------------------------- */
+/* ---- parts in slots ------------------------------------------------------------------------------------------- */
 
 /* Empties a slot; the part lives on while anyone holds a reference. */
 static bool empty_slot(ur_set *set, ur_slot *slot) {
@@ -120,7 +120,7 @@ ur_status ur_set_acquire(ur_set *set, int64_t number, ur_part **out, ur_error *e
   return UR_OK;
 }
 
-/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+/* ---- opening and closing -------------------------------------------------------------------------------------- */
 
 /* Copies the references and what they point to. */
 static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
@@ -239,7 +239,7 @@ void ur_set_release(ur_set *set) {
   if (set != NULL && atomic_fetch_sub(&set->references, 1) == 1) free_set(set);
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------------------------ */
 
 int64_t ur_set_rows(const ur_set *set) { return set->starts[set->parts]; }
 

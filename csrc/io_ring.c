@@ -1,0 +1,148 @@
+/* io_ring.c - one io_uring per thread, by raw system calls: reads are put in, completions are taken out. */
+#define _GNU_SOURCE
+#include "io_ring.h"
+
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct ur_ring {
+  int fd;
+  pid_t owner;              /* a forked child sees the same rings, and must not use them */
+  void *rings;              /* submission and completion ring, one mapping */
+  size_t rings_bytes;
+  struct io_uring_sqe *entries;
+  size_t entries_bytes;
+  _Atomic(uint32_t) *submit_tail, *complete_head, *complete_tail;
+  uint32_t *submit_array;
+  struct io_uring_cqe *completions;
+  uint32_t submit_mask, complete_mask;
+  uint32_t unsubmitted;
+  uint8_t *slots;
+  uint64_t slots_bytes;
+};
+
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static bool key_made;
+
+static void unmap(void *memory, size_t bytes) {
+  if (memory != NULL && memory != MAP_FAILED) (void)munmap(memory, bytes);
+}
+
+static void ring_free(void *given) {
+  ur_ring *ring = given;
+  if (ring == NULL) return;
+  unmap(ring->rings, ring->rings_bytes);
+  unmap(ring->entries, ring->entries_bytes);
+  unmap(ring->slots, ring->slots_bytes);
+  if (ring->fd >= 0) (void)close(ring->fd);
+  free(ring);
+}
+
+static void make_key(void) { key_made = pthread_key_create(&key, ring_free) == 0; }
+
+/* Atomic views of the words that the kernel shares with us. */
+static _Atomic(uint32_t) *shared_word(void *rings, uint32_t offset) {
+  return (_Atomic(uint32_t) *)(void *)((uint8_t *)rings + offset);
+}
+
+static bool map_rings(ur_ring *ring, const struct io_uring_params *params) {
+  size_t submit = params->sq_off.array + params->sq_entries * sizeof(uint32_t);
+  size_t complete = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
+  int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_POPULATE;
+  ring->rings_bytes = submit > complete ? submit : complete;
+  ring->rings = mmap(NULL, ring->rings_bytes, protection, flags, ring->fd, IORING_OFF_SQ_RING);
+  ring->entries_bytes = params->sq_entries * sizeof *ring->entries;
+  ring->entries = mmap(NULL, ring->entries_bytes, protection, flags, ring->fd, IORING_OFF_SQES);
+  if (ring->rings == MAP_FAILED || ring->entries == MAP_FAILED) return false;
+  ring->submit_tail = shared_word(ring->rings, params->sq_off.tail);
+  ring->complete_head = shared_word(ring->rings, params->cq_off.head);
+  ring->complete_tail = shared_word(ring->rings, params->cq_off.tail);
+  ring->submit_array = (uint32_t *)(void *)((uint8_t *)ring->rings + params->sq_off.array);
+  ring->completions = (struct io_uring_cqe *)(void *)((uint8_t *)ring->rings + params->cq_off.cqes);
+  ring->submit_mask = params->sq_entries - 1;
+  ring->complete_mask = params->cq_entries - 1;
+  return true;
+}
+
+static ur_ring *ring_new(void) {
+  ur_ring *ring = calloc(1, sizeof *ring);
+  if (ring == NULL) return NULL;
+  struct io_uring_params params;
+  memset(&params, 0, sizeof params);
+  ring->owner = getpid();
+  ring->fd = (int)syscall(SYS_io_uring_setup, UR_RING_DEPTH, &params);
+  bool good = ring->fd >= 0 && (params.features & IORING_FEAT_SINGLE_MMAP) != 0 &&
+              (params.features & IORING_FEAT_RW_CUR_POS) != 0; /* came with IORING_OP_READ, in Linux 5.6 */
+  if (good && map_rings(ring, &params)) return ring;
+  ring_free(ring);
+  return NULL;
+}
+
+ur_ring *ur_ring_here(void) {
+  (void)pthread_once(&key_once, make_key);
+  if (!key_made) return NULL;
+  ur_ring *ring = pthread_getspecific(key);
+  if (ring != NULL && ring->owner != getpid()) {
+    ring_free(ring);
+    ring = NULL;
+    (void)pthread_setspecific(key, NULL);
+  }
+  if (ring != NULL) return ring;
+  ring = ring_new();
+  if (ring != NULL && pthread_setspecific(key, ring) != 0) {
+    ring_free(ring);
+    return NULL;
+  }
+  return ring;
+}
+
+void ur_ring_put(ur_ring *ring, int fd, uint64_t offset, uint8_t *to, uint32_t bytes, uint64_t tag) {
+  uint32_t tail = atomic_load_explicit(ring->submit_tail, memory_order_relaxed);
+  uint32_t slot = tail & ring->submit_mask;
+  struct io_uring_sqe *entry = &ring->entries[slot];
+  memset(entry, 0, sizeof *entry);
+  entry->opcode = IORING_OP_READ;
+  entry->fd = fd;
+  entry->off = offset;
+  entry->addr = (uint64_t)(uintptr_t)to;
+  entry->len = bytes;
+  entry->user_data = tag;
+  ring->submit_array[slot] = slot;
+  atomic_store_explicit(ring->submit_tail, tail + 1, memory_order_release);
+  ring->unsubmitted++;
+}
+
+int32_t ur_ring_take(ur_ring *ring, uint64_t *tag) {
+  uint32_t head = atomic_load_explicit(ring->complete_head, memory_order_relaxed);
+  while (ring->unsubmitted > 0 || head == atomic_load_explicit(ring->complete_tail, memory_order_acquire)) {
+    uint32_t wait = head == atomic_load_explicit(ring->complete_tail, memory_order_acquire);
+    long done = syscall(SYS_io_uring_enter, ring->fd, ring->unsubmitted, wait, IORING_ENTER_GETEVENTS, NULL, 0);
+    /* whatever went wrong, reads in flight must end before the caller's buffers do: go on for as long as it takes */
+    if (done > 0) ring->unsubmitted -= (uint32_t)done;
+    if (done < 0 && errno != EINTR) (void)sched_yield();
+  }
+  const struct io_uring_cqe *completion = &ring->completions[head & ring->complete_mask];
+  int32_t result = completion->res;
+  *tag = completion->user_data;
+  atomic_store_explicit(ring->complete_head, head + 1, memory_order_release);
+  return result;
+}
+
+uint8_t *ur_ring_slots(ur_ring *ring, uint64_t bytes) {
+  if (ring->slots != NULL) return ring->slots;
+  ring->slots_bytes = bytes * UR_RING_DEPTH;
+  void *memory = mmap(NULL, ring->slots_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return NULL;
+  (void)madvise(memory, ring->slots_bytes, MADV_HUGEPAGE);
+  ring->slots = memory;
+  return memory;
+}
