@@ -19,6 +19,7 @@ __all__ = ["JsonLines"]
 
 _CHUNK_ROWS: Final = 1024
 _CHUNK_BYTES: Final = 8_000_000
+_ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
 
 class JsonLines(Source):
@@ -128,7 +129,7 @@ class _KeyEvidence:
 
     def _add_array(self, array: np.ndarray[Any, Any]) -> None:
         if array.size:
-            name = array.dtype.name
+            name = _ELEMENTS[array.dtype.kind]
             if self._element not in (None, name):
                 self._one_rank = self._one_rank and "bool" not in (self._element, name)
                 name = "float64"
@@ -168,7 +169,7 @@ class _KeyEvidence:
 
 def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode())  # given bytes, loads guesses their encoding
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise SchemaError(f"{where}: not valid JSON ({error})") from None
     except RecursionError:
