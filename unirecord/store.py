@@ -261,7 +261,7 @@ class LockedFolder:
 def is_locked(path: str) -> bool:
     """Whether a live writer holds a lock on the file at ``path``."""
     try:
-        fd = os_calls.open(path, os.O_RDONLY)
+        fd = os_calls.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
     try:
@@ -323,3 +323,19 @@ def remove_directory(path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def write_new(path: str, data: Buffer) -> None:
+    """Writes a file that nobody depends on: not synced, and `FileExistsError` when there is anything of that name."""
+    try:
+        fd = os_calls.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
+    except OSError as error:
+        raise _located(error, path) from error
+    try:
+        view = memoryview(data).cast("B")
+        while len(view):
+            view = view[os_calls.writev(fd, [view]) :]
+    except OSError as error:
+        raise _located(error, path) from error
+    finally:
+        os_calls.close(fd)

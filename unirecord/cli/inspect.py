@@ -28,7 +28,7 @@ _EXAMPLES: Final = """examples:
   unirecord inspect 'parts/*.urec' --json | jq .rows"""
 
 # Further views of a dataset: modules with EXAMPLES, add_arguments(parser), wanted(args), run(args) → exit code.
-_VIEWS: Final[tuple[str, ...]] = ()
+_VIEWS: Final[tuple[str, ...]] = ("inspect_query",)
 _SHOWN_PARTS: Final = 8
 
 

@@ -66,7 +66,10 @@ def _failure(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt):
         return _say("interrupted; nothing was published", 130)
-    if isinstance(error, UsageError | MissingError | ExistsError | QueryError):
+    if isinstance(error, QueryError):  # its further lines show the place in the text
+        print(f"unirecord: {error}", file=sys.stderr)
+        return 2
+    if isinstance(error, UsageError | MissingError | ExistsError):
         return _say(str(error), 2)
     if isinstance(error, UniRecordError):
         return _say(str(error), 1)

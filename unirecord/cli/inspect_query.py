@@ -1,0 +1,130 @@
+"""``unirecord inspect`` with a question: which rows, how many, of which kinds, and what is in them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import ExistsError, SchemaError
+from ..inspection.extract import extract
+from ..query import Query, compile_query
+from ..reader import PartSet, resolve
+from ..sizes import format_size
+from .inspect_groups import show_groups
+from .inspect_rows import show_one, show_rows
+from .inspect_statistics import show_statistics
+from .usage import UsageError, count, names
+
+__all__ = ["EXAMPLES", "add_arguments", "run", "wanted"]
+
+EXAMPLES: Final = """  unirecord inspect data --where 'label == 3 and width >= 512' --columns path,width --limit 50
+  unirecord inspect data --where 'path like "%cat%"' --count
+  unirecord inspect data --group-by label
+  unirecord inspect data --stats --columns score,width
+  unirecord inspect data --sample 10 --seed 1
+  unirecord inspect data --sort=-score --limit 20 --csv > best.csv
+  unirecord inspect data --where 'label == 3' --extract image --out threes/"""
+
+_VIEWS: Final = ("count", "group_by", "stats", "row", "extract", "explain")
+_OTHERS: Final = ("where", "columns", "limit", "offset", "sort", "sample", "csv", "seed", "out", "name")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the questions."""
+    rows = parser.add_argument_group("which rows")
+    rows.add_argument("--where", metavar="CONDITION", help="only rows that meet it, such as 'label == 3'")
+    rows.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
+    rows.add_argument(
+        "--limit", type=count, metavar="N", help="at most N rows or groups (default 20; --csv: all)"
+    )
+    rows.add_argument("--offset", type=count, default=None, metavar="N", help="leave out the first N")
+    rows.add_argument("--sort", type=names, metavar="A,-B", help="by columns; -B is descending (--sort=-B)")
+    rows.add_argument("--sample", type=count, metavar="N", help="N rows picked at random")
+    rows.add_argument("--seed", type=int, default=None, help="another seed picks other rows (default 0)")
+    rows.add_argument("--csv", action="store_true", default=None, help="print as CSV")
+    views = parser.add_argument_group("what to show of them").add_mutually_exclusive_group()
+    views.add_argument("--count", action="store_true", default=None, help="how many there are")
+    views.add_argument("--group-by", type=names, metavar="A,B", help="how many there are of each value")
+    views.add_argument(
+        "--stats", action="store_true", default=None, help="what the values of each column are like"
+    )
+    views.add_argument("--row", type=int, metavar="ID", help="one row in full, by its number; −1 is the last")
+    views.add_argument("--extract", metavar="COLUMN", help="write this column's blobs to files in --out")
+    views.add_argument("--explain", action="store_true", default=None, help="how --where finds its rows")
+    parser.add_argument("--out", metavar="DIR", help="folder for --extract, made if need be")
+    parser.add_argument(
+        "--name", metavar="COLUMN", help="with --extract: add this column's value to file names"
+    )
+
+
+def wanted(args: argparse.Namespace) -> bool:
+    """Whether any of the options was given."""
+    return any(getattr(args, option) is not None for option in (*_VIEWS, *_OTHERS))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answers the question."""
+    _check(args)
+    parts = PartSet(resolve(args.path), io="auto")
+    try:
+        query = None if args.where is None else compile_query(args.where, parts.schema)
+        _show(args, parts, query)
+    except (SchemaError, ExistsError) as error:
+        raise UsageError(str(error)) from error
+    finally:
+        parts.close()
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.csv and args.json:
+        raise UsageError("--csv and --json cannot both be given")
+    if (args.extract is None) != (args.out is None):
+        raise UsageError("--extract COLUMN and --out DIR go together")
+    if args.name is not None and args.extract is None:
+        raise UsageError("--name goes with --extract")
+    if args.seed is not None and args.sample is None:
+        raise UsageError("--seed goes with --sample")
+    if args.sample is not None and args.sort is not None:
+        raise UsageError("--sample and --sort cannot both be given")
+    if args.explain and args.where is None:
+        raise UsageError("--explain needs --where")
+
+
+def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None:
+    if args.count:
+        found = parts.rows if query is None else query.count(parts)
+        print(json.dumps({"rows": found}) if args.json else found)
+        return
+    if args.explain and query is not None:
+        explanation = query.explain(parts)
+        print(json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False) if args.json else explanation)
+        return
+    if args.row is not None:
+        show_one(parts, args.row, args.columns, args.json)
+        return
+    rows = None if query is None else query.rows(parts)
+    if args.group_by is not None:
+        show_groups(parts, rows, args)
+    elif args.stats:
+        show_statistics(parts, rows, args)
+    elif args.extract is not None:
+        _extract(args, parts, rows)
+    else:
+        show_rows(parts, rows, args)
+
+
+def _extract(args: argparse.Namespace, parts: PartSet, rows: Any) -> None:
+    first = args.offset or 0
+    stop = None if args.limit is None else first + args.limit
+    chosen = (np.arange(parts.rows, dtype=np.int64) if rows is None else rows)[first:stop]
+    done = extract(parts, chosen, args.extract, args.out, args.name)
+    if args.json:
+        print(json.dumps({"folder": done.folder, "files": done.files, "bytes": done.bytes}))
+    else:
+        print(
+            f"{done.files:,} {'file' if done.files == 1 else 'files'}, {format_size(done.bytes)}, in {done.folder}"
+        )

@@ -1,0 +1,128 @@
+"""Prints rows: as a table, CSV or JSON, or one row in full."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..inspection.sorting import sampled_rows, sorted_rows
+from ..reader import PartSet
+from ..samples import SampleReader
+from ..schema import Column
+from .cells import cell_json, cell_text
+from .table import clipped, table, width
+from .usage import UsageError
+
+__all__ = ["show_one", "show_rows", "sort_keys"]
+
+_LIMIT: Final = 20
+_BATCH: Final = 32
+
+
+def show_rows(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
+    """Prints the rows (None: all) that sorting, sampling, limit and offset leave."""
+    matched = parts.rows if rows is None else len(rows)
+    offset = args.offset or 0
+    limit = args.limit if args.limit is not None else None if args.csv else _LIMIT
+    stop = None if limit is None else offset + limit
+    if args.sample is not None:
+        rows = sampled_rows(rows, parts.rows, args.sample, args.seed or 0)
+        stop = stop if args.limit is not None else None
+    elif args.sort is not None:
+        rows = sorted_rows(parts, rows, sort_keys(args.sort), stop)
+    shown = np.arange(parts.rows, dtype=np.int64)[offset:stop] if rows is None else rows[offset:stop]
+    columns = chosen_columns(parts, args.columns)
+    samples = _samples(parts, shown, columns)
+    if args.csv:
+        _print_csv(shown, columns, samples)
+    elif args.json:
+        _print_json(matched, shown, samples)
+    else:
+        _print_table(matched, shown, columns, list(samples))
+
+
+def sort_keys(texts: Sequence[str]) -> list[tuple[str, bool]]:
+    """(name, descending) for each of ``a`` and ``-b``."""
+    return [(text.removeprefix("-"), text.startswith("-")) for text in texts]
+
+
+def chosen_columns(parts: PartSet, chosen: Sequence[str] | None) -> list[tuple[int, Column]]:
+    """The columns asked for with their positions, or all."""
+    schema = parts.schema
+    positions = range(len(schema)) if chosen is None else [schema.position(name) for name in chosen]
+    return [(position, schema[position]) for position in positions]
+
+
+def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> Iterator[dict[str, Any]]:
+    reader = SampleReader(parts, columns)
+    for start in range(0, len(rows), _BATCH):
+        yield from reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64))
+
+
+def _print_csv(rows: Any, columns: list[tuple[int, Column]], samples: Iterator[dict[str, Any]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["row", *(column.name for _, column in columns)])
+    for number, sample in zip(rows.tolist(), samples, strict=True):
+        writer.writerow([number, *(_csv_cell(sample[column.name]) for _, column in columns)])
+
+
+def _csv_cell(value: Any) -> str:
+    """A scalar exactly, a blob in short; null is empty."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, np.generic | str) else cell_text(value)
+
+
+def _print_json(matched: int, rows: Any, samples: Iterator[dict[str, Any]]) -> None:
+    print(f'{{"matched": {matched}, "rows": [', end="")
+    for place, (number, sample) in enumerate(zip(rows.tolist(), samples, strict=True)):
+        values = {name: cell_json(value) for name, value in sample.items()}
+        line = json.dumps({"row": number, "values": values}, ensure_ascii=False)
+        print(f"{',' if place else ''}\n  {line}", end="")
+    print("\n]}")
+
+
+def _print_table(
+    matched: int, rows: Any, columns: list[tuple[int, Column]], samples: list[dict[str, Any]]
+) -> None:
+    if samples:
+        head = ["row", *(column.name for _, column in columns)]
+        body = [
+            [str(number), *(cell_text(sample[column.name]) for _, column in columns)]
+            for number, sample in zip(rows.tolist(), samples, strict=True)
+        ]
+        align = ">" + "".join("<" if column.dtype is None or column.is_blob else ">" for _, column in columns)
+        room = shutil.get_terminal_size((160, 24)).columns
+        for line in table([head, *body], align):
+            print(clipped(line, room) if width(line) > room else line)
+    rest = "" if len(samples) == matched else f", {len(samples):,} shown"
+    print(f"{matched:,} {'row' if matched == 1 else 'rows'}{rest}")
+
+
+def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bool) -> None:
+    """Prints one row, a line a column, texts and objects whole; negative numbers count from the end."""
+    number = row + parts.rows if row < 0 else row
+    if not 0 <= number < parts.rows:
+        raise UsageError(f"there is no row {row}: there are {parts.rows:,} rows, numbered from 0")
+    columns = chosen_columns(parts, chosen)
+    sample = SampleReader(parts, columns).one(number)
+    path, place = parts.locate(number)
+    if as_json:
+        values = {name: cell_json(value) for name, value in sample.items()}
+        print(
+            json.dumps(
+                {"row": number, "part": path, "row_in_part": place, "values": values}, ensure_ascii=False
+            )
+        )
+        return
+    print(f"row {number:,}: row {place:,} of {path}")
+    lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
+    for line in table([["column", "type", "value"], *lines]):
+        print(line)

@@ -1,0 +1,119 @@
+"""Writes the blobs of rows to files: pictures as pictures, text as text, arrays as .npy, objects as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import store
+from ..errors import ExistsError, SchemaError
+from ..reader import PartSet
+from ..samples import SampleReader
+
+_BATCH: Final = 16
+_MOST_NAME: Final = 100  # characters of a name that come from the data
+_MAGICS: Final = (
+    (b"\xff\xd8\xff", ".jpg"),
+    (b"\x89PNG\r\n\x1a\n", ".png"),
+    (b"GIF8", ".gif"),
+    (b"BM", ".bmp"),
+    (b"II*\0", ".tif"),
+    (b"MM\0*", ".tif"),
+    (b"%PDF", ".pdf"),
+    (b"\x1f\x8b", ".gz"),
+    (b"fLaC", ".flac"),
+    (b"OggS", ".ogg"),
+    (b"ID3", ".mp3"),
+    (b"\x93NUMPY", ".npy"),
+    (b"PK\x03\x04", ".zip"),
+    (b"\x28\xb5\x2f\xfd", ".zst"),
+)
+
+
+@dataclass
+class Extracted:
+    """What was written where."""
+
+    folder: str
+    files: int = 0
+    bytes: int = 0
+
+
+def extract(
+    parts: PartSet, rows: NDArray[np.int64], column: str, folder: str, name_column: str | None = None
+) -> Extracted:
+    """Writes ``column`` of each row to ``folder``, made if need be, as ROW.EXT or ROW-NAME.EXT.
+
+    The row's number makes names differ; of ``name_column``'s value only letters, digits and ``._-`` of its last path
+    component are kept, so no value can lead out of the folder. ExistsError before anything that is there is replaced.
+    """
+    positions = [_position(parts, column, blob=True)]
+    if name_column is not None:
+        positions.append(_position(parts, name_column, blob=False))
+    reader = SampleReader(parts, [(position, parts.schema[position]) for position in positions])
+    store.make_directory(folder)
+    done = Extracted(folder)
+    digits = max(len(str(max(parts.rows - 1, 0))), 6)
+    for row, sample in _samples(reader, rows):
+        data, suffix = encoded(sample[column])
+        label = "" if name_column is None else safe_name(sample[name_column])
+        stem = f"{row:0{digits}d}" + (f"-{label}" if label else "")
+        path = os.path.join(folder, stem if stem.lower().endswith(suffix) else stem + suffix)
+        try:
+            store.write_new(path, data)
+        except FileExistsError:
+            raise ExistsError(f"{path} exists already; give another --out, or remove it") from None
+        done.files += 1
+        done.bytes += len(data)
+    return done
+
+
+def _position(parts: PartSet, name: str, blob: bool) -> int:
+    position = parts.schema.position(name)
+    if parts.schema[position].is_blob != blob:
+        kind = "scalar: `--csv --columns` prints it" if blob else "no scalar column, which a name is made of"
+        raise SchemaError(f"column {name!r} is {kind}")
+    return position
+
+
+def _samples(reader: SampleReader, rows: NDArray[np.int64]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for start in range(0, len(rows), _BATCH):
+        batch = np.ascontiguousarray(rows[start : start + _BATCH], np.int64)
+        yield from zip(batch.tolist(), reader.many(batch), strict=True)
+
+
+def encoded(value: Any) -> tuple[bytes, str]:
+    """The bytes to write for a value, and the ending of the file's name."""
+    if isinstance(value, bytes):
+        riff = (
+            {b"WEBP": ".webp", b"WAVE": ".wav", b"AVI ": ".avi"}.get(value[8:12])
+            if value[:4] == b"RIFF"
+            else None
+        )
+        return value, riff or next((suffix for magic, suffix in _MAGICS if value.startswith(magic)), ".bin")
+    if isinstance(value, str):
+        return value.encode(), ".txt"
+    if isinstance(value, np.ndarray):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, value, allow_pickle=False)
+        return buffer.getvalue(), ".npy"
+    text = json.dumps(
+        value,
+        ensure_ascii=False,
+        default=lambda other: other.hex() if isinstance(other, bytes) else str(other),
+    )
+    return text.encode() + b"\n", ".json"
+
+
+def safe_name(value: Any) -> str:
+    """What of a value can stand in a file's name on any system."""
+    last = re.split(r"[/\\]", "" if value is None else str(value))[-1]
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", last).strip("._-")[-_MOST_NAME:]
