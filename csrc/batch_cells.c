@@ -1,8 +1,8 @@
 /* batch_cells.c - blob columns of a batch: cells located, read, verified, and copied into the caller's buffers.
  *
  * With a view (a map, or the file in memory) cells are verified where they lie and then copied, so the copy reads from
- * the processor's cache. Without one, a cell is read straight into the caller's buffer and verified there; only where rows
- * share a digest and it has not been checked yet, the whole unit is read into scratch memory first.
+ * the processor's cache. Without one, a cell is read straight into the caller's buffer and verified there; only where
+ * rows share a digest and it has not been checked yet, the whole unit is read into scratch memory first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -172,7 +172,8 @@ static ur_status reserve(const cell_batch *batch, read_queue *queue, uint64_t by
   free(queue->scratch);
   queue->scratch = malloc(size);
   queue->scratch_size = queue->scratch == NULL ? 0 : size;
-  return queue->scratch != NULL ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory for a unit of %" PRIu64 " bytes", bytes);
+  if (queue->scratch != NULL) return UR_OK;
+  return ur_fail(error, UR_NO_MEMORY, "no memory for a unit of %" PRIu64 " bytes", bytes);
 }
 
 static void add_span(read_queue *queue, const ur_extent *extent, uint8_t *to) {
@@ -249,7 +250,8 @@ static bool find_wanted(cell_batch *batch, int32_t count) {
 }
 
 ur_status ur_gather_cells(const ur_group *group, const ur_output *outputs, int32_t count, ur_error *error) {
-  cell_batch batch = {.group = group, .outputs = outputs, .last_blob = -1, .row_units = group->part->data.unit_rows > 0};
+  bool row_units = group->part->data.unit_rows > 0;
+  cell_batch batch = {.group = group, .outputs = outputs, .last_blob = -1, .row_units = row_units};
   read_queue queue = {0};
   bool view = group->part->source->view != NULL;
   int64_t chunk = view ? CHUNK : CHUNK_READ;

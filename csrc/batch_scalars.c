@@ -146,8 +146,10 @@ ur_status ur_gather_strings(const ur_group *group, const ur_output *output, ur_e
     if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
     int64_t place = ur_place(group, i);
     uint64_t room = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
-    if (room != length) /* the mapped index changed between measuring and copying */
-      return ur_blame(error, bad_string(&strings, "the string's length", length, room, error), group, i, output->column);
+    if (room != length) { /* the mapped index changed between measuring and copying */
+      status = bad_string(&strings, "the string's length", length, room, error);
+      return ur_blame(error, status, group, i, output->column);
+    }
     if (length > 0) memcpy(output->data + output->offsets[place], strings.bytes.data + start, length);
   }
   return UR_OK;

@@ -1,4 +1,4 @@
-/* index.c - a validated view of a mapped index: its columns, its directory, and which of its blocks have been checked. */
+/* index.c - a validated view of a mapped index: its columns, its directory, and the checks of its blocks. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -64,7 +64,8 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
     case UR_SECTION_GROUPS: return width == 32 && count == part->header.groups;
     case UR_SECTION_ROW_STARTS:
       return part->blob_columns > 0 && part->data.row_bytes == 0 && width == 8 && count == rows;
-    case UR_SECTION_LENGTHS: return info->is_blob && info->fixed_bytes == 0 && (width == 4 || width == 8) && count == rows;
+    case UR_SECTION_LENGTHS:
+      return info->is_blob && info->fixed_bytes == 0 && (width == 4 || width == 8) && count == rows;
     case UR_SECTION_DIGESTS: return part->blob_columns > 0 && width == 8 && count == part->units;
     case UR_SECTION_VALUES: return number && width == (uint64_t)info->fixed_bytes && count == rows;
     case UR_SECTION_VALIDITY: return info->nullable && width == 1 && count == divide_up(rows, 8);
@@ -74,7 +75,8 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
     case UR_SECTION_DICTIONARY_BYTES:
     case UR_SECTION_STRING_BYTES: return string && width == 1;
     case UR_SECTION_ZONES: {
-      uint64_t value = string ? part->sections[column->section[UR_SECTION_CODES] - 1].width : (uint64_t)info->fixed_bytes;
+      uint64_t value = (uint64_t)info->fixed_bytes;
+      if (string) value = part->sections[column->section[UR_SECTION_CODES] - 1].width;
       return !info->is_blob && entry->extra > 0 && width == 2 * value && count == divide_up(rows, entry->extra);
     }
     case UR_SECTION_ZONE_FLAGS:

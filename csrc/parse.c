@@ -1,7 +1,7 @@
 /* parse.c - bytes of file heads, directory entries and page headers -> checked fields. Pure.
  *
- * Every function takes bytes that may be anything. A field is used only after it has been checked, sizes are compared as
- * "left < needed", and every sum and product of sizes goes through check.h.
+ * Every function takes bytes that may be anything. A field is used only after it has been checked, sizes are compared
+ * as "left < needed", and every sum and product of sizes goes through check.h.
  */
 #include "parse.h"
 
@@ -70,8 +70,8 @@ static ur_status check_head_size(uint64_t parts, uint32_t header_bytes, uint64_t
                       header_bytes, needed);
   if (file_bytes < header_bytes)
     return ur_fail_at(error, UR_CORRUPT, file, file_bytes,
-                      "the file is cut off inside its head: it has %" PRIu64 " bytes, the head has %" PRIu32, file_bytes,
-                      header_bytes);
+                      "the file is cut off inside its head: it has %" PRIu64 " bytes, the head has %" PRIu32,
+                      file_bytes, header_bytes);
   return UR_OK;
 }
 
@@ -110,7 +110,8 @@ ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t f
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_AT_BLOB_ALIGN,
                       "blob_align is %" PRIu32 ", it must be a power of two up to 64", fields.blob_align);
   if (!all_zero(header + UR_AT_DATA_RESERVED, UR_AT_HEAD_DIGEST - UR_AT_DATA_RESERVED))
-    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_AT_DATA_RESERVED, "reserved bytes of the header are not zero");
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_AT_DATA_RESERVED,
+                      "reserved bytes of the header are not zero");
   *out = fields;
   return UR_OK;
 }
@@ -131,7 +132,7 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
     good = good && dtype == 0 && rank == 0 && fixed == (number ? width_of_type[type] : 0);
   if (!good)
     return ur_fail(error, UR_CORRUPT,
-                   "the column table entry (type %u, dtype %u, flags %u, rank %u, fixed_bytes %" PRIu64 ") is not legal",
+                   "the column table entry (type %u, dtype %u, flags %u, rank %u, bytes %" PRIu64 ") is not legal",
                    type, dtype, flags, rank, fixed);
   *out = (ur_column_info){.type = (int32_t)type,
                           .dtype = (int32_t)dtype,
@@ -286,7 +287,7 @@ ur_status ur_parse_section(const uint8_t *entry, const ur_index_header *header, 
   };
   uint64_t bytes = 0;
   if (fields.kind == 0 || fields.kind >= UR_SECTION_KINDS || ur_load64(entry + 40) != 0)
-    return ur_fail(error, UR_CORRUPT, "a section of kind %u (column %u) is not known, or its reserved bytes are not zero",
+    return ur_fail(error, UR_CORRUPT, "section %u of column %u is of no known kind, or its reserved bytes are not zero",
                    fields.kind, fields.column);
   if (fields.width == 0 || !ur_multiply(fields.width, fields.count, &bytes) || bytes != fields.bytes)
     return ur_fail(error, UR_CORRUPT,
@@ -295,7 +296,7 @@ ur_status ur_parse_section(const uint8_t *entry, const ur_index_header *header, 
   if (fields.offset % UR_ALIGN != 0 || fields.offset < header->header_bytes ||
       !ur_inside(fields.offset, fields.bytes, header->digests_offset))
     return ur_fail(error, UR_CORRUPT,
-                   "section %u of column %u: [%" PRIu64 ", +%" PRIu64 ") is not in the body, [%" PRIu32 ", %" PRIu64 ")",
+                   "section %u of column %u: [%" PRIu64 ", +%" PRIu64 ") is not in the body [%" PRIu32 ", %" PRIu64 ")",
                    fields.kind, fields.column, fields.offset, fields.bytes, header->header_bytes,
                    header->digests_offset);
   *out = fields;
@@ -322,8 +323,8 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
   };
   if (fields.kind < UR_PAGE_SCALAR || fields.kind > UR_PAGE_END || ur_load16(page + UR_AT_PAGE_RESERVED) != 0 ||
       fields.gap > UR_MAX_GAP || fields.gap % UR_ALIGN != 0)
-    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, offset, "the page header (kind %u, gap %" PRIu64 ") is not legal",
-                      fields.kind, fields.gap);
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, offset,
+                      "the page header (kind %u, gap %" PRIu64 ") is not legal", fields.kind, fields.gap);
   *out = fields;
   return UR_OK;
 }

@@ -37,7 +37,8 @@ static ur_status sum_offsets(int64_t *offsets, int64_t n, ur_error *error) {
   offsets[0] = 0;
   for (int64_t i = 1; i <= n; i++) {
     if (__builtin_add_overflow(at, offsets[i], &at))
-      return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE, "the lengths of a batch add up to more than 2^63");
+      return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE,
+                        "the lengths of a batch add up to more than 2^63");
     offsets[i] = at;
   }
   return UR_OK;
@@ -64,7 +65,8 @@ static ur_status check_outputs(const batch_read *batch, const ur_output *outputs
   for (int32_t i = 0; i < count; i++) {
     int32_t column = outputs[i].column;
     if (column < 0 || (uint32_t)column >= batch->columns->count)
-      return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, batch->columns->count);
+      return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column,
+                     batch->columns->count);
     if (is_variable(&batch->columns->info[column]) && outputs[i].offsets == NULL)
       return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of different sizes and needs offsets", column);
     if (!is_variable(&batch->columns->info[column]) && outputs[i].offsets != NULL)
@@ -77,7 +79,8 @@ static ur_status open_groups(batch_read *batch, ur_error *error) {
   batch->groups = &batch->one;
   if (batch->plan.count > 1) {
     batch->groups = malloc((size_t)batch->plan.count * sizeof *batch->groups);
-    if (batch->groups == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", batch->plan.count);
+    if (batch->groups == NULL)
+      return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", batch->plan.count);
   }
   for (; batch->opened < batch->plan.count; batch->opened++) {
     ur_status status = open_group(batch->set, &batch->plan, &batch->plan.runs[batch->opened],

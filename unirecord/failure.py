@@ -51,7 +51,9 @@ def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] =
         raise MemoryError(what)
     data = paths[failure.part] if failure.part is not None and failure.part < len(paths) else None
     if status == ARGUMENT and data is None:
-        raise (ValueError if failure.row is None else IndexError)(what)
+        raise (IndexError if what.startswith("row ") else ValueError)(
+            what
+        )  # a row below 0 is no row in the place
     if data is None:
         data = paths[0] if len(paths) == 1 else "the dataset"
     path = data + ".idx" if failure.in_index else data

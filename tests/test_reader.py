@@ -1,0 +1,409 @@
+"""The C reader through Python: the rows that were written, by every way, and an error for every wrong file."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from partgen import MadePart, generate
+
+from unirecord import ClosedError, CorruptionError, FormatError, MissingError, SchemaError, StaleError, Writer
+from unirecord.reader import ColumnResult, PartSet, resolve
+
+WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
+
+
+def stored(result: ColumnResult, i: int) -> bytes | None:
+    """Value i as its bytes."""
+    if result.valid is not None and not result.valid[i]:
+        return None
+    if result.offsets is None:
+        return result.data[i].tobytes()
+    return result.data[result.offsets[i] : result.offsets[i + 1]].tobytes()
+
+
+def expect_rows(parts: PartSet, made: MadePart, rows: list[int]) -> None:
+    columns = list(range(len(parts.schema)))
+    results = parts.read(np.array(rows, np.int64), columns)
+    for c in columns:
+        assert [stored(results[c], i) for i in range(len(rows))] == [made.raw[row][c] for row in rows]
+
+
+def part(folder: Path, name: str = "a.urec", rows: int = 100) -> Path:
+    path = folder / name
+    schema = {"x": "int32", "name": "string?", "image": "bytes", "v": {"type": "float32", "shape": [4]}}
+    with Writer(path, schema) as writer:
+        for i in range(rows):
+            writer.write(
+                {
+                    "x": i,
+                    "name": None if i % 7 == 3 else f"n{i % 5}",
+                    "image": bytes([i % 256]) * i,
+                    "v": np.full(4, i, np.float32),
+                }
+            )
+    return path
+
+
+def many_parts(folder: Path, rows: int) -> Path:
+    with Writer(folder, {"x": "int64", "blob": "bytes"}, max_part_bytes="20KB") as writer:
+        for i in range(rows):
+            writer.write({"x": i, "blob": bytes(1000)})
+    return folder
+
+
+@pytest.mark.parametrize("io", WAYS)
+def test_random_parts_are_read_alike_by_every_way(tmp_path: Path, io: str) -> None:
+    for seed in range(40):
+        made = generate(seed, tmp_path, f"{seed}.urec")
+        rows = list(range(len(made.raw)))
+        rows += random.Random(seed).choices(rows, k=9) if rows else []
+        for verify in ("first", "always", "never"):
+            parts = PartSet(resolve(made.path), io, verify)
+            expect_rows(parts, made, rows)
+            expect_rows(parts, made, rows[::-1])
+            parts.close()
+
+
+def test_a_row_alone_is_the_row(tmp_path: Path) -> None:
+    for seed in range(30):
+        made = generate(seed, tmp_path, f"{seed}.urec")
+        parts = PartSet(resolve(made.path))
+        plan = parts.plan(range(len(parts.schema)))
+        for row in range(min(20, len(made.raw))):
+            values = [v.tobytes() if isinstance(v, np.ndarray) else v for v in plan.read_one(row)]
+            assert values == made.raw[row]
+
+
+def test_the_views_of_a_part_hold_its_columns(tmp_path: Path) -> None:
+    for seed in range(30):
+        made = generate(seed, tmp_path, f"{seed}.urec")
+        parts = PartSet(resolve(made.path))
+        opened = parts.part(0)
+        parts.close()  # what has been opened stays good
+        for c, column in enumerate(parts.schema):
+            values = [row[c] for row in made.raw]
+            if column.is_string:
+                found = [None if v is None else v.encode() for v in opened.strings(c)]
+                assert found == values
+            elif not column.is_blob:
+                valid = opened.valid(c)
+                array = opened.values(c)
+                assert len(array) == 0 or not array.flags.writeable
+                assert [
+                    array[i].tobytes() if valid is None or valid[i] else None for i in range(opened.rows)
+                ] == values
+
+
+def test_views_keep_the_part_open(tmp_path: Path) -> None:
+    parts = PartSet(resolve(part(tmp_path)))
+    values = parts.part(0).values(0)
+    parts.close()
+    del parts
+    assert values.tolist() == list(range(100))
+
+
+def test_what_is_read_is_writable_and_fresh(tmp_path: Path) -> None:
+    parts = PartSet(resolve(part(tmp_path)))
+    first = parts.read(np.array([1, 2]), [3])[0].data
+    first[:] = 0
+    assert parts.read(np.array([1, 2]), [3])[0].data.tolist() == [[1] * 4, [2] * 4]
+
+
+def test_rows_out_of_range_are_index_errors(tmp_path: Path) -> None:
+    parts = PartSet(resolve(part(tmp_path)))
+    for row in (-1, 100, 2**62):
+        with pytest.raises(IndexError, match=str(row)):
+            parts.read(np.array([0, row]), [0])
+
+
+def test_wrong_options_are_value_errors(tmp_path: Path) -> None:
+    source = resolve(part(tmp_path))
+    with pytest.raises(ValueError, match="'mmap'"):
+        PartSet(source, io="disk")
+    with pytest.raises(ValueError, match="'always'"):
+        PartSet(source, verify="yes")
+
+
+def test_a_closed_set_says_so(tmp_path: Path) -> None:
+    parts = PartSet(resolve(part(tmp_path)))
+    parts.read(np.array([1]), [0])
+    parts.close()
+    parts.close()
+    with pytest.raises(ClosedError):
+        parts.read(np.array([1]), [0])
+
+
+# ---- paths -----------------------------------------------------------------------------------------------------------
+
+
+def test_every_form_of_path_gives_its_rows(tmp_path: Path) -> None:
+    a, b = part(tmp_path, "a.urec", 10), part(tmp_path, "b.urec", 20)
+    folder = many_parts(tmp_path / "set", 300)
+    assert resolve(a).rows == resolve(str(a)).rows == 10
+    assert resolve([b, a]).rows == 30
+    assert [p.path for p in resolve(str(tmp_path / "*.urec")).parts] == [str(a), str(b)]
+    source = resolve(folder)
+    assert source.rows == 300
+    assert len(source.parts) > 1
+    order = np.random.default_rng(0).permutation(300)
+    assert (PartSet(source).read(order, [0])[0].data == order).all()
+    assert PartSet(source).locate(299) == (source.parts[-1].path, source.parts[-1].rows - 1)
+    assert pickle.loads(pickle.dumps(source)).parts == source.parts
+
+
+def test_identity_changes_with_the_parts(tmp_path: Path) -> None:
+    a, b = part(tmp_path, "a.urec", 10), part(tmp_path, "b.urec", 10)
+    identities = [resolve(path).identity for path in (a, b, [a, b], [b, a])]
+    assert len(set(identities)) == 4
+    assert resolve([a, b]).identity == identities[2]
+
+
+@pytest.mark.parametrize("what", ["nothing", "*.none", "missing.urec", "empty"])
+def test_a_path_to_nothing_is_missing(tmp_path: Path, what: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MissingError, match=what.replace("*", r"\*")):
+        resolve(tmp_path / what)
+
+
+def test_an_empty_list_and_no_path_are_refused() -> None:
+    with pytest.raises(ValueError, match="empty list"):
+        resolve([])
+    with pytest.raises(TypeError, match="path"):
+        resolve(3)  # type: ignore[arg-type]
+
+
+def test_different_schemas_are_named(tmp_path: Path) -> None:
+    a, b = part(tmp_path), tmp_path / "b.urec"
+    with Writer(b, {"x": "int64"}) as writer:
+        writer.write({"x": 1})
+    with pytest.raises(SchemaError, match=r"b\.urec.*a\.urec.*'x'.*int64"):
+        resolve([a, b])
+
+
+# ---- wrong files -----------------------------------------------------------------------------------------------------
+
+
+def read_all(path: Path, io: str = "mmap") -> list[ColumnResult]:
+    source = resolve(path)
+    return PartSet(source, io).read(np.arange(source.rows), range(len(source.schema)))
+
+
+def test_a_missing_index_says_how_to_rebuild_it(tmp_path: Path) -> None:
+    path = part(tmp_path)
+    os.unlink(f"{path}.idx")
+    with pytest.raises(MissingError, match=r"a\.urec\.idx.*unirecord repair"):
+        resolve(path)
+
+
+def test_an_index_that_waits_under_its_second_name_is_used(tmp_path: Path) -> None:
+    path = part(tmp_path)
+    os.rename(f"{path}.idx", f"{path}.idx.new")
+    assert len(read_all(path)[0].data) == 100
+    other = part(tmp_path, "b.urec", 5)
+    shutil.copy(f"{other}.idx", f"{path}.idx")  # left over from what stood there before
+    assert len(read_all(path)[0].data) == 100
+
+
+def test_the_index_of_another_part_is_named(tmp_path: Path) -> None:
+    path, other = part(tmp_path), part(tmp_path, "b.urec")
+    shutil.copy(f"{other}.idx", f"{path}.idx")
+    ids = [resolve(other).parts[0].id, Path(path).read_bytes()[24:40]]
+    with pytest.raises(StaleError, match=r"a\.urec\.idx") as caught:
+        resolve(path)
+    assert all(part_id is not None and part_id.hex() in str(caught.value) for part_id in ids)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"hello, world", b"\x89UREC\r\n\x1a"])
+@pytest.mark.parametrize("suffix", ["", ".idx"])
+def test_a_file_that_is_not_ours_is_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
+    path = part(tmp_path)
+    Path(f"{path}{suffix}").write_bytes(content)
+    with pytest.raises(FormatError, match=r"a\.urec" + suffix.replace(".", r"\.")):
+        resolve(path)
+
+
+def test_an_unfinished_file_can_be_salvaged(tmp_path: Path) -> None:
+    path = part(tmp_path)
+    data = path.read_bytes()
+    path.write_bytes(data[:-64])
+    with pytest.raises(CorruptionError, match=r"a\.urec.*cut off.*unirecord repair"):
+        resolve(path)
+    os.unlink(f"{path}.idx")
+    with pytest.raises(FormatError, match=r"a\.urec.*unfinished.*unirecord repair"):
+        resolve(path)
+
+
+def test_a_newer_file_asks_for_an_upgrade(tmp_path: Path) -> None:
+    path = part(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[8] = 2
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="upgrade unirecord"):
+        resolve(path)
+
+
+@pytest.mark.parametrize("io", WAYS)
+def test_a_damaged_blob_is_named_and_others_are_read(tmp_path: Path, io: str) -> None:
+    path = part(tmp_path)
+    source = resolve(path)
+    offset, size = PartSet(source).part(0).locate(42, 2)
+    data = bytearray(path.read_bytes())
+    data[offset + size // 2] ^= 1
+    path.write_bytes(data)
+    parts = PartSet(source, io)
+    parts.read(np.array([41, 43]), [0, 1, 2, 3])
+    with pytest.raises(CorruptionError, match=r"a\.urec, row 42.*digest.*unirecord verify") as caught:
+        parts.read(np.array([41, 42]), [0, 2])
+    assert (caught.value.path, caught.value.row) == (str(path), 42)
+    assert caught.value.offset is not None
+    assert stored(PartSet(source, io, "never").read(np.array([42]), [2])[0], 0) != bytes([42]) * 42
+
+
+def test_a_damaged_index_can_be_rebuilt(tmp_path: Path) -> None:
+    path = part(tmp_path)
+    index = bytearray(Path(f"{path}.idx").read_bytes())
+    index[-100] ^= 1
+    Path(f"{path}.idx").write_bytes(index)
+    with pytest.raises(CorruptionError, match=r"a\.urec\.idx.*unirecord repair"):
+        read_all(path)
+
+
+@pytest.mark.parametrize("io", WAYS[:-1])
+def test_a_file_cut_under_a_reader_is_stale(tmp_path: Path, io: str) -> None:
+    path = part(tmp_path)
+    parts = PartSet(resolve(path), io)
+    parts.read(np.array([1]), [2])
+    os.truncate(path, 4096)
+    with pytest.raises(StaleError, match=r"a\.urec.*4096 bytes"):
+        parts.read(np.array([1]), [2])
+
+
+def test_a_replaced_part_is_refused_by_its_id(tmp_path: Path) -> None:
+    path = part(tmp_path)
+    source = resolve(path)
+    other = part(tmp_path, "b.urec")
+    for suffix in ("", ".idx"):
+        os.replace(f"{other}{suffix}", f"{path}{suffix}")
+    with pytest.raises(StaleError, match="another part"):
+        PartSet(source).read(np.array([1]), [2])
+
+
+def test_a_missing_part_of_a_directory_is_named(tmp_path: Path) -> None:
+    folder = many_parts(tmp_path / "set", 300)
+    name = resolve(folder).parts[1].path
+    os.rename(f"{name}.idx", tmp_path / "kept")
+    with pytest.raises(MissingError, match=r"part-000.*\.idx.*repair"):
+        resolve(folder)
+    os.unlink(name)
+    with pytest.raises(MissingError, match=r"part-000.*missing"):
+        resolve(folder)
+
+
+# ---- processes and threads -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("io", WAYS)
+def test_threads_share_a_set(tmp_path: Path, io: str) -> None:
+    parts = PartSet(resolve(part(tmp_path)), io)
+    wrong: list[Any] = []
+
+    def read(seed: int) -> None:
+        r = np.random.default_rng(seed)
+        for _ in range(60):
+            rows = r.integers(0, 100, 17)
+            numbers, images = parts.read(rows, [0, 2])
+            if numbers.data.tolist() != rows.tolist() or any(
+                stored(images, i) != bytes([row]) * row for i, row in enumerate(rows.tolist())
+            ):
+                wrong.append(rows)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_closing_while_others_read_ends_in_closed_errors(tmp_path: Path) -> None:
+    path = part(tmp_path, "a.urec", 20)
+
+    def read(parts: PartSet, failures: list[type[BaseException]]) -> None:
+        try:
+            while True:
+                parts.read(np.arange(20), [0, 1, 2, 3])
+        except BaseException as error:
+            failures.append(type(error))
+
+    for _ in range(20):
+        parts = PartSet(resolve(path))
+        failures: list[type[BaseException]] = []
+        threads = [threading.Thread(target=read, args=(parts, failures)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        parts.close()
+        for thread in threads:
+            thread.join(10)
+        assert failures == [ClosedError, ClosedError]
+
+
+def test_few_descriptors_are_enough_for_many_parts(tmp_path: Path) -> None:
+    import resource
+
+    folder = many_parts(tmp_path / "set", 1000)
+    source = resolve(folder)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 12, hard))
+    try:
+        parts = PartSet(source)
+        for seed in range(5):
+            rows = np.random.default_rng(seed).integers(0, 1000, 8)
+            assert (parts.read(rows, [0])[0].data == rows).all()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_batch_costs_few_system_calls(tmp_path: Path) -> None:
+    path = tmp_path / "a.urec"
+    with Writer(path, {"x": {"type": "uint8", "shape": [512]}}) as writer:
+        writer.write_batch({"x": np.zeros((1000, 512), np.uint8)})
+    parts = PartSet(resolve(path), "pread")
+    rows = np.arange(0, 512, 2)
+
+    def reads() -> int:
+        with open("/proc/self/io") as file:
+            return int(next(line for line in file if line.startswith("syscr")).split()[1])
+
+    parts.read(rows, [0])
+    before = reads()
+    own = reads() - before  # what looking costs
+    parts.read(rows, [0])
+    assert reads() - before - 2 * own <= 20  # neighbours are read together
+
+
+def test_no_descriptor_and_no_map_is_left(tmp_path: Path) -> None:
+    path = part(tmp_path, "a.urec", 20)
+    bad = tmp_path / "bad.urec"
+    bad.write_bytes(path.read_bytes()[:-1])
+    shutil.copy(f"{path}.idx", f"{bad}.idx")
+
+    def state() -> tuple[int, int]:
+        with open("/proc/self/maps") as maps:
+            return len(os.listdir("/proc/self/fd")), sum(str(tmp_path) in line for line in maps)
+
+    read_all(path, "uring-direct")  # this thread's ring stays
+    before = state()
+    for i in range(60):
+        read_all(path, WAYS[i % len(WAYS)])
+        with pytest.raises(CorruptionError):
+            read_all(bad)
+    assert state() == before
