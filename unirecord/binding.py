@@ -28,7 +28,7 @@ def digest_ranges(
     first_seed: int,
     step: int,
 ) -> npt.NDArray[np.uint64]:
-    """Digest of each ``data[start : start + length]``, seeded ``first_seed + i * step``; other threads run meanwhile."""
+    """Digest of each ``data[start : start + length]``, seeded ``first_seed + i * step``; others run meanwhile."""
     view = memoryview(data).cast("B")
     starts, lengths = np.ascontiguousarray(starts, np.uint64), np.ascontiguousarray(lengths, np.uint64)
     if len(starts) and int((starts + lengths).max()) > len(view):
@@ -104,7 +104,7 @@ class Order:
 
 
 class BatchPool:
-    """Memory of batches that is used again; keeps at most ``spare`` pieces that no batch uses, and what it has been lent."""
+    """Memory of batches that is used again: at most ``spare`` pieces that no batch uses, and what it has been lent."""
 
     __slots__ = ("handle", "lent")
 
@@ -214,11 +214,11 @@ class NativeLoader:
     def next(self) -> NativeBatch | None:
         """The next batch, waiting for it; None after the last. A batch that could not be read raises."""
         status = lib.ur_loader_next(self._loader, self._info, self._error)
-        if status == lib.UR_OK:
-            return NativeBatch(self._info, self._release)
         if status == lib.UR_END:
             return None
-        self._fail(self._error)
+        if status != lib.UR_OK:
+            self._fail(self._error)
+        return NativeBatch(self._info, self._release)
 
     def close(self) -> int:
         """Ends the threads and returns the nanoseconds that they spent filling batches, all together."""

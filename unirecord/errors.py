@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 class UniRecordError(Exception):
-    """Base of every error that UniRecord raises on purpose, except ``IndexError``, ``TypeError`` and ``ValueError`` for wrong calls."""
+    """Base of every error that UniRecord raises on purpose, except ``IndexError``, ``TypeError`` and
+    ``ValueError`` for wrong calls."""
 
 
 class FormatError(UniRecordError):
@@ -14,7 +15,8 @@ class FormatError(UniRecordError):
 class CorruptionError(UniRecordError):
     """The file is ours, but its bytes are not those that were written.
 
-    Attributes say where: ``path``, ``row`` (in the part), ``column`` (a name), ``offset`` (bytes); each None when it does not apply.
+    Attributes say where: ``path``, ``row`` (in the part), ``column`` (a name), ``offset`` (bytes); each None
+    when it does not apply.
     """
 
     def __init__(
