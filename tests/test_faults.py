@@ -100,3 +100,15 @@ def test_a_writer_that_forgets_to_sync_would_be_caught(tmp_path: Path) -> None:
             bad += 1
         shutil.rmtree(folder)
     assert bad
+
+
+def test_a_part_is_never_replaced_by_one_of_the_same_id(tmp_path: Path) -> None:
+    """Its old index would pass for the new one while the two files get their names."""
+    path = tmp_path / "x.urec"
+    write(path, "old", 6, id=b"one and the same")
+    with pytest.raises(unirecord.ExistsError, match="same id"):
+        write(path, "new", 6, overwrite=True, id=b"one and the same")
+    assert seen(path) == OLD
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.urec", "x.urec.idx"]
+    write(path, "new", 8, overwrite=True, id=b"quite another id")
+    assert seen(path) == NEW

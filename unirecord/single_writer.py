@@ -33,6 +33,11 @@ class SinglePartWriter:
             _check_free(path, overwrite)
             store.clear(store.temporary_name(path + ".idx"))
             settle_index(path)
+            if overwrite and _id_of(path, index=False) == part_id:
+                # files are matched by their id: between the two renames the old index would pass for the new one
+                raise ExistsError(
+                    f"{path}: the part there has the same id; give another id, or none, to replace it"
+                )
         except BaseException:
             self._data.discard()
             raise
