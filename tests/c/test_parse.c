@@ -1,0 +1,120 @@
+/* test_parse.c - file heads, directory entries and page headers from bytes alone: what is refused, and what is read. */
+#include "expect.h"
+#include "part_fixture.h"
+
+static void good_heads_are_read(void) {
+  fixture *part = make_part(10, 1, 4);
+  ur_data_header data;
+  ur_index_header index;
+  EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &data, NULL), UR_OK);
+  EXPECT_EQUAL(ur_check_data_head(part->data, &data, NULL), UR_OK);
+  EXPECT_EQUAL(data.unit_rows, 4);
+  EXPECT_EQUAL(data.row_bytes, 24);
+  EXPECT_EQUAL(ur_parse_index_header(part->index, 128, part->index_bytes, &index, NULL), UR_OK);
+  EXPECT_EQUAL(ur_check_index_head(part->index, &index, NULL), UR_OK);
+  EXPECT_EQUAL(index.rows, 10);
+  EXPECT_EQUAL(index.data_bytes, part->data_bytes);
+  free(part);
+}
+
+static void short_and_foreign_files_are_no_files_of_ours(void) {
+  fixture *part = make_part(10, 0, 0);
+  ur_data_header data;
+  ur_index_header index;
+  for (uint64_t bytes = 0; bytes < 128; bytes++) {
+    EXPECT_EQUAL(ur_parse_data_header(part->data, bytes, bytes, &data, NULL), UR_FORMAT);
+    EXPECT_EQUAL(ur_parse_index_header(part->index, bytes, bytes, &index, NULL), UR_FORMAT);
+  }
+  EXPECT_EQUAL(ur_parse_data_header(part->index, 128, part->index_bytes, &data, NULL), UR_FORMAT);
+  EXPECT_EQUAL(ur_parse_index_header(part->data, 128, part->data_bytes, &index, NULL), UR_FORMAT);
+  free(part);
+}
+
+/* A head that claims more than the file has is refused before anything is read or allocated. */
+static void claims_beyond_the_file_are_refused(void) {
+  static const struct {
+    int at, bytes;
+    uint64_t value;
+  } claims[] = {{UR_AT_DATA_COLUMNS, 4, 65535},   {UR_AT_DATA_COLUMNS, 4, 0},      {UR_AT_DATA_COLUMNS, 4, 65534},
+                {UR_AT_DATA_METADATA, 4, 1 << 23}, {UR_AT_HEADER_BYTES, 4, 1 << 24}, {UR_AT_BLOB_ALIGN, 4, 3},
+                {UR_AT_BLOB_ALIGN, 4, 128},        {UR_AT_DATA_RESERVED, 1, 1}};
+  for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+    fixture *part = make_part(10, 0, 0);
+    ur_data_header data;
+    ur_error error = {0};
+    put(part->data + claims[i].at, claims[i].value, claims[i].bytes);
+    seal_data(part);
+    EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &data, &error), UR_CORRUPT);
+    EXPECT_EQUAL(error.file, UR_FILE_DATA);
+    free(part);
+  }
+}
+
+static void impossible_columns_are_refused(void) {
+  static const uint8_t entries[][32] = {
+      {0},                                        /* no type */
+      {6, 0, 0, 0, 0, 0, 0, 0, 8},                /* int32 of 8 bytes */
+      {6, 1, 0, 0, 0, 0, 0, 0, 4},                /* a scalar with an element type */
+      {6, 0, 2, 0, 0, 0, 0, 0, 4},                /* an unknown flag */
+      {6, 0, 0, 0, 1, 0, 0, 0, 4},                /* reserved bytes */
+      {13, 0, 0, 0, 0, 0, 0, 0, 2},               /* bfloat16 is for arrays */
+      {20, 0, 0, 0, 0, 0, 0, 0, 4},               /* a string of fixed width */
+      {30, 0, 1, 0},                              /* a nullable blob */
+      {32, 6, 0, 0, 0, 0, 0, 0, 4},               /* an array without dimensions */
+      {32, 6, 0, 33, 0, 0, 0, 0, 4},              /* and with too many */
+      {32, 6, 0, 1, 0, 0, 0, 0, 5},               /* no whole number of elements */
+      {32, 20, 0, 1},                             /* an array of strings */
+      {32, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80},
+  };
+  ur_column_info column;
+  for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
+    EXPECT_EQUAL(ur_parse_column(entries[i], &column, NULL), UR_CORRUPT);
+  uint8_t good[32] = {6, 0, 1, 0, 0, 0, 0, 0, 4};
+  EXPECT_EQUAL(ur_parse_column(good, &column, NULL), UR_OK);
+  EXPECT_EQUAL(column.nullable, 1);
+  good[31] = 1;
+  EXPECT_EQUAL(ur_parse_column(good, &column, NULL), UR_CORRUPT);
+}
+
+static void sections_outside_the_body_are_refused(void) {
+  fixture *part = make_part(10, 0, 0);
+  ur_index_header index;
+  ur_section_entry section;
+  EXPECT_EQUAL(ur_parse_index_header(part->index, 128, part->index_bytes, &index, NULL), UR_OK);
+  static const struct {
+    int at, bytes;
+    uint64_t value;
+  } changes[] = {{0, 2, 0},  {0, 2, 15},          {4, 4, 0},  {8, 8, 64}, {8, 8, 1}, {8, 8, UINT64_MAX - 63},
+                 {16, 8, 1}, {24, 8, UINT64_MAX}, {40, 8, 1}};
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    uint8_t entry[48];
+    memcpy(entry, part->index + 128 + 4 * 32, 48);
+    EXPECT_EQUAL(ur_parse_section(entry, &index, &section, NULL), UR_OK);
+    put(entry + changes[i].at, changes[i].value, changes[i].bytes);
+    EXPECT_EQUAL(ur_parse_section(entry, &index, &section, NULL), UR_CORRUPT);
+  }
+  free(part);
+}
+
+static void a_page_header_holds_only_at_its_place(void) {
+  fixture *part = make_part(10, 0, 0);
+  uint64_t end = part->data_bytes - 64;
+  ur_page_header page;
+  EXPECT_EQUAL(ur_parse_page(part->data + end, 64, fixture_id, end, &page, NULL), UR_OK);
+  EXPECT_EQUAL(page.kind, UR_PAGE_END);
+  EXPECT_EQUAL(page.rows, 10);
+  EXPECT_EQUAL(ur_parse_page(part->data + end, 63, fixture_id, end, &page, NULL), UR_CORRUPT);
+  EXPECT_EQUAL(ur_parse_page(part->data + end, 64, fixture_id, end - 64, &page, NULL), UR_CORRUPT);
+  EXPECT_EQUAL(ur_parse_page(part->data, 64, fixture_id, 0, &page, NULL), UR_CORRUPT);
+  free(part);
+}
+
+int main(void) {
+  good_heads_are_read();
+  short_and_foreign_files_are_no_files_of_ours();
+  claims_beyond_the_file_are_refused();
+  impossible_columns_are_refused();
+  sections_outside_the_body_are_refused();
+  a_page_header_holds_only_at_its_place();
+  return 0;
+}
