@@ -17,7 +17,7 @@ from .usage import UsageError, make_parser
 __all__ = ["main"]
 
 # Each of these modules has add_parser(subparsers), which sets ``run``: arguments → exit code.
-_COMMANDS: Final = ("write", "inspect", "verify", "repair")
+_COMMANDS: Final = ("write", "inspect", "verify", "repair", "bench")
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
 _EXAMPLES: Final = """examples:
@@ -26,6 +26,7 @@ _EXAMPLES: Final = """examples:
   unirecord inspect pictures.urec               schema, sizes, first rows
   unirecord verify pictures.urec                check every byte
   unirecord repair pictures.urec                rebuild a lost index, salvage rows
+  unirecord bench pictures.urec                 how fast it reads on this machine
 
 exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupted"""
 

@@ -1,0 +1,162 @@
+"""``unirecord bench PATH``: how fast this dataset reads on this machine, and whether that feeds the job."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, Final
+
+from ..loader import usable_cores
+from ..reader import resolve
+from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
+from .table import table
+from .usage import UsageError, make_parser, names
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Read shuffled batches in each way of reading and print rates and the time per batch. With
+--step-ms, the time of one training step, say whether reading keeps up: the job needs batch / step samples a second."""
+
+_EXAMPLES: Final = """examples:
+  unirecord bench pictures.urec --batch 256
+  unirecord bench pictures.urec --batch 256 --step-ms 87     is it enough for this job?
+  unirecord bench pictures.urec --io uring-direct --cold     one way, from the disk
+  unirecord bench pictures.urec --json"""
+
+_BAR: Final = 24
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "bench",
+        help="how fast this dataset reads here",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
+    parser.add_argument("--batch", type=_positive, default=256, metavar="N", help="samples in a batch (256)")
+    parser.add_argument("--step-ms", type=float, metavar="T", help="time of one training step on a batch")
+    parser.add_argument(
+        "--threads", type=_positive, metavar="N", help="reading threads (one per core, up to 4)"
+    )
+    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="timed part of each run (1)")
+    parser.add_argument(
+        "--io", action="append", choices=WAYS, help="only this way of reading; may be repeated"
+    )
+    parser.add_argument("--columns", type=names, metavar="A,B", help="read these columns alone")
+    parser.add_argument("--where", metavar="TEXT", help="read the rows that meet a condition alone")
+    parser.add_argument("--verify", choices=("first", "always", "never"), default="first")
+    parser.add_argument(
+        "--cold", action="store_true", help="drop the files from the page cache before each run"
+    )
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, 1 or more")
+    return int(text)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.step_ms is not None and not args.step_ms > 0:
+        raise UsageError(
+            f"--step-ms is the time of a step in milliseconds, more than 0, got {args.step_ms:g}"
+        )
+    if not 0 < args.seconds <= 600:
+        raise UsageError(f"--seconds is more than 0 and at most 600, got {args.seconds:g}")
+    if resolve(args.path).rows == 0:
+        raise UsageError(f"{args.path} has no rows to read")
+    ways = list(dict.fromkeys(["auto", *args.io] if args.io else WAYS))
+    measured = [_measure(args, io) for io in ways]
+    need = _need(args, measured[0])
+    if args.json:
+        print(json.dumps(_report(args, measured, need), indent=2))
+    else:
+        _print(args, measured, need)
+    return 0
+
+
+def _measure(args: argparse.Namespace, io: str) -> Measured:
+    return measure(
+        args.path,
+        io,
+        batch=args.batch,
+        threads=args.threads,
+        seconds=args.seconds,
+        cold=args.cold,
+        columns=args.columns,
+        where=args.where,
+        verify=args.verify,
+    )
+
+
+def _need(args: argparse.Namespace, auto: Measured) -> Need | None:
+    return (
+        None
+        if args.step_ms is None
+        else Need(args.batch, args.step_ms, auto.bytes_per_s / auto.samples_per_s)
+    )
+
+
+def _advice(args: argparse.Namespace, measured: list[Measured], need: Need) -> list[str]:
+    cores = usable_cores()
+    return advice(need, measured, threads=args.threads or min(4, cores), cores=cores, cold=args.cold)
+
+
+def _report(args: argparse.Namespace, measured: list[Measured], need: Need | None) -> dict[str, Any]:
+    report: dict[str, Any] = {"path": args.path, "batch": args.batch, "cold": args.cold}
+    report["ways"] = [one.to_dict() for one in measured]
+    report["shortest_step_ms"] = step_that_hides(measured[0], args.batch)
+    if need is not None:
+        met = need.met_by(measured[0])
+        report["need"] = {"samples_per_s": need.samples_per_s, "bytes_per_s": need.bytes_per_s, "met": met}
+        report["advice"] = [] if met else _advice(args, measured, need)
+    return report
+
+
+def _print(args: argparse.Namespace, measured: list[Measured], need: Need | None) -> None:
+    fastest = max(one.samples_per_s for one in measured)
+    rows = [("io", "samples/s", "MB/s", "p50 ms", "p99 ms", "first ms", "")]
+    for one in measured:
+        bar = "█" * max(1, round(_BAR * one.samples_per_s / fastest))
+        name = (
+            f"auto = {one.used}"
+            if one.io == "auto"
+            else one.io
+            if one.used == one.io
+            else f"{one.io} → {one.used}"
+        )
+        times = (f"{one.p50_ms:.3f}", f"{one.p99_ms:.3f}", f"{one.first_batch_ms:.3f}")
+        rows.append((name, f"{one.samples_per_s:,.0f}", f"{one.bytes_per_s / 1e6:,.0f}", *times, bar))
+    state = "dropped from the page cache before each run" if args.cold else "after a warm-up"
+    print(f"{args.path}: shuffled batches of {args.batch:,}, {state}\n")
+    print("\n".join(table(rows, "<>>>>><")))
+    print()
+    _print_verdict(args, measured, need)
+
+
+def _print_verdict(args: argparse.Namespace, measured: list[Measured], need: Need | None) -> None:
+    auto = measured[0]
+    shortest = step_that_hides(auto, args.batch)
+    if need is None:
+        print(f"Reading keeps up with steps of {shortest:,.3g} ms or more. --step-ms T judges your job's.")
+        return
+    asked = f"{need.samples_per_s:,.0f} samples/s, {need.bytes_per_s / 1e6:,.0f} MB/s"
+    print(f"The job needs   {asked}   ({args.batch:,} samples every {args.step_ms:g} ms)")
+    print(
+        f"Reading gives   {auto.samples_per_s:,.0f} samples/s, {auto.bytes_per_s / 1e6:,.0f} MB/s   (io {auto.used})"
+    )
+    if need.met_by(auto):
+        print(
+            f"Enough: {auto.samples_per_s / need.samples_per_s:,.1f} times what is needed. The step sets the pace."
+        )
+        return
+    print(
+        f"Short: the step waits; reading keeps up with steps of {shortest:,.3g} ms or more. What would change that:"
+    )
+    for line in _advice(args, measured, need):
+        print(f"  - {line}")
