@@ -119,6 +119,9 @@ class DirectoryWriter:
         try:
             part.index.publish()
             part.data.publish()
+        except BaseException:
+            self._clear_part(name)
+            raise
         finally:
             sizes = part.data.size, part.index.size
             part.discard()
@@ -188,11 +191,14 @@ class DirectoryWriter:
             self._staged.discard()
         if not self._published:
             for entry in self._entries:
-                for name in (entry.name, entry.name + ".idx"):
-                    store.clear(os.path.join(self.path, name))
+                self._clear_part(entry.name)
             if self._made:
                 store.remove_directory(self.path)
         self._release()
+
+    def _clear_part(self, name: str) -> None:
+        for file in (name, name + ".idx"):
+            store.clear(os.path.join(self.path, file))
 
     def _release(self) -> None:
         if self._lock is not None:

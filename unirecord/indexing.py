@@ -148,7 +148,15 @@ class _Builder:
         columns = [self.columns.get(position) for position in range(len(self.schema))]
         statistics = [None if column is None else column.statistics() for column in columns]
         user = msgpack.packb(found.user, use_bin_type=True)
-        return metadata.encode(self.schema, found.index, user, statistics)
+        packed = metadata.encode(self.schema, found.index, user, statistics)
+        fixed = (
+            layout.HEADER_BYTES
+            + layout.COLUMN_BYTES * len(self.schema)
+            + layout.SECTION_BYTES * len(self.sections)
+        )
+        if fixed + len(packed) <= layout.MAX_HEAD_BYTES:
+            return packed
+        return metadata.encode(self.schema, found.index, user, [None] * len(self.schema))
 
     # second pass
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgpack
 
+from . import layout
 from .errors import CorruptionError, FormatError, SchemaError
 from .schema import Schema
 from .values import pack_object, unpack_object
@@ -51,6 +52,18 @@ def encode(
         packer.pack(list(statistics))
     content += packer.bytes()
     return content
+
+
+def check_room(schema: Schema, index: Sequence[str], user: bytes) -> None:
+    """Refuses what would not fit the head of an index."""
+    sections = 6 * len(schema) + len(index) + 4
+    fixed = layout.HEADER_BYTES + layout.COLUMN_BYTES * len(schema) + layout.SECTION_BYTES * sections
+    size = fixed + len(encode(schema, index, user, [None] * len(schema)))
+    if size > layout.MAX_HEAD_BYTES - layout.PAGE_ALIGN:
+        raise SchemaError(
+            f"schema and metadata take up to {size} bytes in a head, and {layout.MAX_HEAD_BYTES} fit; "
+            f"use fewer columns, shorter names or less metadata"
+        )
 
 
 def decode(raw: bytes | memoryview) -> Metadata:

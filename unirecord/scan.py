@@ -14,7 +14,7 @@ from . import layout, metadata
 from .errors import CorruptionError, FormatError
 from .layout import FileHeader, PageHeader
 from .metadata import Metadata
-from .page import ScalarPage, decode_scalar_page
+from .page import ScalarPage, decode_scalar_page, fixed_rows
 from .schema import Schema
 
 _BLOCK_ROWS = 1 << 18
@@ -95,6 +95,11 @@ class DataFile:
             if found.schema.column_table() != rest[:size]:
                 raise FormatError("the column table and the schema in the metadata differ")
             layout.check_shape(header.shape, blobs=bool(found.schema.blobs))
+            rows_at = fixed_rows(found.schema, header.shape.blob_align)
+            if header.shape.row_bytes != (rows_at.row_bytes if rows_at else 0):
+                raise FormatError(
+                    f"row_bytes is {header.shape.row_bytes}, which is not what the schema adds up to"
+                )
         except FormatError as error:
             raise FormatError(f"{self.path}: {error}") from error
         except CorruptionError as error:

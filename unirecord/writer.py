@@ -82,11 +82,12 @@ class Writer:
         if parsed is not None:
             _check_indexable(parsed, self._index or ())
         new_id = _check_id(id)
-        if self.path.endswith(".urec"):
-            self._target = SinglePartWriter(self.path, new_id, overwrite=overwrite)
+        place = os.path.abspath(self.path)
+        if place.endswith(".urec"):
+            self._target = SinglePartWriter(place, new_id, overwrite=overwrite)
         else:
             self._target = DirectoryWriter(
-                self.path, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
+                place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
             )
         try:
             if append and isinstance(self._target, DirectoryWriter) and self._target.before is not None:
@@ -113,6 +114,7 @@ class Writer:
     def _set_schema(self, schema: Schema) -> None:
         index = tuple(self._index or ())
         _check_indexable(schema, index)
+        metadata_map.check_room(schema, index, self._user)
         self._content = PartContent(schema, index, self._user)
         assert self._target is not None
         if isinstance(self._target, DirectoryWriter):
@@ -198,10 +200,11 @@ class Writer:
 
     def close(self) -> None:
         """Publishes the dataset. Does nothing when it is closed already."""
-        if self._target is None:
+        if self._target is None and self._failed is None:
             return
         self._check_open()
         target = self._target
+        assert target is not None
         try:
             if self._encoder is None:
                 self._infer(self._unread)

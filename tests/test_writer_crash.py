@@ -1,0 +1,315 @@
+"""A writer that dies or is failed by the system leaves what was last published, and nothing that the next one minds."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import faults
+import numpy as np
+import pytest
+from writing import files, read, write
+
+from unirecord import store
+from unirecord.errors import BusyError, ClosedError
+from unirecord.writer import Writer, append
+
+SCHEMA = {"n": "int32", "s": "string", "b": "bytes"}
+OLD = [{"n": i, "s": f"old{i}", "b": bytes(50)} for i in range(6)]
+NEW = [{"n": i, "s": f"new{i}", "b": bytes(3_000)} for i in range(9)]
+
+
+def numbers(path: Path) -> list[str] | None:
+    """What a reader sees: the strings of all rows, or None when there is no dataset."""
+    there = path / "manifest.json" if path.suffix != ".urec" else path
+    return [row["s"] for row in read(path)] if there.exists() else None
+
+
+def names(rows: list[dict[str, Any]]) -> list[str]:
+    return [row["s"] for row in rows]
+
+
+def new_part(path: Path, **options: Any) -> None:
+    write(path / "x.urec", SCHEMA, NEW, **options)
+
+
+def overwrite_part(path: Path) -> None:
+    new_part(path, overwrite=True)
+
+
+def new_directory(path: Path, **options: Any) -> None:
+    write(path / "x", SCHEMA, NEW, max_part_bytes=9_000, **options)
+
+
+def overwrite_directory(path: Path) -> None:
+    new_directory(path, overwrite=True)
+
+
+def append_directory(path: Path) -> None:
+    with append(path / "x", max_part_bytes=9_000) as writer:
+        for row in NEW:
+            writer.write(row)
+
+
+WORKLOADS: dict[str, tuple[Callable[[Path], None], str, bool, list[str]]] = {
+    "new part": (new_part, "x.urec", False, names(NEW)),
+    "overwritten part": (overwrite_part, "x.urec", True, names(NEW)),
+    "new directory": (new_directory, "x", False, names(NEW)),
+    "overwritten directory": (overwrite_directory, "x", True, names(NEW)),
+    "append": (append_directory, "x", True, names(OLD) + names(NEW)),
+}
+
+
+def prepare(folder: Path, workload: str) -> tuple[Callable[[], None], Path, list[str] | None, list[str]]:
+    folder.mkdir()
+    work, target, exists, after = WORKLOADS[workload]
+    if exists:
+        with faults.unsynced():
+            write(folder / target, SCHEMA, OLD, index=["n"])
+    return lambda: work(folder), folder / target, names(OLD) if exists else None, after
+
+
+def calls_of(tmp_path: Path, workload: str) -> list[str]:
+    work, *_ = prepare(tmp_path / "count", workload)
+    with faults.system(faults.count_only) as watched:
+        work()
+    return watched.names
+
+
+def clean(path: Path, workload: str) -> None:
+    """The next writer succeeds, and leaves no file that is not part of the dataset."""
+    with faults.unsynced():
+        write(path, SCHEMA, OLD, overwrite=True)
+    assert numbers(path) == names(OLD)
+    beside = files(path.parent)
+    assert beside == (["x.urec", "x.urec.idx"] if path.suffix else ["x"])
+    if not path.suffix:
+        assert len(files(path)) == 3
+
+
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_writer_killed_at_any_call_leaves_the_last_dataset(
+    tmp_path: Path, workload: str, torn: bool
+) -> None:
+    calls = calls_of(tmp_path, workload)
+    assert len(calls) > 15
+    for at, name in enumerate(calls, 1):
+        if torn and name != "writev":
+            continue
+        work, path, before, after = prepare(tmp_path / f"{at}", workload)
+        assert faults.killed(work, at, torn), at
+        assert numbers(path) in (before, after), at
+        clean(path, workload)
+
+
+@pytest.mark.parametrize(("code", "forever"), [(errno.EIO, False), (errno.EIO, True), (errno.ENOSPC, False)])
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_call_that_fails_is_an_exception_and_loses_nothing(
+    tmp_path: Path, workload: str, forever: bool, code: int
+) -> None:
+    for at in range(1, len(calls_of(tmp_path, workload)) + 1):
+        work, path, before, after = prepare(tmp_path / f"{at}", workload)
+        with faults.system(faults.fail_at(at, code, forever)):
+            failed = error_of(work)
+        seen = numbers(path)
+        assert seen in (before, after), at
+        assert (failed is None and seen == after) or failed == code, at
+        assert left_open() == [], at
+        clean(path, workload)
+
+
+def error_of(work: Callable[[], None]) -> int | None:
+    try:
+        work()
+    except OSError as error:
+        return error.errno
+    return None
+
+
+def left_open() -> list[str]:
+    """Files of this test that the process still has open."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            name = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+        if ".urec" in name or name.endswith("/x"):
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_interrupted_calls_are_tried_again(tmp_path: Path, workload: str) -> None:
+    work, path, _, after = prepare(tmp_path / "x", workload)
+    seen: dict[str, int] = {}
+
+    def fault(number: int, name: str) -> None:
+        seen[name] = seen.get(name, 0) + 1
+        if name in ("writev", "pwrite", "fsync", "flock") and seen[name] % 2:
+            raise InterruptedError(errno.EINTR, "interrupted")
+
+    with faults.system(fault):
+        work()
+    assert numbers(path) == after
+
+
+def test_a_write_that_takes_only_some_bytes_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Short(store.OsCalls):
+        def writev(self, fd: int, buffers: Any) -> int:
+            return os.write(fd, next(memoryview(b).cast("B")[:7] for b in buffers if memoryview(b).nbytes))
+
+        def pwrite(self, fd: int, buffer: Any, offset: int) -> int:
+            return os.pwrite(fd, memoryview(buffer)[:5], offset)
+
+    monkeypatch.setattr(store, "os_calls", Short())
+    write(tmp_path / "x.urec", SCHEMA, NEW[:3])
+    monkeypatch.undo()
+    assert numbers(tmp_path / "x.urec") == names(NEW[:3])
+
+
+def test_a_full_disk_is_an_exception_at_the_call_that_met_it(tmp_path: Path) -> None:
+    schema = {"x": {"type": "uint8", "shape": [4096]}}
+    writer = Writer(tmp_path / "x.urec", schema)
+    batch = {"x": np.zeros((3_000, 4_096), np.uint8)}
+    with faults.system(lambda n, name: _full() if name == "writev" else None):
+        with pytest.raises(OSError, match="No space left") as caught:
+            writer.write_batch(batch)
+        assert caught.value.errno == errno.ENOSPC
+        assert ".x.urec.tmp" in str(caught.value)
+        with pytest.raises(ClosedError, match="has failed before"):
+            writer.write_batch(batch)
+        with pytest.raises(ClosedError, match="has failed before"):
+            writer.close()
+    assert files(tmp_path) == []
+
+
+def _full() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_exception_in_the_block_publishes_nothing(tmp_path: Path) -> None:
+    for target in ("x.urec", "x"):
+        with suppress(KeyError), Writer(tmp_path / target, SCHEMA) as writer:
+            writer.write(NEW[0])
+            raise KeyError
+        assert files(tmp_path) == []
+
+
+def test_nothing_is_visible_before_close(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "x.urec", {"x": "bytes"})
+    for _ in range(5):
+        writer.write({"x": bytes(5_000_000)})
+    assert not (tmp_path / "x.urec").exists()
+    writer.close()
+    assert len(read(tmp_path / "x.urec")) == 5
+
+
+@pytest.mark.parametrize("target", ["x.urec", "x"])
+def test_the_old_dataset_stays_whole_until_the_new_one_is_complete(tmp_path: Path, target: str) -> None:
+    path = tmp_path / target
+    write(path, SCHEMA, OLD)
+    writer = Writer(path, SCHEMA, overwrite=True, max_part_bytes=4_000)
+    for row in NEW:
+        writer.write(row)
+    assert numbers(path) == names(OLD)
+    writer.close()
+    assert numbers(path) == names(NEW)
+
+
+@pytest.mark.parametrize("target", ["x.urec", "x"])
+def test_a_dropped_writer_cleans_up_and_warns(tmp_path: Path, target: str) -> None:
+    writer = Writer(tmp_path / target, SCHEMA)
+    writer.write(NEW[0])
+    with pytest.warns(ResourceWarning, match="without close"):
+        del writer
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("target", ["x.urec", "x"])
+def test_a_second_writer_is_told_that_the_first_is_alive(tmp_path: Path, target: str) -> None:
+    first = Writer(tmp_path / target, SCHEMA)
+    with pytest.raises(BusyError, match=target):
+        Writer(tmp_path / target, SCHEMA)
+    first.write(NEW[0])
+    first.close()
+    assert numbers(tmp_path / target) == names(NEW[:1])
+    write(tmp_path / target, SCHEMA, OLD, overwrite=True)
+    assert numbers(tmp_path / target) == names(OLD)
+
+
+HOLDS = """
+import sys, time
+from unirecord.writer import Writer
+writer = Writer(sys.argv[1], {"x": "bytes"}, overwrite=True)
+for i in range(4):
+    writer.write_batch({"x": [bytes(9_000_000)]})
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("target", ["x.urec", "x"])
+def test_a_writer_killed_by_a_signal_holds_no_lock(tmp_path: Path, target: str) -> None:
+    path = tmp_path / target
+    write(path, SCHEMA, OLD)
+    with subprocess.Popen([sys.executable, "-c", HOLDS, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        with pytest.raises(BusyError):
+            Writer(path, SCHEMA, overwrite=True)
+        process.kill()
+        process.wait()
+    assert numbers(path) == names(OLD)
+    clean(path, target)
+
+
+def test_the_child_of_a_fork_leaves_the_writer_alone(tmp_path: Path) -> None:
+    for target in ("x.urec", "x"):
+        writer = Writer(tmp_path / target, SCHEMA)
+        writer.write(NEW[0])
+        child = os.fork()
+        if child == 0:
+            try:
+                writer.write(NEW[1])  # only takes it into its own memory
+                writer.close()
+            except ClosedError:
+                writer.abort()
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        writer.close()
+        assert numbers(tmp_path / target) == names(NEW[:1])
+
+
+def test_files_that_are_not_ours_are_never_touched(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    write(path, SCHEMA, OLD)
+    mine = ["notes.txt", "part-000000.urec", ".other.tmp", "part-1-12345678.urec", "x.urec"]
+    for name in mine:
+        (path / name).write_text("mine")
+    write(path, SCHEMA, NEW, overwrite=True)
+    with append(path) as writer:
+        writer.write(NEW[0])
+    assert [name for name in mine if (path / name).read_text() != "mine"] == []
+    assert numbers(path) == names(NEW) + names(NEW[:1])
+
+
+def test_what_a_dead_writer_left_in_a_directory_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    write(path, SCHEMA, OLD)
+    for name in (".part-000009-0a0b0c0d.urec.tmp", ".manifest.json.tmp", "part-000009-0a0b0c0d.urec"):
+        (path / name).write_text("torn")
+    with append(path) as writer:
+        writer.write(NEW[0])
+    assert len(files(path)) == 5
+    assert numbers(path) == names(OLD) + names(NEW[:1])
