@@ -14,7 +14,7 @@ from .binding import NativeBatch
 from .ragged import RaggedArray
 from .schema import Column
 
-__all__ = ["BatchBuilder", "collate", "column_value", "split_batch"]
+__all__ = ["BatchBuilder", "collate", "column_value", "items_of", "split_batch"]
 
 _NONE = 0xFFFFFFFFFFFFFFFF
 
@@ -96,11 +96,16 @@ def strings(
 
 def split_batch(batch: Mapping[str, Any], rows: int) -> list[dict[str, Any]]:
     """The samples of a batch, as ``ds[i]`` would give them; arrays look into the batch."""
-    columns = {name: _items(value) for name, value in batch.items()}
+    columns = items_of(batch)
     names = list(columns)
     return [dict(zip(names, values, strict=True)) for values in zip(*columns.values(), strict=True)] or [
         {} for _ in range(rows)
     ]
+
+
+def items_of(batch: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    """For each column the list of what its samples have."""
+    return {name: _items(value) for name, value in batch.items()}
 
 
 def _items(value: Any) -> Sequence[Any]:

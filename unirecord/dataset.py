@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .batch import collate as stack
-from .binding import NativeLoader
+from .binding import BatchPool, NativeLoader
 from .errors import StaleError
 from .loader import BatchLoader, LoaderOptions
 from .order import OrderSpec, Sharding, check_shard_arguments, choose_blocks, shard_from_environment
@@ -117,6 +117,7 @@ class UniRecordDataset:
         self._source = source
         self._parts = PartSet(source, io=self._io, verify=self._verify)
         self._reader = SampleReader(self._parts, self._columns)
+        self._pool: BatchPool | None = None
 
     def _selected(self) -> Selection:
         """The rows that ``where`` leaves."""
@@ -235,9 +236,10 @@ class UniRecordDataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at ``indices``, read with one call."""
-        samples = self._reader.many(self._order.rows(indices, self._progress.epoch))
-        transform = self.transform
-        return samples if transform is None else [transform(sample) for sample in samples]
+        rows, transform = self._order.rows(indices, self._progress.epoch), self.transform
+        if transform is None:
+            return list(self._reader.for_collate(rows))
+        return [transform(sample) for sample in self._reader.many(rows)]
 
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
         """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped
@@ -391,6 +393,13 @@ class UniRecordDataset:
             **options,
         )
 
+    def batch_pool(self, pieces: int) -> BatchPool:
+        """Memory for batches that all loaders of this dataset share, ``pieces`` of it kept when not in use."""
+        if self._pool is None or not self._pool.is_own:
+            self._pool = BatchPool(pieces)
+        self._pool.keep(pieces)
+        return self._pool
+
     def to_tf(self, batch_size: int, **options: Any) -> tensorflow.data.Dataset:
         """This shard as a ``tf.data.Dataset`` of batches (docs/tensorflow.md)."""
         from .tf import to_tf
@@ -506,7 +515,7 @@ class UniRecordDataset:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_parts", "_reader", "_source", "_order"):
+        for name in ("_parts", "_reader", "_source", "_order", "_pool"):
             del state[name]
         order = self._order
         return {

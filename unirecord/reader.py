@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ from .schema import Column
 __all__ = ["ColumnResult", "Part", "PartRef", "PartSet", "ReadPlan", "Source", "resolve"]
 
 Array = NDArray[Any]
+Empty = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 _SPARE = 4  # argument structures kept by a plan; more are made when more threads read at once
 _FIRST_GUESS = 1 << 16  # bytes of values of variable width that a first read makes room for
 
@@ -51,11 +52,12 @@ class ReadPlan:
         self._spare_single: list[tuple[ReadBuffers, list[int]]] = []
         self._mean = [_FIRST_GUESS // 256] * self._count  # bytes of a value of variable width, as seen lately
 
-    def read(self, rows: NDArray[np.int64]) -> list[ColumnResult]:
-        """The columns of these rows (int64, contiguous), in the order given."""
+    def read(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> list[ColumnResult]:
+        """The columns of these rows (int64, contiguous), in the order given; ``empty`` makes the memory of
+        columns of fixed width."""
         buffers = self._spare.pop() if self._spare else ReadBuffers(self._numbers)
         count = len(rows)
-        results = [self._prepare(buffers, output, count) for output in self._outputs]
+        results = [self._prepare(buffers, output, count, empty) for output in self._outputs]
         if not buffers.read(self._parts, rows, self._count):
             for output, result in zip(self._outputs, results, strict=True):
                 if output.variable:
@@ -74,14 +76,14 @@ class ReadPlan:
             self._spare.append(buffers)
         return results
 
-    def _prepare(self, buffers: ReadBuffers, output: _Output, count: int) -> ColumnResult:
+    def _prepare(self, buffers: ReadBuffers, output: _Output, count: int, empty: Empty) -> ColumnResult:
         offsets = valid = None
         if output.variable:
             data: Array = np.empty(count * self._mean[output.i] * 5 // 4, np.uint8)
             offsets = np.empty(count + 1, np.int64)
             buffers.set_offsets(output.i, offsets)
         else:
-            data = np.empty((count, *output.shape), output.dtype)
+            data = empty((count, *output.shape), output.dtype)
         buffers.set_data(output.i, data, data.nbytes)
         if output.nullable:
             valid = np.empty(count, np.bool_)

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .batch import column_value, split_batch
+from .batch import column_value, items_of, split_batch
 from .errors import CorruptionError
-from .reader import PartSet
+from .reader import Empty, PartSet
 from .schema import Column
 from .values import decode_cell
+from .whole_read import memory_for_torch
 
 __all__ = ["SampleReader"]
 
@@ -43,8 +44,24 @@ class SampleReader:
     def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
         """The samples of these rows, read with one call; their arrays share memory, each its own piece of
         it."""
+        return self._placing(rows, lambda: split_batch(self.batch(rows), len(rows)))
+
+    def for_collate(self, rows: NDArray[np.int64]) -> Sequence[dict[str, Any]]:
+        """As ``many``; where PyTorch's loader is in use, as samples that its default_collate need not copy."""
+        memory = memory_for_torch()
+        if memory is None:
+            return self.many(rows)
+
+        def read() -> Sequence[dict[str, Any]]:
+            batch = self.batch(rows, memory.empty)
+            return memory.samples(batch, items_of(batch), len(rows))
+
+        return self._placing(rows, read)
+
+    def _placing(self, rows: NDArray[np.int64], read: Callable[[], Any]) -> Any:
+        """What ``read`` makes of the rows; one that cannot be decoded is named."""
         try:
-            return split_batch(self.batch(rows), len(rows))
+            return read()
         except (CorruptionError, UnicodeDecodeError) as error:
             if isinstance(error, CorruptionError) and error.path is not None:
                 raise
@@ -52,9 +69,9 @@ class SampleReader:
                 self.one(row)
             raise
 
-    def batch(self, rows: NDArray[np.int64]) -> dict[str, Any]:
-        """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them."""
-        results = self._plan.read(rows)
+    def batch(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> dict[str, Any]:
+        """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them; ``empty`` makes their memory."""
+        results = self._plan.read(rows, empty)
         return {
             column.name: column_value(column, result.data, result.offsets, result.valid)
             for column, result in zip(self._columns, results, strict=True)

@@ -1,0 +1,184 @@
+"""Samples of one read that still know it, so that PyTorch's default_collate hands the read on, not a second copy."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from operator import is_
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ReadMemory", "Sample", "memory_for_torch"]
+
+_PARCEL = 1 << 20  # bytes of a tensor above which shared memory costs less than sending it through a pipe
+_ALIGNMENT = 64
+
+_known_to_torch = False
+_collated = False  # default_collate has met samples in this process: what it makes of them is worth preparing
+
+
+class Sample(dict[str, Any]):
+    """A dict; the first one of a read carries the read. Copies and pickles are plain dicts."""
+
+    __slots__ = ("read",)
+    read: ReadMemory
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+
+class Collated(dict[str, Any]):
+    """A batch in a worker process, a dict, that sends its small tensors to the parent in one piece.
+
+    Each tensor in memory of its own, as torch sends them, costs a file descriptor passed between the processes,
+    which takes longer than to read a batch of small rows. Copies and pickles are plain dicts.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        torch = sys.modules["torch"]
+        left: dict[str, Any] = {}
+        places: list[tuple[str, Any, tuple[int, ...], int]] = []
+        parcel = bytearray()
+        for name, value in self.items():
+            if _goes_into_parcel(torch, value):
+                parcel.extend(bytes(-len(parcel) % _ALIGNMENT))
+                places.append((name, value.dtype, tuple(value.shape), len(parcel)))
+                parcel.extend(memoryview(value.reshape(-1).view(torch.uint8).numpy()))
+            left[name] = None if places and places[-1][0] == name else value
+        return _unpacked, (left, places, parcel)
+
+
+def _goes_into_parcel(torch: Any, value: Any) -> bool:
+    if type(value) is not torch.Tensor or value.layout is not torch.strided or value.device.type != "cpu":
+        return False
+    return (
+        0 < value.nbytes <= _PARCEL and value.is_contiguous() and not value.requires_grad and value.ndim > 0
+    )
+
+
+def _unpacked(
+    batch: dict[str, Any], places: list[tuple[str, Any, tuple[int, ...], int]], parcel: bytearray
+) -> dict[str, Any]:
+    """A batch from another process: tensors over one piece of memory."""
+    torch = importlib.import_module("torch")
+    for name, dtype, shape, at in places:
+        count = int(np.prod(shape, dtype=np.int64))
+        batch[name] = torch.frombuffer(parcel, dtype=dtype, count=count, offset=at).view(shape)
+    return batch
+
+
+class ReadMemory:
+    """Memory of one read, and the samples made of it.
+
+    In a worker process of a ``DataLoader`` large arrays lie in memory shared with the parent, as the tensors that
+    ``default_collate`` makes there do.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._in_worker = torch.utils.data.get_worker_info() is not None
+        self._shared = _collated and self._in_worker
+        self._tensors: dict[
+            int, Any
+        ] = {}  # by the id of the array over the tensor; both live as long as this
+        self._values: dict[str, Any] = {}
+        self._items: dict[str, Sequence[Any]] = {}
+        self._others: list[Sample] = []
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """An array to read into."""
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        if self._shared and size > _PARCEL:
+            try:
+                storage = self._torch.UntypedStorage._new_shared(size)
+            except (AttributeError, RuntimeError):  # a torch without it, or /dev/shm is full
+                self._shared = False
+            else:
+                raw = self._torch.empty(0, dtype=self._torch.uint8).set_(storage)
+                array: NDArray[Any] = raw.numpy().view(dtype).reshape(shape)
+                tensor = raw.view(self._torch.from_numpy(np.empty(0, dtype)).dtype).view(shape)
+                self._tensors[id(array)] = tensor
+                return array
+        return np.empty(shape, dtype)
+
+    def samples(
+        self, values: Mapping[str, Any], items: Mapping[str, Sequence[Any]], rows: int
+    ) -> list[Sample]:
+        """The samples of a read: ``values`` as a batch, ``items`` as lists of what the samples have."""
+        names = list(items)
+        made = [Sample(zip(names, row, strict=True)) for row in zip(*items.values(), strict=True)]
+        made = made or [Sample() for _ in range(rows)]
+        if made:
+            made[0].read = self
+            self._values, self._items = dict(values), dict(items)
+            self._others = made[1:]  # without the first one, which would refer to itself
+        return made
+
+    def is_whole(self, samples: Sequence[Any]) -> bool:
+        """Whether these are all samples of the read, in its order, with the very values they had."""
+        if len(samples) != len(self._others) + 1 or not all(map(is_, samples[1:], self._others)):
+            return False
+        width = len(self._items)
+        if any(len(sample) != width for sample in samples):
+            return False
+        try:
+            return all(
+                all(map(is_, [sample[name] for sample in samples], items))
+                for name, items in self._items.items()
+            )
+        except KeyError:
+            return False
+
+    def collated(self, collate: Callable[[Any], Any]) -> dict[str, Any]:
+        """The read as ``default_collate`` would make it of the samples; arrays are not copied."""
+        torch = self._torch
+        result: dict[str, Any] = Collated() if self._in_worker else {}
+        for name, value in self._values.items():
+            if type(value) is not np.ndarray:  # masked, ragged, or a list of strings
+                result[name] = collate(self._items[name])
+            elif id(value) in self._tensors:
+                result[name] = self._tensors[id(value)]
+            else:
+                result[name] = torch.from_numpy(value)
+        return result
+
+
+def memory_for_torch() -> ReadMemory | None:
+    """Memory for a read whose samples ``default_collate`` will know; None where PyTorch's loader is not in use."""
+    global _known_to_torch
+    if "torch.utils.data" not in sys.modules:
+        return None
+    if not _known_to_torch:
+        _introduce()
+        _known_to_torch = True
+    return ReadMemory(sys.modules["torch"])
+
+
+def _introduce() -> None:
+    """Registers ``Sample`` where default_collate's documentation says, and with torch's tree functions."""
+    collate = importlib.import_module("torch.utils.data._utils.collate")
+    collate.default_collate_fn_map[Sample] = _collate
+    trees = importlib.import_module("torch.utils._pytree")
+    for kind in (Sample, Collated):
+        trees.register_pytree_node(
+            kind,
+            lambda d: (list(d.values()), list(d)),
+            lambda values, names: dict(zip(names, values, strict=True)),
+        )
+
+
+def _collate(samples: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    """A batch of samples that begins with a ``Sample``."""
+    global _collated
+    _collated = True
+    torch_collate = importlib.import_module("torch.utils.data._utils.collate").collate
+    read = getattr(samples[0], "read", None)
+    if read is not None and read.is_whole(samples):
+        return read.collated(lambda items: torch_collate(items, collate_fn_map=collate_fn_map))
+    first, *others = samples
+    return torch_collate([dict(first), *others], collate_fn_map=collate_fn_map)
