@@ -34,7 +34,7 @@ ROWS = [
     (3, 100, 0.1, 0.1, 2**53 + 1, 2**64 - 1, True, "cat", "a/n015_1.png", 1, 1),
     (7, None, math.nan, math.nan, 2**53, 0, False, "dog", "a/n016%.png", 2, 2),
     (-2, 600, None, math.inf, -(2**63), 2**63, None, None, "é/100%", -3, 3),
-    (3, 0, -0.0, 2.0**53, 2**63 - 1, 7, True, "", 'quo"te\'s\\', 0, 4),
+    (3, 0, -0.0, 2.0**53, 2**63 - 1, 7, True, "", "quo\"te's\\", 0, 4),
 ]
 NAMES = [name for name in SCHEMA.names if name != "image"]
 
