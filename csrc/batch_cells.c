@@ -8,8 +8,10 @@
 #include <stdlib.h>
 
 #include "batch.h"
+#include "copy.h"
 
-#define CHUNK 64                                /* rows located before the first is copied, with a view */
+#define CHUNK 64                                /* rows located before the first is copied, with a view: */
+#define CHUNK_BYTES (UINT64_C(256) << 10)       /* at most, and what a cache holds between digest and copy */
 #define CHUNK_READ 4096                         /* rows whose reads are handed over together, without one */
 #define SCRATCH_BYTES (UINT64_C(8) << 20)       /* units read into scratch at a time */
 #define AHEAD 4                                 /* rows between touching a cell and copying it */
@@ -108,6 +110,7 @@ static ur_status copy_view(const cell_batch *batch, int64_t first, int64_t n, ur
   const uint8_t *view = batch->group->part->source->view;
   for (int32_t j = 0; j < batch->count; j++) {
     const ur_output *output = output_of(batch, j);
+    bool large = output->capacity >= UR_STREAM_BATCH;
     for (int64_t i = 0; i < n; i++) {
       const ur_extent *cell = &batch->cells[i * batch->count + j];
       if (i + AHEAD < n) {
@@ -117,7 +120,11 @@ static ur_status copy_view(const cell_batch *batch, int64_t first, int64_t n, ur
       uint8_t *to = NULL;
       if (!destination(output, ur_place(batch->group, first + i), cell->bytes, &to))
         return ur_blame(error, changed(error), batch->group, first + i, output->column);
-      if (cell->bytes > 0) memcpy(to, view + cell->offset, cell->bytes);
+      if (large && cell->bytes >= UR_STREAM_CELL) {
+        ur_copy_streaming(to, view + cell->offset, cell->bytes);
+      } else if (cell->bytes > 0) {
+        memcpy(to, view + cell->offset, cell->bytes);
+      }
     }
   }
   return UR_OK;
@@ -249,12 +256,20 @@ static bool find_wanted(cell_batch *batch, int32_t count) {
   return true;
 }
 
+/* With a view, a chunk is digested before it is copied: as many rows as a cache holds. */
+static int64_t rows_of_chunk(const ur_part *part) {
+  if (part->source->view == NULL) return CHUNK_READ;
+  uint64_t mean = part->header.rows == 0 ? 0 : part->source->bytes / part->header.rows;
+  uint64_t fitting = mean == 0 ? CHUNK : CHUNK_BYTES / mean;
+  return fitting < 1 ? 1 : fitting > CHUNK ? CHUNK : (int64_t)fitting;
+}
+
 ur_status ur_gather_cells(const ur_group *group, const ur_output *outputs, int32_t count, ur_error *error) {
   bool row_units = group->part->data.unit_rows > 0;
   cell_batch batch = {.group = group, .outputs = outputs, .last_blob = -1, .row_units = row_units};
   read_queue queue = {0};
   bool view = group->part->source->view != NULL;
-  int64_t chunk = view ? CHUNK : CHUNK_READ;
+  int64_t chunk = rows_of_chunk(group->part);
   if (chunk > group->count) chunk = group->count;
   ur_status status = UR_OK;
   bool memory = find_wanted(&batch, count);

@@ -50,6 +50,12 @@ ur_pool *ur_pool_retain(ur_pool *pool) {
   return pool;
 }
 
+void ur_pool_keep(ur_pool *pool, int32_t spare) {
+  pthread_mutex_lock(&pool->lock);
+  if (spare > pool->spare_limit) pool->spare_limit = spare;
+  pthread_mutex_unlock(&pool->lock);
+}
+
 int64_t ur_pool_allocations(const ur_pool *pool) {
   return atomic_load_explicit(&pool->allocations, memory_order_relaxed);
 }

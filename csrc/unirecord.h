@@ -236,6 +236,7 @@ typedef struct ur_batch ur_batch;   /* one batch in a piece of memory of its own
 
 /* Keeps at most `spare` pieces of memory that are not in use. */
 UR_API ur_status ur_pool_new(int32_t spare, ur_pool **pool, ur_error *error);
+UR_API void ur_pool_keep(ur_pool *pool, int32_t spare); /* from now on `spare`, if that is more */
 UR_API void ur_pool_release(ur_pool *pool);          /* NULL is allowed; batches in use stay good */
 
 /* Lets batches lie in `memory` too (pinned memory, say), a multiple of 64 bytes at such an address. It stays the caller's, who

@@ -106,7 +106,7 @@ class Order:
 class BatchPool:
     """Memory of batches that is used again: at most ``spare`` pieces that no batch uses, and what it has been lent."""
 
-    __slots__ = ("handle", "lent")
+    __slots__ = ("_owner", "handle", "lent")
 
     def __init__(self, spare: int) -> None:
         out = ffi.new("ur_pool **")
@@ -114,6 +114,16 @@ class BatchPool:
             raise MemoryError("no memory for a pool of batches")
         self.handle = ffi.gc(out[0], lib.ur_pool_release)
         self.lent: list[Any] = []
+        self._owner = os.getpid()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process made it; a child after fork makes its own."""
+        return self._owner == os.getpid()
+
+    def keep(self, spare: int) -> None:
+        """From now on keeps ``spare`` pieces, if that is more."""
+        lib.ur_pool_keep(self.handle, spare)
 
     def lend(self, memory: npt.NDArray[np.uint8]) -> None:
         """Lets batches lie in ``memory``, a multiple of 64 bytes at such an address; they keep it alive."""

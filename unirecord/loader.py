@@ -62,6 +62,9 @@ class LoaderSource(Protocol):
     def open_native(self, run: EpochRun, **options: Any) -> NativeLoader:
         """The C loader for a pass."""
 
+    def batch_pool(self, pieces: int) -> BatchPool:
+        """Memory for batches that all loaders of the dataset share, ``pieces`` of it kept when not in use."""
+
     def deliver(self, run: EpochRun, samples: int) -> None:
         """Notes that ``samples`` of a pass have been handed out."""
 
@@ -145,7 +148,6 @@ class BatchLoader:
         self._builder = BatchBuilder([column for _, column in source.output_columns])
         self._memory = memory
         self._pool: BatchPool | None = None
-        self._pool_owner = 0
         self._recorder = StatsRecorder()
 
     @property
@@ -187,8 +189,8 @@ class BatchLoader:
 
     def _open(self, run: EpochRun) -> NativeLoader:
         options = self._options
-        if self._pool is None or self._pool_owner != os.getpid():
-            self._pool, self._pool_owner = self._new_pool(), os.getpid()
+        if self._pool is None or not self._pool.is_own:
+            self._pool = self._find_pool()
         return self._source.open_native(
             run,
             pool=self._pool,
@@ -199,15 +201,17 @@ class BatchLoader:
             skip_corrupt=options.on_corrupt == "skip",
         )
 
-    def _new_pool(self) -> BatchPool:
+    def _find_pool(self) -> BatchPool:
+        """The dataset's pool, so that loaders made anew each epoch find its memory warm; or one over special memory."""
         pieces = self._prefetch + self._options.threads() + 2
+        if self._memory is None:
+            return self._source.batch_pool(pieces)
         pool = BatchPool(pieces)
-        if self._memory is not None:
-            expected = int(self._source.mean_row_bytes * self._options.batch_size * 1.25) + (1 << 16)
-            for _ in range(pieces + 2):
-                memory = self._memory(-(-expected // 4096) * 4096)
-                if memory is not None:
-                    pool.lend(memory)
+        expected = int(self._source.mean_row_bytes * self._options.batch_size * 1.25) + (1 << 16)
+        for _ in range(pieces + 2):
+            memory = self._memory(-(-expected // 4096) * 4096)
+            if memory is not None:
+                pool.lend(memory)
         return pool
 
     def _count(self, run: EpochRun, batch: NativeBatch, waited: int) -> None:

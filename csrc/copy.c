@@ -1,0 +1,57 @@
+/* copy.c - copies of large cells with stores that go past the caches. */
+#include "copy.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+enum { LINE = 64, AHEAD = 1024 };
+
+/* SSE2 is part of x86-64. `to` stands at a multiple of LINE, and `bytes` is one. */
+static void stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += LINE) {
+    _mm_prefetch((const char *)from + i + AHEAD, _MM_HINT_NTA);
+    __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+    __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + i + 16));
+    __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + i + 32));
+    __m128i d = _mm_loadu_si128((const __m128i *)(const void *)(from + i + 48));
+    _mm_stream_si128((__m128i *)(void *)(to + i), a);
+    _mm_stream_si128((__m128i *)(void *)(to + i + 16), b);
+    _mm_stream_si128((__m128i *)(void *)(to + i + 32), c);
+    _mm_stream_si128((__m128i *)(void *)(to + i + 48), d);
+  }
+}
+
+__attribute__((target("avx512f"))) static void stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += LINE) {
+    _mm_prefetch((const char *)from + i + AHEAD, _MM_HINT_NTA);
+    _mm512_stream_si512((__m512i *)(void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
+  }
+}
+
+void ur_copy_streaming(void *to, const void *from, size_t bytes) {
+  uint8_t *out = to;
+  const uint8_t *in = from;
+  size_t head = (LINE - (uintptr_t)out % LINE) % LINE;
+  if (bytes < head + LINE) {
+    memcpy(out, in, bytes);
+    return;
+  }
+  memcpy(out, in, head);
+  size_t body = (bytes - head) / LINE * LINE;
+  if (__builtin_cpu_supports("avx512f")) {
+    stream_avx512(out + head, in + head, body);
+  } else {
+    stream_sse2(out + head, in + head, body);
+  }
+  _mm_sfence(); /* before another thread is told that the batch is ready */
+  memcpy(out + head + body, in + head + body, bytes - head - body);
+}
+
+#else
+
+void ur_copy_streaming(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+
+#endif

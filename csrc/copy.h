@@ -1,0 +1,15 @@
+/* copy.h - copies of large cells into batches that will not fit a cache. Internal. */
+#ifndef UR_COPY_H
+#define UR_COPY_H
+
+#include <stddef.h>
+
+/* From here on a cell of a large batch is worth streaming past the caches. */
+#define UR_STREAM_CELL (64u << 10)
+#define UR_STREAM_BATCH (8u << 20)
+
+/* memcpy whose stores go past the caches where the processor can: without them, each line of the destination is read
+ * before it is overwritten, and pushes out what is still needed. The ranges must not overlap. */
+void ur_copy_streaming(void *to, const void *from, size_t bytes);
+
+#endif
