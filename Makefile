@@ -5,10 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 C_SOURCES := $(sort $(wildcard csrc/*.c))
 C_HEADERS := $(wildcard csrc/*.h) $(wildcard tests/c/*.h)
-C_TESTS := $(sort $(wildcard tests/c/test_*.c))
+C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/faults_*.c))
 C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
 C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c $(C_WARNINGS)
+
+# What tests/c/fault_seam.c and tests/c/memory_files.c stand in for.
+WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
+FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open close fopen fstat fstatfs sysinfo getrlimit \
+	read pread preadv syscall ur_ring_take pthread_create pthread_mutex_init pthread_setspecific
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 
@@ -47,6 +52,10 @@ build/c/core/%.o: csrc/%.c $(C_HEADERS)
 build/c/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/c/core/%.o) $(C_HEADERS)
 	@mkdir -p $(@D)
 	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $< $(filter %.o,$^) -o $@
+
+build/c/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=build/c/core/%.o) $(C_HEADERS)
+	@mkdir -p $(@D)
+	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $(call WRAP,$(FAULT_CALLS)) $(filter %.c %.o,$^) -o $@
 
 test-c: $(C_TESTS:tests/c/%.c=build/c/%)
 	@for test in $^; do echo $$test; ./$$test || exit 1; done

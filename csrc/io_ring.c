@@ -121,14 +121,24 @@ void ur_ring_put(ur_ring *ring, int fd, uint64_t offset, uint8_t *to, uint32_t b
   ring->unsubmitted++;
 }
 
+/* Takes back the read put in last, which the kernel has not seen and will not take (a sandbox closed behind us, say). */
+static int32_t withdraw(ur_ring *ring, int failure, uint64_t *tag) {
+  uint32_t tail = atomic_load_explicit(ring->submit_tail, memory_order_relaxed) - 1;
+  *tag = ring->entries[tail & ring->submit_mask].user_data;
+  atomic_store_explicit(ring->submit_tail, tail, memory_order_release);
+  ring->unsubmitted--;
+  return -failure;
+}
+
 int32_t ur_ring_take(ur_ring *ring, uint64_t *tag) {
   uint32_t head = atomic_load_explicit(ring->complete_head, memory_order_relaxed);
   while (ring->unsubmitted > 0 || head == atomic_load_explicit(ring->complete_tail, memory_order_acquire)) {
     uint32_t wait = head == atomic_load_explicit(ring->complete_tail, memory_order_acquire);
     long done = syscall(SYS_io_uring_enter, ring->fd, ring->unsubmitted, wait, IORING_ENTER_GETEVENTS, NULL, 0);
-    /* whatever went wrong, reads in flight must end before the caller's buffers do: go on for as long as it takes */
     if (done > 0) ring->unsubmitted -= (uint32_t)done;
-    if (done < 0 && errno != EINTR) (void)sched_yield();
+    if (done >= 0 || errno == EINTR) continue;
+    if (ring->unsubmitted > 0 && errno != EAGAIN && errno != EBUSY) return withdraw(ring, errno, tag);
+    (void)sched_yield(); /* reads in flight must end before the caller's buffers do: wait for as long as it takes */
   }
   const struct io_uring_cqe *completion = &ring->completions[head & ring->complete_mask];
   int32_t result = completion->res;

@@ -295,6 +295,7 @@ static void *run_worker(void *argument) {
     atomic_fetch_add_explicit(&loader->stat_idle_ns, start - before, memory_order_relaxed);
     ur_batch *batch = NULL;
     ur_error error = {0};
+    if (!usable) usable = make_scratch(loader, &s); /* memory may be there again */
     if (usable) {
       advise_ahead(loader, &s, number);
       if (fill(loader, &s, number, &batch, &error) != UR_OK) batch = NULL;
