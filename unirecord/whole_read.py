@@ -140,12 +140,22 @@ class ReadMemory:
         result: dict[str, Any] = Collated() if self._in_worker else {}
         for name, value in self._values.items():
             if type(value) is not np.ndarray:  # masked, ragged, or a list of strings
-                result[name] = collate(self._items[name])
+                result[name] = _named(name, collate, self._items[name])
             elif id(value) in self._tensors:
                 result[name] = self._tensors[id(value)]
             else:
                 result[name] = torch.from_numpy(value)
         return result
+
+
+def _named(name: str, collate: Callable[[Any], Any], items: Sequence[Any]) -> Any:
+    try:
+        return collate(items)
+    except (TypeError, RuntimeError) as error:  # nulls, arrays of different sizes, objects
+        raise TypeError(
+            f"default_collate cannot make a batch of column {name!r} ({error}). Leave it out with columns=[…], fill or "
+            "pad its values in a transform, give the DataLoader a collate_fn, or use unirecord.torch.loader"
+        ) from error
 
 
 def memory_for_torch() -> ReadMemory | None:
