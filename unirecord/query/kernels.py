@@ -1,123 +1,29 @@
-"""The C kernels of csrc/scan.c and scan_text.c as typed functions."""
+"""What a scan of a part is made of, and the test of strings that the C core makes."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..binding import ffi, lib
-from ..errors import CorruptionError
+from ..binding import AND as AND
+from ..binding import BITS as BITS
+from ..binding import BYTES as BYTES
+from ..binding import MASK as MASK
+from ..binding import MASKS as MASKS
+from ..binding import OR as OR
+from ..binding import RANGE as RANGE
+from ..binding import ROWS as ROWS
+from ..binding import SET as SET
+from ..binding import TABLE as TABLE
+from ..binding import Program as Program
+from ..binding import Step as Step
+from ..binding import match_between, match_pattern
 from .source import Array
 from .text_tests import Between, Like
-
-TYPE_CODES: Final = {
-    "b1": 1,
-    "i1": 2,
-    "u1": 3,
-    "i2": 4,
-    "u2": 5,
-    "i4": 6,
-    "u4": 7,
-    "i8": 8,
-    "u8": 9,
-    "f2": 10,
-    "f4": 11,
-    "f8": 12,
-}
-RANGE, TABLE, BITS, BYTES, ROWS, MASK = range(6)
-SET, AND, OR = range(3)
-MASKS: Final = 16
-
-
-@dataclass
-class Step:
-    """One condition of a scan, as ``ur_scan_step``; ``data`` starts at row ``first``."""
-
-    op: int
-    combine: int
-    target: int
-    negated: bool = False
-    source: int = 0
-    data: Array | None = None
-    first: int = 0
-    low: int | float = 0
-    high: int | float = 0
-    table: npt.NDArray[np.uint8] | None = None
-
-
-class Program:
-    """Steps made ready for C; immutable but for what `point` sets, so each thread has its own."""
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = list(steps)
-        self._c = ffi.new("ur_scan_step[]", len(self.steps))
-        self._kept: list[Any] = [None] * len(self.steps)
-        for place, step in enumerate(self.steps):
-            c = self._c[place]
-            c.op, c.combine, c.target, c.source, c.negated = (
-                step.op,
-                step.combine,
-                step.target,
-                step.source,
-                step.negated,
-            )
-            if step.table is not None:
-                c.table, c.table_entries = ffi.from_buffer("uint8_t[]", step.table), len(step.table)
-            dtype = np.dtype(np.int64) if step.data is None else step.data.dtype
-            if step.op in (RANGE, ROWS):
-                c.low, c.high = bits_of(dtype, step.low), bits_of(dtype, step.high)
-            if step.data is not None:
-                c.type = TYPE_CODES[dtype.str[1:]]
-                self.point(place, step.data, step.first)
-
-    def point(self, place: int, data: Array, first: int) -> None:
-        """Sets the data of a step."""
-        self._kept[place] = ffi.from_buffer(data) if len(data) else ffi.NULL
-        self._c[place].data, self._c[place].first = self._kept[place], first
-
-    def run(self, runs: npt.NDArray[np.int64], base: int, rows: npt.NDArray[np.int64] | None) -> int:
-        """Fills ``rows`` (unless None) with the rows that pass, ``base`` added; returns how many there are."""
-        count = ffi.new("int64_t *")
-        into = ffi.NULL if rows is None else ffi.from_buffer("int64_t[]", rows)
-        status = lib.ur_scan_rows(
-            self._c, len(self.steps), ffi.from_buffer("int64_t[]", runs), len(runs) // 3, base, into, count
-        )
-        if status == lib.UR_CORRUPT:
-            raise CorruptionError("a code has no entry in the dictionary of its column", row=int(count[0]))
-        if status != lib.UR_OK:
-            raise AssertionError(f"ur_scan_rows refused its arguments: status {status}")
-        return int(count[0])
-
-
-def bits_of(dtype: np.dtype[Any], value: int | float) -> int:
-    """A value as the C side takes bounds: integers as 64 bits, floats as their own."""
-    if dtype.kind == "f":
-        return int.from_bytes(np.array(value, dtype).tobytes(), "little")
-    return int(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def match_strings(offsets: Array, data: Array, test: Between | Like) -> npt.NDArray[np.uint8]:
     """1 for each string that passes, else 0; the strings lie as in `source.Strings`."""
-    mask = np.empty(max(len(offsets) - 1, 0), np.uint8)
-    first, second = (test.low, test.high or b"") if isinstance(test, Between) else (test.letters, test.kinds)
-    c = ffi.new("ur_text_test *")
-    low, high = ffi.from_buffer("uint8_t[]", first), ffi.from_buffer("uint8_t[]", second)
-    c.op = lib.UR_TEXT_BETWEEN if isinstance(test, Between) else lib.UR_TEXT_LIKE
-    c.open = isinstance(test, Between) and test.high is None
-    c.low, c.low_bytes, c.high, c.high_bytes = low, len(first), high, len(second)
-    starts = np.ascontiguousarray(offsets, np.uint64)
-    status = lib.ur_scan_text(
-        ffi.from_buffer("uint64_t[]", starts),
-        ffi.from_buffer("uint8_t[]", data),
-        len(data),
-        len(mask),
-        c,
-        ffi.from_buffer("uint8_t[]", mask),
-    )
-    if status != lib.UR_OK:
-        raise CorruptionError("the offsets of a string column do not ascend")
-    return mask
+    if isinstance(test, Between):
+        return match_between(offsets, data, test.low, test.high)
+    return match_pattern(offsets, data, test.letters, test.kinds)
