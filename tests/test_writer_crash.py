@@ -6,7 +6,8 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,15 @@ from writing import files, read, write
 from unirecord import store
 from unirecord.errors import BusyError, ClosedError
 from unirecord.writer import Writer, append
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory where there is one: thousands of small files are made here."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        yield Path(folder)
+
 
 SCHEMA = {"n": "int32", "s": "string", "b": "bytes"}
 OLD = [{"n": i, "s": f"old{i}", "b": bytes(50)} for i in range(6)]
@@ -44,7 +54,7 @@ def overwrite_part(path: Path) -> None:
 
 
 def new_directory(path: Path, **options: Any) -> None:
-    write(path / "x", SCHEMA, NEW, max_part_bytes=9_000, **options)
+    write(path / "x", SCHEMA, NEW, max_part_bytes=16_000, **options)
 
 
 def overwrite_directory(path: Path) -> None:
@@ -52,7 +62,7 @@ def overwrite_directory(path: Path) -> None:
 
 
 def append_directory(path: Path) -> None:
-    with append(path / "x", max_part_bytes=9_000) as writer:
+    with append(path / "x", max_part_bytes=16_000) as writer:
         for row in NEW:
             writer.write(row)
 

@@ -128,8 +128,8 @@ def decode(text: bytes, path: str) -> Manifest:
         )
     if set(content) != _KEYS:
         raise FormatError(f"{path}: expected the keys {sorted(_KEYS)}, found {sorted(content)}")
-    _check_digest(content, text, path)
     try:
+        _check_digest(content, text, path)
         return _decode(content)
     except (ValueError, FormatError) as error:
         raise FormatError(f"{path}: {error}") from error

@@ -1,0 +1,128 @@
+"""A manifest is read as it was written, and anything else is refused by file and reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unirecord import manifest
+from unirecord.errors import CorruptionError, FormatError, UniRecordError
+from unirecord.manifest import Manifest, PartEntry
+from unirecord.schema import Schema
+
+SCHEMA = Schema.parse({"x": "int32", "b": {"type": "float32", "shape": [-1, 4]}})
+DIGEST = manifest.schema_digest(SCHEMA)
+
+
+def entry(number: int) -> PartEntry:
+    part_id = manifest.part_id(b"d" * 16, number)
+    return PartEntry(manifest.part_name(number, part_id), part_id, 10 * number, 1_000, 500, DIGEST)
+
+
+GOOD = Manifest(b"d" * 16, 3, 7, SCHEMA, ("x",), b"\x81\xa1a\x01", (entry(1), entry(6)))
+
+
+def changed(**keys: Any) -> bytes:
+    """A manifest with other values, and a digest that is right."""
+    content = json.loads(manifest.encode(GOOD)) | keys | {"digest": ""}
+    content = {key: value for key, value in content.items() if value is not ...}
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    digest = f"{xxhash.xxh3_64_intdigest(text):016x}"
+    return text.replace(b'"digest":""', f'"digest":"{digest}"'.encode()) + b"\n"
+
+
+def parts(**keys: Any) -> list[dict[str, Any]]:
+    found = json.loads(manifest.encode(GOOD))["parts"]
+    return [found[0], found[1] | keys]
+
+
+@pytest.mark.parametrize("made", [GOOD, replace(GOOD, parts=(), metadata=None, index=(), next_part=0)])
+def test_a_manifest_comes_back(made: Manifest) -> None:
+    assert manifest.decode(manifest.encode(made), "m") == made
+    assert manifest.encode(made).endswith(b"}\n")
+
+
+def test_every_changed_byte_is_refused() -> None:
+    text = manifest.encode(GOOD)
+    for place in range(len(text)):
+        for other in (text[place] ^ 1, text[place] ^ 0x20, 0x20):
+            if other != text[place]:
+                with pytest.raises(UniRecordError, match="folder/m"):
+                    manifest.decode(text[:place] + bytes([other]) + text[place + 1 :], "folder/m")
+
+
+def test_every_truncation_is_refused() -> None:
+    text = manifest.encode(GOOD)
+    for size in range(len(text)):
+        with pytest.raises(UniRecordError):
+            manifest.decode(text[:size], "m")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"format": "other"}, "not the manifest"),
+        ({"version": 2}, "upgrade"),
+        ({"version": 0}, "version"),
+        ({"version": "1"}, "version"),
+        ({"version": True}, "version"),
+        ({"id": "zz"}, "id"),
+        ({"id": "D" * 32}, "id"),
+        ({"id": ...}, "keys"),
+        ({"new": 1}, "keys"),
+        ({"generation": 0}, "generation"),
+        ({"generation": 1.0}, "generation"),
+        ({"generation": 2**63}, "generation"),
+        ({"next_part": -1}, "next_part"),
+        ({"next_part": 6}, "next_part"),
+        ({"schema": []}, "schema"),
+        ({"schema": [["x", "int33", None]]}, "x"),
+        ({"index": ["z"]}, "index"),
+        ({"index": "x"}, "index"),
+        ({"metadata": 3}, "base64"),
+        ({"metadata": "?"}, "base64"),
+        ({"parts": {}}, "parts"),
+        ({"parts": [1]}, "part"),
+        ({"parts": parts(name="../part-000006-00000000.urec")}, "name of a part"),
+        ({"parts": parts(name="part-000006-00000000.urec")}, "does not go with"),
+        ({"parts": parts(rows=-1)}, "rows"),
+        ({"parts": parts(bytes=True)}, "bytes"),
+        ({"parts": parts(more=1)}, "keys"),
+        ({"parts": parts(schema="0" * 16)}, "another schema"),
+        ({"parts": parts() * 2}, "same name"),
+    ],
+)
+def test_what_breaks_a_rule_is_refused_though_its_digest_is_right(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(FormatError, match=said):
+        manifest.decode(changed(**keys), "m")
+
+
+def test_other_spellings_of_the_same_content_are_refused() -> None:
+    text = manifest.encode(GOOD)
+    for other in (text[:-1], text + b"\n", text.replace(b'"x"', b'"\\u0078"'), text.replace(b":3,", b": 3,")):
+        with pytest.raises(CorruptionError):
+            manifest.decode(other, "m")
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_any_other_bytes_are_refused(text: bytes) -> None:
+    with pytest.raises(FormatError):
+        manifest.decode(text, "m")
+
+
+def test_deep_nesting_is_refused() -> None:
+    for text in (b"[" * 200_000, b'{"a":' * 200_000, b'{"format":NaN}'):
+        with pytest.raises(FormatError):
+            manifest.decode(text, "m")
+
+
+def test_part_names_hold_number_and_id() -> None:
+    assert manifest.part_name(12, bytes.fromhex("0a1b2c3d" + "00" * 12)) == "part-000012-0a1b2c3d.urec"
+    assert re.fullmatch(manifest.PART_NAME, manifest.part_name(10**11, b"\xff" * 16))

@@ -1,0 +1,127 @@
+"""Row groups: where cells lie, what is digested, and what of a scalar page is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import xxhash
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unirecord import layout, page
+from unirecord.errors import CorruptionError
+from unirecord.layout import Shape
+from unirecord.page import Group, RowLayout, decode_scalar_page, encode_group, fixed_rows
+from unirecord.schema import Schema
+from unirecord.values import ColumnBatch, RecordEncoder
+
+ID = b"p" * 16
+
+
+def batch(schema: Schema, columns: dict[str, Any]) -> ColumnBatch:
+    return RecordEncoder(schema).encode_batch(columns, 0)
+
+
+def encoded(spec: dict[str, Any], shape: Shape, columns: dict[str, Any], group: Group) -> tuple[bytes, Any]:
+    """The bytes of a row group, and its scalar page."""
+    schema = Schema.parse(spec)
+    made = encode_group(schema, shape, ID, group, [batch(schema, columns)])
+    raw = b"".join(bytes(memoryview(part).cast("B")) for part in made.buffers)
+    assert len(raw) == made.size
+    assert len(raw) % 64 == 0
+    header = layout.unpack_page_header(ID, group.offset, raw[:64])
+    payload = raw[64 : 64 + header.payload_bytes]
+    return raw, decode_scalar_page(schema, shape, header.rows, memoryview(payload))
+
+
+def test_cells_of_a_fixed_row_are_aligned_each() -> None:
+    schema = Schema.parse({"a": {"type": "uint8", "shape": [3]}, "b": {"type": "float32", "shape": [2]}})
+    assert fixed_rows(schema, 1) == RowLayout((0, 3), (3, 8), 11)
+    assert fixed_rows(schema, 8) == RowLayout((0, 8), (3, 8), 16)
+    assert fixed_rows(schema, 64) == RowLayout((0, 64), (3, 8), 128)
+    assert fixed_rows(Schema.parse({"a": "bytes"}), 8) is None
+    assert fixed_rows(Schema.parse({"a": "int8"}), 8) is None
+
+
+def test_large_payloads_start_at_a_multiple_of_a_memory_page() -> None:
+    for size, gap in [(65_535, 0), (65_536, None)]:
+        raw, _ = encoded({"b": "bytes"}, Shape(1, 0, 0, 0), {"b": [b"\1" * size]}, Group(0, 0, 192))
+        at = 192 + raw.index(b"\1\1\1\1")
+        assert at % 4_096 == 0 if gap is None else at % 4_096 != 0
+
+
+@pytest.mark.parametrize("size", [10, 100_000])  # joined, and handed on one by one
+def test_units_of_cells_are_digested_without_padding(size: int) -> None:
+    cells = [bytes([i + 1]) * (size + i) for i in range(4)]
+    spec = {"a": "bytes", "b": "bytes"}
+    raw, scalars = encoded(spec, Shape(8, 0, 0, 0), {"a": cells, "b": cells[::-1]}, Group(2, 10, 640))
+    rows = [cell for pair in zip(cells, cells[::-1], strict=True) for cell in pair]
+    expected = [xxhash.xxh3_64_intdigest(cell, layout.seed(ID, 5, 20 + i)) for i, cell in enumerate(rows)]
+    assert scalars.digests.tolist() == expected
+    at = 0
+    for cell in rows:
+        at = raw.index(cell, at)
+        assert at % 8 == 0
+        at += len(cell)
+
+
+def test_units_of_rows_are_digested_as_stored() -> None:
+    spec = {"a": {"type": "uint8", "shape": [3]}}
+    raw, scalars = encoded(spec, Shape(4, 2, 4, 4), {"a": np.full((5, 3), 7, np.uint8)}, Group(1, 8, 256))
+    stored = b"\7\7\7\0" * 5
+    assert stored in raw
+    units = [stored[:8], stored[8:16], stored[16:]]
+    assert scalars.digests.tolist() == [
+        xxhash.xxh3_64_intdigest(unit, layout.seed(ID, 5, 4 + i)) for i, unit in enumerate(units)
+    ]
+
+
+@given(st.lists(st.binary(max_size=9), max_size=12), st.integers(0, 2**64 - 1))
+def test_digests_of_cells_are_seeded_by_their_number(cells: list[bytes], seed: int) -> None:
+    found = page.digest_cells(cells, seed, layout.PHI)
+    seeds = [(seed + i * layout.PHI) % 2**64 for i in range(len(cells))]
+    assert found.tolist() == [xxhash.xxh3_64_intdigest(c, s) for c, s in zip(cells, seeds, strict=True)]
+
+
+SPEC = {"n": "int16?", "s": "string", "b": "bytes"}
+
+
+def payload() -> bytes:
+    columns = {"n": [1, None, 3], "s": ["a", "", "long"], "b": [b"", b"12", b"3"]}
+    raw, _ = encoded(SPEC, Shape(1, 0, 0, 0), columns, Group(0, 0, 128))
+    return raw[64 : 64 + layout.unpack_page_header(ID, 128, raw[:64]).payload_bytes]
+
+
+def test_a_scalar_page_comes_back() -> None:
+    found = decode_scalar_page(Schema.parse(SPEC), Shape(1, 0, 0, 0), 3, memoryview(payload()))
+    numbers, strings = found.scalars
+    assert numbers.values.tolist() == [1, 0, 3]
+    assert numbers.valid is not None
+    assert numbers.valid.tolist() == [True, False, True]
+    assert strings.values.tolist() == [1, 0, 4]
+    assert strings.strings == b"along"
+    assert [lengths.tolist() for lengths in found.lengths] == [[0, 2, 1]]
+    assert len(found.digests) == 3
+
+
+def test_scalar_pages_of_another_size_are_refused() -> None:
+    schema, shape, good = Schema.parse(SPEC), Shape(1, 0, 0, 0), payload()
+    for size in range(len(good)):
+        with pytest.raises(CorruptionError):
+            decode_scalar_page(schema, shape, 3, memoryview(good[:size]))
+    with pytest.raises(CorruptionError):
+        decode_scalar_page(schema, shape, 3, memoryview(good + bytes(8)))
+    for rows in (0, 2, 4, 100, 2**31, 2**62, 2**63):
+        with pytest.raises(CorruptionError):
+            decode_scalar_page(schema, shape, rows, memoryview(good))
+
+
+@given(st.binary(max_size=200), st.integers(1, 2**63))
+def test_any_bytes_are_a_scalar_page_or_refused(raw: bytes, rows: int) -> None:
+    try:
+        found = decode_scalar_page(Schema.parse(SPEC), Shape(1, 0, 0, 0), rows, memoryview(raw))
+    except CorruptionError:
+        return
+    assert found.rows == rows

@@ -1,0 +1,122 @@
+"""Files are staged, locked, published and discarded; errors name the file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import faults
+import pytest
+from writing import files
+
+from unirecord import store
+from unirecord.errors import BusyError
+from unirecord.store import LockedFolder, StagedFile
+
+
+def test_a_staged_file_is_visible_once_it_is_published(tmp_path: Path) -> None:
+    staged = StagedFile(str(tmp_path / "x"))
+    staged.append([b"ab", b"", memoryview(b"cd")])
+    staged.write_at(6, b"gh")
+    staged.sync()
+    assert files(tmp_path) == [".x.tmp"]
+    staged.publish()
+    assert (staged.published, staged.size) == (True, 8)
+    staged.discard()
+    assert files(tmp_path) == ["x"]
+    assert (tmp_path / "x").read_bytes() == b"abcd\0\0gh"
+
+
+def test_a_discarded_file_leaves_nothing(tmp_path: Path) -> None:
+    staged = StagedFile(str(tmp_path / "x"), lock=True)
+    staged.append([b"ab"])
+    staged.discard()
+    staged.discard()
+    assert files(tmp_path) == []
+
+
+def test_the_rest_of_a_dead_writer_is_taken_over(tmp_path: Path) -> None:
+    (tmp_path / ".x.tmp").write_bytes(b"rest of another")
+    staged = StagedFile(str(tmp_path / "x"), lock=True)
+    staged.append([b"new"])
+    staged.publish()
+    staged.close()
+    assert (tmp_path / "x").read_bytes() == b"new"
+
+
+def test_a_live_writer_keeps_its_file(tmp_path: Path) -> None:
+    first = StagedFile(str(tmp_path / "x"), lock=True)
+    first.append([b"first"])
+    with pytest.raises(BusyError, match="/x: another writer"):
+        StagedFile(str(tmp_path / "x"), lock=True)
+    first.publish()
+    second = StagedFile(str(tmp_path / "x"), lock=True)
+    assert store.is_locked(str(tmp_path / "x"))
+    first.close()
+    assert not store.is_locked(str(tmp_path / "x"))
+    assert not store.is_locked(str(tmp_path / "none"))
+    second.discard()
+    assert (tmp_path / "x").read_bytes() == b"first"
+
+
+def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
+    first = LockedFolder(str(tmp_path))
+    with pytest.raises(BusyError):
+        LockedFolder(str(tmp_path))
+    first.close()
+    LockedFolder(str(tmp_path)).close()
+
+
+def test_a_file_system_without_locks_is_written_all_the_same(tmp_path: Path) -> None:
+    def no_locks(number: int, name: str) -> None:
+        if name == "flock":
+            raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    with faults.system(no_locks):
+        StagedFile(str(tmp_path / "x"), lock=True).discard()
+        LockedFolder(str(tmp_path)).close()
+
+
+def test_more_buffers_than_one_call_takes_are_all_written(tmp_path: Path) -> None:
+    staged = StagedFile(str(tmp_path / "x"))
+    staged.append([bytes([i % 251]) * (i % 3) for i in range(5_000)])
+    staged.publish()
+    staged.close()
+    assert (tmp_path / "x").read_bytes() == b"".join(bytes([i % 251]) * (i % 3) for i in range(5_000))
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    staged = StagedFile(str(tmp_path / "x"))
+    for action in (lambda: staged.append([b"x"]), staged.sync, lambda: staged.truncate(3), staged.publish):
+        with (
+            faults.system(faults.fail_at(1, errno.ENOSPC)),
+            pytest.raises(OSError, match="make room") as caught,
+        ):
+            action()
+        assert str(caught.value.filename).startswith(str(tmp_path))
+    staged.discard()
+    with pytest.raises(FileNotFoundError, match="none"):
+        StagedFile(str(tmp_path / "none" / "x"))
+
+
+def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    os.symlink(tmp_path / "mine", tmp_path / ".x.tmp")
+    with pytest.raises(OSError, match="symbolic links"):
+        StagedFile(str(tmp_path / "x"), lock=True)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_directories_are_made_once_and_removed_only_empty(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    assert store.make_directory(str(path))
+    assert not store.make_directory(str(path))
+    (path / "f").write_text("")
+    assert not store.remove_directory(str(path))
+    store.clear(str(path / "f"))
+    store.clear(str(path / "f"))
+    assert store.remove_directory(str(path))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError):
+        store.make_directory(str(tmp_path / "file"))
