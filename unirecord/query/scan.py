@@ -21,6 +21,7 @@ SLICE = 1 << 18  # rows that one call tries: 2 MiB of row numbers
 PROBE = 1 << 15  # rows that tell whether many pass
 COMPUTED_SLICE = 1 << 16  # … where numpy works out numbers first
 PARALLEL = 1 << 20  # rows to try from which threads pay
+MOST_THREADS = 8  # memory is the limit beyond
 DENSE = 8  # more than one row in so many found: count first
 Rows = npt.NDArray[np.int64]
 Task = TypeVar("Task")
@@ -191,6 +192,11 @@ def scan_count(bound: Bound, rows: int) -> int:
     return total + sum(in_threads(work, scan, list(slices_of(open_runs, scan.most)), effort_of(bound)))
 
 
+def _processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def effort_of(bound: Bound) -> int:
     """Rows that have to be tried."""
     return int(np.count_nonzero(bound.states == SOME)) * ZONE
@@ -217,7 +223,7 @@ def in_threads(
             except BaseException as failure:  # handed to the caller below
                 failures.append(failure)
 
-    count = min(len(os.sched_getaffinity(0)), 8, len(slices)) if effort >= PARALLEL else 1
+    count = min(_processors(), MOST_THREADS, len(slices)) if effort >= PARALLEL else 1
     threads = [threading.Thread(target=run, name="unirecord-query", daemon=True) for _ in range(count - 1)]
     for thread in threads:
         thread.start()
