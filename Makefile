@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 C_SOURCES := $(sort $(wildcard csrc/*.c))
 C_HEADERS := $(wildcard csrc/*.h) $(wildcard tests/c/*.h)
-C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/faults_*.c))
+C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/tsan_*.c tests/c/faults_*.c))
+comma := ,
 C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
 C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c $(C_WARNINGS)
@@ -17,7 +18,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 
-.PHONY: venv build frameworks lint test-c test demo wheel clean
+.PHONY: venv build frameworks lint test-c tsan fuzz coverage test demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -60,11 +61,30 @@ build/c/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=b
 test-c: $(C_TESTS:tests/c/%.c=build/c/%)
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
-test: venv build lint test-c frameworks
+# The same under ThreadSanitizer, for the code that threads share.
+TSAN_TESTS := test_pool test_loader tsan_set
+TSAN_FLAGS := $(subst address$(comma)undefined,thread,$(C_TEST_FLAGS))
+
+build/tsan/core/%.o: csrc/%.c $(C_HEADERS)
+	@mkdir -p $(@D)
+	@echo "cc $< (tsan)" && $(CC) $(TSAN_FLAGS) -c $< -o $@
+
+build/tsan/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/tsan/core/%.o) $(C_HEADERS)
+	@mkdir -p $(@D)
+	@echo "cc $< (tsan)" && $(CC) $(TSAN_FLAGS) $< $(filter %.o,$^) -o $@
+
+tsan: $(TSAN_TESTS:%=build/tsan/%)
+	@for test in $^; do echo $$test; ./$$test || exit 1; done
+
+test: venv build lint test-c tsan frameworks
 	$(BIN)/python -m pytest -q
 
 demo: venv build
 	$(BIN)/python examples/demo.py
+
+# Every peer beside UniRecord and the floor; writes docs/performance.md. BENCH="--quick" shows that it works.
+bench: venv build frameworks
+	$(BIN)/python benchmarks/run.py $(BENCH)
 
 wheel: venv
 	$(BIN)/python -m build

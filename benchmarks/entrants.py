@@ -37,6 +37,13 @@ ENTRANTS = (
     Entrant("floor: io_uring O_DIRECT", floor="uring", caches=("cold",)),
     Entrant("UniRecord, verify=never", "unirecord", options={"verify": "never"}),
     Entrant("UniRecord", "unirecord"),
+    Entrant("UniRecord, io=uring-direct", "unirecord", options={"io": "uring-direct"}, caches=("cold",)),
+    Entrant(
+        "UniRecord, io=uring-direct, verify=never",
+        "unirecord",
+        options={"io": "uring-direct", "verify": "never"},
+        caches=("cold",),
+    ),
     Entrant("FFCV", "ffcv", "ffcv"),
     Entrant("LMDB", "lmdb", "lmdb"),
     Entrant("ArrayRecord", "arrayrecord", "arrayrecord"),
@@ -56,12 +63,11 @@ ENTRANTS = (
 
 def last_json(text: str) -> Any:
     """The last line of `text` that is JSON; drivers' libraries print what they like before it."""
-    for line in reversed(text.splitlines()):
-        try:
-            return json.loads(line)
-        except ValueError:
-            continue
-    return None
+    lines = [line for line in text.splitlines() if line.startswith("{")]
+    try:
+        return json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return None
 
 
 def call(command: list[str], seconds: float = PROCESS_SECONDS) -> dict[str, Any]:
@@ -127,4 +133,7 @@ class Field:
         """One timed run."""
         directory = self.directory(entrant, raw)
         how = caches.empty(directory) if cold else caches.fill(directory) or "filled"
-        return {**call(self._command(entrant, raw, threads, seconds, cold), 120 + 20 * seconds), "cache_by": how}
+        return {
+            **call(self._command(entrant, raw, threads, seconds, cold), 120 + 20 * seconds),
+            "cache_by": how,
+        }

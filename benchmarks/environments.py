@@ -25,7 +25,9 @@ class Environment:
 
 ENVIRONMENTS = {
     "lmdb": Environment(("numpy", "lmdb"), "lmdb"),
-    "arrayrecord": Environment(("numpy", "array_record", "grain"), "array_record.python.array_record_data_source, grain"),
+    "arrayrecord": Environment(
+        ("numpy", "array_record", "grain"), "array_record.python.array_record_data_source, grain"
+    ),
     "bagz": Environment(("numpy", "bagz"), "bagz"),
     "ffcv": Environment(
         ("ffcv==1.0.2", "pillow"),
@@ -39,7 +41,9 @@ ENVIRONMENTS = {
     "datasets": Environment(("numpy", "datasets"), "datasets"),
     "webdataset": Environment(("numpy", "webdataset"), "webdataset"),
     "tensorflow": Environment(("numpy", "tensorflow-cpu==2.21.0"), "tensorflow"),
-    "mindspore": Environment(("setuptools<80", "mindspore==2.10.0"), "mindspore.dataset, mindspore.mindrecord"),
+    "mindspore": Environment(
+        ("setuptools<80", "mindspore==2.10.0"), "mindspore.dataset, mindspore.mindrecord"
+    ),
     "torch": Environment(("numpy", "torch==2.13.0"), "torch"),
 }
 

@@ -59,6 +59,10 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static double processor_time(void) {
+  return (double)clock() / CLOCKS_PER_SEC;
+}
+
 static void place(const job *j, int64_t row, int64_t *start, int64_t *bytes) {
   if (j->offsets) {
     *start = j->offsets[row];
@@ -305,7 +309,7 @@ static void print_latencies(worker *workers, int threads) {
 static void run(job *j) {
   worker *workers = calloc((size_t)j->threads, sizeof *workers);
   if (!workers) die("memory");
-  double start = now();
+  double start = now(), processor = processor_time();
   for (int i = 0; i < j->threads; i++) {
     workers[i].job = j;
     if (pthread_create(&workers[i].thread, NULL, work, &workers[i])) die("thread");
@@ -317,8 +321,9 @@ static void run(job *j) {
     bytes += workers[i].bytes;
   }
   double seconds = now() - start;
-  printf("{\"samples\": %lld, \"seconds\": %.6f, \"samples_per_s\": %.1f, \"bytes_per_s\": %.0f", (long long)samples,
-         seconds, (double)samples / seconds, (double)bytes / seconds);
+  printf("{\"samples\": %lld, \"seconds\": %.6f, \"samples_per_s\": %.1f, \"bytes_per_s\": %.0f, \"processor_s\": %.4f",
+         (long long)samples, seconds, (double)samples / seconds, (double)bytes / seconds,
+         processor_time() - processor);
   print_latencies(workers, j->threads);
   printf("}\n");
 }

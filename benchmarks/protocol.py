@@ -36,7 +36,7 @@ class Reader(ABC):
     def first(self, batch: Any) -> bytes:
         """The bytes of the batch's first sample, for the check."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  (most readers hold nothing that must be released)
         """Releases what the reader holds."""
 
 
@@ -83,6 +83,7 @@ class Timing:
 
     def begin(self, at: float) -> None:
         self.start = self.last = at
+        self.processor_start = time.process_time()
 
     @property
     def seconds(self) -> float:
@@ -107,6 +108,7 @@ class Timing:
             "seconds": round(self.seconds, 6),
             "samples_per_s": round(rate, 1),
             "bytes_per_s": round(rate * self.bytes_per_sample),
+            "processor_s": round(time.process_time() - self.processor_start, 4),
             "p50_ms": round(1e3 * float(p50), 4),
             "p99_ms": round(1e3 * float(p99), 4),
             "peak_resident_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),

@@ -34,7 +34,9 @@ WORKLOADS = {
 
 def quick(workload: Workload) -> Workload:
     """The same in small, for a run that shows that everything works."""
-    return Workload(workload.name, workload.title, workload.rows // 10, workload.row_bytes, workload.mean_bytes)
+    return Workload(
+        workload.name, workload.title, workload.rows // 10, workload.row_bytes, workload.mean_bytes
+    )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from workloads import Raw
 
 def write(raw: Raw, directory: Path) -> None:
     # group_size:1 is what its own documents advise for random access.
-    writer = array_record_module.ArrayRecordWriter(str(directory / "data.array_record"), "group_size:1,uncompressed")
+    writer = array_record_module.ArrayRecordWriter(
+        str(directory / "data.array_record"), "group_size:1,uncompressed"
+    )
     for row in raw:
         writer.write(row)
     writer.close()

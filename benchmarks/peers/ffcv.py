@@ -10,6 +10,7 @@ import numpy as np
 from ffcv.fields import NDArrayField
 from ffcv.fields.decoders import NDArrayDecoder
 from ffcv.loader import Loader, OrderOption
+from ffcv.transforms import ToTensor
 from ffcv.writer import DatasetWriter
 from protocol import BATCH, Reader, Unsuitable
 from workloads import Raw
@@ -36,14 +37,17 @@ def write(raw: Raw, directory: Path) -> None:
 
 
 class FfcvReader(Reader):
-    def __init__(self, directory: Path, threads: int) -> None:
+    def __init__(self, directory: Path, threads: int, tensors: bool) -> None:
+        pipeline: list[Any] = [NDArrayDecoder()]
+        if tensors:
+            pipeline.append(ToTensor())
         self.loader = Loader(
             str(directory / "data.beton"),
             batch_size=BATCH,
             num_workers=threads,
             order=OrderOption.RANDOM,
             os_cache=True,
-            pipelines={"x": [NDArrayDecoder()]},
+            pipelines={"x": pipeline},
         )
 
     def epoch(self, number: int) -> Iterator[Any]:
@@ -56,5 +60,5 @@ class FfcvReader(Reader):
         return np.asarray(batch[0][0]).tobytes()
 
 
-def open_reader(raw: Raw, directory: Path, threads: int) -> FfcvReader:
-    return FfcvReader(directory, threads)
+def open_reader(raw: Raw, directory: Path, threads: int, tensors: str = "no") -> FfcvReader:
+    return FfcvReader(directory, threads, tensors == "yes")

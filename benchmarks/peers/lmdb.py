@@ -30,7 +30,9 @@ def write(raw: Raw, directory: Path) -> None:
 class LmdbReader(Gather):
     def __init__(self, raw: Raw, directory: Path, threads: int) -> None:
         super().__init__(raw, threads)
-        self.environment = lmdb.open(str(directory / "data"), subdir=False, readonly=True, lock=False, readahead=False)
+        self.environment = lmdb.open(
+            str(directory / "data"), subdir=False, readonly=True, lock=False, readahead=False
+        )
         self.keys = [_key(number) for number in range(raw.rows)]
 
     def fetch(self, ids: list[int]) -> Any:

@@ -33,7 +33,10 @@ def write(raw: Raw, directory: Path) -> None:
 class MindRecordReader(Reader):
     def __init__(self, raw: Raw, directory: Path, threads: int) -> None:
         self.data = dataset.MindDataset(
-            str(directory / "data.mindrecord"), columns_list=["data"], shuffle=True, num_parallel_workers=threads
+            str(directory / "data.mindrecord"),
+            columns_list=["data"],
+            shuffle=True,
+            num_parallel_workers=threads,
         )
         self.fixed = bool(raw.row_bytes)
         if self.fixed:

@@ -18,7 +18,9 @@ streaming = importlib.import_module("streaming")
 
 
 def write(raw: Raw, directory: Path) -> None:
-    with streaming.MDSWriter(out=str(directory / "data"), columns={"x": "bytes"}, size_limit="128mb") as writer:
+    with streaming.MDSWriter(
+        out=str(directory / "data"), columns={"x": "bytes"}, size_limit="128mb"
+    ) as writer:
         for row in raw:
             writer.write({"x": row})
 
@@ -28,7 +30,11 @@ class MosaicReader(Reader):
         if threads > 1:
             raise Unsuitable("one thread a process; more need a DataLoader's worker processes")
         self.data = streaming.StreamingDataset(
-            local=str(directory / "data"), shuffle=True, shuffle_algo="py1br", batch_size=BATCH, num_canonical_nodes=1
+            local=str(directory / "data"),
+            shuffle=True,
+            shuffle_algo="py1br",
+            batch_size=BATCH,
+            num_canonical_nodes=1,
         )
 
     def epoch(self, number: int) -> Iterator[Any]:

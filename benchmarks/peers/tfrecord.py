@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-import tensorflow as tf  # noqa: E402  (the variable is read at import)
-from protocol import BATCH, Reader  # noqa: E402
-from workloads import Raw  # noqa: E402
+import tensorflow as tf
+from protocol import BATCH, Reader
+from workloads import Raw
 
 SHUFFLE_BYTES = 64 << 20  # a TFRecord file can only be shuffled through a window of this size
 
@@ -22,9 +22,10 @@ def write(raw: Raw, directory: Path) -> None:
 
 
 class TfRecordReader(Reader):
-    def __init__(self, raw: Raw, directory: Path, threads: int) -> None:
-        window = max(BATCH, SHUFFLE_BYTES // (raw.total_bytes // raw.rows))
-        data = tf.data.TFRecordDataset(str(directory / "data.tfrecord")).shuffle(window)
+    def __init__(self, raw: Raw, directory: Path, threads: int, shuffle: bool) -> None:
+        data = tf.data.TFRecordDataset(str(directory / "data.tfrecord"))
+        if shuffle:
+            data = data.shuffle(max(BATCH, SHUFFLE_BYTES // (raw.total_bytes // raw.rows)))
         if raw.row_bytes:
             data = data.map(lambda row: tf.io.decode_raw(row, tf.uint8), num_parallel_calls=threads)
         options = tf.data.Options()
@@ -42,5 +43,5 @@ class TfRecordReader(Reader):
         return bytes(first)
 
 
-def open_reader(raw: Raw, directory: Path, threads: int) -> TfRecordReader:
-    return TfRecordReader(raw, directory, threads)
+def open_reader(raw: Raw, directory: Path, threads: int, shuffle: str = "yes") -> TfRecordReader:
+    return TfRecordReader(raw, directory, threads, shuffle == "yes")

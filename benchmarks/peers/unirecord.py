@@ -24,18 +24,27 @@ def write(raw: Raw, directory: Path) -> None:
     with unirecord.Writer(directory / "data.urec", schema_of(raw)) as writer:
         for start in range(0, raw.rows, chunk):
             stop = min(raw.rows, start + chunk)
-            rows: Any = raw.matrix[start:stop] if raw.row_bytes else [raw.row(i).tobytes() for i in range(start, stop)]
+            rows: Any = (
+                raw.matrix[start:stop]
+                if raw.row_bytes
+                else [raw.row(i).tobytes() for i in range(start, stop)]
+            )
             writer.write_batch({"x": rows})
+
+
+def link(raw: Raw, directory: Path) -> None:
+    """The same part again, for another driver of it."""
+    write(raw, directory)
 
 
 class UniRecordReader(Reader):
     def __init__(self, raw: Raw, directory: Path, threads: int, **options: str) -> None:
         self.data = unirecord.UniRecordDataset(directory / "data.urec", shuffle=True, **options)
-        self.threads = threads
+        self.loader = self.data.batches(BATCH, num_threads=threads)
 
     def epoch(self, number: int) -> Iterator[Any]:
         self.data.set_epoch(number)
-        return iter(self.data.batches(BATCH, num_threads=self.threads))
+        return iter(self.loader)
 
     def size(self, batch: Any) -> int:
         return len(batch["x"])

@@ -30,7 +30,11 @@ class WebDatasetReader(Reader):
 
     def epoch(self, number: int) -> Iterator[Any]:
         stream = wds.WebDataset(self.shards, shardshuffle=len(self.shards), empty_check=False, seed=number)
-        return iter(stream.shuffle(BUFFER).to_tuple("bin").batched(BATCH, collation_fn=lambda rows: [row[0] for row in rows]))
+        return iter(
+            stream.shuffle(BUFFER)
+            .to_tuple("bin")
+            .batched(BATCH, collation_fn=lambda rows: [row[0] for row in rows])
+        )
 
     def size(self, batch: Any) -> int:
         return len(batch)

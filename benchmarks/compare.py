@@ -1,0 +1,76 @@
+"""Entrants side by side on one workload: each in a process of its own, rounds interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from entrants import Entrant, Field
+from workloads import Raw, Workload, generate
+
+Measurement = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run measures, and how thoroughly."""
+
+    workloads: Sequence[Workload]
+    caches: Sequence[str]
+    threads: Sequence[int]
+    rounds: int
+    seconds: float
+    only: Sequence[str] = ()
+    small: bool = False
+
+    def takes(self, entrant: Entrant) -> bool:
+        """The floor always takes part, the others unless `only` leaves them out."""
+        name = entrant.name.lower()
+        return bool(entrant.floor) or not self.only or any(part.lower() in name for part in self.only)
+
+
+def _obstacle(field: Field, entrant: Entrant, raw: Raw) -> str:
+    """Installs and writes; "" or why the entrant can't run."""
+    reason = field.ready(entrant)
+    if reason:
+        return f"not available here: {reason}"
+    outcome = field.write(entrant, raw)
+    return str(outcome.get("failed") or outcome.get("unsuitable") or "")
+
+
+def compare(
+    field: Field, plan: Plan, suite: str, workload: Workload, entrants: Sequence[Entrant]
+) -> Iterator[Measurement]:
+    """One measurement per entrant, cache state, number of threads and round; a line with "absent" for who can't run."""
+    raw = generate(workload, field.data / workload.name / "raw")
+    able = []
+    for entrant in entrants:
+        if not plan.takes(entrant):
+            continue
+        obstacle = _obstacle(field, entrant, raw)
+        if obstacle:
+            yield {"suite": suite, "workload": workload.name, "entrant": entrant.name, "absent": obstacle}
+        else:
+            able.append(entrant)
+    for cache in plan.caches:
+        for threads in plan.threads:
+            for number in range(plan.rounds):
+                yield from _round(field, plan, raw, [one for one in able if cache in one.caches], cache, threads,
+                                  {"suite": suite, "workload": workload.name, "round": number})  # fmt: skip
+
+
+def _round(
+    field: Field,
+    plan: Plan,
+    raw: Raw,
+    entrants: Sequence[Entrant],
+    cache: str,
+    threads: int,
+    place: Measurement,
+) -> Iterator[Measurement]:
+    for entrant in entrants:
+        measured = field.read(entrant, raw, threads, plan.seconds, cache == "cold")
+        reason = measured.pop("failed", None) or measured.pop("unsuitable", None)
+        note = {"absent": reason} if reason else {}
+        yield {**place, "cache": cache, "threads": threads, "entrant": entrant.name, **measured, **note}

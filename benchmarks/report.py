@@ -1,0 +1,182 @@
+"""docs/performance.md: fills the tables between its markers, and draws its plots, from the stored measurements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import plot
+import targets
+from medians import Medians, rate, ratio, table, times
+
+UNIRECORD, FLOOR = "UniRecord", "floor"
+TITLES = targets.TITLES
+
+
+def _peers(medians: Medians, workload: str, cache: str) -> str:
+    """One line per entrant, the fastest with one thread first; ratios to the first floor of the table."""
+    floor = "floor: memcpy" if cache == "hot" else "floor: io_uring O_DIRECT"
+    base = {count: medians.figure(("peers", workload, cache, count, floor)) for count in (1, 2)}
+    rows = []
+    for entrant in medians.entrants("peers", workload, cache):
+        cells: list[str] = []
+        for count in (1, 2):
+            key = ("peers", workload, cache, count, entrant)
+            value = medians.figure(key)
+            cells += [rate(value), times(ratio(value, base[count]))]
+        key = ("peers", workload, cache, 1, entrant)
+        tails = [medians.figure(key, name) for name in ("p50_ms", "p99_ms", "peak_resident_mb")]
+        cells += ["–" if tail is None else f"{tail:.3g}" for tail in tails[:2]]
+        cells.append("–" if tails[2] is None else f"{tails[2]:.0f}")
+        rows.append((medians.figure(key) or 0.0, [entrant, *cells]))
+    head = [
+        "",
+        "1 thread, samples/s",
+        "× floor",
+        "2 threads, samples/s",
+        "× floor",
+        "p50 ms",
+        "p99 ms",
+        "peak resident MB",
+    ]
+    return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
+
+
+def _absent(medians: Medians, suite: str) -> str:
+    lines = [f"- {entrant}{f' ({workload})' if workload else ''}: {reason}"
+             for (name, workload, entrant), reason in medians.absent.items() if name == suite]  # fmt: skip
+    return "\n".join(lines) or "None."
+
+
+def _ways(medians: Medians) -> str:
+    head, rows = ["", *(f"{TITLES[w]}, {c}" for w in TITLES for c in ("cached", "uncached"))], []
+    entrants = list(dict.fromkeys(key[4] for key in medians.values if key[0] == "ways"))
+    for entrant in entrants:
+        cells = [rate(medians.figure(("ways", w, c, 1, entrant))) for w in TITLES for c in ("hot", "cold")]
+        rows.append([entrant, *cells])
+    return table(head, rows)
+
+
+def _flat(suite: str) -> Callable[[Medians], str]:
+    """A plain list: workload, what, figure."""
+
+    def write(medians: Medians) -> str:
+        rows = []
+        for key in medians.values:
+            if key[0] == suite:
+                value, unit = medians.figure(key, "value"), medians.units[(suite, key[4])]
+                rows.append([TITLES.get(key[1], key[1]), key[4], f"{rate(value)} {unit}"])
+        return table(["workload", "what", "measured"], rows)
+
+    return write
+
+
+def _writing(medians: Medians) -> str:
+    rows = []
+    for key in medians.values:
+        if key[0] == "writing":
+            cells = [rate(medians.figure(key, name)) for name in ("value", "unsynced", "bytes_per_s")]
+            rows.append([key[1], key[4], *cells])
+    return table(["workload", "writer", "rows/s, synced", "rows/s, closed", "bytes/s, synced"], rows)
+
+
+def _sizes(medians: Medians) -> str:
+    rows = []
+    for workload in medians.workloads("sizes"):
+        cells = []
+        for count in (1, 2):
+            pair = [medians.figure(("sizes", workload, "hot", count, name), "bytes_per_s")
+                    for name in ("floor: memcpy", targets.OFF)]  # fmt: skip
+            cells += [*(rate(value) for value in pair), times(ratio(pair[1], pair[0]))]
+        rows.append([workload.removeprefix("size-") + " B", *cells])
+    one = ["floor B/s", "UniRecord B/s", "ratio"]
+    return table(["row", *(f"{name}, {count}" for count in ("1 thread", "2 threads") for name in one)], rows)
+
+
+def _frameworks(medians: Medians) -> str:
+    rows = []
+    for workload in medians.workloads("frameworks"):
+        for entrant in medians.entrants("frameworks", workload, "hot"):
+            key = ("frameworks", workload, "hot", 2, entrant)
+            rows.append([TITLES[workload], entrant, rate(medians.figure(key))])
+    return table(["workload", "loop", "samples/s"], rows)
+
+
+def _machine(stored: Mapping[str, Any]) -> str:
+    return "\n".join(
+        [f"- date: {stored['date']}", *(f"- {name}: {text}" for name, text in stored["machine"].items())]
+    )
+
+
+def sections(stored: Mapping[str, Any]) -> dict[str, str]:
+    """All generated texts by marker name."""
+    medians = Medians(stored["measurements"])
+    texts = {
+        "machine": _machine(stored),
+        "targets": targets.write(medians),
+        "absent": _absent(medians, "peers"),
+    }
+    for workload in TITLES:
+        for cache in ("hot", "cold"):
+            texts[f"peers-{workload}-{cache}"] = _peers(medians, workload, cache)
+    for suite in ("verifying", "latency", "opening"):
+        texts[suite] = _flat(suite)(medians)
+    return {**texts, "ways": _ways(medians), "writing": _writing(medians), "sizes": _sizes(medians),
+            "frameworks": _frameworks(medians)}  # fmt: skip
+
+
+def plots(stored: Mapping[str, Any]) -> dict[str, str]:
+    """All plots by file name."""
+    medians, drawn = Medians(stored["measurements"]), {}
+    for workload, title in TITLES.items():
+        for cache, word in (("hot", "cached"), ("cold", "uncached")):
+            values = []
+            for entrant in medians.entrants("peers", workload, cache):
+                value = medians.figure(("peers", workload, cache, 1, entrant))
+                if value:
+                    values.append(
+                        (
+                            entrant,
+                            value,
+                            1 if entrant.startswith(UNIRECORD) else 4 * entrant.startswith(FLOOR),
+                        )
+                    )
+            if values:
+                drawn[f"{workload}-{cache}.svg"] = plot.bars(
+                    f"{title}, {word}, 1 thread", "samples a second", values
+                )
+    names, labels = ("floor: memcpy", targets.OFF), medians.workloads("sizes")
+    series = []
+    for count in (1, 2):
+        for name in names:
+            found = [medians.figure(("sizes", one, "hot", count, name), "bytes_per_s") for one in labels]
+            points = [(step, value) for step, value in enumerate(found) if value]
+            series.append((f"{name.split(',')[0].removeprefix('floor: ')}, {count}", points))
+    if any(points for _, points in series):
+        shown = [one.removeprefix("size-") for one in labels]
+        drawn["sizes.svg"] = plot.lines(
+            "Row size in bytes, cached", "bytes a second (logarithmic)", series, shown
+        )
+    return drawn
+
+
+def fill(page: str, texts: Mapping[str, str]) -> str:
+    """Replaces what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+    for name, text in texts.items():
+        pattern = re.compile(
+            rf"(<!-- begin {re.escape(name)} -->\n).*?(<!-- end {re.escape(name)} -->)", re.DOTALL
+        )
+        page = pattern.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page)  # noqa: B023  (called before the next turn)
+    return page
+
+
+def write(stored: Mapping[str, Any], docs: Path) -> None:
+    """Brings docs/performance.md and docs/plots/ up to the stored measurements."""
+    page = docs / "performance.md"
+    page.write_text(fill(page.read_text(), sections(stored)))
+    folder = docs / "plots"
+    folder.mkdir(exist_ok=True)
+    for name, text in plots(stored).items():
+        (folder / name).write_text(text)

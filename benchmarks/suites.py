@@ -1,0 +1,111 @@
+"""What is measured, by name: each suite yields measurements."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import frameworks
+from compare import Measurement, Plan, compare
+from entrants import ENTRANTS, HERE, Entrant, Field, call
+from workloads import Workload
+
+WAYS = ("mmap", "pread", "uring", "uring-direct", "memory")
+SIZES = (64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20)
+SIZE_TOTAL = 512 << 20
+SMALL_TOTAL = 64 << 20
+MEMCPY = ENTRANTS[0]
+UNVERIFIED = Entrant("UniRecord, verify=never", "unirecord", options={"verify": "never"})
+
+
+def peers(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Every peer beside the floor."""
+    for workload in plan.workloads:
+        yield from compare(field, plan, "peers", workload, ENTRANTS)
+
+
+def ways(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """UniRecord's ways of reading, each forced."""
+    entrants = [Entrant(f"io={way}", "unirecord", options={"verify": "never", "io": way}) for way in WAYS]
+    for workload in plan.workloads:
+        yield from compare(field, replace(plan, only=()), "ways", workload, entrants)
+
+
+def sizes(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Row sizes from 64 B to 16 MB, cached, beside memcpy."""
+    total = SMALL_TOTAL if plan.small else SIZE_TOTAL
+    for size in SIZES:
+        workload = Workload(f"size-{size}", f"{size} B rows", max(8, total // size), size)
+        yield from compare(
+            field, replace(plan, caches=("hot",), only=()), "sizes", workload, [MEMCPY, UNVERIFIED]
+        )
+
+
+def _task(field: Field, plan: Plan, name: str, python: str, *options: str) -> Iterator[Measurement]:
+    """Runs tasks/NAME.py in a process of its own, which answers {"measurements": [...]}."""
+    command = [python, str(HERE / "tasks" / f"{name}.py"), "--data", str(field.data), *options]
+    result = call([*command, "--small"] if plan.small else command)
+    if "failed" in result:
+        yield {"suite": name, "workload": " ".join(options), "entrant": "", "absent": result["failed"]}
+    for measurement in result.get("measurements", ()):
+        yield {"suite": name, **measurement}
+
+
+def _rounds(field: Field, plan: Plan, name: str, *options: str) -> Iterator[Measurement]:
+    for number in range(plan.rounds):
+        for measurement in _task(field, plan, name, sys.executable, *options):
+            yield {**measurement, "round": number}
+
+
+def opening(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Time to open and read one row, and memory for it, from 10^3 to 10^8 rows."""
+    yield from _rounds(field, plan, "opening")
+
+
+def latency(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """One row, and 256 by a list of indices."""
+    yield from _rounds(field, plan, "latency")
+
+
+def verifying(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """First and later epochs under each `verify`."""
+    for workload in plan.workloads:
+        for number in range(plan.rounds):
+            for verify in ("never", "first", "always"):
+                options = ("--workload", workload.name, "--verify", verify)
+                for measurement in _task(field, plan, "verifying", sys.executable, *options):
+                    yield {**measurement, "round": number}
+
+
+WRITERS = (
+    ("unirecord", ""),
+    ("flat", ""),
+    ("bagz", "bagz"),
+    ("arrayrecord", "arrayrecord"),
+    ("lmdb", "lmdb"),
+)
+
+
+def writing(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Rows a second written, until the file is closed."""
+    for number in range(plan.rounds):
+        for writer, environment in WRITERS:
+            reason = field.ready(Entrant(writer, environment=environment))
+            if reason:
+                yield {"suite": "writing", "workload": "", "entrant": writer, "absent": reason}
+                continue
+            for measurement in _task(field, plan, "writing", field.python(environment), "--writer", writer):
+                yield {**measurement, "round": number}
+
+
+SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
+    "peers": peers,
+    "ways": ways,
+    "verifying": verifying,
+    "latency": latency,
+    "opening": opening,
+    "writing": writing,
+    "sizes": sizes,
+    "frameworks": frameworks.measure,
+}
