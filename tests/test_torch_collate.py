@@ -147,9 +147,7 @@ def test_what_torch_cannot_collate_is_named_with_a_way_out(tmp_path: Path) -> No
     schema = {"maybe": "int32?", "tokens": {"type": "int32", "shape": [-1]}, "meta": "object"}
     with Writer(tmp_path / "n.urec", schema) as writer:
         for i in (1, None, 3):
-            writer.write(
-                {"maybe": i, "tokens": np.arange(i or 0, dtype=np.int32), "meta": None if i is None else {}}
-            )
+            writer.write({"maybe": i, "tokens": np.arange(i or 0, dtype=np.int32), "meta": i})
     for name in schema:
         ds = UniRecordDataset(tmp_path / "n.urec", columns=[name])
         with pytest.raises(TypeError, match=f"column '{name}'.*collate_fn"):
