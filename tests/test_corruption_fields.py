@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import struct
 import time
 import tracemalloc
@@ -225,3 +226,21 @@ def test_hostile_metadata_is_refused_with_an_error_of_ours(tmp_path: Path, meta:
         repair(made.path, output=tmp_path / "out.urec")
     with pytest.raises(unirecord.UniRecordError):
         unirecord.UniRecordDataset(made.path)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_tools_survive_hostile_indexes(tmp_path: Path, kind: str) -> None:
+    """Random numbers in the index, right digests, and a data file that makes repair ask the index."""
+    made = MAKERS[kind](tmp_path / "part.urec")
+    data = bytearray(made.data)
+    data[reseal.pages(made.data)[0][0] + 20] ^= 1
+    r = random.Random(5)
+    for n in range(120):
+        made.path.write_bytes(data if n % 2 else made.data)
+        index = bytearray(made.index)
+        for _ in range(r.randint(1, 4)):
+            at = r.choice([r.randrange(40, len(index) - 8), r.randrange(128, 1000)]) // 8 * 8
+            index[at : at + 8] = r.choice([*EDGES, r.getrandbits(64)]).to_bytes(8, "little")
+        reseal.index(index, made.data)
+        Path(f"{made.path}.idx").write_bytes(index)
+        tools_survive(made.path, tmp_path / "out.urec")

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+import reseal
 from partgen import MadePart, generate
 from reference import read_directory, read_part
 from small_parts import fixed_part, scalar_part, variable_part
@@ -139,3 +140,22 @@ def test_directory_is_repaired_into_a_new_one(tmp_path: Path) -> None:
     assert len(found) == report.kept
     assert verify(tmp_path / "set.repaired").ok()
     assert 250 < len(found) <= 300
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_pages_that_only_describe_rows_are_made_up_for_by_a_good_index(tmp_path: Path, kind: str) -> None:
+    """Damage in page headers, scalar pages and the end page costs no row while the index is whole."""
+    made = MAKERS[kind](tmp_path / "part.urec")
+    tried = 0
+    for at, page_kind, size in reseal.pages(made.data):
+        stop = at + 64 + (size if page_kind == 1 else 0)
+        for place in range(at, stop, 9):
+            content = bytearray(made.data)
+            content[place] ^= 4
+            made.path.write_bytes(content)
+            report = repair(made.path, output=tmp_path / f"{place}.urec")
+            assert report.ok(), (place, report)
+            assert report.parts[0].action == "salvaged"
+            assert read_part(tmp_path / f"{place}.urec").raw == made.raw
+            tried += 1
+    assert tried > 20

@@ -15,7 +15,7 @@ from ..binding import digest_ranges
 from ..errors import CorruptionError
 from ..scan import DataFile, DataHead, ScannedGroup
 from ..schema import Schema
-from .walk import cell_sizes, row_starts
+from .walk import Recovered, cell_sizes, row_starts
 
 __all__ = ["Finding", "check_group", "read_payload"]
 
@@ -75,7 +75,7 @@ def _units(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) 
 def check_group(data: DataFile, head: DataHead, group: ScannedGroup) -> list[Finding]:
     """All that is wrong with the row group; its scalar page has the right digest already."""
     try:
-        findings = list(_check_scalars(data, head, group))
+        findings = [] if isinstance(group, Recovered) else list(_check_scalars(data, head, group))
         if head.schema.blobs:
             findings += _check_blobs(data, head, group)
     except CorruptionError as error:

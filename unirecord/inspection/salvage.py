@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..scan import DataFile, DataHead, ScannedGroup
 from ..schema import Column
 from ..values import ColumnBatch, ColumnData
 from .content import Finding, check_group, read_payload
+from .recover import opened_index
 from .walk import Damage, End, cell_sizes, row_starts, walk
 
 __all__ = ["Survey", "sound_batches", "survey"]
@@ -55,7 +57,8 @@ def _bad_rows(found: ScannedGroup, findings: list[Finding]) -> npt.NDArray[np.bo
 
 def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) -> Survey:
     """Reads the whole file and says what is whole; ``known_rows``: what manifest or index say of the number of rows."""
-    with DataFile(path) as data:
+    with ExitStack() as stack:
+        data = stack.enter_context(DataFile(path))
         try:
             result = Survey(data.head())
         except UniRecordError as error:
@@ -63,7 +66,8 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
             result.lose(0, known_rows or 0, str(error))
             return result
         assert result.head is not None
-        for found in walk(data, result.head):
+        recover = stack.enter_context(opened_index(path, data, result.head))
+        for found in walk(data, result.head, recover):
             if isinstance(found, End):
                 result.rows = found.rows
             elif isinstance(found, Damage):
@@ -85,9 +89,11 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
 
 def sound_batches(path: str) -> Iterator[ColumnBatch]:
     """The rows whose digests hold, a row group at a time; their memory belongs to the batch."""
-    with DataFile(path) as data:
+    with ExitStack() as stack:
+        data = stack.enter_context(DataFile(path))
         head = data.head()
-        for found in walk(data, head):
+        recover = stack.enter_context(opened_index(path, data, head))
+        for found in walk(data, head, recover):
             if isinstance(found, ScannedGroup):
                 keep = np.flatnonzero(~_bad_rows(found, check_group(data, head, found)))
                 if len(keep):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from ..errors import CorruptionError
 from ..layout import PageHeader
 from ..scan import DataFile, DataHead, ScannedGroup
 
-__all__ = ["Damage", "End", "cell_sizes", "row_starts", "walk"]
+__all__ = ["Damage", "End", "Recover", "Recovered", "cell_sizes", "row_starts", "walk"]
 
 _CHUNK = 4 << 20
 _MAGIC = int.from_bytes(layout.PAGE_MAGIC, "little")
@@ -39,11 +39,23 @@ class End:
     groups: int
 
 
-def walk(data: DataFile, head: DataHead) -> Iterator[ScannedGroup | Damage | End]:
+@dataclass(frozen=True)
+class Recovered(ScannedGroup):
+    """A row group whose scalar page or page headers are damaged, put together from the index."""
+
+
+Recover = Callable[[int, int], Recovered | None]
+"""(number of a row group, its first row) -> the group as the index knows it, if it does."""
+
+
+def walk(
+    data: DataFile, head: DataHead, recover: Recover | None = None
+) -> Iterator[ScannedGroup | Damage | End]:
     """Every row group that is whole but for its cells, in order, what is damaged between them, and the end page.
 
     After damage the walk goes on at the next page whose header has the digest that belongs to its place in this part:
-    such a header cannot stand there by accident. Without an end page the last thing is Damage.
+    such a header cannot stand there by accident. Without an end page the last thing is Damage. What ``recover`` gives
+    for a damaged row group comes after a Damage that has lost no rows.
     """
     offset, number, rows = head.header.header_bytes, 0, 0
     while True:
@@ -52,6 +64,12 @@ def walk(data: DataFile, head: DataHead) -> Iterator[ScannedGroup | Damage | End
             found = _read(data, head, offset, data.page_header(head, offset), (number, rows))
         except CorruptionError as error:
             place = offset if error.offset is None else error.offset
+            known = recover(number, rows) if recover is not None else None
+            if known is not None:
+                yield Damage(place, str(error), rows, rows)
+                yield known
+                offset, number, rows = known.end, number + 1, known.first_row + known.page.rows
+                continue
             found, number = _resume(data, head, offset + layout.PAGE_ALIGN, (number, rows))
             after = found.first_row if isinstance(found, ScannedGroup) else found.rows if found else None
             yield Damage(place, str(error), rows, after)

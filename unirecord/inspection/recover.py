@@ -1,0 +1,134 @@
+"""Row groups put together from a sound index, where the data file's own scalar page or page headers are damaged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from .. import layout
+from ..errors import UniRecordError
+from ..page import ScalarColumn, ScalarPage, unit_count
+from ..scan import DataFile, DataHead
+from ..schema import Column
+from .index_check import NONSENSE, IndexFile, check_blocks, find_index, strings, validity
+from .walk import Recover, Recovered
+
+__all__ = ["opened_index"]
+
+
+@contextmanager
+def opened_index(path: str, data: DataFile, head: DataHead) -> Iterator[Recover | None]:
+    """What gives row groups from the part's index while this lasts; None when the index is missing or not sound.
+
+    The index is read only when the first group is asked for.
+    """
+    name, _ = find_index(path, head.header.id)
+    if name is None:
+        yield None
+        return
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield _Groups(name, fd, head, data.size).group
+    finally:
+        os.close(fd)
+
+
+class _Groups:
+    def __init__(self, name: str, fd: int, head: DataHead, size: int) -> None:
+        self.name, self.fd, self.head, self.size = name, fd, head, size
+        self.index: IndexFile | None = None
+        self.asked = False
+
+    def _open(self) -> IndexFile | None:
+        """The index, if every digest in it holds and it was made for this data file."""
+        if not self.asked:
+            self.asked = True
+            try:
+                index = IndexFile(self.name, self.fd)
+                mine = index.header.data_header_digest == self.head.header.header_digest
+                mine = mine and index.header.data_bytes == self.size
+                if mine and index.table == self.head.table and not list(check_blocks(index)):
+                    self.index = index
+            except UniRecordError:
+                pass
+        return self.index
+
+    def group(self, number: int, first_row: int) -> Recovered | None:
+        """Row group ``number``, which starts at row ``first_row``; None when the index does not make sense there."""
+        try:
+            return self._group(number, first_row)
+        except (UniRecordError, *NONSENSE):
+            return None  # right digests over numbers that no writer has written
+
+    def _group(self, number: int, first_row: int) -> Recovered | None:
+        index = self._open()
+        if index is None or number >= index.header.groups:
+            return None
+        key = (layout.SECTION_GROUPS, layout.NO_COLUMN)
+        table = index.elements(key, "<u8", 4 * number, 4 * number + 4).tolist()
+        last = number + 1 == index.header.groups
+        after = (
+            index.header.rows if last else int(index.elements(key, "<u8", 4 * number + 4, 4 * number + 5)[0])
+        )
+        if table[0] != first_row or after <= first_row:
+            return None
+        page = self._page(index, first_row, after)
+        _, offset, blob, payload = table
+        size = self._blob_bytes(page)
+        if payload + size > index.header.data_bytes:
+            return None
+        end = (
+            layout.align(payload + size, layout.PAGE_ALIGN) if blob else self._scalar_end(index, number, last)
+        )
+        return Recovered(first_row, offset, blob, payload, size, end, page)
+
+    def _scalar_end(self, index: IndexFile, number: int, last: bool) -> int:
+        """Where a row group without blobs ends: where the next one, or the end page, starts."""
+        if last:
+            return index.header.data_bytes - layout.PAGE_HEADER_BYTES
+        start = 4 * number + 5
+        return int(index.elements((layout.SECTION_GROUPS, layout.NO_COLUMN), "<u8", start, start + 1)[0])
+
+    def _page(self, index: IndexFile, start: int, stop: int) -> ScalarPage:
+        schema, shape = self.head.schema, self.head.header.shape
+        scalars = [_scalar(index, position, column, start, stop) for position, column in schema.scalars]
+        lengths = []
+        for position, column in schema.blobs:
+            if not column.fixed_bytes:
+                key = (layout.SECTION_LENGTHS, position)
+                width = index.sections[key].width
+                lengths.append(index.elements(key, f"<u{width}", start, stop).astype(np.uint64))
+        digests = np.zeros(0, np.uint64)
+        if schema.blobs:
+            first = start // shape.unit_rows if shape.unit_rows else start * len(schema.blobs)
+            count = unit_count(schema, shape, stop - start)
+            key = (layout.SECTION_DIGESTS, layout.NO_COLUMN)
+            digests = index.elements(key, "<u8", first, first + count)
+        return ScalarPage(stop - start, scalars, lengths, digests)
+
+    def _blob_bytes(self, page: ScalarPage) -> int:
+        shape = self.head.header.shape
+        if shape.row_bytes:
+            return page.rows * shape.row_bytes
+        lengths = iter(page.lengths)
+        mask = np.uint64(shape.blob_align - 1)
+        total = 0
+        for _, column in self.head.schema.blobs:
+            cells = (
+                next(lengths) if not column.fixed_bytes else np.full(page.rows, column.fixed_bytes, np.uint64)
+            )
+            total += int(((cells + mask) & ~mask).sum())
+        return total
+
+
+def _scalar(index: IndexFile, position: int, column: Column, start: int, stop: int) -> ScalarColumn:
+    valid = validity(index, position, start, stop)
+    if column.is_string:
+        cells = strings(index, position, start, stop)
+        lengths = np.array([len(cell) for cell in cells], np.uint32)
+        return ScalarColumn(lengths, valid, memoryview(b"".join(cells)))
+    values = index.elements((layout.SECTION_VALUES, position), column.dtype, start, stop)
+    return ScalarColumn(values, valid)
