@@ -50,6 +50,8 @@ class ReadPlan:
         self._outputs = [_Output(i, column) for i, (_, column) in enumerate(columns)]
         self._spare: list[ReadBuffers] = []
         self._spare_single: list[tuple[ReadBuffers, list[int]]] = []
+        self._arrays = [(output.i, output.shape, output.dtype) for output in self._outputs if output.is_array]
+        self._others = [(output.i, output.nullable) for output in self._outputs if not output.is_array]
         self._mean = [_FIRST_GUESS // 256] * self._count  # bytes of a value of variable width, as seen lately
 
     def read(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> list[ColumnResult]:
@@ -94,38 +96,30 @@ class ReadPlan:
         """The columns of one row: bytes as stored, a writable array for arrays of fixed shape, None for null."""
         single = self._spare_single.pop() if self._spare_single else self._new_single()
         buffers, sizes = single
-        arrays = [self._own_array(buffers, output) for output in self._outputs if output.is_array]
+        values: list[Any] = [None] * self._count
+        for i, shape, dtype in self._arrays:
+            values[i] = array = np.empty(shape, dtype)
+            buffers.aim(i, array)
         while not buffers.read_one(self._parts, row, self._count):
             for output in self._outputs:
                 if buffers.used(output.i) > sizes[output.i]:
                     sizes[output.i] = buffers.used(output.i)
                     buffers.own(output.i, sizes[output.i], output.variable, output.nullable)
-        values = [self._value(buffers, output, arrays) for output in self._outputs]
-        if len(self._spare_single) < _SPARE:
-            self._spare_single.append(single)
+        for i, nullable in self._others:
+            if not nullable or not buffers.is_null(i):
+                values[i] = buffers.one(i)
+        self._spare_single.append(single)  # as many as threads have read at once
         return values
 
     def _new_single(self) -> tuple[ReadBuffers, list[int]]:
         buffers, sizes = ReadBuffers(self._numbers), []
         for output in self._outputs:
             sizes.append(256 if output.variable else output.size)
-            if not output.is_array:
+            if output.is_array:
+                buffers.outputs[output.i].capacity = output.size
+            else:
                 buffers.own(output.i, sizes[-1], output.variable, output.nullable)
         return buffers, sizes
-
-    @staticmethod
-    def _own_array(buffers: ReadBuffers, output: _Output) -> Array:
-        array = np.empty(output.shape, output.dtype)
-        buffers.set_data(output.i, array, output.size)
-        return array
-
-    @staticmethod
-    def _value(buffers: ReadBuffers, output: _Output, arrays: list[Array]) -> Any:
-        if output.is_array:
-            return arrays.pop(0)
-        if output.nullable and buffers.is_null(output.i):
-            return None
-        return buffers.one(output.i)
 
 
 class _Output:

@@ -4,7 +4,7 @@ arrays."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from .whole_read import memory_for_torch
 __all__ = ["SampleReader"]
 
 Decode = Callable[[bytes], Any]
+Read = TypeVar("Read")
 
 
 class SampleReader:
@@ -29,10 +30,14 @@ class SampleReader:
         self._plan = parts.plan([position for position, _ in columns])
         self._columns = [column for _, column in columns]
         self._decoders = [(column.name, _decoder(column)) for column in self._columns]
+        self._names = [column.name for column in self._columns]
+        self._plain = all(decode is None for _, decode in self._decoders)
 
     def one(self, row: int) -> dict[str, Any]:
         """The sample of one row."""
         values = self._plan.read_one(row)
+        if self._plain:
+            return dict(zip(self._names, values, strict=True))
         try:
             return {
                 name: value if decode is None or value is None else decode(value)
@@ -58,7 +63,7 @@ class SampleReader:
 
         return self._placing(rows, read)
 
-    def _placing(self, rows: NDArray[np.int64], read: Callable[[], Any]) -> Any:
+    def _placing(self, rows: NDArray[np.int64], read: Callable[[], Read]) -> Read:
         """What ``read`` makes of the rows; one that cannot be decoded is named."""
         try:
             return read()

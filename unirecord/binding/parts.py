@@ -120,10 +120,14 @@ class NativeSet:
         lib.ur_set_close(self.handle)
 
 
+# Looked up once: samples are read one at a time through them.
+_set_read, _from_buffer = lib.ur_set_read, ffi.from_buffer
+
+
 class ReadBuffers:
     """The arguments of one ur_set_read at a time, made once: outputs for ``columns``, and where an error goes."""
 
-    __slots__ = ("_from", "_kept", "_rows", "error", "outputs")
+    __slots__ = ("_each", "_from", "_kept", "_rows", "error", "outputs")
 
     def __init__(self, columns: Sequence[int]) -> None:
         self.outputs = ffi.new("ur_output[]", max(len(columns), 1))
@@ -131,6 +135,7 @@ class ReadBuffers:
         self._rows = ffi.new("int64_t[1]")
         self._from = ffi.from_buffer
         self._kept: list[Any] = [None] * len(columns)  # memory that belongs to this object
+        self._each = [self.outputs[i] for i in range(len(columns))]
         for output, column in zip(self.outputs, columns, strict=False):
             output.column = column
 
@@ -138,6 +143,10 @@ class ReadBuffers:
         """Where output ``i`` goes: a C-contiguous array, borrowed for the next read."""
         output = self.outputs[i]
         output.data, output.capacity = self._from("uint8_t[]", data, True), capacity
+
+    def aim(self, i: int, array: Any) -> None:
+        """Where output ``i`` goes, of the capacity set before; a C-contiguous array, borrowed for the next read."""
+        self._each[i].data = _from_buffer("uint8_t[]", array, True)
 
     def set_offsets(self, i: int, offsets: npt.NDArray[np.int64]) -> None:
         """Where the offsets of output ``i`` go, int64[n + 1]."""
@@ -186,8 +195,8 @@ class ReadBuffers:
     def read_one(self, parts: NativeSet, row: int, count: int) -> bool:
         """``read`` for a single row."""
         self._rows[0] = row
-        status = lib.ur_set_read(parts.handle, self._rows, 1, self.outputs, count, self.error)
-        if status == lib.UR_OK:
+        status = _set_read(parts.handle, self._rows, 1, self.outputs, count, self.error)
+        if status == 0:
             return True
         if status != lib.UR_TOO_SMALL:
             parts.fail(self.error)
