@@ -322,6 +322,10 @@ static ur_status check_options(const ur_set *set, const ur_loader_options *o, ur
   if (o->output_count < 0 || (o->output_count > 0 && o->columns == NULL)) {
     return ur_fail(error, UR_ARGUMENT, "output_count must be >= 0, with columns");
   }
+  int64_t last = 0;
+  if (o->samples > 0 && (__builtin_mul_overflow(o->samples - 1, o->stride, &last) || last > INT64_MAX - o->first)) {
+    return ur_fail(error, UR_ARGUMENT, "the last sample's position exceeds 2^63");
+  }
   if (o->samples > 0 && ur_set_rows(set) == 0) return ur_fail(error, UR_ARGUMENT, "the set has no rows");
   return UR_OK;
 }

@@ -51,6 +51,7 @@ ur_pool *ur_pool_retain(ur_pool *pool) {
 }
 
 void ur_pool_keep(ur_pool *pool, int32_t spare) {
+  if (pool->owner != getpid()) return;
   pthread_mutex_lock(&pool->lock);
   if (spare > pool->spare_limit) pool->spare_limit = spare;
   pthread_mutex_unlock(&pool->lock);
@@ -75,6 +76,7 @@ ur_status ur_pool_lend(ur_pool *pool, void *memory, uint64_t bytes, ur_error *er
   if ((uintptr_t)memory % ALIGNMENT != 0 || bytes % ALIGNMENT != 0 || bytes < SMALL_PAGE) {
     return ur_fail(error, UR_ARGUMENT, "lent memory must be a multiple of 64 bytes at such an address, and 4096 at least");
   }
+  if (pool->owner != getpid()) return ur_fail(error, UR_ARGUMENT, "a pool made before fork() takes no memory in the child");
   ur_piece *piece = memory;
   *piece = (ur_piece){.bytes = bytes, .lent = 1, .pool = pool};
   pthread_mutex_lock(&pool->lock);
@@ -119,9 +121,12 @@ static ur_piece *map_piece(size_t bytes) {
 }
 
 ur_piece *ur_pool_take(ur_pool *pool, size_t bytes) {
-  pthread_mutex_lock(&pool->lock);
-  ur_piece *piece = take_spare(pool, bytes);
-  pthread_mutex_unlock(&pool->lock);
+  ur_piece *piece = NULL;
+  if (pool->owner == getpid()) {
+    pthread_mutex_lock(&pool->lock);
+    piece = take_spare(pool, bytes);
+    pthread_mutex_unlock(&pool->lock);
+  }
   if (piece == NULL) {
     piece = map_piece(bytes);
     if (piece == NULL) return NULL;

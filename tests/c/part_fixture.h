@@ -223,7 +223,7 @@ static inline void store_bytes(const char *path, const uint8_t *bytes, uint64_t 
 /* Writes both files, replacing what is there. */
 static inline void store_part(const fixture *part, const char *path) {
   char index[256];
-  (void)snprintf(index, sizeof index, "%s.idx", path);
+  (void)snprintf(index, sizeof index, "%.200s.idx", path);
   (void)unlink(path);
   (void)unlink(index);
   store_bytes(path, part->data, part->data_bytes);

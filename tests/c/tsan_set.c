@@ -1,0 +1,85 @@
+/* tsan_set.c - one set, few descriptors, many threads: parts opened, closed again and read at once, and the set closed under it. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+
+#include "part_contents.h"
+
+enum { ROWS = 20, PARTS = 40, ALL = ROWS * PARTS, THREADS = 4, READS = 150, BATCH = 4 };
+
+static char folder[] = "/tmp/unirecord-test-XXXXXX";
+static char paths[PARTS][64];
+static atomic_int closed;
+
+static ur_set *open_set(int io, int verify) {
+  ur_part_ref refs[PARTS];
+  for (int i = 0; i < PARTS; i++) refs[i] = (ur_part_ref){paths[i], NULL, NULL, ROWS};
+  ur_set_options options = {io, verify};
+  ur_set *set = NULL;
+  EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);
+  return set;
+}
+
+static void *read_at_random(void *argument) {
+  ur_set *set = argument;
+  contents *found = malloc(sizeof *found);
+  unsigned seed = (unsigned)(uintptr_t)&seed;
+  EXPECT(found != NULL);
+  for (int i = 0; i < READS; i++) {
+    int64_t rows[BATCH];
+    ur_error error = {0};
+    for (int k = 0; k < BATCH; k++) rows[k] = rand_r(&seed) % ALL;
+    ur_status status = read_columns(set, rows, BATCH, 4, found, &error);
+    if (status == UR_CLOSED) {
+      atomic_fetch_add(&closed, 1);
+      break;
+    }
+    EXPECT_EQUAL(status, UR_OK);
+    for (int k = 0; k < BATCH; k++) expect_row(found, k, rows[k] % ROWS, 0);
+    if (i % 7 == 0) ur_set_advise(set, rows, BATCH);
+    ur_part *part = NULL;
+    if (i % 5 == 0 && ur_set_part(set, rows[0] / ROWS, &part, NULL) == UR_OK) {
+      ur_section section;
+      EXPECT_EQUAL(ur_part_section(part, UR_SECTION_VALUES, 0, &section), UR_OK);
+      EXPECT_EQUAL(ur_part_check(part, &section, 0, section.bytes, NULL), UR_OK);
+      EXPECT_EQUAL(ur_load32(section.data + 4), 3);
+      ur_part_release(part);
+    }
+  }
+  free(found);
+  ur_set_release(set);
+  return NULL;
+}
+
+static void read_in_threads(int io, int verify, int close_after) {
+  ur_set *set = open_set(io, verify);
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&threads[i], NULL, read_at_random, ur_set_retain(set)) == 0);
+  if (close_after > 0) {
+    (void)usleep((useconds_t)close_after);
+    ur_set_close(set);
+  }
+  ur_set_release(set); /* the last thread lets go of it */
+  for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
+}
+
+int main(void) {
+  EXPECT(mkdtemp(folder) != NULL);
+  fixture *part = make_part(ROWS, 0, 0);
+  for (int i = 0; i < PARTS; i++) {
+    (void)snprintf(paths[i], sizeof paths[i], "%s/%d.urec", folder, i);
+    store_part(part, paths[i]);
+  }
+  free(part);
+  struct rlimit few = {64, 64}; /* a set then keeps at most 32 parts open, beside those being read */
+  EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
+    read_in_threads(io, UR_VERIFY_FIRST, 0);
+    read_in_threads(io, UR_VERIFY_ALWAYS, 2000 * io);
+  }
+  EXPECT(atomic_load(&closed) > 0);
+  char command[96];
+  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
+  return system(command) == 0 ? 0 : 1;
+}
