@@ -172,9 +172,9 @@ static ur_status flush(const cell_batch *batch, read_queue *queue, ur_error *err
 
 /* Room for a unit in scratch memory; what is queued has been flushed when there was none. */
 static ur_status reserve(const cell_batch *batch, read_queue *queue, uint64_t bytes, ur_error *error) {
-  if (bytes <= queue->scratch_size - queue->scratch_used) return UR_OK;
+  if (queue->scratch != NULL && bytes <= queue->scratch_size - queue->scratch_used) return UR_OK;
   ur_status status = flush(batch, queue, error);
-  if (status != UR_OK || bytes <= queue->scratch_size) return status;
+  if (status != UR_OK || (queue->scratch != NULL && bytes <= queue->scratch_size)) return status;
   uint64_t size = bytes < SCRATCH_BYTES ? SCRATCH_BYTES : bytes;
   free(queue->scratch);
   queue->scratch = malloc(size);
