@@ -1,0 +1,25 @@
+"""Writes the cases that `make fuzz` starts from: `python tests/fuzz_seeds.py FOLDER`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HOSTILE = Path(__file__).parent / "data" / "hostile"
+
+
+def write_seeds(folder: Path) -> int:
+    """One case for each part and each set of options of tests/c/fuzz_open.c; their number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = 0
+    for part in sorted(HOSTILE.glob("*.urec")):
+        data, index = part.read_bytes(), Path(f"{part}.idx").read_bytes()
+        for options in range(32):
+            case = len(data).to_bytes(4, "little") + bytes([options]) + data + index
+            (folder / f"{part.stem}-{options:02}").write_bytes(case)
+            written += 1
+    return written
+
+
+if __name__ == "__main__":
+    print(write_seeds(Path(sys.argv[1])), "cases")
