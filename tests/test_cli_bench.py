@@ -1,0 +1,105 @@
+"""`unirecord bench`: figures per way of reading, and a verdict for a step time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unirecord import Writer
+from unirecord.cli.bench_rates import Measured, Need, advice, step_that_hides
+from unirecord.cli.main import main
+
+QUICK = ["--batch", "16", "--seconds", "0.01", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def part(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bench") / "rows.urec"
+    with Writer(path, {"x": {"type": "uint8", "shape": [64]}, "label": "int32"}) as writer:
+        writer.write_batch({"x": np.zeros((100, 64), np.uint8), "label": np.arange(100, dtype=np.int32)})
+    return path
+
+
+def measured(io: str, samples_per_s: float) -> Measured:
+    return Measured(io, io, 1000, 1.0, samples_per_s, samples_per_s * 1000, 0.1, 0.2, 1.0)
+
+
+def test_every_way_is_measured(part: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", str(part), *QUICK, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [one["io"] for one in report["ways"]] == [
+        "auto",
+        "mmap",
+        "pread",
+        "uring",
+        "uring-direct",
+        "memory",
+    ]
+    assert all(one["samples_per_s"] > 0 and one["bytes_per_s"] > 0 for one in report["ways"])
+    assert "need" not in report
+
+
+@pytest.mark.parametrize("options", [["--cold"], ["--columns", "label"], ["--where", "label < 50"]])
+def test_one_way_is_shown_beside_the_automatic_one(
+    part: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", str(part), *QUICK, "--io", "pread", *options]) == 0
+    out = capsys.readouterr().out
+    assert "auto = " in out
+    assert "\npread" in out
+    assert "\nuring" not in out
+
+
+def test_a_slow_job_is_fed(part: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", str(part), *QUICK, "--io", "mmap", "--step-ms", "10000"]) == 0
+    assert "Enough" in capsys.readouterr().out
+
+
+def test_a_job_that_is_too_fast_is_told_what_to_change(
+    part: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", str(part), *QUICK, "--io", "mmap", "--step-ms", "1e-7"]) == 0
+    out = capsys.readouterr().out
+    assert "Short" in out
+    assert "columns=" in out
+
+
+@pytest.mark.parametrize("options", [["--step-ms", "0"], ["--step-ms", "nan"], ["--seconds", "0"]])
+def test_a_senseless_time_is_refused(part: Path, options: list[str]) -> None:
+    assert main(["bench", str(part), *options]) == 2
+
+
+@pytest.mark.parametrize("batch", ["0", "-1", "x"])
+def test_a_senseless_batch_is_refused(part: Path, batch: str) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["bench", str(part), f"--batch={batch}"])
+    assert refused.value.code == 2
+
+
+def test_a_missing_dataset_is_a_wrong_call(tmp_path: Path) -> None:
+    assert main(["bench", str(tmp_path / "none.urec")]) == 2
+
+
+def test_the_need_is_batch_over_step() -> None:
+    need = Need(batch=256, step_ms=64.0, bytes_per_sample=1000.0)
+    assert need.samples_per_s == 4000.0
+    assert need.bytes_per_s == 4e6
+    assert need.met_by(measured("mmap", 4400.0))
+    assert not need.met_by(measured("mmap", 4399.0))  # a tenth to spare
+
+
+def test_the_shortest_step_is_one_whose_need_is_just_met() -> None:
+    one = measured("mmap", 5000.0)
+    shortest = step_that_hides(one, 256)
+    assert Need(256, shortest * 1.001, 1.0).met_by(one)
+    assert not Need(256, shortest * 0.999, 1.0).met_by(one)
+
+
+def test_advice_names_the_faster_way_first() -> None:
+    need = Need(256, 64.0, 1000.0)
+    lines = advice(need, [measured("auto", 100.0), measured("pread", 9000.0)], threads=1, cores=2, cold=False)
+    assert lines[0].startswith('io="pread" is enough')
+    assert lines[1].startswith("num_threads=2")
