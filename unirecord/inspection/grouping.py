@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ..reader import PartSet
 from .chunks import Chunk, Rows, chunks, scalar_field
 
 _SPAN: Final = 1 << 22  # integers that span no more are counted in an array
+_NAN: Final = float("nan")  # one object, so that all NaN are one group
 
 
 @dataclass(frozen=True)
@@ -92,40 +93,75 @@ def _distinct(values: NDArray[Any], span: tuple[int, int] | None) -> tuple[NDArr
     return places + span[0], counts[places]
 
 
+@dataclass(frozen=True)
+class _Numbered:
+    """A column of a chunk as numbers: for each row the number of its value, below ``count``."""
+
+    count: int
+    places: NDArray[np.int64]
+    name: Callable[[int], Any]
+
+
 def _combinations(parts: PartSet, fields: list[Field], rows: Rows | None) -> Counter[tuple[Any, ...]]:
-    """Each column's values as numbers of the distinct ones, joined to one number a row, counted."""
+    """Each column's values as numbers, joined to one number a row, counted."""
     found: Counter[tuple[Any, ...]] = Counter()
-    nan = float("nan")  # one object, so that all NaN are one group
     for chunk in chunks(parts, rows):
-        joined = np.zeros(len(chunk), np.int64)
         keys: list[tuple[Any, ...]] = [()]
+        joined, span = np.zeros(len(chunk), np.int64), 1
         for field in fields:
-            values, places = _numbered(chunk, field)
-            numbers, joined = np.unique(joined * len(values) + places, return_inverse=True)
-            pairs = (divmod(number, len(values)) for number in numbers.tolist())
-            named = [nan if value != value else value for value in values]
-            keys = [(*keys[before], named[place]) for before, place in pairs]
-        for key, count in zip(keys, np.bincount(joined).tolist(), strict=True):
+            numbered = _numbered(chunk, field)
+            joined, span = joined * numbered.count + numbered.places, span * numbered.count
+            numbers, joined = _renumbered(joined, span)
+            span = len(numbers)
+            pairs = [divmod(number, numbered.count) for number in numbers.tolist()]
+            names = {place: numbered.name(place) for _, place in pairs}
+            keys = [(*keys[before], names[place]) for before, place in pairs]
+        for key, count in zip(keys, np.bincount(joined, minlength=len(keys)).tolist(), strict=True):
             found[key] += count
     return found
 
 
-def _numbered(chunk: Chunk, field: Field) -> tuple[list[Any], NDArray[np.int64]]:
-    """The distinct values in a chunk, null (if any) last, and for each row the place of its value."""
+def _renumbered(numbers: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct numbers, ascending, and for each number its place among them."""
+    if span > _SPAN:
+        return np.unique(numbers, return_inverse=True)
+    there = np.zeros(span, np.bool_)
+    there[numbers] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
+
+
+def _numbered(chunk: Chunk, field: Field) -> _Numbered:
+    """The values of a chunk as numbers; null is the last."""
     valid = chunk.valid(field)
     coded = chunk.codes(field) if field.type == "string" else None
     if coded is not None:
-        numbers, inverse = np.unique(coded[0], return_inverse=True)
-        values: list[Any] = [coded[1][code].decode("utf-8", "replace") for code in numbers.tolist()]
-    elif field.type == "string":
+        codes, entries = coded
+        if len(codes) and int(codes.max()) >= len(entries):
+            raise _beyond(field)
+        return _placed(codes, valid, len(entries), lambda place: entries[place].decode("utf-8", "replace"))
+    if field.type == "string":
         texts = np.array([value for value in chunk.values(field) if value is not None], object)
-        found, inverse = np.unique(texts, return_inverse=True)
-        values = found.tolist()
+        values, inverse = np.unique(texts, return_inverse=True)
+    elif (span := _span(chunk, field)) is not None:
+        low, high = span
+        return _placed(
+            chunk.numbers(field).astype(np.int64) - low, valid, high - low + 1, lambda place: low + place
+        )
     else:
-        numbers, inverse = np.unique(chunk.numbers(field), return_inverse=True)
-        values = numbers.tolist()
-    places = np.full(len(chunk), len(values), np.int64)
-    places[valid] = inverse
-    if not valid.all():
-        values.append(None)
-    return values, places
+        values, inverse = np.unique(chunk.numbers(field), return_inverse=True)
+    listed = [_NAN if value != value else value for value in values.tolist()]
+    return _placed(inverse, valid, len(listed), listed.__getitem__)
+
+
+def _placed(
+    places: NDArray[Any], valid: NDArray[np.bool_], count: int, name: Callable[[int], Any]
+) -> _Numbered:
+    every = np.full(len(valid), count, np.int64)
+    every[valid] = places
+    return _Numbered(count + 1, every, lambda place: None if place == count else name(place))
+
+
+def _beyond(field: Field) -> CorruptionError:
+    return CorruptionError(
+        f"a code of column {field.name!r} has no entry in its dictionary", column=field.name
+    )

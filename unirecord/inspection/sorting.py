@@ -13,7 +13,7 @@ from ..order import OrderSpec
 from ..query.part_columns import columns_of
 from ..query.tree import Field
 from ..reader import PartSet
-from .chunks import Rows, chunks, scalar_field
+from .chunks import Chunk, Rows, chunks, scalar_field
 
 
 def sorted_rows(
@@ -25,7 +25,7 @@ def sorted_rows(
     """
     ranks = [_ranks(parts, scalar_field(parts.schema, name), rows, descending) for name, descending in keys]
     numbers = np.arange(parts.rows, dtype=np.int64) if rows is None else rows
-    if most is not None and len(keys) == 1 and most < len(numbers) // 4:
+    if most is not None and most < len(numbers) // 4:  # rows beyond by the first column alone are out
         places = _least(*ranks[0], most)
         ranks = [(values[places], last[places]) for values, last in ranks]
         numbers = numbers[places]
@@ -49,12 +49,11 @@ def _ranks(
 ) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Numbers that sort like the values, and 1 for NaN or 2 for null, which come after them all."""
     texts = _ranked_texts(parts, field) if field.type == "string" else {}
+    of_code: dict[int, NDArray[np.int64]] = {}
     values, last = [], []
     for chunk in chunks(parts, rows):
         if field.type == "string":
-            found = np.array(
-                [texts.get(text, 0) for text in chunk.reader.strings(field, chunk.chosen)], np.int64
-            )
+            found = _text_ranks(chunk, field, texts, of_code)
         else:
             found = chunk.reader.values(field, chunk.chosen)
             found = found.view(np.uint8) if found.dtype == np.bool_ else found
@@ -66,6 +65,20 @@ def _ranks(
     if descending:
         joined = -joined if joined.dtype.kind == "f" else ~joined
     return joined, np.concatenate(last) if last else np.empty(0, np.uint8)
+
+
+def _text_ranks(
+    chunk: Chunk, field: Field, texts: dict[bytes, int], of_code: dict[int, NDArray[np.int64]]
+) -> NDArray[np.int64]:
+    """The ranks of the strings in a chunk; ``of_code`` keeps those of each part's dictionary."""
+    dictionary = chunk.reader.source.dictionary(field.position)
+    if dictionary is None:
+        return np.array([texts.get(t, 0) for t in chunk.reader.strings(field, chunk.chosen)], np.int64)
+    part = chunk.reader.part
+    if part not in of_code:
+        entries = dictionary.entries
+        of_code[part] = np.array([texts[entries[i]] for i in range(len(entries))] or [0], np.int64)
+    return of_code[part].take(chunk.chosen.read(dictionary.codes), mode="clip")
 
 
 def _ranked_texts(parts: PartSet, field: Field) -> dict[bytes, int]:
