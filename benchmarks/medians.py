@@ -66,8 +66,8 @@ def rate(value: float | None) -> str:
     if value is None:
         return "–"
     for unit, scale in (("M", 1e6), ("k", 1e3)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}" if value < 1000 * scale else f"{value / scale:.0f} {unit}"
+        if value >= 0.9995 * scale:
+            return f"{value / scale:.3g} {unit}" if value < 999 * scale else f"{value / scale:.0f} {unit}"
     return f"{value:.3g}"
 
 

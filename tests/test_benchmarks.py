@@ -1,0 +1,99 @@
+"""The benchmarks run: floor and drivers time the rows they have checked, tables and plots are filled."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+import plot  # noqa: E402  (found through the path above)
+import report  # noqa: E402
+from compare import Plan, compare  # noqa: E402
+from entrants import ENTRANTS, Entrant, Field  # noqa: E402
+from medians import Medians, rate, ratio, table, times  # noqa: E402
+from workloads import Workload, generate  # noqa: E402
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="the floor is a C program")
+FIXED = Workload("fixed", "rows", 300, 512)
+LOGNORMAL = Workload("lognormal", "blobs", 300, 0, 1000)
+PLAN = Plan((), ("hot",), (1, 2), rounds=1, seconds=0.01)
+
+
+@needs_compiler
+@pytest.mark.parametrize("workload", [FIXED, LOGNORMAL], ids=lambda workload: workload.name)
+def test_floor_and_unirecord_are_timed_on_the_same_rows(workload: Workload, tmp_path: Path) -> None:
+    entrants = [ENTRANTS[0], ENTRANTS[1], Entrant("UniRecord", "unirecord"), Entrant("files", "files")]
+    field = Field(tmp_path / "cache", tmp_path / "data")
+    measured = list(compare(field, PLAN, "peers", workload, entrants))
+    assert [one for one in measured if "absent" in one] == []
+    assert [(one["threads"], one["entrant"]) for one in measured] == [
+        (threads, entrant.name) for threads in (1, 2) for entrant in entrants
+    ]
+    assert all(one["samples_per_s"] > 0 for one in measured)
+
+
+def test_an_entrant_that_can_not_run_is_named_and_the_run_goes_on(tmp_path: Path) -> None:
+    field = Field(tmp_path / "cache", tmp_path / "data")
+    outcome = tmp_path / "cache" / "env" / "lmdb.outcome"
+    outcome.parent.mkdir(parents=True)
+    outcome.write_text("no wheel\n")
+    measured = list(
+        compare(field, PLAN, "peers", FIXED, [Entrant("LMDB", "lmdb", "lmdb"), Entrant("f", "files")])
+    )
+    assert measured[0]["absent"] == "not available here: no wheel"
+    assert len(measured) == 3
+
+
+def test_rows_are_the_same_every_time_and_begin_with_their_number(tmp_path: Path) -> None:
+    one, other = generate(LOGNORMAL, tmp_path / "one"), generate(LOGNORMAL, tmp_path / "other")
+    assert one.data_path.read_bytes() == other.data_path.read_bytes()
+    assert [int.from_bytes(row[:8], "little") for row in one] == list(range(300))
+
+
+def test_medians_are_taken_over_rounds() -> None:
+    place = {"suite": "peers", "workload": "rows", "cache": "hot", "threads": 1, "entrant": "LMDB"}
+    medians = Medians(
+        [{**place, "round": n, "samples_per_s": rate} for n, rate in enumerate((1.0, 9.0, 2.0))]
+    )
+    assert medians.figure(("peers", "rows", "hot", 1, "LMDB")) == 2.0
+    assert medians.figure(("peers", "rows", "cold", 1, "LMDB")) is None
+
+
+def test_figures_are_short() -> None:
+    assert [rate(value) for value in (None, 3.14159, 12_345.0, 999_999.0, 2.5e6)] == [
+        "–",
+        "3.14",
+        "12.3 k",
+        "1 M",
+        "2.5 M",
+    ]
+    assert [times(value) for value in (None, 0.876, 41.2)] == ["–", "0.88", "41"]
+    assert ratio(3.0, None) is None
+    assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n|---|---:|\n| x | 1 |"
+
+
+def test_tables_are_put_between_their_markers() -> None:
+    page = "before\n<!-- begin one -->\nold\n<!-- end one -->\nafter\n"
+    assert (
+        report.fill(page, {"one": "new", "two": "x"})
+        == "before\n<!-- begin one -->\nnew\n<!-- end one -->\nafter\n"
+    )
+
+
+def test_every_table_of_the_page_has_a_text() -> None:
+    stored = {"date": "2026-01-01", "machine": {}, "measurements": []}
+    page = (BENCHMARKS.parent / "docs" / "performance.md").read_text()
+    wanted = {line.split()[2] for line in page.splitlines() if line.startswith("<!-- begin")}
+    assert wanted == set(report.sections(stored))
+
+
+def test_plots_are_svg() -> None:
+    drawn = plot.bars("title <", "samples a second", [("a & b", 1e6, 0), ("c", 2e3, 1)])
+    assert drawn.startswith("<svg")
+    assert "a &amp; b" in drawn
+    assert "title &lt;" in plot.lines("title <", "x", [("one", [(0, 1.0), (1, 10.0)])], ["1", "2"])
