@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from .bind import bind
 from .check import check
 from .explain import Explanation, PartExplanation, leaf_reports
 from .lookup import Hits, find
+from .parallel import in_threads, threads_for
 from .parse import parse
 from .part_columns import columns_of
 from .scan import effort_of, scan_count, scan_rows
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FEW = 2 * zone_states.ZONE  # rows that are sooner tried than looked up
 MOST_RANGES = 64  # values of a list that are looked up one by one
 Rows = npt.NDArray[np.int64]
+Result = TypeVar("Result")
 
 
 def compile_query(text: str, schema: Schema) -> Query:
@@ -71,12 +73,27 @@ class Query:
 
     def rows(self, parts: PartSet | Sequence[ColumnSource]) -> Rows:
         """Numbers of the rows that meet the condition, ascending, int64."""
-        found = [_Part(self.condition, *place).rows() for place in _readers(columns_of(parts))]
+        found = self._in_parts(parts, lambda part, threads: part.rows(threads))
         return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
 
     def count(self, parts: PartSet | Sequence[ColumnSource]) -> int:
         """How many rows meet the condition; they are not written down."""
-        return sum(_Part(self.condition, *place).count() for place in _readers(columns_of(parts)))
+        return sum(self._in_parts(parts, lambda part, threads: part.count(threads)))
+
+    def _in_parts(
+        self, parts: PartSet | Sequence[ColumnSource], ask: Callable[[_Part, int], Result]
+    ) -> list[Result]:
+        """What is asked of each part: many parts side by side, few one after the other with all threads in each."""
+        readers = list(_readers(columns_of(parts)))
+        total = sum(source.rows for source, _ in readers)
+        threads = threads_for(total)
+        aside = len(readers) > 1 and max(source.rows for source, _ in readers) * threads <= 2 * total
+
+        def work(place: tuple[ColumnSource, Reader], _: None) -> Result:
+            part = _Part(self.condition, *place)
+            return ask(part, 1 if aside else threads_for(effort_of(part.bound)))
+
+        return in_threads(work, lambda: None, readers, threads if aside else 1)
 
     def explain(self, parts: PartSet | Sequence[ColumnSource]) -> Explanation:
         """Counts the rows, and says what was used for it in each part and what was skipped."""
@@ -84,7 +101,7 @@ class Query:
         for source, reader in _readers(columns_of(parts)):
             start = time.perf_counter()
             part = _Part(self.condition, source, reader)
-            rows = part.count()
+            rows = part.count(threads_for(effort_of(part.bound)))
             found.append(part.explain(rows, time.perf_counter() - start))
         return Explanation(self.text, str(self), tuple(found))
 
@@ -126,17 +143,17 @@ class _Part:
                 rows = rows[part.test(Chosen(0, self.source.rows, rows))]
         return rows
 
-    def rows(self) -> Rows:
+    def rows(self, threads: int) -> Rows:
         if self.hits is not None:
             return self._rows_of_hits(self.hits) + self.reader.base
-        return scan_rows(self.bound, self.source.rows, self.reader.base)
+        return scan_rows(self.bound, self.source.rows, self.reader.base, threads)
 
-    def count(self) -> int:
+    def count(self, threads: int) -> int:
         if self.hits is not None and self.hits.bound is self.bound:
             return self.hits.count
         if self.hits is not None:
             return len(self._rows_of_hits(self.hits))
-        return scan_count(self.bound, self.source.rows)
+        return scan_count(self.bound, self.source.rows, threads)
 
     def explain(self, rows: int, seconds: float) -> PartExplanation:
         states = self.bound.states

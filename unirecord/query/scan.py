@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .bound import Bound
 from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step
+from .parallel import in_threads
 from .selection import Chosen
 from .source import Vector
 from .zone_states import ALL, NONE, SOME, ZONE, States
@@ -20,12 +19,8 @@ from .zone_states import ALL, NONE, SOME, ZONE, States
 SLICE = 1 << 18  # rows that one call tries: 2 MiB of row numbers
 PROBE = 1 << 15  # rows that tell whether many pass
 COMPUTED_SLICE = 1 << 16  # … where numpy works out numbers first
-PARALLEL = 1 << 20  # rows to try from which threads pay
-MOST_THREADS = 8  # memory is the limit beyond
 DENSE = 8  # more than one row in so many found: count first
 Rows = npt.NDArray[np.int64]
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 
 @dataclass
@@ -76,6 +71,10 @@ class Scan:
         self.tests: list[tuple[int, Bound]] = []  # step number, and what fills its bytes
         self.vectors: dict[int, tuple[Vector, bool]] = {}  # what C reads; bits, not elements, if True
         self._compile(bound, SET, 0)
+
+    def program(self) -> Program:
+        """The steps for one thread."""
+        return Program(self.steps)
 
     @property
     def most(self) -> int:
@@ -138,34 +137,33 @@ class Scan:
         return found
 
 
-def scan_rows(bound: Bound, rows: int, base: int) -> Rows:
+def scan_rows(bound: Bound, rows: int, base: int, threads: int) -> Rows:
     """The rows of a part that pass, ``base`` added, ascending."""
     scan = Scan(bound)
     slices = list(slices_of(runs_of(bound.states, rows), scan.most, min(PROBE, scan.most)))
     if not slices:
         return np.empty(0, np.int64)
-    scratch = threading.local()
 
-    def find(part: Slice, program: Program) -> Rows:
-        if not hasattr(scratch, "rows"):  # its pages are touched once a thread
-            scratch.rows = np.empty(scan.most, np.int64)
-        found = cast("Rows", scratch.rows)
-        return found[: scan.try_slice(part, program, base, found)].copy()
+    def find(part: Slice, own: tuple[Program, Rows]) -> Rows:
+        program, scratch = own
+        return scratch[: scan.try_slice(part, program, base, scratch)].copy()
 
-    effort = effort_of(bound)
-    first = find(slices[0], Program(scan.steps))
+    def state() -> tuple[Program, Rows]:
+        return scan.program(), np.empty(scan.most, np.int64)
+
+    first = find(slices[0], (scan.program(), np.empty(slices[0].room, np.int64)))
     if not scan.tests and len(slices) > 1 and len(first) * DENSE > slices[0].room:
-        return _dense_rows(scan, slices, base, effort)
-    return np.concatenate([first, *in_threads(find, scan, slices[1:], effort)])
+        return _dense_rows(scan, slices, base, threads)
+    return np.concatenate([first, *in_threads(find, state, slices[1:], threads)])
 
 
-def _dense_rows(scan: Scan, slices: list[Slice], base: int, effort: int) -> Rows:
+def _dense_rows(scan: Scan, slices: list[Slice], base: int, threads: int) -> Rows:
     """The rows in two passes: counted, then each written to its place, so that many rows are not copied."""
 
     def count(part: Slice, program: Program) -> int:
         return scan.try_slice(part, program, base, None)
 
-    counts = in_threads(count, scan, slices, effort)
+    counts = in_threads(count, scan.program, slices, threads)
     places = np.concatenate([[0], np.cumsum(counts)]).tolist()
     found = np.empty(places[-1], np.int64)
 
@@ -174,62 +172,24 @@ def _dense_rows(scan: Scan, slices: list[Slice], base: int, effort: int) -> Rows
         start, stop = places[number], places[number + 1]
         return scan.try_slice(part, program, base, found[start:stop])
 
-    in_threads(fill, scan, list(enumerate(slices)), effort)
+    in_threads(fill, scan.program, list(enumerate(slices)), threads)
     return found
 
 
-def scan_count(bound: Bound, rows: int) -> int:
+def scan_count(bound: Bound, rows: int, threads: int) -> int:
     """How many rows of a part pass; none is written down."""
     scan = Scan(bound)
     runs = runs_of(bound.states, rows)
     sure = runs[runs[:, 2] == 1]
     total = int((sure[:, 1] - sure[:, 0]).sum())
-    open_runs = runs[runs[:, 2] == 0]
 
-    def work(part: Slice, program: Program) -> int:
+    def count(part: Slice, program: Program) -> int:
         return scan.try_slice(part, program, 0, None)
 
-    return total + sum(in_threads(work, scan, list(slices_of(open_runs, scan.most)), effort_of(bound)))
-
-
-def _processors() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    slices = list(slices_of(runs[runs[:, 2] == 0], scan.most))
+    return total + sum(in_threads(count, scan.program, slices, threads))
 
 
 def effort_of(bound: Bound) -> int:
     """Rows that have to be tried."""
     return int(np.count_nonzero(bound.states == SOME)) * ZONE
-
-
-def in_threads(
-    work: Callable[[Task, Program], Result], scan: Scan, slices: list[Task], effort: int
-) -> list[Result]:
-    """``work`` on each slice, results in order; in threads if ``effort`` rows are worth it."""
-    results: list[Result | None] = [None] * len(slices)
-    failures: list[BaseException] = []
-    places = iter(range(len(slices)))
-    lock = threading.Lock()
-
-    def run() -> None:
-        program = Program(scan.steps)
-        while not failures:
-            with lock:
-                place = next(places, None)
-            if place is None:
-                return
-            try:
-                results[place] = work(slices[place], program)
-            except BaseException as failure:  # handed to the caller below
-                failures.append(failure)
-
-    count = min(_processors(), MOST_THREADS, len(slices)) if effort >= PARALLEL else 1
-    threads = [threading.Thread(target=run, name="unirecord-query", daemon=True) for _ in range(count - 1)]
-    for thread in threads:
-        thread.start()
-    run()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return [result for result in results if result is not None]
