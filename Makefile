@@ -76,6 +76,40 @@ build/tsan/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/tsan/core/%.o) $(C_HEADERS)
 tsan: $(TSAN_TESTS:%=build/tsan/%)
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
+# Branches of the core that the C tests take, file by file.
+COVERAGE_FLAGS := -std=c11 -g -O0 --coverage -fprofile-update=atomic -pthread -Icsrc -Itests/c
+COVERAGE_TESTS := $(C_TESTS:tests/c/%.c=%)
+
+build/coverage/core/%.o: csrc/%.c $(C_HEADERS)
+	@mkdir -p $(@D)
+	@$(CC) $(COVERAGE_FLAGS) -c $< -o $@
+
+build/coverage/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=build/coverage/core/%.o)
+	@$(CC) $(COVERAGE_FLAGS) $(call WRAP,$(FAULT_CALLS)) $(filter %.c %.o,$^) -o $@
+
+build/coverage/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/coverage/core/%.o)
+	@$(CC) $(COVERAGE_FLAGS) $(filter %.c %.o,$^) -o $@
+
+coverage: $(COVERAGE_TESTS:%=build/coverage/%)
+	@rm -f build/coverage/core/*.gcda
+	@for test in $^; do echo $$test; ./$$test || exit 1; done
+	@$(PYTHON) tests/c/coverage.py build/coverage/core $(C_SOURCES)
+
+# Coverage-guided cases without end: FUZZ_SECONDS of them.
+FUZZ_SECONDS ?= 600
+FUZZ_CALLS := open close fstat memfd_create write pread preadv mmap munmap
+
+build/fuzz/fuzz_open: tests/c/fuzz_open.c tests/c/memory_files.c $(C_SOURCES) $(C_HEADERS)
+	@command -v clang >/dev/null || { echo "make fuzz needs clang and libFuzzer: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
+	@mkdir -p $(@D)/corpus
+	clang -std=c11 -g -O2 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -pthread -Icsrc -Itests/c \
+		$(call WRAP,$(FUZZ_CALLS)) $(filter %.c,$^) -o $@
+
+fuzz: build/fuzz/fuzz_open
+	$(PYTHON) tests/fuzz_seeds.py build/fuzz/seeds
+	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=4096 -max_total_time=$(FUZZ_SECONDS) \
+		-print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
+
 test: venv build lint test-c tsan frameworks
 	$(BIN)/python -m pytest -q
 
