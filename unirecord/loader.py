@@ -208,7 +208,7 @@ class BatchLoader:
             return self._source.batch_pool(pieces)
         pool = BatchPool(pieces)
         expected = int(self._source.mean_row_bytes * self._options.batch_size * 1.25) + (1 << 16)
-        for _ in range(pieces + 2):
+        for _ in range(pieces + 4):  # some are on their way to a device
             memory = self._memory(-(-expected // 4096) * 4096)
             if memory is not None:
                 pool.lend(memory)

@@ -94,7 +94,9 @@ class TorchLoader:
         self._bfloat16 = frozenset(
             column.name for _, column in ds.output_columns if column.type == "bfloat16"
         )
-        self._loader = BatchLoader(ds, options, memory=_pinned if pin_memory or self._cuda else None)
+        pinned = (pin_memory or self._cuda) and torch.cuda.is_available()
+        self._pin_collated = pinned and not self._tensors  # what is collated lies in memory of its own
+        self._loader = BatchLoader(ds, options, memory=_pinned if pinned else None)
 
     @property
     def batch_size(self) -> int:
@@ -124,6 +126,8 @@ class TorchLoader:
         batches: Iterator[Any] = iter(self._loader)
         if self._tensors:
             batches = (to_tensors(batch, self._bfloat16) for batch in batches)
+        if self._pin_collated:
+            batches = (_with_tensors(batch, lambda tensor: tensor.pin_memory()) for batch in batches)
         if self._cuda:
             return self._on_device(batches)
         if self.device is not None and self.device.type != "cpu":
@@ -151,31 +155,30 @@ class TorchLoader:
                 moved = _moved(batch, self.device, True)
             ready.append((moved, side.record_event(), batch))
 
-        for _ in range(_IN_FLIGHT):
-            start_copy()
-        while ready:
-            moved, copied, host = ready.popleft()
-            held.append((copied, host))
-            del host
-            while held and held[0][0].query():
-                held.popleft()
-            stream = torch.cuda.current_stream(self.device)
-            stream.wait_event(copied)
-            for tensor in _leaves(moved):
-                tensor.record_stream(stream)
-            start_copy()
-            yield moved
-            del moved
-        side.synchronize()
+        try:
+            for _ in range(_IN_FLIGHT):
+                start_copy()
+            while ready:
+                moved, copied, host = ready.popleft()
+                held.append((copied, host))
+                del host
+                while held and held[0][0].query():
+                    held.popleft()
+                stream = torch.cuda.current_stream(self.device)
+                stream.wait_event(copied)
+                for tensor in _leaves(moved):
+                    tensor.record_stream(stream)
+                start_copy()
+                yield moved
+                del moved
+        finally:
+            side.synchronize()  # before the memory of batches in `held` and `ready` may be filled again
 
 
 def _pinned(size: int) -> Any:
-    """``size`` bytes of pinned memory as a numpy array that owns it; None where there is no device to pin it
-    for."""
+    """``size`` bytes of pinned memory as a numpy array that owns it."""
     import torch
 
-    if not torch.cuda.is_available():
-        return None
     return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
 
 
@@ -202,14 +205,22 @@ def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict
 
 def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:
     """The batch with every tensor in it on ``device``."""
+    return _with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+
+def _with_tensors(batch: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The batch with what ``change`` makes of each tensor; dicts, lists and tuples are gone into."""
     import torch
 
     if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=non_blocking)
+        return change(batch)
     if isinstance(batch, Mapping):
-        return {key: _moved(value, device, non_blocking) for key, value in batch.items()}
-    if isinstance(batch, (list, tuple)) and any(isinstance(item, torch.Tensor) for item in batch):
-        return type(batch)(_moved(item, device, non_blocking) for item in batch)
+        return {key: _with_tensors(value, change) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        items = [_with_tensors(item, change) for item in batch]
+        if all(new is old for new, old in zip(items, batch, strict=True)):
+            return batch
+        return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
     return batch
 
 

@@ -1,0 +1,214 @@
+"""On the way to a CUDA device that copies as late as it may: the order of streams, and how long memory lives."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from unirecord import UniRecordDataset, Writer
+from unirecord.binding import BatchPool
+from unirecord.torch import loader
+
+N, BATCH, WIDTH = 960, 16, 500
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("device") / "set.urec"
+    with Writer(
+        path, {"x": {"type": "int64", "shape": [WIDTH]}, "label": "int64", "tokens": "bytes"}
+    ) as writer:
+        for start in range(0, N, 96):
+            numbers = np.arange(start, start + 96)
+            rows = np.repeat(numbers[:, None], WIDTH, axis=1)
+            writer.write_batch({"x": rows, "label": numbers, "tokens": [b"t" * int(i % 9) for i in numbers]})
+    return path
+
+
+class Event:
+    """Ends when the device has come so far."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.at = device.issued
+
+    def query(self) -> bool:
+        return self.device.done >= self.at
+
+
+class Stream:
+    def __init__(self, device: Device, name: str) -> None:
+        self.device, self.name = device, name
+
+    def record_event(self) -> Event:
+        self.device.log.append(("event", self.name))
+        return Event(self.device)
+
+    def wait_event(self, event: Event) -> None:
+        self.device.log.append(("wait", self.name))
+
+    def synchronize(self) -> None:
+        self.device.log.append(("synchronize", self.name))
+        self.device.run(0)
+
+
+class Device:
+    """Copies between addresses, without a hold on the memory, and leaves the last ``lag`` of them undone."""
+
+    def __init__(self, lag: int) -> None:
+        self.lag = lag
+        self.log: list[tuple[str, str]] = []
+        self.queue: deque[tuple[int, int, int]] = deque()
+        self.issued = self.done = 0
+        self.main = self.current = Stream(self, "main")
+        self.kept: list[torch.Tensor] = []
+
+    def to(self, tensor: torch.Tensor, device: Any, non_blocking: bool = False) -> torch.Tensor:
+        assert non_blocking
+        target = torch.full_like(tensor, -1)
+        self.kept.append(target)
+        self.log.append(("copy", self.current.name))
+        self.queue.append((target.data_ptr(), tensor.data_ptr(), tensor.nbytes))
+        self.issued += 1
+        self.run(self.lag)
+        return target
+
+    def run(self, left: int) -> None:
+        while len(self.queue) > left:
+            ctypes.memmove(*self.queue.popleft())
+            self.done += 1
+
+    @contextmanager
+    def stream(self, stream: Stream) -> Iterator[None]:
+        before, self.current = self.current, stream
+        yield
+        self.current = before
+
+
+@pytest.fixture(params=[1, 5, 1000])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Device:
+    device = Device(request.param)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda _=None: Stream(device, "side"))
+    monkeypatch.setattr(torch.cuda, "stream", device.stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: device.current)
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *a, **k: device.to(tensor, *a, **k))
+    monkeypatch.setattr(
+        torch.Tensor, "record_stream", lambda tensor, stream: device.log.append(("used", stream.name))
+    )
+    return device
+
+
+def test_memory_is_not_filled_again_before_its_copy_has_ended(path: Path, device: Device) -> None:
+    made = loader(
+        UniRecordDataset(path, columns=["x", "label"]), BATCH, device="cuda", prefetch=1, num_threads=1
+    )
+    batches = list(made)
+    assert not device.queue, "all copies have ended with the epoch"
+    labels = [int(i) for batch in batches for i in batch["label"]]
+    assert labels == list(range(N))
+    for batch in batches:
+        assert torch.equal(batch["x"], batch["label"][:, None].expand(-1, WIDTH))
+
+
+def take_one(made: Any) -> Any:
+    for batch in made:
+        return batch
+    return None
+
+
+def test_leaving_an_epoch_early_waits_for_the_copies(path: Path, device: Device) -> None:
+    made = loader(
+        UniRecordDataset(path, columns=["x", "label"]), BATCH, device="cuda", prefetch=1, num_threads=1
+    )
+    first, second = (take_one(made) for _ in range(2))
+    assert not device.queue
+    for batch in (first, second):
+        assert torch.equal(batch["x"], batch["label"][:, None].expand(-1, WIDTH))
+
+
+def test_copies_run_on_a_side_stream_and_the_consumer_waits(path: Path, device: Device) -> None:
+    made = loader(UniRecordDataset(path, columns=["x", "label"]), BATCH, device="cuda")
+    iterator = iter(made)
+    for number in range(N // BATCH):
+        device.log.append(("step", str(number)))
+        next(iterator)
+    copies = [entry for entry in device.log if entry[0] == "copy"]
+    assert copies == [("copy", "side")] * (2 * N // BATCH)
+    one_batch = [("copy", "side"), ("copy", "side"), ("event", "side")]
+    begin = [("step", "0"), *one_batch, *one_batch]
+    assert device.log[: len(begin)] == begin, "two batches are on their way before the first is handed out"
+    handed = [("wait", "main"), ("used", "main"), ("used", "main")]
+    rest = device.log[len(begin) :]
+    assert rest[: len(handed) + 3] == [*handed, *one_batch], "and the third while the step runs"
+    assert rest[len(handed) + 3 : 2 * len(handed) + 4] == [("step", "1"), *handed]
+
+
+def test_lists_and_ragged_columns_stay_on_the_host(path: Path, device: Device) -> None:
+    batch = next(iter(loader(UniRecordDataset(path), BATCH, device="cuda")))
+    assert bytes(batch["tokens"][3]) == b"ttt"
+
+
+def test_tuples_and_named_tuples_are_moved(path: Path, device: Device) -> None:
+    ds = UniRecordDataset(path, columns=["x", "label"], transform=lambda s: (s["x"], {"label": s["label"]}))
+    x, rest = next(iter(loader(ds, BATCH, device="cuda")))
+    device.run(0)
+    assert x.shape == (BATCH, WIDTH)
+    assert rest["label"].tolist() == list(range(BATCH))
+
+
+def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
+    """What the pinned ring stands on; the memory is an array that owns it, as pinned memory is."""
+    freed: list[int] = []
+
+    class Memory(np.ndarray[Any, Any]):
+        def __del__(self) -> None:
+            freed.append(1)
+
+    raw = np.zeros(3 * (1 << 20) + 64, np.uint8)
+    begin = -raw.ctypes.data % 64
+    pieces = [raw[begin + i * (1 << 20) :][: 1 << 20].view(Memory) for i in range(3)]
+    places = [(piece.ctypes.data, piece.ctypes.data + piece.nbytes) for piece in pieces]
+    pool = BatchPool(0)
+    for piece in pieces:
+        pool.lend(piece)
+    del piece, pieces
+    ds = UniRecordDataset(path, columns=["x", "label"])
+    native = ds.open_native(
+        ds.begin_epoch(),
+        pool=pool,
+        batch_size=BATCH,
+        drop_last=False,
+        prefetch=1,
+        threads=1,
+        skip_corrupt=False,
+    )
+    kept, inside = [], 0
+    while (batch := native.next()) is not None:
+        at = batch.row_ids().ctypes.data
+        inside += any(start <= at < end for start, end in places)
+        assert batch.row_ids().tolist() == list(range(batch.number * BATCH, batch.number * BATCH + BATCH))
+        if batch.number < 2:
+            kept.append(batch)
+    native.close()
+    assert inside >= 2, "lent memory is used first"
+    del native, pool, ds
+    assert not freed, "batches keep the memory"
+    for number, batch in enumerate(kept):
+        assert batch.row_ids().tolist() == list(range(number * BATCH, number * BATCH + BATCH))
+    del batch, kept
+    assert len(freed) == 3
+    raw[:] = 1  # never unmapped
+
+
+@pytest.mark.parametrize("size", [64, 4096 + 8])
+def test_memory_that_cannot_hold_batches_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match="cannot hold batches"):
+        BatchPool(1).lend(np.zeros(size, np.uint8))
