@@ -1,4 +1,4 @@
-"""Prints the share of lines and branches that ran, from gcov: `coverage.py OBJECTS SOURCE...`; --misses lists the rest."""
+"""Prints how many lines and branches ran, from gcov: `coverage.py OBJECTS SOURCE...`; --misses lists the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def report(objects: Path, sources: list[Path], misses: bool) -> None:
         total_branches, taken_branches = total_branches + len(branches), taken_branches + taken
         if misses:
             show_misses(source, lines)
-    print(f"{'all':18} lines {share(taken_lines, total_lines)}  branches {share(taken_branches, total_branches)}")
+    print(
+        f"{'all':18} lines {share(taken_lines, total_lines)}  branches {share(taken_branches, total_branches)}"
+    )
 
 
 def share(part: int, whole: int) -> str:
