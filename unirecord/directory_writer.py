@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from . import manifest, store
@@ -39,10 +40,12 @@ class DirectoryWriter:
         self._staged: StagedFile | None = None
         self._published = False
         check_target_folder(path)
-        self._made = _make(path, append)
         self._lock: LockedFolder | None = None
+        while self._lock is None:
+            self._made = _make(path, append)
+            with suppress(FileNotFoundError):  # its maker has given up, and has removed it at this moment
+                self._lock = LockedFolder(path)
         try:
-            self._lock = LockedFolder(path)
             self._claim(overwrite)
             store.probe(os.path.join(path, ".manifest.json.tmp"))
         except BaseException:
@@ -184,8 +187,6 @@ class DirectoryWriter:
     def abort(self) -> None:
         """Removes what has been written so far; what was published before stays."""
         if self._lock is None:
-            if self._made:
-                store.remove_directory(self.path)
             return
         if self._staged is not None:
             self._staged.discard()

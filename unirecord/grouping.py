@@ -57,6 +57,16 @@ def _own(data: ColumnData) -> ColumnData:
     return ColumnData([v if type(v) is bytes or v is None else bytes(v) for v in data.values], valid)
 
 
+def _join(parts: list[ColumnData]) -> ColumnData:
+    """The values of one scalar column, one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = [part.values for part in parts if isinstance(part.values, np.ndarray)]
+    strings = [value for part in parts if isinstance(part.values, list) for value in part.values]
+    valid = [part.valid for part in parts if part.valid is not None]
+    return ColumnData(np.concatenate(arrays) if arrays else strings, np.concatenate(valid) if valid else None)
+
+
 def _power_below(number: int) -> int:
     return 1 << (number.bit_length() - 1) if number > 0 else 1
 
@@ -114,6 +124,7 @@ class Grouper:
         self._pieces: list[ColumnBatch] = []
         self._rows = 0
         self._bytes = 0
+        self._room: dict[str, npt.NDArray[np.uint8]] = {}  # a group's blobs by column
 
     def add(self, batch: ColumnBatch, *, owned: bool) -> Iterator[list[ColumnBatch]]:
         """Takes rows in; gives the groups that are complete. What is kept is copied unless ``owned``."""
@@ -123,10 +134,8 @@ class Grouper:
             cuts = self._cuts(row_weights(self.schema, batch))
         start = 0
         for stop, size in cuts:
-            if stop > start:
-                self._pieces.append(slice_batch(batch, start, stop))
-                self._rows += stop - start
-                self._bytes += size
+            self._take(slice_batch(batch, start, stop))
+            self._bytes += size
             start = stop
             first = self.shape is None
             yield from self._emit()
@@ -136,11 +145,46 @@ class Grouper:
         self._keep(slice_batch(batch, start, batch.rows), owned)
 
     def _keep(self, rest: ColumnBatch, owned: bool) -> None:
-        if rest.rows:
-            self._pieces.append(rest if owned else own_batch(rest))
-            self._rows += rest.rows
-            if self.shape is None or not self.shape.group_rows:
-                self._bytes += int(row_weights(self.schema, rest).sum())
+        if self.shape is None or not self.shape.group_rows:
+            self._bytes += int(row_weights(self.schema, rest).sum())
+        self._take(rest if owned or self._gathers(rest) else own_batch(rest))
+
+    def _take(self, piece: ColumnBatch) -> None:
+        if not piece.rows:
+            return
+        if self._gathers(piece):
+            piece = self._gather(piece)
+        self._pieces.append(piece)
+        self._rows += piece.rows
+
+    def _gathers(self, piece: ColumnBatch) -> bool:
+        """Whether the piece is part of a group of fixed rows, which is put together in memory that is used again."""
+        return self.shape is not None and self.shape.row_bytes > 0 and piece.rows < self.shape.group_rows
+
+    def _gather(self, piece: ColumnBatch) -> ColumnBatch:
+        assert self.shape is not None
+        columns = []
+        for column, data in zip(self.schema, piece.columns, strict=True):
+            if column.is_blob:
+                if column.name not in self._room:
+                    self._room[column.name] = np.empty((self.shape.group_rows, column.fixed_bytes), np.uint8)
+                self._room[column.name][self._rows : self._rows + piece.rows] = np.asarray(data.values)
+                columns.append(ColumnData([]))
+            else:
+                columns.append(_own(data))
+        return ColumnBatch(piece.rows, columns)
+
+    def _gathered(self, pieces: list[ColumnBatch], rows: int) -> list[ColumnBatch]:
+        """The pieces as one, when their blobs have been put together."""
+        if not self.schema.blobs or not pieces or not self._gathers(pieces[0]):
+            return pieces
+        columns = []
+        for position, column in enumerate(self.schema):
+            if column.is_blob:
+                columns.append(ColumnData(self._room[column.name][:rows]))
+            else:
+                columns.append(_join([piece.columns[position] for piece in pieces]))
+        return [ColumnBatch(rows, columns)]
 
     def _even_cuts(self, rows: int, group_rows: int) -> list[tuple[int, int]]:
         return [(stop, 0) for stop in range(group_rows - self._rows, rows + 1, group_rows)]
@@ -174,7 +218,7 @@ class Grouper:
                 for piece in pieces:
                     yield from self.add(piece, owned=False)
                 return
-        yield pieces
+        yield self._gathered(pieces, rows)
 
     def _decide(self, rows: int, size: int) -> Shape:
         if self._variable:
@@ -185,14 +229,15 @@ class Grouper:
 
     def finish(self) -> Iterator[list[ColumnBatch]]:
         """Gives out what is left; after it ``shape`` is known even when there were no rows at all."""
+        undecided = self.shape is None
         if self.shape is None:
             variable = self._variable
             self.shape = (
                 self._decide(self._rows, self._bytes) if variable else fixed_shape(self.schema, self.target)
             )
         if self._rows:
-            pieces, self._pieces, self._rows = self._pieces, [], 0
-            yield from _split(pieces, self.shape.group_rows)
+            pieces, rows, self._pieces, self._rows = self._pieces, self._rows, [], 0
+            yield from _split(pieces if undecided else self._gathered(pieces, rows), self.shape.group_rows)
 
 
 def _split(pieces: list[ColumnBatch], group_rows: int) -> Iterator[list[ColumnBatch]]:

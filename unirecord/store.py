@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -306,12 +305,16 @@ def probe(path: str) -> None:
 
 def make_directory(path: str) -> bool:
     """Makes a directory whose parent exists; False when it was there."""
-    try:
-        os_calls.mkdir(path)
-    except FileExistsError:
-        if not stat.S_ISDIR(os.stat(path).st_mode):
-            raise
-        return False
+    while True:
+        try:
+            os_calls.mkdir(path)
+            break
+        except FileExistsError:
+            if os.path.isdir(path):
+                return False
+            if os.path.lexists(path):
+                raise
+            # it has been removed in between
     sync_directory(os.path.dirname(os.path.abspath(path)))
     return True
 

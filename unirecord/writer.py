@@ -6,7 +6,7 @@ import copy
 import os
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
 
@@ -69,6 +69,7 @@ class Writer:
         self._pending_bytes = 0
         self._unread: list[Mapping[str, Any]] = []
         self._encoder: RecordEncoder | None = None
+        self._encode: Callable[[Mapping[str, Any], int], list[Any]] | None = None  # None when not open, too
         if type(overwrite) is not bool:
             raise TypeError(f"overwrite is True or False, got {overwrite!r}")
         if extra not in ("error", "ignore"):
@@ -120,19 +121,24 @@ class Writer:
         if isinstance(self._target, DirectoryWriter):
             self._target.check_schema(self._content)
         self._grouper = Grouper(schema, min(self._target.target_bytes or TARGET_BYTES, TARGET_BYTES))
-        widths = [column.fixed_bytes for column in schema]
-        self._row_bytes = sum(widths) if all(widths) else 0
+        self._row_bytes = sum(column.fixed_bytes for column in schema)
+        self._variable = [i for i, column in enumerate(schema) if not column.fixed_bytes]
         self._encoder = RecordEncoder(schema, self._extra)
+        self._encode = self._encoder.encode
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Adds one row: a value for every column by name. SchemaError names row, column, expected and found."""
-        if self._encoder is None or self._target is None:
+        encode = self._encode
+        if encode is None:
             self._write_first(record)
             return
         pending = self._pending
-        cells = self._encoder.encode(record, self._stored + len(pending))
+        cells = encode(record, self._stored + len(pending))
         pending.append(cells)
-        self._pending_bytes += self._row_bytes or sum([len(cell) for cell in cells if cell is not None])
+        width = self._row_bytes
+        for position in self._variable:
+            width += len(cells[position] or b"")
+        self._pending_bytes += width
         if self._pending_bytes >= _CHUNK_BYTES or len(pending) >= _CHUNK_ROWS:
             self._flush()
 
@@ -217,11 +223,11 @@ class Writer:
         except BaseException as error:
             self._fail(error)
             raise
-        self._target = None
+        self._target = self._encode = None
 
     def abort(self) -> None:
         """Gives up: removes what has been written and publishes nothing. Does nothing when it is closed already."""
-        target, self._target = self._target, None
+        target, self._target, self._encode = self._target, None, None
         self._pending, self._unread = [], []
         if target is not None:
             if os.getpid() == self._pid:
