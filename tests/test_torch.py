@@ -201,3 +201,99 @@ def test_loader_leaves_no_threads(path: Path) -> None:
     for _batch in unirecord.torch.loader(UniRecordDataset(path), 8, transform=lambda s: s["label"]):
         break
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_stateful_dataloader_resumes_in_a_later_epoch(path: Path, workers: int) -> None:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    def make() -> tuple[UniRecordDataset, StatefulDataLoader]:
+        ds = UniRecordDataset(path, shuffle=True, seed=4, columns=COLLATED)
+        return ds, StatefulDataLoader(ds, batch_size=8, num_workers=workers)
+
+    ds, loader = make()
+    whole = []
+    for epoch in range(3):
+        ds.set_epoch(epoch)
+        whole.append(labels(loader))
+        assert whole[-1] == ds.row_ids().tolist()
+    ds.set_epoch(1)
+    iterator = iter(loader)
+    head = [int(i) for _ in range(7) for i in next(iterator)["label"]]
+    state = loader.state_dict()
+    del iterator
+
+    ds, again = make()
+    ds.set_epoch(1)
+    again.load_state_dict(state)
+    assert head + labels(again) == whole[1]
+    ds.set_epoch(2)
+    assert labels(again) == whole[2]
+
+
+def test_a_loader_made_anew_with_a_sampler_as_lightning_does(path: Path) -> None:
+    """The trainer takes a user's DataLoader apart and makes it again, its sampler replaced."""
+    given = DataLoader(UniRecordDataset(path, columns=COLLATED), batch_size=8, num_workers=1, shuffle=True)
+    seen = []
+    for rank in range(3):
+        sampler = DistributedSampler(given.dataset, num_replicas=3, rank=rank, shuffle=True, drop_last=True)
+        made = DataLoader(
+            given.dataset,
+            batch_size=given.batch_size,
+            sampler=sampler,
+            num_workers=given.num_workers,
+            collate_fn=given.collate_fn,
+            worker_init_fn=given.worker_init_fn,
+        )
+        epochs = []
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            epochs.append(labels(made))
+        assert epochs[0] != epochs[1]
+        seen += epochs[0]
+    assert len(set(seen)) == len(seen) == N // 3 * 3
+
+
+class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    """A user's stream over ours: each worker process takes its share of the rank's."""
+
+    def __init__(self, path: Path, rank: int, ranks: int) -> None:
+        self.path, self.rank, self.ranks = path, rank, ranks
+
+    def __iter__(self) -> object:  # type: ignore[override]
+        worker = torch.utils.data.get_worker_info()
+        number, count = (worker.id, worker.num_workers) if worker else (0, 1)
+        return iter(
+            UniRecordDataset(
+                self.path,
+                self.rank * count + number,
+                self.ranks * count,
+                columns=COLLATED,
+                shuffle=True,
+                remainder="uneven",
+            )
+        )
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_streams_in_worker_processes_share_the_rows_out(path: Path, workers: int) -> None:
+    seen = [
+        i
+        for rank in range(2)
+        for i in labels(DataLoader(Stream(path, rank, 2), batch_size=7, num_workers=workers))
+    ]
+    assert sorted(seen) == list(range(N))
+
+
+def test_random_samplers_and_workers_that_stay(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=COLLATED)
+    loader = DataLoader(
+        ds, batch_size=16, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=4
+    )
+    first, second = labels(loader), labels(loader)
+    assert sorted(first) == sorted(second) == list(range(N))
+    assert first != second
+    weights = torch.utils.data.WeightedRandomSampler([1.0] * N, 50)
+    assert len(labels(DataLoader(ds, batch_size=16, sampler=weights))) == 50
+    single = next(iter(DataLoader(ds, batch_size=None)))
+    assert single["x"].shape == (3, 2)
