@@ -17,6 +17,8 @@ FAR = 1 << 62  # beyond every row number
 def bind(condition: Condition, reader: Reader) -> Bound:
     """The condition on the part that ``reader`` reads."""
     if isinstance(condition, tree.Every):
+        if any(_is_elsewhere(inner, reader) for inner in condition.conditions):
+            return fixed(condition, reader, False)
         return bound.every(condition, tuple(bind(inner, reader) for inner in condition.conditions))
     if isinstance(condition, tree.Any):
         return bound.any_of(condition, tuple(bind(inner, reader) for inner in condition.conditions))
@@ -31,6 +33,12 @@ def bind(condition: Condition, reader: Reader) -> Bound:
     if isinstance(condition, tree.IsNull) and isinstance(condition.operand, tree.Field):
         return present(condition, condition.operand, reader, has_value=condition.negated)
     return _computed(condition, reader)
+
+
+def _is_elsewhere(leaf: Condition, reader: Reader) -> bool:
+    """Whether row or part numbers alone leave no row of this part, so that it need not be opened."""
+    places = isinstance(leaf, (tree.Range, tree.OneOf)) and leaf.field.position in (ROW, PART)
+    return places and not bind(leaf, reader).states.any()
 
 
 def _range(leaf: tree.Range, reader: Reader) -> Bound:

@@ -1,11 +1,11 @@
-"""Runs tasks in a few threads that end with the call, results in the order of the tasks."""
+"""Runs tasks in a few threads that live no longer than the tasks; results in the order of the tasks."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar, cast
 
 PARALLEL = 1 << 20  # rows to try from which threads pay
 MOST_THREADS = 8  # memory is the limit beyond
@@ -25,33 +25,51 @@ def threads_for(effort: int) -> int:
 def in_threads(
     work: Callable[[Task, State], Result], state: Callable[[], State], tasks: Sequence[Task], threads: int
 ) -> list[Result]:
-    """``work`` on each task with its thread's own ``state()``; the first failure is raised, and ends the others."""
-    results: list[Result | None] = [None] * len(tasks)
-    failures: list[BaseException] = []
-    places = iter(range(len(tasks)))
-    lock = threading.Lock()
+    """``work`` on each task with its thread's own ``state()``; the first failure is raised, and ends the others.
 
-    def run() -> None:
+    It returns when the tasks are done and waits for no thread beyond: on a busy machine, one may not even have begun.
+    """
+    if not tasks:
+        return []
+    job = _Job(work, state, tasks)
+    for _ in range(min(threads, len(tasks)) - 1):
+        threading.Thread(target=job.run, name="unirecord-query", daemon=True).start()
+    job.run()
+    job.finished.wait()
+    if job.failures:
+        raise job.failures[0]
+    return [job.results[place] for place in range(len(tasks))]
+
+
+class _Job(Generic[Task, State, Result]):
+    """Tasks that several threads take one after the other."""
+
+    def __init__(
+        self, work: Callable[[Task, State], Result], state: Callable[[], State], tasks: Sequence[Task]
+    ) -> None:
+        self.work, self.state, self.tasks = work, state, tasks
+        self.results: dict[int, Result] = {}
+        self.failures: list[BaseException] = []
+        self.finished = threading.Event()
+        self._places = iter(range(len(tasks)))
+        self._lock = threading.Lock()
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return None if self.failures else next(self._places, None)
+
+    def run(self) -> None:
+        """Takes tasks until there are no more."""
         try:
-            own = state()
-            while not failures:
-                with lock:
-                    place = next(places, None)
-                if place is None:
-                    return
-                results[place] = work(tasks[place], own)
-        except BaseException as failure:  # handed to the caller below
-            failures.append(failure)
-
-    helpers = [
-        threading.Thread(target=run, name="unirecord-query", daemon=True)
-        for _ in range(min(threads, len(tasks)) - 1)
-    ]
-    for helper in helpers:
-        helper.start()
-    run()
-    for helper in helpers:
-        helper.join()
-    if failures:
-        raise failures[0]
-    return [result for result in results if result is not None]
+            place = self._next()
+            own = self.state() if place is not None else None
+            while place is not None:
+                result = self.work(self.tasks[place], cast("State", own))
+                with self._lock:
+                    self.results[place] = result
+                    if len(self.results) == len(self.tasks):
+                        self.finished.set()
+                place = self._next()
+        except BaseException as failure:  # handed to the caller
+            self.failures.append(failure)
+            self.finished.set()
