@@ -218,9 +218,7 @@ def test_workers_of_every_kind_read_every_row(large: Path, method: str) -> None:
     ds = UniRecordDataset(large, shuffle=True)
     assert ds[0]["x"].tolist() == [ds[0]["label"]] * 4  # opened before any fork
     work = [(ds, k) for k in range(WORKERS)]
-    pool = (
-        ThreadPool(WORKERS) if method == "threads" else multiprocessing.get_context(method).Pool(WORKERS // 2)
-    )
+    pool = ThreadPool(WORKERS) if method == "threads" else multiprocessing.get_context(method).Pool(WORKERS)
     with pool:
         assert pool.map(read_in_worker, work, chunksize=1) == [ROWS] * WORKERS
 
