@@ -17,7 +17,7 @@ static ur_status read_columns(ur_part *part, ur_error *error) {
   int32_t blobs = 0;
   for (uint32_t i = 0; i < part->header.columns; i++) {
     ur_column *column = &part->columns[i];
-    const uint8_t *entry = part->index + UR_FILE_HEADER_BYTES + (uint64_t)i * UR_COLUMN_BYTES;
+    const uint8_t *entry = part->head + UR_FILE_HEADER_BYTES + (uint64_t)i * UR_COLUMN_BYTES;
     ur_status status = ur_parse_column(entry, &column->info, error);
     if (status != UR_OK) return status;
     column->blob = -1;
@@ -118,7 +118,7 @@ static ur_status place_section(ur_part *part, uint32_t number, ur_error *error) 
 }
 
 static ur_status read_directory(ur_part *part, ur_error *error) {
-  const uint8_t *directory = part->index + UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * part->header.columns;
+  const uint8_t *directory = part->head + UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * part->header.columns;
   uint64_t end = part->header.header_bytes;
   for (uint32_t i = 0; i < part->header.sections; i++) {
     ur_section_entry *entry = &part->sections[i];

@@ -1,6 +1,7 @@
 /* io.h - the one seam through which the reader touches the operating system for files. Internal.
  *
- * A source is one open data file seen through one way of reading. But for a hint it is immutable after opening, so it may be used from any thread and after fork().
+ * A source is one open data file seen through one way of reading. But for a hint it is immutable after opening, so it
+ * may be used from any thread and after fork().
  */
 #ifndef UR_IO_SEAM_H
 #define UR_IO_SEAM_H
@@ -53,6 +54,9 @@ ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, const uint8_t *
 void ur_file_unmap(const uint8_t *view, uint64_t bytes);
 void ur_file_close(int fd);
 
+/* UR_STALE when the file is not as long, or not as old, as it was: one fstat. */
+ur_status ur_file_check(int fd, ur_file_kind file, uint64_t bytes, const struct timespec *modified, ur_error *error);
+
 /* Zeroed memory of which only what is touched exists; NULL when there is none. */
 void *ur_pages_new(uint64_t bytes);
 void ur_pages_free(void *pages, uint64_t bytes);
@@ -68,7 +72,7 @@ ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32
                          ur_source **source, ur_error *error);
 void ur_source_close(ur_source *source);
 
-/* UR_STALE when the file is not as long, or not as old, as when it was opened: one fstat. */
+/* ur_file_check for the data file, while its content depends on it. */
 ur_status ur_source_check(const ur_source *source, ur_error *error);
 
 /* Whether advise is worth calling now: after it has found everything in memory, it rests for some calls. */

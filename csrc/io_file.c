@@ -12,6 +12,10 @@
 #include "fail.h"
 #include "io.h"
 
+#ifdef __APPLE__
+#define st_mtim st_mtimespec
+#endif
+
 #define READ_AT_MOST (UINT64_C(1) << 30)
 
 ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *bytes, struct timespec *modified,
@@ -68,6 +72,19 @@ void ur_file_close(int fd) {
   if (fd >= 0) (void)close(fd);
 }
 
+ur_status ur_file_check(int fd, ur_file_kind file, uint64_t bytes, const struct timespec *modified, ur_error *error) {
+  struct stat facts;
+  if (fstat(fd, &facts) != 0) return ur_fail_os(error, file, errno, "the file cannot be measured (fstat)");
+  uint64_t found = (uint64_t)facts.st_size;
+  if (found != bytes)
+    return ur_fail_at(error, UR_STALE, file, found,
+                      "the file has %" PRIu64 " bytes, it had %" PRIu64 " when it was opened: it has been %s", found,
+                      bytes, found < bytes ? "cut" : "written to");
+  if (facts.st_mtim.tv_sec != modified->tv_sec || facts.st_mtim.tv_nsec != modified->tv_nsec)
+    return ur_fail_at(error, UR_STALE, file, UR_NOWHERE, "the file has been written to since it was opened");
+  return UR_OK;
+}
+
 void *ur_pages_new(uint64_t bytes) {
   if (bytes == 0) bytes = 1;
   void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -100,17 +117,7 @@ bool ur_source_wants_advice(ur_source *source) {
 
 ur_status ur_source_check(const ur_source *source, ur_error *error) {
   if (source->fd < 0) return UR_OK;
-  struct stat facts;
-  if (fstat(source->fd, &facts) != 0)
-    return ur_fail_os(error, UR_FILE_DATA, errno, "the file cannot be measured (fstat)");
-  if ((uint64_t)facts.st_size != source->bytes)
-    return ur_fail_at(error, UR_STALE, UR_FILE_DATA, (uint64_t)facts.st_size,
-                      "the file has %" PRIu64 " bytes, it had %" PRIu64 " when it was opened: it has been %s",
-                      (uint64_t)facts.st_size, source->bytes,
-                      (uint64_t)facts.st_size < source->bytes ? "cut" : "written to");
-  if (facts.st_mtim.tv_sec != source->modified.tv_sec || facts.st_mtim.tv_nsec != source->modified.tv_nsec)
-    return ur_fail_at(error, UR_STALE, UR_FILE_DATA, UR_NOWHERE, "the file has been written to since it was opened");
-  return UR_OK;
+  return ur_file_check(source->fd, UR_FILE_DATA, source->bytes, &source->modified, error);
 }
 
 ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, uint64_t row_bytes,

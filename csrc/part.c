@@ -6,6 +6,8 @@
 #include "check.h"
 #include "part.h"
 
+#define SMALL_INDEX UINT64_C(65536) /* bytes of an index that is read into memory and needs no descriptor */
+
 typedef struct {
   int fd;
   uint64_t bytes;
@@ -48,20 +50,12 @@ static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_file *f
   return status;
 }
 
-/* Reads and checks the data file's whole head, which is small next to what the caller has paid for already. */
-static ur_status read_data_head(const opened_file *file, const ur_data_header *header, uint8_t **head,
-                                ur_error *error) {
-  uint8_t *bytes = malloc(header->header_bytes);
-  if (bytes == NULL)
-    return ur_fail(error, UR_NO_MEMORY, "no memory for a head of %" PRIu32 " bytes", header->header_bytes);
-  ur_status status = ur_file_read(file->fd, UR_FILE_DATA, 0, header->header_bytes, bytes, error);
-  if (status == UR_OK) status = ur_check_data_head(bytes, header, error);
-  if (status != UR_OK) {
-    free(bytes);
-    return status;
-  }
-  *head = bytes;
-  return UR_OK;
+/* Reads a file's whole head, of which the caller has checked that the file holds it; *head is freed by the caller. */
+static ur_status read_head(const opened_file *file, ur_file_kind kind, uint32_t head_bytes, uint8_t **head,
+                           ur_error *error) {
+  *head = malloc(head_bytes);
+  if (*head == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a head of %" PRIu32 " bytes", head_bytes);
+  return ur_file_read(file->fd, kind, 0, head_bytes, *head, error);
 }
 
 /* The end page must be the last 64 bytes of the data file. `index` may be NULL: then only its presence is checked. */
@@ -137,7 +131,7 @@ static ur_status check_pair(const ur_part *part, const uint8_t *head, const open
                       "the data file has %" PRIu64 " bytes, its index says %" PRIu64 ": it %s", data->bytes,
                       index->data_bytes, data->bytes < index->data_bytes ? "is cut off" : "has grown");
   if (index->data_header_digest != part->data.header_digest || index->columns != part->data.columns ||
-      memcmp(part->index + UR_FILE_HEADER_BYTES, head + UR_FILE_HEADER_BYTES,
+      memcmp(part->head + UR_FILE_HEADER_BYTES, head + UR_FILE_HEADER_BYTES,
              (size_t)UR_COLUMN_BYTES * index->columns) != 0)
     return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_DATA_DIGEST,
                       "the index was not made for this data file: the headers' digests differ (%016" PRIx64
@@ -145,19 +139,38 @@ static ur_status check_pair(const ur_part *part, const uint8_t *head, const open
   return check_end_page(data, &part->data, index, error);
 }
 
-static ur_status read_index(ur_part *part, opened_file *file, const uint8_t *head, const opened_file *data,
-                            ur_error *error) {
-  ur_status status = ur_file_map(file->fd, UR_FILE_INDEX, file->bytes, &part->index, error);
-  if (status != UR_OK) return status;
-  status = ur_check_index_head(part->index, &part->header, error);
-  if (status == UR_OK) status = check_pair(part, head, data, error);
+/* Puts the whole index into memory that no one can cut. */
+static ur_status load_index(ur_part *part, const opened_file *file, ur_error *error) {
+  uint8_t *memory = malloc(file->bytes);
+  part->index = memory;
+  if (memory == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for an index of %" PRIu64 " bytes", file->bytes);
+  return ur_file_read(file->fd, UR_FILE_INDEX, 0, file->bytes, memory, error);
+}
+
+/* Takes over the index's descriptor where the index is mapped, for the checks at every use. */
+static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const uint8_t *data_head,
+                            const opened_file *data, ur_error *error) {
+  ur_status status = read_head(file, UR_FILE_INDEX, part->header.header_bytes, &part->head, error);
+  if (status == UR_OK) status = ur_check_index_head(part->head, &part->header, error);
+  if (status == UR_OK) status = check_pair(part, data_head, data, error);
   if (status == UR_OK) status = ur_index_read(part, error);
+  if (status != UR_OK) return status;
+  if (file->bytes <= SMALL_INDEX || io == UR_IO_MEMORY) return load_index(part, file, error);
+  status = ur_file_map(file->fd, UR_FILE_INDEX, file->bytes, &part->index, error);
+  part->index_fd = file->fd;
+  part->index_modified = file->modified;
+  file->fd = -1;
   return status;
 }
 
 static void free_part(ur_part *part) {
+  if (part->index_fd < 0)
+    free((void *)(uintptr_t)part->index);
+  else
+    ur_file_unmap(part->index, part->header.index_bytes);
+  ur_file_close(part->index_fd);
+  free(part->head);
   ur_source_close(part->source);
-  ur_file_unmap(part->index, part->header.index_bytes);
   ur_pages_free((void *)atomic_load(&part->units_checked), (part->units / 64 + 1) * 8);
   ur_index_free(part);
   free(part);
@@ -169,11 +182,13 @@ ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur
   opened_file data = {.fd = -1}, index = {.fd = -1};
   uint8_t *head = NULL;
   atomic_init(&part->references, 1);
+  part->index_fd = -1;
   part->verify = options->verify;
   ur_status status = open_data(ref, part, &data, error);
-  if (status == UR_OK) status = read_data_head(&data, &part->data, &head, error);
+  if (status == UR_OK) status = read_head(&data, UR_FILE_DATA, part->data.header_bytes, &head, error);
+  if (status == UR_OK) status = ur_check_data_head(head, &part->data, error);
   if (status == UR_OK) status = open_index(ref, part, &data, &index, error);
-  if (status == UR_OK) status = read_index(part, &index, head, &data, error);
+  if (status == UR_OK) status = read_index(part, &index, options->io, head, &data, error);
   if (status == UR_OK && ref->rows >= 0 && part->header.rows != (uint64_t)ref->rows)
     status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
                         "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, part->header.rows);
@@ -199,6 +214,12 @@ void ur_part_release(ur_part *part) {
   if (part != NULL && atomic_fetch_sub_explicit(&part->references, 1, memory_order_acq_rel) == 1) free_part(part);
 }
 
+ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error) {
+  ur_status status = ur_source_check(part->source, error);
+  if (status != UR_OK || part->index_fd < 0) return status;
+  return ur_file_check(part->index_fd, UR_FILE_INDEX, part->header.index_bytes, &part->index_modified, error);
+}
+
 void ur_part_describe(const ur_part *part, ur_part_info *info) {
   const ur_index_header *header = &part->header;
   uint64_t before = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns +
@@ -215,7 +236,7 @@ void ur_part_describe(const ur_part *part, ur_part_info *info) {
       .row_bytes = (int64_t)part->data.row_bytes,
       .data_bytes = header->data_bytes,
       .index_bytes = header->index_bytes,
-      .metadata = part->index + before,
+      .metadata = part->head + before,
       .metadata_bytes = header->metadata_bytes,
   };
   memcpy(info->id, header->id, UR_ID_BYTES);
@@ -251,7 +272,8 @@ ur_status ur_part_check(ur_part *part, const ur_section *section, uint64_t first
   if (!ur_inside(first, bytes, section->bytes) || !ur_add(section->offset, first, &offset) ||
       offset < part->header.header_bytes || !ur_inside(offset, bytes, part->header.digests_offset))
     return ur_fail(error, UR_ARGUMENT, "bytes [%" PRIu64 ", +%" PRIu64 ") are not in the section", first, bytes);
-  return ur_index_check(part, offset, bytes, error);
+  ur_status status = ur_part_is_unchanged(part, error);
+  return status == UR_OK ? ur_index_check(part, offset, bytes, error) : status;
 }
 
 ur_status ur_part_locate(ur_part *part, int64_t row, int32_t column, uint64_t *offset, uint64_t *bytes,
@@ -262,7 +284,8 @@ ur_status ur_part_locate(ur_part *part, int64_t row, int32_t column, uint64_t *o
   int32_t blob = part->columns[column].blob;
   ur_extent *cells = malloc(((size_t)blob + 1) * sizeof *cells);
   if (cells == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the places of %" PRId32 " blobs", blob + 1);
-  ur_status status = ur_locate_cells(part, (uint64_t)row, blob + 1, cells, NULL, error);
+  ur_status status = ur_part_is_unchanged(part, error);
+  if (status == UR_OK) status = ur_locate_cells(part, (uint64_t)row, blob + 1, cells, NULL, error);
   if (status == UR_OK) {
     *offset = cells[blob].offset;
     *bytes = cells[blob].bytes;

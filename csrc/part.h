@@ -23,7 +23,10 @@ struct ur_part {
   int32_t verify;
   ur_source *source;
 
-  const uint8_t *index;                 /* the mapped index file */
+  uint8_t *head;                        /* the index's head */
+  const uint8_t *index;                 /* the whole index file: mapped, or read into memory */
+  int index_fd;                         /* -1 when the content no longer depends on the file */
+  struct timespec index_modified;
   ur_index_header header;
   ur_data_header data;
   uint64_t block_seed;
@@ -46,9 +49,12 @@ struct ur_part {
 ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error);
 void ur_part_retain(ur_part *part);
 
+/* UR_STALE when one of the two files is not the one that was opened any more: an fstat each, before its bytes are used. */
+ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error);
+
 /* ---- index.c -------------------------------------------------------------------------------------------------- */
 
-/* Parses columns and directory of the index mapped at part->index: exactly the sections that the columns ask for, sorted,
+/* Parses columns and directory in the index's head: exactly the sections that the columns ask for, sorted,
  * without overlap, with the counts that rows and units give. */
 ur_status ur_index_read(ur_part *part, ur_error *error);
 void ur_index_free(ur_part *part);
@@ -127,6 +133,10 @@ ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_ext
 
 /* Whether the unit need not be checked: verified before, or verification is off. */
 bool ur_unit_is_checked(const ur_part *part, uint64_t unit);
+
+/* Whether none of these rows' units need be checked, where units are of k >= 1 rows: after the first epoch, all there is
+ * to verifying. */
+bool ur_rows_are_checked(const ur_part *part, const int64_t *rows, int64_t n);
 
 /* Compares the digest of the unit's bytes, which the caller has read, with the index; remembers a match. */
 ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, ur_error *error);

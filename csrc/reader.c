@@ -19,7 +19,7 @@ static ur_status open_group(ur_set *set, const ur_plan *plan, const ur_run *run,
                       .count = run->count,
                       .rows = plan->rows + run->first,
                       .places = plan->places == NULL ? NULL : plan->places + run->first};
-  status = ur_source_check(part->source, error);
+  status = ur_part_is_unchanged(part, error);
   if (status == UR_OK) return UR_OK;
   ur_part_release(part);
   return ur_blame(error, status, group, -1, -1);
@@ -203,8 +203,12 @@ ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int
 
 /* ---- telling the kernel ----------------------------------------------------------------------------------------- */
 
+/* Asked first: where nothing is to be told, a warm batch costs no system call here. */
+static bool wants_advice(ur_part *part) {
+  return part->source->ops->advise != NULL && part->blob_columns > 0 && ur_source_wants_advice(part->source);
+}
+
 static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
-  if (part->source->ops->advise == NULL || part->blob_columns == 0 || !ur_source_wants_advice(part->source)) return;
   ur_span *spans = malloc((size_t)count * sizeof *spans);
   if (spans == NULL) return;
   int64_t used = 0;
@@ -225,7 +229,8 @@ void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n) {
       ur_part *part = NULL;
       const ur_run *run = &plan.runs[i];
       if (ur_set_acquire(set, run->part, &part, NULL) != UR_OK) continue;
-      if (ur_source_check(part->source, NULL) == UR_OK) advise_group(part, plan.rows + run->first, run->count);
+      if (wants_advice(part) && ur_part_is_unchanged(part, NULL) == UR_OK)
+        advise_group(part, plan.rows + run->first, run->count);
       ur_part_release(part);
     }
   }

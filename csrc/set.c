@@ -52,7 +52,7 @@ static ur_set_columns *copy_columns(const ur_part *part) {
   if (columns == NULL) return NULL;
   columns->count = count;
   columns->table = (uint8_t *)columns + sizeof *columns + infos;
-  memcpy(columns->table, part->index + UR_FILE_HEADER_BYTES, table);
+  memcpy(columns->table, part->head + UR_FILE_HEADER_BYTES, table);
   for (uint32_t i = 0; i < count; i++) columns->info[i] = part->columns[i].info;
   return columns;
 }
@@ -67,7 +67,7 @@ static ur_status check_columns(ur_set *set, const ur_part *part, ur_error *error
     free(made);
   }
   if (columns->count != part->header.columns ||
-      memcmp(columns->table, part->index + UR_FILE_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0)
+      memcmp(columns->table, part->head + UR_FILE_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0)
     return ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the part's columns are not those of the part opened first: their schemas differ");
   return UR_OK;
@@ -196,7 +196,7 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
   set->parts = parts;
   set->starts = calloc((size_t)parts + 1, sizeof *set->starts);
   set->slots = calloc((size_t)parts + 1, sizeof *set->slots);
-  int64_t limit = ur_file_limit() / 2; /* the rest of the process needs descriptors too */
+  int64_t limit = ur_file_limit() * 3 / 4 / 2; /* two files a part; the rest of the process needs descriptors too */
   set->open_limit = limit < 8 ? 8 : limit;
   ur_status status = UR_OK;
   if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs))

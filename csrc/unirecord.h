@@ -13,7 +13,9 @@
  *  - Fork. Handles opened before fork() may be used in the child, except ur_loader (which the child must not touch but
  *    by ur_loader_release, and that is safe there).
  *  - Files are hostile: no file content can cause an access outside the mapped or allocated memory. A mapped file that
- *    another process truncates while it is being read can raise SIGBUS; see UR_IO_MAP.
+ *    another process truncates between the check at the start of a call and the access can raise SIGBUS. Mapped are the
+ *    data file with UR_IO_MAP, and an index of more than 64 KiB in every way but UR_IO_MEMORY; memory that a ur_section
+ *    points to is mapped likewise, and ur_part_check looks before it is read. Files are never cut by this library.
  *
  * The text between "cdef begin" and "cdef end" is also read by the Python binding, so it holds declarations only.
  */
@@ -116,7 +118,7 @@ typedef enum {
   UR_IO_PREAD = 2,      /* pread into the caller's buffers */
   UR_IO_URING = 3,      /* io_uring through the page cache; UR_IO_PREAD where the kernel refuses it */
   UR_IO_URING_DIRECT = 4, /* io_uring with O_DIRECT; falls back likewise */
-  UR_IO_MEMORY = 5      /* the data file loaded once into shared anonymous memory */
+  UR_IO_MEMORY = 5      /* data file and index loaded once into memory, the data file's shared by forks */
 } ur_io;
 
 typedef enum {
@@ -170,8 +172,8 @@ typedef struct {
 
 /* Reads rows[0..n) (each in [0, ur_set_rows)), in the order given, the chosen columns of each, into `outputs`. One call a
  * batch. UR_TOO_SMALL: some `capacity` is too small; every output's `used` then says what is needed, and the contents of
- * the buffers are undefined. On any other failure the contents are undefined too. Files are checked with one fstat per
- * opened part that the call touches: a file that is shorter than it was is UR_STALE. */
+ * the buffers are undefined. On any other failure the contents are undefined too. Files are checked with an fstat of
+ * data file and index per part that the call touches: a file that is not as long or as old as it was is UR_STALE. */
 UR_API ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
                              ur_error *error);
 
@@ -221,7 +223,8 @@ UR_API ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_i
 /* UR_NOT_FOUND when the index has no such section. column: schema position, or -1. */
 UR_API ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_section *section);
 
-/* Checks the digests of the index blocks under section bytes [first, first + bytes), those not checked before. */
+/* Checks that the files have not changed, and the digests of the index blocks under section bytes [first, first + bytes),
+ * those not checked before. */
 UR_API ur_status ur_part_check(ur_part *part, const ur_section *section, uint64_t first, uint64_t bytes, ur_error *error);
 
 /* Where the blob of (row, column) lies in the data file. Bounds are checked, its digest is not. */
