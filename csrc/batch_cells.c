@@ -89,6 +89,7 @@ static ur_status verify_view(const cell_batch *batch, int64_t first, int64_t n, 
   if (part->verify == UR_VERIFY_NEVER) return UR_OK;
   int32_t count = batch->row_units ? 1 : batch->count;
   uint64_t k = part->data.unit_rows;
+  if (k > 0 && ur_rows_are_checked(part, batch->group->rows + first, n)) return UR_OK;
   for (int64_t i = 0; i < n; i++) {
     uint64_t row = (uint64_t)batch->group->rows[first + i];
     if (i + UNITS_AHEAD < n) touch_unit(batch, first, i + UNITS_AHEAD);

@@ -112,6 +112,19 @@ bool ur_unit_is_checked(const ur_part *part, uint64_t unit) {
   return (atomic_load_explicit(&bits[unit / 64], memory_order_relaxed) >> (unit % 64)) & 1;
 }
 
+bool ur_rows_are_checked(const ur_part *part, const int64_t *rows, int64_t n) {
+  if (part->verify != UR_VERIFY_FIRST) return part->verify == UR_VERIFY_NEVER;
+  _Atomic(uint64_t) *bits = atomic_load_explicit(&part->units_checked, memory_order_acquire);
+  if (bits == NULL) return false;
+  int shift = __builtin_ctz(part->data.unit_rows); /* a power of two */
+  uint64_t all = 1;
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t unit = (uint64_t)rows[i] >> shift;
+    all &= atomic_load_explicit(&bits[unit / 64], memory_order_relaxed) >> (unit % 64);
+  }
+  return all == 1;
+}
+
 ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, ur_error *error) {
   ur_vector digests = ur_vector_of(part, part->digests_section);
   ur_status status = ur_vector_check(part, &digests, unit, error);
