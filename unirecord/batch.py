@@ -109,6 +109,8 @@ def items_of(batch: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
 
 
 def _items(value: Any) -> Sequence[Any]:
+    if type(value) is np.ndarray:  # first, as it is the most frequent, and as numpy.ma takes long to import
+        return list(value)
     if isinstance(value, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(value).tolist()
         return [None if hidden else item for item, hidden in zip(value.data, mask, strict=True)]

@@ -18,7 +18,6 @@ from .loader import BatchLoader, LoaderOptions
 from .order import OrderSpec, Sharding, check_shard_arguments, choose_blocks, shard_from_environment
 from .ordering import EpochRun, ShardOrder
 from .progress import Progress
-from .query import compile_query
 from .reader import PartSet, Source, resolve
 from .sampler_check import warn_if_sharded_again
 from .samples import SampleReader
@@ -124,6 +123,8 @@ class UniRecordDataset:
         everything = Selection(self._source.rows)
         if self._where is None:
             return everything
+        from .query import compile_query  # worker processes of most jobs need not import it
+
         query = compile_query(self._where, self.schema)
         self._condition = str(query)  # its one form: a state must not depend on how it was spelled
         return everything.where_rows(query.rows(self._parts))

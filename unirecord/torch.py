@@ -191,13 +191,13 @@ def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict
 
     tensors: dict[str, Any] = {}
     for name, value in batch.items():
-        if isinstance(value, np.ma.MaskedArray):
+        if type(value) is np.ndarray:
+            tensor = torch.from_numpy(value)
+            tensors[name] = tensor.view(torch.bfloat16) if name in bfloat16 else tensor
+        elif isinstance(value, np.ma.MaskedArray):
             valid = ~np.ma.getmaskarray(value)
             filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
             tensors[name], tensors[f"{name}_valid"] = torch.from_numpy(filled), torch.from_numpy(valid)
-        elif isinstance(value, np.ndarray):
-            tensor = torch.from_numpy(value)
-            tensors[name] = tensor.view(torch.bfloat16) if name in bfloat16 else tensor
         else:
             tensors[name] = value
     return tensors
