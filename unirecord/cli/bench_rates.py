@@ -105,11 +105,13 @@ def _used(shown: str, io: str) -> str:
 
 
 def forget_cached(path: str) -> None:
-    """Ask the kernel to drop the data files from its cache; pages that are mapped somewhere stay."""
+    """Ask the kernel to drop the data files from its cache; they were synced when they were published.
+
+    Pages that are mapped somewhere stay.
+    """
     for part in resolve(path).parts:
         fd = os.open(part.path, os.O_RDONLY)
         try:
-            os.fdatasync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(fd)
