@@ -97,7 +97,7 @@ def test_blob_columns_and_unknown_ones_are_refused_by_name(path: Path) -> None:
 
 def test_duckdb_polars_and_pandas_take_the_table(path: Path) -> None:
     numbers = UniRecordDataset(path).to_arrow()
-    (count,) = duckdb.sql("select count(*) from numbers where label = 3 and score > 10").fetchone()
+    (count,) = duckdb.sql("select count(*) from numbers where label = 3 and score > 10").fetchall()[0]
     right = sum(1 for i in range(N) if i % 7 == 3 and i % 5 and i / 2 > 10)
     assert count == right
     frame = polars.from_arrow(numbers)
