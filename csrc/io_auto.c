@@ -10,13 +10,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#ifdef __linux__
 #include <sys/sysinfo.h>
 #include <sys/vfs.h>
-#include <unistd.h>
+#elif defined(__APPLE__)
+#include <sys/param.h>
+#include <sys/mount.h>
+#endif
 
 #include "io.h"
 
 #define LARGE_ROW (UINT64_C(16) << 10)
+
+#ifdef __linux__
 
 /* Magic numbers of file systems whose files are somewhere else, from linux/magic.h and the sources of Linux. */
 static const uint32_t remote_systems[] = {
@@ -47,6 +54,22 @@ static bool is_remote(int fd) {
     if ((uint32_t)facts.f_type == remote_systems[i]) return true;
   return false;
 }
+
+#else
+
+static bool is_remote(int fd) {
+#ifdef MNT_LOCAL
+  struct statfs facts;
+  return fstatfs(fd, &facts) != 0 || (facts.f_flags & MNT_LOCAL) == 0;
+#else
+  (void)fd;
+  return true; /* nothing is known, so nothing is mapped */
+#endif
+}
+
+#endif
+
+#ifdef __linux__
 
 /* The number in a small file of /proc or /sys, or UINT64_MAX: no file, no number ("max"), no limit. */
 static uint64_t number_in(const char *path) {
@@ -90,6 +113,12 @@ static uint64_t memory_limit(void) {
   uint64_t group = group_limit();
   return group < limit ? group : limit;
 }
+
+#else
+
+static uint64_t memory_limit(void) { return UINT64_MAX; } /* no use to know: there is no io_uring to turn to */
+
+#endif
 
 int32_t ur_io_choose(int fd, uint64_t bytes, uint64_t row_bytes) {
   if (is_remote(fd)) return UR_IO_PREAD;

@@ -16,6 +16,10 @@
 #define st_mtim st_mtimespec
 #endif
 
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+
 #define READ_AT_MOST (UINT64_C(1) << 30)
 
 ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *bytes, struct timespec *modified,

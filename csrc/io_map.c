@@ -7,18 +7,20 @@
 #include "fail.h"
 #include "io.h"
 
-#define PAGE_BYTES UINT64_C(4096)
 #define SAMPLES 8
 #define CALM_CALLS 16
 #define JOIN_BYTES (UINT64_C(64) << 10)
+
+/* The start of the page that holds byte `offset`; mappings start with a page. */
+static uint64_t page_of(uint64_t offset) { return offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1); }
 
 /* Whether the first page of each of a few spans is in the page cache. */
 static bool seem_cached(const ur_source *source, const ur_span *spans, int64_t count) {
   int64_t step = count / SAMPLES + 1;
   for (int64_t i = 0; i < count; i += step) {
     unsigned char resident = 0;
-    uint64_t at = spans[i].offset & ~(PAGE_BYTES - 1);
-    if (mincore((void *)(uintptr_t)(source->view + at), 1, &resident) != 0) return false;
+    void *page = (void *)(uintptr_t)(source->view + page_of(spans[i].offset));
+    if (mincore(page, 1, (void *)&resident) != 0) return false; /* macOS has another type for the last */
     if ((resident & 1) == 0) return false;
   }
   return true;
@@ -33,7 +35,7 @@ static void map_advise(ur_source *source, ur_span *spans, int64_t count) {
   }
   ur_spans_sort(spans, count);
   for (int64_t i = 0; i < count;) {
-    uint64_t first = spans[i].offset & ~(PAGE_BYTES - 1);
+    uint64_t first = page_of(spans[i].offset);
     uint64_t end = spans[i].offset + spans[i].bytes;
     for (i++; i < count && spans[i].offset <= end + JOIN_BYTES; i++)
       if (end < spans[i].offset + spans[i].bytes) end = spans[i].offset + spans[i].bytes;
@@ -57,7 +59,9 @@ ur_status ur_memory_open(ur_source *source, ur_error *error) {
   void *memory = mmap(NULL, source->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return ur_fail_os(error, UR_FILE_DATA, errno, "there is no memory to load the whole file (mmap)");
+#ifdef MADV_HUGEPAGE
   (void)madvise(memory, source->bytes, MADV_HUGEPAGE);
+#endif
   ur_status status = ur_file_read(source->fd, UR_FILE_DATA, 0, source->bytes, memory, error);
   if (status == UR_OK) status = ur_source_check(source, error);
   if (status != UR_OK) {

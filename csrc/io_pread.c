@@ -37,6 +37,15 @@ static int64_t run_length(const ur_span *spans, int64_t count) {
   return used;
 }
 
+#ifdef __APPLE__ /* which has had preadv since version 11 only */
+
+static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipped) {
+  (void)fd, (void)spans, (void)count, (void)skipped;
+  return false;
+}
+
+#else
+
 /* One preadv over spans that follow each other, the gaps read into `skipped`; true when it read everything. */
 static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipped) {
   struct iovec vectors[VECTORS];
@@ -50,6 +59,8 @@ static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipp
   ssize_t got = preadv(fd, vectors, used, (off_t)spans[0].offset);
   return got >= 0 && (uint64_t)got == end - spans[0].offset;
 }
+
+#endif
 
 ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, ur_error *error) {
   uint8_t skipped[GAP_BYTES];
@@ -69,9 +80,13 @@ ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count,
 }
 
 static void pread_advise(ur_source *source, ur_span *spans, int64_t count) {
+#ifdef POSIX_FADV_WILLNEED
   ur_spans_sort(spans, count);
   for (int64_t i = 0; i < count; i++)
     (void)posix_fadvise(source->fd, (off_t)spans[i].offset, (off_t)spans[i].bytes, POSIX_FADV_WILLNEED);
+#else
+  (void)source, (void)spans, (void)count;
+#endif
 }
 
 static void pread_close(ur_source *source) { (void)source; }

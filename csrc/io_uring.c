@@ -177,9 +177,14 @@ static const ur_source_ops direct_ops = {.read = direct_read, .advise = NULL, .c
 
 /* A second descriptor of the same file, for O_DIRECT; -1 where the file system has none. */
 static int open_direct(int fd) {
+#if defined(__linux__) && defined(O_DIRECT)
   char path[32];
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   return open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+#else
+  (void)fd;
+  return -1;
+#endif
 }
 
 ur_status ur_uring_open(ur_source *source, ur_error *error) {

@@ -1,0 +1,105 @@
+"""The C core without Python: it builds with one plain line, without Linux too as far as that can be tried here."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from unirecord import Writer
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted(path for path in (ROOT / "csrc").glob("*.c") if path.name != "_core.c")
+COMPILER = shutil.which("cc") or "cc"
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("c") / "read_part"
+    done = run(COMPILER, "-std=c11", "-pthread", "-Icsrc", "examples/read_part.c", *SOURCES, "-o", made)
+    assert (done.returncode, done.stderr) == (0, "")
+    return made
+
+
+def test_the_example_reads_a_row(program: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.urec"
+    with Writer(path, {"x": "int32", "name": "string?", "image": "bytes"}) as writer:
+        writer.write({"x": 7, "name": "seven", "image": bytes(range(200))})
+        writer.write({"x": -1, "name": None, "image": b""})
+    assert run(program, path, "0").stdout.splitlines() == [
+        "2 rows of 3 columns",
+        "column 0: 4 bytes: 07 00 00 00",
+        "column 1: 5 bytes: 73 65 76 65 6e",
+        "column 2: 200 bytes: 00 01 02 03 04 05 06 07",
+    ]
+    assert run(program, path, "1").stdout.splitlines()[1:] == [
+        "column 0: 4 bytes: ff ff ff ff",
+        "column 1: 0 bytes, null",
+        "column 2: 0 bytes",
+    ]
+
+
+def test_the_example_says_what_went_wrong(program: Path, tmp_path: Path) -> None:
+    done = run(program, tmp_path / "none.urec")
+    assert done.returncode == 1
+    assert "cannot be opened" in done.stderr
+    (tmp_path / "b.urec").write_bytes(b"x" * 1000)
+    assert "magic" in run(program, tmp_path / "b.urec").stderr
+
+
+def test_the_example_is_on_the_page_of_the_c_core() -> None:
+    text = (ROOT / "docs" / "c-api.md").read_text(encoding="utf-8")
+    assert "examples/read_part.c" in text
+    header = (ROOT / "csrc" / "unirecord.h").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(ur_[a-z]+_[a-z_]+)`", text))
+    assert named
+    assert {name for name in named if name not in header} == set()
+
+
+def test_sources_without_linux_are_whole() -> None:
+    """Not macOS, but the other side of every #ifdef of __linux__."""
+    flags = ["-std=c11", "-U__linux__", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Icsrc"]
+    done = run(COMPILER, *flags, *SOURCES)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_what_only_linux_has_stands_behind_a_guard(path: Path) -> None:
+    only_linux = re.compile(
+        r"<linux/|<sys/(vfs|sysinfo|syscall)\.h>|\bSYS_\w+|\bMADV_HUGEPAGE|\bO_DIRECT\b|\bposix_fadvise\(|\bpreadv\(|"
+        r"\bsysinfo\(|\bRUSAGE_THREAD|\btarget_clones"
+    )
+    depth, bare = 0, []
+    for number, line in enumerate(
+        re.sub(r"/\*.*?\*/", keep_lines, path.read_text(), flags=re.S).split("\n"), 1
+    ):
+        if re.match(r"#\s*if", line):
+            depth += 1
+        elif re.match(r"#\s*endif", line):
+            depth -= 1
+        elif depth == 0 and only_linux.search(line):
+            bare.append(f"{path.name}:{number}: {line.strip()}")
+    assert not bare, bare
+
+
+def keep_lines(comment: re.Match[str]) -> str:
+    return "\n" * comment.group().count("\n")
+
+
+def test_the_header_is_c_plus_plus_too(tmp_path: Path) -> None:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler here")
+    source = tmp_path / "a.cpp"
+    source.write_text('#include "unirecord.h"\nint main() { return ur_status_text(0) == nullptr; }\n')
+    done = run(compiler, "-std=c++17", "-Wall", "-Icsrc", "-fsyntax-only", source)
+    assert (done.returncode, done.stderr) == (0, "")
