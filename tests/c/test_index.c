@@ -1,0 +1,276 @@
+/* test_index.c - the directory of an index, made in memory: one change to a right one, and it is refused, or still right. */
+#include "expect.h"
+#include "part.h"
+#include "part_fixture.h"
+
+enum { MOST_SECTIONS = 24, NONE = 0xFFFF, ROWS = 300, HEAD_BYTES = 1 << 14 };
+
+typedef struct {
+  uint16_t kind, column;
+  uint32_t width;
+  uint64_t count, extra;
+} section;
+
+/* What a directory has to fit: the columns, and the numbers of the headers. */
+typedef struct {
+  uint8_t table[4 * UR_COLUMN_BYTES];
+  uint32_t columns, unit_rows;
+  uint64_t rows, groups, group_rows, row_bytes, data_bytes;
+  section sections[MOST_SECTIONS];
+  uint32_t count;
+} directory;
+
+static uint64_t opened, refused;
+
+static void add(directory *made, int kind, int column, uint32_t width, uint64_t count, uint64_t extra) {
+  made->sections[made->count++] = (section){(uint16_t)kind, (uint16_t)column, width, count, extra};
+}
+
+/* int32?, a string by codes, array uint8[24], bytes: a part with rows of all sizes. */
+static directory variable_part(void) {
+  directory d = {.columns = 4, .rows = ROWS, .groups = 2, .data_bytes = 1 << 20};
+  put_column(d.table, 6, 0, 1, 0, 4);
+  put_column(d.table + 32, UR_TYPE_STRING, 0, 0, 0, 0);
+  put_column(d.table + 64, UR_TYPE_ARRAY, 3, 0, 1, 24);
+  put_column(d.table + 96, UR_TYPE_BYTES, 0, 0, 0, 0);
+  add(&d, UR_SECTION_GROUPS, NONE, 32, 2, 0);
+  add(&d, UR_SECTION_ROW_STARTS, NONE, 8, ROWS, 0);
+  add(&d, UR_SECTION_LENGTHS, 3, 4, ROWS, 0);
+  add(&d, UR_SECTION_DIGESTS, NONE, 8, 2 * ROWS, 0);
+  add(&d, UR_SECTION_VALUES, 0, 4, ROWS, 0);
+  add(&d, UR_SECTION_VALIDITY, 0, 1, (ROWS + 7) / 8, 0);
+  add(&d, UR_SECTION_CODES, 1, 1, ROWS, 0);
+  add(&d, UR_SECTION_DICTIONARY_OFFSETS, 1, 8, 4, 0);
+  add(&d, UR_SECTION_DICTIONARY_BYTES, 1, 1, 6, 0);
+  add(&d, UR_SECTION_ZONES, 0, 8, 3, 128);
+  add(&d, UR_SECTION_ZONES, 1, 2, 3, 128);
+  add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
+  add(&d, UR_SECTION_ZONE_FLAGS, 1, 1, 3, 128);
+  return d;
+}
+
+/* float64, a plain string?, array uint8[24]: rows of one size, digests over 4 of them, groups of 64. */
+static directory fixed_part(void) {
+  directory d = {.columns = 3, .rows = ROWS, .groups = 5, .group_rows = 64, .row_bytes = 24, .unit_rows = 4,
+                 .data_bytes = 1 << 20};
+  put_column(d.table, UR_TYPE_FLOAT64, 0, 0, 0, 8);
+  put_column(d.table + 32, UR_TYPE_STRING, 0, 1, 0, 0);
+  put_column(d.table + 64, UR_TYPE_ARRAY, 3, 0, 1, 24);
+  add(&d, UR_SECTION_GROUPS, NONE, 32, 5, 0);
+  add(&d, UR_SECTION_DIGESTS, NONE, 8, ROWS / 4, 0);
+  add(&d, UR_SECTION_VALUES, 0, 8, ROWS, 0);
+  add(&d, UR_SECTION_VALIDITY, 1, 1, (ROWS + 7) / 8, 0);
+  add(&d, UR_SECTION_STRING_OFFSETS, 1, 8, ROWS + 1, 0);
+  add(&d, UR_SECTION_STRING_BYTES, 1, 1, 1000, 0);
+  add(&d, UR_SECTION_ZONES, 0, 16, 3, 128);
+  add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
+  add(&d, UR_SECTION_ZONE_FLAGS, 1, 1, 3, 128);
+  return d;
+}
+
+/* int64 alone: no blobs, so no digests. */
+static directory scalar_part(void) {
+  directory d = {.columns = 1, .rows = ROWS, .groups = 1, .group_rows = ROWS, .data_bytes = 1 << 20};
+  put_column(d.table, 8, 0, 0, 0, 8);
+  add(&d, UR_SECTION_GROUPS, NONE, 32, 1, 0);
+  add(&d, UR_SECTION_VALUES, 0, 8, ROWS, 0);
+  add(&d, UR_SECTION_ZONES, 0, 16, 3, 128);
+  add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
+  return d;
+}
+
+static ur_status read_directory(const directory *d, int verify, ur_error *error) {
+  static uint8_t head[HEAD_BYTES];
+  uint64_t entry = UR_FILE_HEADER_BYTES + (uint64_t)d->columns * UR_COLUMN_BYTES, at = HEAD_BYTES;
+  memset(head, 0, sizeof head);
+  memcpy(head + UR_FILE_HEADER_BYTES, d->table, (size_t)d->columns * UR_COLUMN_BYTES);
+  for (uint32_t i = 0; i < d->count; i++, entry += UR_SECTION_BYTES) {
+    const section *s = &d->sections[i];
+    put(head + entry, s->kind, 2);
+    put(head + entry + 2, s->column, 2);
+    put(head + entry + 4, s->width, 4);
+    put(head + entry + 8, at, 8);
+    put(head + entry + 16, s->width * s->count, 8);
+    put(head + entry + 24, s->count, 8);
+    put(head + entry + 32, s->extra, 8);
+    at = up(at + s->width * s->count, 64);
+  }
+  ur_part part = {.verify = verify, .head = head, .index_fd = -1};
+  part.header = (ur_index_header){.header_bytes = HEAD_BYTES, .data_bytes = d->data_bytes, .rows = d->rows,
+                                  .groups = d->groups, .columns = d->columns, .sections = d->count,
+                                  .digests_offset = at, .index_bytes = at + 4096};
+  part.data = (ur_data_header){.columns = d->columns, .blob_align = 8, .unit_rows = d->unit_rows,
+                               .group_rows = d->group_rows, .row_bytes = d->row_bytes};
+  ur_status status = ur_index_read(&part, error);
+  ur_index_free(&part);
+  opened += status == UR_OK;
+  refused += status != UR_OK;
+  return status;
+}
+
+static void expect(const directory *d, ur_status expected) {
+  ur_error error = {0};
+  EXPECT_EQUAL(read_directory(d, UR_VERIFY_FIRST, &error), expected);
+  EXPECT_EQUAL(read_directory(d, UR_VERIFY_NEVER, NULL), expected);
+  if (expected == UR_OK) return;
+  EXPECT_EQUAL(error.file, UR_FILE_INDEX);
+  EXPECT(error.what[0] != '\0');
+}
+
+/* What may differ from the directories above without being wrong. */
+static int is_legal_change(const directory *d, uint32_t i, const section *is) {
+  const section *was = &d->sections[i];
+  if (was->kind != is->kind || was->column != is->column) return 0;
+  if (is->kind == UR_SECTION_LENGTHS) return is->count == was->count && is->extra == 0 && is->width == 8;
+  if (is->kind == UR_SECTION_STRING_BYTES || is->kind == UR_SECTION_DICTIONARY_BYTES)
+    return is->width == 1 && is->extra == 0;
+  if (is->kind == UR_SECTION_DICTIONARY_OFFSETS) return is->width == 8 && is->extra == 0 && is->count >= 1;
+  if (is->kind == UR_SECTION_ZONES || is->kind == UR_SECTION_ZONE_FLAGS)
+    return is->width == was->width && is->extra > 0 && is->count == (ROWS + is->extra - 1) / is->extra;
+  return 0;
+}
+
+static void every_changed_field_is_refused(const directory *right) {
+  static const uint32_t widths[] = {0, 1, 2, 3, 4, 8, 16, 32, 64};
+  static const uint64_t extras[] = {0, 1, 100, 128, 150, ROWS};
+  const uint64_t counts[] = {0, 1, 2, 3, 4, 38, 75, right->rows - 1, right->rows, right->rows + 1, 2 * right->rows};
+  for (uint32_t i = 0; i < right->count; i++)
+    for (uint32_t kind = 0; kind <= UR_SECTION_KINDS; kind++)
+      for (uint32_t column = 0; column <= right->columns + 1; column++)
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+          for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (size_t e = 0; e < sizeof extras / sizeof *extras; e++) {
+              directory changed = *right;
+              section *s = &changed.sections[i];
+              *s = (section){(uint16_t)kind, (uint16_t)(column > right->columns ? NONE : column), widths[w], counts[c],
+                             extras[e]};
+              ur_error error = {0};
+              ur_status status = read_directory(&changed, UR_VERIFY_NEVER, &error);
+              int same = memcmp(s, &right->sections[i], sizeof *s) == 0 || is_legal_change(right, i, s);
+              EXPECT_EQUAL(status, same ? UR_OK : UR_CORRUPT);
+            }
+}
+
+static void every_missing_repeated_or_moved_section_is_refused(const directory *right) {
+  expect(right, UR_OK);
+  for (uint32_t i = 0; i < right->count; i++) {
+    directory changed = *right;
+    memmove(changed.sections + i, changed.sections + i + 1, (changed.count - i - 1) * sizeof(section));
+    changed.count--;
+    expect(&changed, UR_CORRUPT);
+    changed = *right;
+    memmove(changed.sections + i + 1, changed.sections + i, (changed.count - i) * sizeof(section));
+    changed.count++;
+    expect(&changed, UR_CORRUPT);
+    if (i == 0) continue;
+    changed = *right;
+    section moved = changed.sections[i];
+    changed.sections[i] = changed.sections[i - 1];
+    changed.sections[i - 1] = moved;
+    expect(&changed, UR_CORRUPT);
+  }
+}
+
+static void an_order_of_a_scalar_column_may_be_there(const directory *right) {
+  for (uint16_t column = 0; column < right->columns; column++)
+    for (uint32_t width = 2; width <= 8; width *= 2)
+      for (uint64_t count = right->rows - 1; count <= right->rows; count++) {
+        directory changed = *right;
+        add(&changed, UR_SECTION_ORDER, column, width, count, 0);
+        int scalar = changed.table[32 * column] < UR_TYPE_BYTES;
+        expect(&changed, scalar && width > 2 && count == right->rows ? UR_OK : UR_CORRUPT);
+      }
+}
+
+static void codes_and_their_zones_go_together(void) {
+  for (uint32_t width = 1; width <= 8; width *= 2)
+    for (uint32_t zones = 1; zones <= 16; zones *= 2) {
+      directory changed = variable_part();
+      changed.sections[6].width = width;
+      changed.sections[10].width = zones;
+      expect(&changed, width < 8 && zones == 2 * width ? UR_OK : UR_CORRUPT);
+    }
+}
+
+static void a_string_column_is_coded_or_plain(void) {
+  directory both = variable_part();
+  directory d = both;
+  d.count = 9; /* up to the dictionary's bytes, then plain strings too */
+  add(&d, UR_SECTION_STRING_OFFSETS, 1, 8, ROWS + 1, 0);
+  add(&d, UR_SECTION_STRING_BYTES, 1, 1, 10, 0);
+  for (uint32_t i = 9; i < both.count; i++) d.sections[d.count++] = both.sections[i];
+  expect(&d, UR_CORRUPT);
+  d.count = 10; /* the offsets alone */
+  for (uint32_t i = 9; i < both.count; i++) d.sections[d.count++] = both.sections[i];
+  expect(&d, UR_CORRUPT);
+}
+
+static void impossible_numbers_are_refused(void) {
+  directory d = variable_part();
+  d.rows = UINT64_MAX / 2 + 2; /* times two blob columns */
+  expect(&d, UR_CORRUPT);
+  d = fixed_part();
+  d.rows = UINT64_MAX / 8; /* times 24 bytes */
+  d.groups = d.rows / 64 + (d.rows % 64 != 0);
+  expect(&d, UR_CORRUPT);
+  d = fixed_part();
+  d.data_bytes = ROWS * 24 - 1;
+  expect(&d, UR_CORRUPT);
+  d = fixed_part();
+  d.groups = 4;
+  expect(&d, UR_CORRUPT);
+  d = fixed_part();
+  d.table[0] = 99;
+  expect(&d, UR_CORRUPT);
+}
+
+/* A data file's head whose columns are arrays of so many bytes. */
+static ur_status head_of_arrays(const uint64_t *bytes, int columns, uint64_t align, ur_error *error) {
+  fixture *part = make_part(1, 1, 1);
+  ur_data_header header;
+  for (int i = 0; i < columns; i++) put_column(part->data + 128 + 32 * i, UR_TYPE_ARRAY, 3, 0, 1, bytes[i]);
+  put(part->data + UR_AT_BLOB_ALIGN, align, 4);
+  seal_data(part);
+  ur_status status = ur_parse_data_header(part->data, 128, part->data_bytes, &header, error);
+  if (status == UR_OK) status = ur_check_data_head(part->data, &header, error);
+  free(part);
+  return status;
+}
+
+static void rows_beyond_2_to_the_63_are_refused(void) {
+  static const uint64_t most = INT64_MAX;
+  static const uint64_t rows[][3] = {{most, most, 24}, {most, most, most}, {24, most, most}, {most, 24, 24}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (uint64_t align = 1; align <= 64; align *= 2) {
+      ur_error error = {0};
+      EXPECT_EQUAL(head_of_arrays(rows[i], 3, align, &error), UR_CORRUPT);
+      EXPECT_EQUAL(error.file, UR_FILE_DATA);
+      EXPECT_EQUAL(head_of_arrays(rows[i], 3, align, NULL), UR_CORRUPT);
+    }
+  fixture *part = make_part(1, 1, 1); /* an entry that is not legal, with no one to tell */
+  ur_data_header header;
+  part->data[128] = 99;
+  seal_data(part);
+  EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &header, NULL), UR_OK);
+  EXPECT_EQUAL(ur_check_data_head(part->data, &header, NULL), UR_CORRUPT);
+  put(part->data + UR_AT_DATA_METADATA, 1 << 24, 4); /* a head of more than 2^24 bytes */
+  put(part->data + UR_AT_HEADER_BYTES, up(128 + 32 * 3 + (1 << 24), 64), 4);
+  seal_data(part);
+  EXPECT_EQUAL(ur_parse_data_header(part->data, 128, UINT64_MAX, &header, NULL), UR_CORRUPT);
+  free(part);
+}
+
+int main(void) {
+  directory parts[] = {variable_part(), fixed_part(), scalar_part()};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    every_changed_field_is_refused(&parts[i]);
+    every_missing_repeated_or_moved_section_is_refused(&parts[i]);
+    an_order_of_a_scalar_column_may_be_there(&parts[i]);
+  }
+  codes_and_their_zones_go_together();
+  a_string_column_is_coded_or_plain();
+  impossible_numbers_are_refused();
+  rows_beyond_2_to_the_63_are_refused();
+  printf("%llu directories were right, %llu were refused\n", (unsigned long long)opened, (unsigned long long)refused);
+  return 0;
+}
