@@ -25,7 +25,7 @@ cli
 torch tf arrow sources
 inspection
 dataset
-loader progress samples batch loader_stats ordering ragged scalars sampler_check whole_read
+opened loader progress samples batch loader_stats ordering ragged scalars sampler_check whole_read
 state selection epoch
 writer directory_writer single_writer part_writer indexing index_columns index_order scan grouping
 query

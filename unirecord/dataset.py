@@ -1,5 +1,4 @@
-"""UniRecordDataset: the rows of parts, chosen, ordered and shared out over ranks, as samples and as
-batches."""
+"""UniRecordDataset: the rows of parts, chosen, ordered and shared out over ranks, as samples and batches."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from .batch import collate as stack
 from .binding import BatchPool, NativeLoader
 from .errors import StaleError
 from .loader import BatchLoader, LoaderOptions
-from .order import OrderSpec, Sharding, check_shard_arguments, choose_blocks, shard_from_environment
+from .opened import OpenedData
+from .order import OrderSpec, Sharding, check_shard_arguments, shard_from_environment
 from .ordering import EpochRun, ShardOrder
 from .progress import Progress
-from .reader import PartSet, Source, resolve
+from .reader import Source, resolve
 from .sampler_check import warn_if_sharded_again
-from .samples import SampleReader
 from .scalars import scalar_arrays
 from .schema import Column, Schema
 from .selection import Selection
@@ -92,42 +91,26 @@ class UniRecordDataset:
         window_blocks: int | None = None,
     ) -> None:
         shard_id, num_shards = check_shard_arguments(shard_id, num_shards)
-        spec = OrderSpec.parse(shuffle, seed, 0, block_rows or 1, window_blocks or 1)
+        sizes = [1 if size is None else size for size in (block_rows, window_blocks)]
+        spec = OrderSpec.parse(shuffle, seed, 0, *sizes)
         self.path = path
         self.transform = transform
         self._io = "memory" if in_memory else io
         self._verify = verify
         self._on_corrupt = LoaderOptions(1, on_corrupt=on_corrupt).on_corrupt
         self._where = where
-        self._condition: str | None = None
         self._column_names = None if columns is None else list(columns)
         self._blocks = (block_rows, window_blocks)
         self._narrowed = False
         self._open(resolve(path))
-        selection = self._selected()
+        selection, self._condition = self._data.select(where)
         sharding = Sharding(len(selection), shard_id, num_shards, remainder)
-        self._order = ShardOrder(
-            selection, sharding, self._with_blocks(spec, len(selection)), self._parts.starts
-        )
+        spec = self._data.with_blocks(spec, len(selection), self._blocks)
+        self._order = ShardOrder(selection, sharding, spec, self._data.parts.starts)
         self._progress = Progress()
 
     def _open(self, source: Source) -> None:
-        self._columns = _chosen(source.schema, self._column_names)
-        self._source = source
-        self._parts = PartSet(source, io=self._io, verify=self._verify)
-        self._reader = SampleReader(self._parts, self._columns)
-        self._pool: BatchPool | None = None
-
-    def _selected(self) -> Selection:
-        """The rows that ``where`` leaves."""
-        everything = Selection(self._source.rows)
-        if self._where is None:
-            return everything
-        from .query import compile_query  # worker processes of most jobs need not import it
-
-        query = compile_query(self._where, self.schema)
-        self._condition = str(query)  # its one form: a state must not depend on how it was spelled
-        return everything.where_rows(query.rows(self._parts))
+        self._data = OpenedData(source, self._column_names, self._io, self._verify)
 
     @classmethod
     def distributed(
@@ -141,31 +124,22 @@ class UniRecordDataset:
         arguments win."""
         return cls(path, *shard_from_environment(shard_id, num_shards), **options)
 
-    def _with_blocks(self, spec: OrderSpec, rows: int) -> OrderSpec:
-        """The order with the sizes of its blocks, where it has any and the user named none."""
-        if spec.mode != "block":
-            return spec
-        block_rows, window = choose_blocks(rows, self._parts.group_rows(), self._parts.mean_row_bytes())
-        given_rows, given_window = self._blocks
-        return OrderSpec(spec.mode, spec.seed, 0, given_rows or block_rows, given_window or window)
-
-    # ---- what it is
-    # --------------------------------------------------------------------------------------------------
+    # ---- what it is --------------------------------------------------------------------------------------
 
     @property
     def schema(self) -> Schema:
         """The schema of the data, whatever ``columns`` has chosen."""
-        return self._source.schema
+        return self._data.source.schema
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that samples have, in their order."""
-        return tuple(column.name for _, column in self._columns)
+        return tuple(column.name for _, column in self._data.columns)
 
     @property
     def metadata(self) -> Any:
         """What the writer was given as ``metadata``."""
-        return self._source.metadata
+        return self._data.source.metadata
 
     @property
     def num_rows(self) -> int:
@@ -195,12 +169,12 @@ class UniRecordDataset:
     @property
     def output_columns(self) -> tuple[tuple[int, Column], ...]:
         """Schema position and column of each output."""
-        return self._columns
+        return self._data.columns
 
     @property
     def mean_row_bytes(self) -> float:
         """Bytes of an average row."""
-        return self._parts.mean_row_bytes()
+        return self._data.parts.mean_row_bytes()
 
     def __len__(self) -> int:
         if self.num_shards > 1:
@@ -208,7 +182,7 @@ class UniRecordDataset:
         return len(self._order)
 
     def __repr__(self) -> str:
-        shown = [f"{len(self):,} of {self._source.rows:,} rows"]
+        shown = [f"{len(self):,} of {self._data.source.rows:,} rows"]
         if self.num_shards > 1:
             shown.append(f"shard {self.shard_id} of {self.num_shards}")
         if self._where is not None:
@@ -217,13 +191,12 @@ class UniRecordDataset:
         if spec.mode != "sequential":
             mode = "shuffled" if spec.mode == "shuffle" else f"shuffled by {spec.mode}"
             shown.append(f"{mode}, seed {spec.seed}, epoch {self.epoch}")
-        shown.append(f"io {self._parts.io_name}, verify {self._verify}")
-        columns = ", ".join(f"{column.name}: {column.spec}" for _, column in self._columns)
+        shown.append(f"io {self._data.parts.io_name}, verify {self._verify}")
+        columns = ", ".join(f"{column.name}: {column.spec}" for _, column in self._data.columns)
         path = self.path if isinstance(self.path, (list, tuple)) else os.fspath(self.path)  # type: ignore[arg-type]
         return f"UniRecordDataset({path!r}: {'; '.join(shown)}; columns {columns})"
 
-    # ---- samples
-    # -----------------------------------------------------------------------------------------------------
+    # ---- samples -----------------------------------------------------------------------------------------
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -232,15 +205,15 @@ class UniRecordDataset:
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return self.__getitems__(range(*index.indices(len(self))))
-        sample = self._reader.one(self._order.row(index, self._progress.epoch))
+        sample = self._data.reader.one(self._order.row(index, self._progress.epoch))
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at ``indices``, read with one call."""
         rows, transform = self._order.rows(indices, self._progress.epoch), self.transform
         if transform is None:
-            return list(self._reader.for_collate(rows))
-        return [transform(sample) for sample in self._reader.many(rows)]
+            return list(self._data.reader.for_collate(rows))
+        return [transform(sample) for sample in self._data.reader.many(rows)]
 
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
         """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped
@@ -250,15 +223,14 @@ class UniRecordDataset:
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row of the dataset (before ``where`` and selections), and its number
         in the part."""
-        return self._parts.locate(row)
+        return self._data.parts.locate(row)
 
     def read_rows(self, row_ids: NDArray[np.int64]) -> dict[str, Any]:
         """The rows with these numbers (as ``row_ids`` gives them) as one batch: a dict of arrays, in the
         order given."""
-        return self._reader.batch(np.ascontiguousarray(row_ids, np.int64))
+        return self._data.reader.batch(np.ascontiguousarray(row_ids, np.int64))
 
-    # ---- epochs and state
-    # --------------------------------------------------------------------------------------------
+    # ---- epochs and state --------------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the current one: for ``ds[i]``, and for the next iteration, here and in worker
@@ -268,7 +240,7 @@ class UniRecordDataset:
     def begin_epoch(self) -> EpochRun:
         """Starts a pass: over the current epoch if none has been started in it, else over the next; ``iter``
         does this."""
-        self._parts.check_open()
+        self._data.parts.check_open()
         return self._progress.begin(self._order)
 
     def deliver(self, run: EpochRun, samples: int) -> None:
@@ -289,7 +261,7 @@ class UniRecordDataset:
         for start in range(0, run.samples, chunk):
             count = min(chunk, run.samples - start)
             positions = run.order.range(run.first + start * run.stride, run.stride, count)
-            for i, sample in enumerate(self._reader.many(selection.row_ids(positions)), start + 1):
+            for i, sample in enumerate(self._data.reader.many(selection.row_ids(positions)), start + 1):
                 progress.deliver(run, i)
                 yield sample if transform is None else transform(sample)
 
@@ -304,8 +276,8 @@ class UniRecordDataset:
     def _state(self, epoch: int, position: int) -> ResumeState:
         return ResumeState.of(
             self._order.spec.at_epoch(epoch),
-            identity=self._source.identity,
-            rows=self._source.rows,
+            identity=self._data.source.identity,
+            rows=self._data.source.rows,
             where=self._condition,
             selection=self._order.selection.digest(),
             remainder=self._order.sharding.remainder,
@@ -322,8 +294,7 @@ class UniRecordDataset:
         loaded.check(self._state(0, 0))
         self._progress.resume(loaded.epoch, loaded.position)
 
-    # ---- batches
-    # -----------------------------------------------------------------------------------------------------
+    # ---- batches -----------------------------------------------------------------------------------------
 
     def batches(
         self,
@@ -382,7 +353,7 @@ class UniRecordDataset:
     def open_native(self, run: EpochRun, **options: Any) -> NativeLoader:
         """The C loader for a pass; what ``batches()`` stands on."""
         array, start, step, _ = self._order.selection.as_c()
-        return self._parts.open_loader(
+        return self._data.parts.open_loader(
             order=run.order,
             selection=array,
             selection_start=start,
@@ -390,16 +361,13 @@ class UniRecordDataset:
             first=run.first,
             stride=run.stride,
             samples=run.samples,
-            columns=[position for position, _ in self._columns],
+            columns=[position for position, _ in self._data.columns],
             **options,
         )
 
     def batch_pool(self, pieces: int) -> BatchPool:
         """Memory for batches that all loaders of this dataset share, ``pieces`` of it kept when not in use."""
-        if self._pool is None or not self._pool.is_own:
-            self._pool = BatchPool(pieces)
-        self._pool.keep(pieces)
-        return self._pool
+        return self._data.pool(pieces)
 
     def to_tf(self, batch_size: int, **options: Any) -> tensorflow.data.Dataset:
         """This shard as a ``tf.data.Dataset`` of batches (docs/tensorflow.md)."""
@@ -407,8 +375,7 @@ class UniRecordDataset:
 
         return to_tf(self, batch_size, **options)
 
-    # ---- scalars
-    # -----------------------------------------------------------------------------------------------------
+    # ---- scalars -----------------------------------------------------------------------------------------
 
     def scalars(self, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Scalar columns of all selected rows, before sharding and shuffling, as a dict of arrays [num_rows].
@@ -418,7 +385,7 @@ class UniRecordDataset:
         objects.
         """
         chosen = self._scalar_names(columns)
-        return scalar_arrays(self._parts, chosen, self._order.selection)
+        return scalar_arrays(self._data.parts, chosen, self._order.selection)
 
     def _scalar_names(self, columns: Sequence[str] | None) -> list[str]:
         if columns is None:
@@ -430,14 +397,13 @@ class UniRecordDataset:
         is."""
         from .arrow import to_arrow
 
-        return to_arrow(self._parts, self._order.selection, self._scalar_names(columns))
+        return to_arrow(self._data.parts, self._order.selection, self._scalar_names(columns))
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pandas.DataFrame:
         """The scalar columns of all selected rows as a ``pandas.DataFrame``."""
         return self.to_arrow(columns).to_pandas()
 
-    # ---- narrower datasets
-    # -------------------------------------------------------------------------------------------
+    # ---- narrower datasets -------------------------------------------------------------------------------
 
     def _derived(self, selection: Selection) -> UniRecordDataset:
         derived = object.__new__(UniRecordDataset)
@@ -475,13 +441,12 @@ class UniRecordDataset:
         twin.transform = None
         return twin
 
-    # ---- life
-    # --------------------------------------------------------------------------------------------------------
+    # ---- life --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Closes the files; reads in flight finish, later ones raise ClosedError. Datasets derived from this
         one close too."""
-        self._parts.close()
+        self._data.parts.close()
 
     def __enter__(self) -> UniRecordDataset:
         return self
@@ -502,26 +467,24 @@ class UniRecordDataset:
                 "a selection names rows of the data as it was: refresh the dataset it was made from, and select anew"
             )
         source = resolve(self.path)
-        if source.identity == self._source.identity:
+        if source.identity == self._data.source.identity:
             return False
-        if source.schema != self._source.schema:
+        if source.schema != self._data.source.schema:
             raise StaleError(f"{self.path}: the schema has changed; open the dataset anew")
         self._open(source)
-        selection, old = self._selected(), self._order
+        (selection, self._condition), old = self._data.select(self._where), self._order
         sharding = Sharding(len(selection), self.shard_id, self.num_shards, old.sharding.remainder)
-        self._order = ShardOrder(
-            selection, sharding, self._with_blocks(old.spec, len(selection)), self._parts.starts
-        )
+        spec = self._data.with_blocks(old.spec, len(selection), self._blocks)
+        self._order = ShardOrder(selection, sharding, spec, self._data.parts.starts)
         return True
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_parts", "_reader", "_source", "_order", "_pool"):
-            del state[name]
+        del state["_data"], state["_order"]
         order = self._order
         return {
             **state,
-            "_identity": self._source.identity,
+            "_identity": self._data.source.identity,
             "_rows": (order.selection, order.sharding, order.spec),
         }
 
@@ -536,14 +499,4 @@ class UniRecordDataset:
             )
         self._open(source)
         selection, sharding, spec = rows
-        self._order = ShardOrder(selection, sharding, spec, self._parts.starts)
-
-
-def _chosen(schema: Schema, columns: Sequence[str] | None) -> tuple[tuple[int, Column], ...]:
-    if columns is None:
-        return tuple(enumerate(schema.columns))
-    if isinstance(columns, str) or not columns:
-        raise ValueError(f"columns must be a list of one name or more, got {columns!r}")
-    if len(set(columns)) != len(columns):
-        raise ValueError(f"columns names a column twice: {list(columns)}")
-    return tuple((schema.position(name), schema.columns[schema.position(name)]) for name in columns)
+        self._order = ShardOrder(selection, sharding, spec, self._data.parts.starts)
