@@ -1,0 +1,418 @@
+/* test_places.c - an index of many blocks, each broken in turn; wrong references, wrong files, wrong calls: named, each of them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "copy.h"
+#include "part_contents.h"
+#include "reader.h"
+#include "set.h"
+
+enum { ROWS = 40, BLOCK = 65536, MOST_BLOCKS = 16 };
+
+static char folder[] = "/tmp/unirecord-test-XXXXXX";
+static char path[64], second[64];
+
+/* ---- an index with a block for each section --------------------------------------------------------------------- */
+
+static uint8_t spread[(MOST_BLOCKS + 1) * BLOCK];
+static uint64_t spread_bytes, blocks;
+
+/* Moves each section of the part's index into a block of its own, and gives column 0 values of another width. */
+static void spread_out(const fixture *part, uint64_t value_width) {
+  uint64_t head = ur_load32(part->index + UR_AT_HEADER_BYTES), count = ur_load32(part->index + UR_AT_SECTIONS);
+  uint64_t entry = 128 + 32 * fixture_columns(part);
+  memset(spread, 0, sizeof spread);
+  memcpy(spread, part->index, head);
+  for (uint64_t i = 0; i < count; i++, entry += 48) {
+    uint8_t *at = spread + entry;
+    uint64_t from = ur_load64(at + 8), bytes = ur_load64(at + 16), to = head + i * BLOCK, kind = at[0];
+    if (value_width != 4 && at[2] == 0 && (kind == UR_SECTION_VALUES || kind == UR_SECTION_ZONES)) {
+      uint64_t width = kind == UR_SECTION_VALUES ? value_width : 2 * value_width, n = ur_load64(at + 24);
+      for (uint64_t r = 0; r < n && kind == UR_SECTION_VALUES; r++)
+        memcpy(spread + to + width * r, part->index + from + 4 * r, width < 4 ? width : 4);
+      put(at + 4, width, 4);
+      put(at + 16, width * n, 8);
+    } else {
+      memcpy(spread + to, part->index + from, bytes);
+    }
+    put(at + 8, to, 8);
+  }
+  if (value_width != 4) put_column(spread + 128, value_width == 8 ? 8 : value_width == 2 ? 4 : 2, 0, 1, 0, value_width);
+  blocks = count;
+  spread_bytes = head + count * BLOCK;
+  put(spread + UR_AT_DIGESTS, spread_bytes, 8);
+  spread_bytes += 8 * count;
+  put(spread + UR_AT_INDEX_BYTES, spread_bytes, 8);
+}
+
+static void seal_spread(const fixture *part) {
+  const uint8_t *id = spread + UR_AT_ID;
+  uint64_t head = ur_load32(spread + UR_AT_HEADER_BYTES);
+  memcpy(spread + UR_AT_DATA_DIGEST, part->data + UR_AT_HEADER_DIGEST, 8);
+  for (uint64_t b = 0; b < blocks; b++)
+    put(spread + head + blocks * BLOCK + 8 * b,
+        ur_xxh3_64(spread + head + b * BLOCK, BLOCK, ur_seed(id, UR_DOMAIN_INDEX_BLOCK, b)), 8);
+  put(spread + UR_AT_HEAD_DIGEST, ur_xxh3_64(spread + 128, head - 128, ur_seed(id, UR_DOMAIN_INDEX_HEAD, 0)), 8);
+  put(spread + UR_AT_HEADER_DIGEST, ur_xxh3_64(spread, 120, ur_seed(id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
+}
+
+static void store_spread(fixture *part) {
+  char index[128];
+  (void)snprintf(index, sizeof index, "%s.idx", path);
+  memcpy(part->data + 128, spread + 128, 32);
+  seal_data(part);
+  seal_spread(part);
+  store_part(part, path);
+  store_bytes(index, spread, spread_bytes);
+}
+
+static ur_status open_one(int io, int verify, ur_set **set, ur_error *error) {
+  ur_part_ref ref = {path, NULL, NULL, -1};
+  ur_set_options options = {io, verify};
+  return ur_set_open(&ref, 1, &options, set, error);
+}
+
+/* ---- reading it ------------------------------------------------------------------------------------------------- */
+
+static ur_status read_one_column(ur_set *set, int32_t column, int valid, ur_error *error) {
+  static uint8_t bytes[8192], nulls[ROWS];
+  static int64_t offsets[ROWS + 1];
+  int64_t rows[ROWS];
+  for (int64_t i = 0; i < ROWS; i++) rows[i] = ROWS - 1 - i;
+  ur_output output = {column, 0, bytes, sizeof bytes, column % 2 ? offsets : NULL, valid ? nulls : NULL, 0};
+  return ur_set_read(set, rows, ROWS, &output, 1, error);
+}
+
+/* Sections by the column that needs them; all of a part's blob columns need the groups or the places of rows. */
+static int needs(const fixture *part, int column, int valid, int kind, int of) {
+  if (kind == UR_SECTION_ZONES || kind == UR_SECTION_ZONE_FLAGS) return 0;
+  if (kind == UR_SECTION_VALIDITY) return column == 0 && valid;
+  if (kind == UR_SECTION_LENGTHS) return column == of || (column >= 2 && part->unit_rows > 0);
+  if (of != UR_NO_COLUMN) return column == of;
+  if (kind == UR_SECTION_GROUPS) return part->fixed && column >= 2;
+  return column >= 2;
+}
+
+static void each_broken_block_is_named_by_who_needs_it(int fixed, uint64_t unit_rows) {
+  fixture *part = make_part(ROWS, fixed, unit_rows);
+  spread_out(part, 4);
+  store_spread(part);
+  uint64_t head = ur_load32(spread + UR_AT_HEADER_BYTES), entry = 128 + 32 * fixture_columns(part);
+  for (uint64_t broken = 0; broken < blocks; broken++, entry += 48) {
+    int kind = spread[entry], of = spread[entry + 2] | spread[entry + 3] << 8;
+    char index[128];
+    (void)snprintf(index, sizeof index, "%s.idx", path);
+    spread[head + broken * BLOCK + BLOCK - 1] ^= 1;
+    store_bytes(index, spread, spread_bytes);
+    for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++)
+      for (int column = 0; column < (int)fixture_columns(part); column++)
+        for (int valid = 0; valid < 2; valid++) {
+          ur_set *set = NULL;
+          ur_error error = {0};
+          EXPECT_EQUAL(open_one(io, UR_VERIFY_FIRST, &set, &error), UR_OK);
+          ur_status expected = needs(part, column, valid, kind, of) ? UR_CORRUPT : UR_OK;
+          EXPECT_EQUAL(read_one_column(set, column, valid, &error), expected);
+          EXPECT_EQUAL(read_one_column(set, column, valid, NULL), expected);
+          if (expected == UR_CORRUPT) EXPECT_EQUAL(error.file, UR_FILE_INDEX);
+          if (expected == UR_CORRUPT && column < 2) EXPECT_EQUAL(error.column, column);
+          if (expected == UR_CORRUPT) EXPECT_EQUAL(error.offset, head + broken * BLOCK);
+          ur_set_release(set);
+        }
+    spread[head + broken * BLOCK + BLOCK - 1] ^= 1;
+  }
+  free(part);
+}
+
+static void values_of_every_width_are_gathered(void) {
+  for (uint64_t width = 1; width <= 8; width *= 2) {
+    fixture *part = make_part(ROWS, 0, 0);
+    spread_out(part, width);
+    store_spread(part);
+    ur_set *set = NULL;
+    uint64_t found[ROWS] = {0};
+    uint8_t *bytes = (uint8_t *)found;
+    int64_t rows[ROWS];
+    for (int64_t i = 0; i < ROWS; i++) rows[i] = (i * 7) % ROWS;
+    ur_output output = {0, 0, bytes, sizeof found, NULL, NULL, 0};
+    EXPECT_EQUAL(open_one(UR_IO_MAP, UR_VERIFY_ALWAYS, &set, NULL), UR_OK);
+    EXPECT_EQUAL(ur_set_read(set, rows, ROWS, &output, 1, NULL), UR_OK);
+    EXPECT_EQUAL(output.used, width * ROWS);
+    for (int64_t i = 0; i < ROWS; i++) EXPECT_EQUAL(bytes[width * (uint64_t)i], rows[i] % 5 == 4 ? 0 : rows[i] * 3);
+    ur_set_release(set);
+    free(part);
+  }
+}
+
+static void a_large_index_that_is_cut_or_written_to_is_stale(void) {
+  for (int cut = 0; cut < 2; cut++) {
+    fixture *part = make_part(ROWS, 0, 0);
+    spread_out(part, 4);
+    store_spread(part);
+    char index[128];
+    (void)snprintf(index, sizeof index, "%s.idx", path);
+    ur_set *set = NULL;
+    ur_part *opened = NULL;
+    ur_error error = {0};
+    ur_section section;
+    EXPECT_EQUAL(open_one(UR_IO_PREAD, UR_VERIFY_FIRST, &set, &error), UR_OK);
+    EXPECT_EQUAL(ur_set_part(set, 0, &opened, &error), UR_OK);
+    EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_VALUES, 0, &section), UR_OK);
+    EXPECT_EQUAL(ur_part_check(opened, &section, 0, section.bytes, &error), UR_OK);
+    (void)usleep(20000);
+    EXPECT(cut ? truncate(index, 4096) == 0 : truncate(index, (off_t)spread_bytes) == 0);
+    EXPECT_EQUAL(ur_part_check(opened, &section, 0, section.bytes, &error), UR_STALE);
+    EXPECT_EQUAL(error.file, UR_FILE_INDEX);
+    EXPECT_EQUAL(read_one_column(set, 0, 1, &error), UR_STALE);
+    uint64_t offset = 0, bytes = 0;
+    EXPECT_EQUAL(ur_part_locate(opened, 0, 3, &offset, &bytes, &error), UR_STALE);
+    EXPECT_EQUAL(ur_part_locate(opened, 0, 3, &offset, &bytes, NULL), UR_STALE);
+    int64_t row = 0;
+    ur_set_advise(set, &row, 1);
+    ur_part_release(opened);
+    ur_set_release(set);
+    free(part);
+  }
+}
+
+/* ---- references and calls --------------------------------------------------------------------------------------- */
+
+static ur_status open_ref(const char *data, const char *index, const uint8_t *id, int64_t rows, ur_error *error) {
+  ur_part_ref ref = {data, index, id, rows};
+  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set *set = NULL;
+  ur_part *part = NULL;
+  ur_status status = ur_set_open(&ref, 1, &options, &set, error);
+  if (status == UR_OK) status = ur_set_part(set, 0, &part, error);
+  ur_part_release(part);
+  ur_set_release(set);
+  return status;
+}
+
+static void a_reference_must_fit_its_part(void) {
+  fixture *part = make_part(ROWS, 0, 0);
+  store_part(part, path);
+  uint8_t other[16] = {1};
+  char index[128], waiting[128];
+  (void)snprintf(index, sizeof index, "%s.idx", path);
+  (void)snprintf(waiting, sizeof waiting, "%s.idx.new", path);
+  ur_error error = {0};
+  EXPECT_EQUAL(open_ref(path, NULL, fixture_id, ROWS, &error), UR_OK);
+  EXPECT_EQUAL(open_ref(path, index, fixture_id, -1, &error), UR_OK);
+  EXPECT_EQUAL(open_ref(path, NULL, other, -1, &error), UR_STALE);
+  EXPECT_EQUAL(error.file, UR_FILE_DATA);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS + 1, &error), UR_STALE);
+  EXPECT_EQUAL(error.part, 0);
+  EXPECT_EQUAL(open_ref(path, second, NULL, -1, &error), UR_NOT_FOUND);
+  EXPECT_EQUAL(open_ref(second, NULL, NULL, -1, NULL), UR_NOT_FOUND);
+  EXPECT(rename(index, waiting) == 0); /* a writer that died between two renames */
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_OK);
+  EXPECT(truncate(waiting, 300) == 0);
+  EXPECT(open_ref(path, NULL, NULL, ROWS, &error) == UR_CORRUPT || error.status == UR_FORMAT);
+  EXPECT(open_ref(path, NULL, NULL, ROWS, NULL) != UR_OK);
+  EXPECT(unlink(waiting) == 0);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_NOT_FOUND);
+  EXPECT_EQUAL(error.file, UR_FILE_INDEX);
+  EXPECT(truncate(path, 512) == 0);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_FORMAT); /* unfinished */
+  EXPECT(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_FORMAT); /* not a regular file, and no waiting for one */
+  EXPECT(unlink(path) == 0 && mkdir(path, 0700) == 0);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_FORMAT);
+  EXPECT(rmdir(path) == 0);
+  free(part);
+}
+
+static void an_index_of_another_part_is_stale(void) {
+  fixture *part = make_part(ROWS, 0, 0), *other = make_part(ROWS, 0, 1);
+  char index[128], waiting[128];
+  (void)snprintf(index, sizeof index, "%s.idx", path);
+  (void)snprintf(waiting, sizeof waiting, "%s.idx.new", path);
+  ur_error error = {0};
+  store_part(part, path);
+  store_bytes(index, other->index, other->index_bytes); /* the same id, another data file */
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_STALE);
+  other->index[UR_AT_ID] ^= 1;
+  seal_index(other);
+  store_bytes(index, other->index, other->index_bytes);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_STALE);
+  store_bytes(waiting, other->index, other->index_bytes);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_STALE);
+  store_bytes(waiting, part->index, part->index_bytes); /* the right one waits */
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_OK);
+  EXPECT(unlink(waiting) == 0);
+  free(part);
+  free(other);
+}
+
+static void all_parts_of_a_set_have_the_same_columns(void) {
+  fixture *part = make_part(ROWS, 0, 0), *fewer = make_part(ROWS, 1, 1), *nullable = make_part(ROWS, 0, 0);
+  ur_part_ref refs[2] = {{path, NULL, NULL, ROWS}, {second, NULL, fixture_id, ROWS}};
+  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  nullable->data[128 + 32 * 3] = nullable->index[128 + 32 * 3] = UR_TYPE_TEXT; /* bytes elsewhere */
+  seal_data(nullable);
+  seal_index(nullable);
+  store_part(part, path);
+  for (int i = 0; i < 2; i++) {
+    store_part(i ? nullable : fewer, second);
+    ur_set *set = NULL;
+    ur_error error = {0};
+    static contents found;
+    int64_t rows[] = {1, ROWS + 1};
+    EXPECT_EQUAL(ur_set_open(refs, 2, &options, &set, &error), UR_OK);
+    EXPECT_EQUAL(ur_set_io(set), UR_IO_AUTO);
+    EXPECT_EQUAL(ur_set_parts(set), 2);
+    EXPECT_EQUAL(read_columns(set, rows, 2, 4, &found, &error), UR_ARGUMENT);
+    EXPECT_EQUAL(error.part, 1);
+    EXPECT_EQUAL(read_columns(set, rows, 2, 4, &found, NULL), UR_ARGUMENT);
+    EXPECT_EQUAL(read_columns(set, rows, 1, 4, &found, &error), UR_OK);
+    EXPECT_EQUAL(ur_set_io(set), UR_IO_MAP);
+    ur_set_release(set);
+  }
+  free(part);
+  free(fewer);
+  free(nullable);
+}
+
+static void sets_that_cannot_be_are_refused(void) {
+  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_part_ref huge[2] = {{path, NULL, NULL, INT64_C(1) << 61}, {path, NULL, NULL, (INT64_C(1) << 61) + 1}};
+  ur_set *set = NULL;
+  ur_error error = {0};
+  EXPECT_EQUAL(ur_set_open(huge, 2, &options, &set, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_open(huge, -1, &options, &set, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_open(huge, INT64_C(1) << 32, &options, &set, NULL), UR_ARGUMENT);
+  for (int wrong = -1; wrong < 9; wrong += wrong < 0 ? 7 : 3) {
+    ur_set_options io = {wrong, UR_VERIFY_FIRST}, verify = {UR_IO_MAP, wrong};
+    EXPECT_EQUAL(ur_set_open(huge, 0, &io, &set, &error), UR_ARGUMENT);
+    EXPECT_EQUAL(ur_set_open(huge, 0, &verify, &set, &error), UR_ARGUMENT);
+  }
+  EXPECT_EQUAL(ur_set_open(NULL, 0, &options, &set, &error), UR_OK);
+  ur_column_info info;
+  ur_output none = {0};
+  int64_t row = 0, inside = 0;
+  EXPECT_EQUAL(ur_set_column(set, 0, &info, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_read(set, &row, 0, &none, 0, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_find(set, 0, &row, &inside), UR_ARGUMENT);
+  ur_set_close(set);
+  EXPECT_EQUAL(ur_set_column(set, 0, &info, &error), UR_CLOSED);
+  ur_set_advise(set, &row, 1);
+  ur_set_release(set);
+  ur_set_release(NULL);
+}
+
+static void calls_out_of_range_are_refused(void) {
+  fixture *part = make_part(ROWS, 0, 0);
+  store_part(part, path);
+  ur_set *set = NULL;
+  ur_part *opened = NULL;
+  ur_error error = {0};
+  EXPECT_EQUAL(open_one(UR_IO_AUTO, UR_VERIFY_FIRST, &set, &error), UR_OK);
+  EXPECT_EQUAL(ur_set_part(set, -1, &opened, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_part(set, 1, &opened, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_part(set, 0, &opened, &error), UR_OK);
+  int64_t number = 0, inside = 0, rows[] = {0, 1};
+  EXPECT_EQUAL(ur_set_find(set, -1, &number, &inside), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_find(set, ROWS, &number, &inside), UR_ARGUMENT);
+  ur_column_info info;
+  ur_section section = {0};
+  uint64_t offset = 0, bytes = 0, needed[2];
+  int32_t columns[] = {0, -1}, beyond[] = {4, 0};
+  for (int32_t column = -1; column <= 4; column += 5) {
+    EXPECT_EQUAL(ur_part_column(opened, column, &info), UR_ARGUMENT);
+    EXPECT_EQUAL(ur_set_column(set, column, &info, &error), UR_ARGUMENT);
+    EXPECT_EQUAL(ur_part_locate(opened, 0, column, &offset, &bytes, &error), UR_ARGUMENT);
+  }
+  EXPECT_EQUAL(ur_part_locate(opened, -1, 3, &offset, &bytes, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_part_locate(opened, 0, 0, &offset, &bytes, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_part_section(opened, 0, 0, &section), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_KINDS, 0, &section), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_GROUPS, -2, &section), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_GROUPS, 4, &section), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_VALUES, -1, &section), UR_NOT_FOUND);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_ROW_STARTS, -1, &section), UR_OK);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_DIGESTS, -1, &section), UR_OK);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_GROUPS, -1, &section), UR_OK);
+  EXPECT_EQUAL(ur_part_check(opened, &section, 0, 0, &error), UR_OK);
+  ur_section forged = section;
+  forged.bytes = UINT64_MAX;
+  EXPECT_EQUAL(ur_part_check(opened, &forged, UINT64_MAX - 8, 8, &error), UR_ARGUMENT);
+  forged.offset = 0;
+  EXPECT_EQUAL(ur_part_check(opened, &forged, 0, 8, &error), UR_ARGUMENT);
+  forged.offset = 1 << 30;
+  EXPECT_EQUAL(ur_part_check(opened, &forged, 0, 8, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_measure(set, rows, 2, columns, 2, needed, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_measure(set, rows, 2, beyond, 1, needed, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_measure(set, rows, -1, columns, 1, needed, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_measure(set, rows, 1, columns, -1, needed, &error), UR_ARGUMENT);
+  ur_output output = {.column = -1};
+  EXPECT_EQUAL(ur_set_read(set, rows, 1, &output, 1, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_set_read(set, rows, 1, &output, -1, &error), UR_ARGUMENT);
+  ur_set_advise(set, rows, 0);
+  ur_part_release(opened);
+  ur_set_release(set);
+  free(part);
+}
+
+/* ---- what is hard to meet by chance ------------------------------------------------------------------------------ */
+
+static void a_part_that_someone_is_about_to_reference_lives_on(void) {
+  fixture *part = make_part(ROWS, 0, 0);
+  store_part(part, path);
+  store_part(part, second);
+  ur_part_ref refs[2] = {{path, NULL, NULL, -1}, {second, NULL, NULL, -1}};
+  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set *set = NULL;
+  EXPECT_EQUAL(ur_set_open(refs, 2, &options, &set, NULL), UR_OK);
+  ur_part *seen = atomic_load(&set->slots[0].part);
+  atomic_fetch_add(&set->slots[0].pins, 1); /* between reading the pointer and taking the reference */
+  ur_set_close(set);
+  ur_part_retain(seen);
+  atomic_fetch_sub(&set->slots[0].pins, 1);
+  ur_part_info info;
+  ur_part_describe(seen, &info);
+  EXPECT_EQUAL(info.rows, ROWS);
+  ur_set_release(set);
+  ur_part_describe(seen, &info);
+  EXPECT_EQUAL(info.rows, ROWS);
+  ur_part_release(seen);
+  ur_part_release(NULL);
+  free(part);
+}
+
+static void streaming_copies_are_copies(void) {
+  enum { MOST = 1000 };
+  static uint8_t from[MOST + 64], to[MOST + 192];
+  for (int i = 0; i < MOST + 64; i++) from[i] = (uint8_t)(i * 7 + 1);
+  for (size_t shift = 0; shift < 64; shift += 3)
+    for (size_t bytes = 0; bytes < MOST; bytes += 1 + bytes / 20) {
+      memset(to, 0, sizeof to);
+      ur_copy_streaming(to + shift + 64, from + shift / 2, bytes);
+      EXPECT(memcmp(to + shift + 64, from + shift / 2, bytes) == 0);
+      EXPECT_EQUAL(to[shift + 63], 0);
+      EXPECT_EQUAL(to[shift + 64 + bytes], 0);
+    }
+}
+
+int main(void) {
+  EXPECT(mkdtemp(folder) != NULL);
+  (void)snprintf(path, sizeof path, "%s/a.urec", folder);
+  (void)snprintf(second, sizeof second, "%s/b.urec", folder);
+  each_broken_block_is_named_by_who_needs_it(0, 0);
+  each_broken_block_is_named_by_who_needs_it(0, 1);
+  each_broken_block_is_named_by_who_needs_it(1, 1);
+  each_broken_block_is_named_by_who_needs_it(1, 4);
+  values_of_every_width_are_gathered();
+  a_large_index_that_is_cut_or_written_to_is_stale();
+  a_reference_must_fit_its_part();
+  an_index_of_another_part_is_stale();
+  all_parts_of_a_set_have_the_same_columns();
+  sets_that_cannot_be_are_refused();
+  calls_out_of_range_are_refused();
+  a_part_that_someone_is_about_to_reference_lives_on();
+  streaming_copies_are_copies();
+  char command[96];
+  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
+  return system(command) == 0 ? 0 : 1;
+}
