@@ -151,6 +151,7 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
     return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRIu32 " columns", part->header.columns);
   ur_status status = read_columns(part, error);
   if (status == UR_OK) status = count_units(part, error);
+  atomic_init(&part->units_left, part->units);
   if (status == UR_OK) status = read_directory(part, error);
   if (status != UR_OK) {
     if (error != NULL && error->file == UR_FILE_NONE && status == UR_CORRUPT) error->file = UR_FILE_INDEX;

@@ -16,13 +16,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "pool.h"
 #include "reader.h"
 #include "fail.h"
+#include "fork.h"
 
-enum { ALIGNMENT = 64, LOOKS = 200, ADVISE_BATCHES = 256 };
+enum { ALIGNMENT = 64, LOOKS = 200, ADVISE_BATCHES = 256, GLANCE_BATCHES = 8 };
 
 struct ur_batch {
   ur_piece piece;
@@ -46,7 +46,7 @@ struct ur_loader {
   int32_t *columns;
   ur_column_info *infos;
   int64_t batches;
-  pid_t owner;
+  uint64_t owner; /* ur_forks() of the process that made it */
 
   pthread_mutex_t consumer; /* held by the one consumer at a time that takes a batch */
   pthread_mutex_t lock;
@@ -134,14 +134,27 @@ typedef struct {
   uint64_t *bytes;
   ur_output *outputs;
   ur_column_view *views;
+  int64_t looked;    /* batches since this thread's page faults were last counted */
   long major_faults;
   int64_t advise_until;
 } scratch;
 
+/* s->bytes[c] = bytes of output c for these rows; columns of fixed width need no look at the files. */
+static ur_status measure(const ur_loader *loader, scratch *s, int64_t rows, ur_error *error) {
+  int32_t count = loader->options.output_count;
+  int32_t variable = 0;
+  for (int32_t c = 0; c < count; c++) {
+    s->bytes[c] = (uint64_t)rows * (uint64_t)loader->infos[c].fixed_bytes;
+    if (loader->infos[c].fixed_bytes == 0) variable++;
+  }
+  if (variable == 0) return UR_OK;
+  return ur_read_measure(loader->set, s->rows, rows, loader->columns, count, s->bytes, error);
+}
+
 static ur_status read_into_batch(ur_loader *loader, scratch *s, int64_t number, int64_t rows, int64_t skipped,
                                  ur_batch **out, ur_error *error) {
   int32_t count = loader->options.output_count;
-  ur_status status = ur_read_measure(loader->set, s->rows, rows, loader->columns, count, s->bytes, error);
+  ur_status status = measure(loader, s, rows, error);
   if (status != UR_OK) return status;
   uint64_t row_ids_at = 0;
   uint64_t skipped_at = lay_out(loader, rows, s->bytes, s->views, &row_ids_at);
@@ -205,21 +218,31 @@ static ur_status fill(ur_loader *loader, scratch *s, int64_t number, ur_batch **
   }
 }
 
-/* While this thread's batches meet cold pages, tells the kernel of the batch `prefetch` ahead. */
-static void advise_ahead(const ur_loader *loader, scratch *s, int64_t number) {
-  struct rusage usage;
-#ifdef RUSAGE_THREAD
-  getrusage(RUSAGE_THREAD, &usage);
-#else
-  getrusage(RUSAGE_SELF, &usage);
-#endif
-  if (usage.ru_majflt != s->major_faults) s->advise_until = number + ADVISE_BATCHES;
-  s->major_faults = usage.ru_majflt;
-  int64_t ahead = number + loader->options.prefetch;
-  if (number >= s->advise_until || ahead >= loader->batches) return;
-  if (row_ids_of_batch(loader, ahead, s->ahead) == UR_OK) {
-    ur_set_advise(loader->set, s->ahead, rows_of_batch(loader, ahead));
+/* Tells the kernel of batch `number`, if there is one. */
+static void advise_batch(const ur_loader *loader, scratch *s, int64_t number) {
+  if (number < loader->batches && row_ids_of_batch(loader, number, s->ahead) == UR_OK) {
+    ur_set_advise(loader->set, s->ahead, rows_of_batch(loader, number));
   }
+}
+
+/* While this thread's batches meet cold pages, tells the kernel of the batch `prefetch` ahead; the first batches of all
+ * are told of together. Warm threads look at their page faults now and then: the call costs as much as a few rows. */
+static void advise_ahead(const ur_loader *loader, scratch *s, int64_t number) {
+  if (number == 0) {
+    for (int64_t first = 0; first < loader->options.prefetch; first++) advise_batch(loader, s, first);
+  }
+  if (number < s->advise_until || ++s->looked >= GLANCE_BATCHES) {
+    struct rusage usage;
+#ifdef RUSAGE_THREAD
+    getrusage(RUSAGE_THREAD, &usage);
+#else
+    getrusage(RUSAGE_SELF, &usage);
+#endif
+    s->looked = 0;
+    if (usage.ru_majflt != s->major_faults) s->advise_until = number + ADVISE_BATCHES;
+    s->major_faults = usage.ru_majflt;
+  }
+  if (number < s->advise_until) advise_batch(loader, s, number + loader->options.prefetch);
 }
 
 /* ---- workers ---------------------------------------------------------------------------------------------------- */
@@ -375,7 +398,7 @@ ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_options *opt
   loader->pool = ur_pool_retain(pool);
   loader->options = *options;
   loader->places = options->prefetch;
-  loader->owner = getpid();
+  loader->owner = ur_forks();
   loader->batches = options->samples / options->batch_size;
   if (!options->drop_last && options->samples % options->batch_size != 0) loader->batches++;
   status = copy_columns(loader, options, error);
@@ -474,7 +497,7 @@ static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *err
 }
 
 ur_status ur_loader_next(ur_loader *loader, ur_batch_info *info, ur_error *error) {
-  if (loader->owner != getpid()) {
+  if (loader->owner != ur_forks()) {
     return ur_fail(error, UR_ARGUMENT, "a loader made before fork() cannot be used in the child: make a new one");
   }
   atomic_fetch_add(&loader->references, 1);
@@ -498,7 +521,7 @@ void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats) {
 }
 
 void ur_loader_stop(ur_loader *loader) {
-  if (loader->owner != getpid()) return;
+  if (loader->owner != ur_forks()) return;
   pthread_mutex_lock(&loader->lock);
   int first = !atomic_exchange(&loader->stopped, 1);
   int32_t started = loader->started;
@@ -511,7 +534,7 @@ void ur_loader_stop(ur_loader *loader) {
 
 void ur_loader_release(ur_loader *loader) {
   if (loader == NULL || atomic_fetch_sub(&loader->references, 1) != 1) return;
-  if (loader->owner == getpid()) {
+  if (loader->owner == ur_forks()) {
     ur_loader_stop(loader);
     pthread_cond_destroy(&loader->ready);
     pthread_cond_destroy(&loader->work);

@@ -35,6 +35,7 @@ struct ur_part {
   uint64_t blocks;
   _Atomic(_Atomic(uint64_t) *) units_checked; /* a bit for each digest unit, made on first use */
   uint64_t units;
+  _Atomic(uint64_t) units_left;         /* units not known to be right yet */
 
   int32_t blob_columns;
   int32_t *blobs;                       /* schema positions of the blob columns */

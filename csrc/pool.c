@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "fail.h"
+#include "fork.h"
 
 enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 4096, ALIGNMENT = 64 };
 
@@ -23,7 +23,7 @@ struct ur_pool {
   atomic_llong references;
   atomic_llong allocations;
   pthread_mutex_t lock;
-  pid_t owner;
+  uint64_t owner; /* ur_forks() of the process that made it */
   int32_t spare_limit;
   int32_t spare_count;
   ur_piece *spare;
@@ -39,7 +39,7 @@ ur_status ur_pool_new(int32_t spare, ur_pool **out, ur_error *error) {
   }
   atomic_init(&pool->references, 1);
   atomic_init(&pool->allocations, 0);
-  pool->owner = getpid();
+  pool->owner = ur_forks();
   pool->spare_limit = spare;
   *out = pool;
   return UR_OK;
@@ -51,7 +51,7 @@ ur_pool *ur_pool_retain(ur_pool *pool) {
 }
 
 void ur_pool_keep(ur_pool *pool, int32_t spare) {
-  if (pool->owner != getpid()) return;
+  if (pool->owner != ur_forks()) return;
   pthread_mutex_lock(&pool->lock);
   if (spare > pool->spare_limit) pool->spare_limit = spare;
   pthread_mutex_unlock(&pool->lock);
@@ -68,7 +68,7 @@ void ur_pool_release(ur_pool *pool) {
     pool->spare = piece->next;
     if (!piece->lent) munmap(piece, piece->bytes);
   }
-  if (pool->owner == getpid()) pthread_mutex_destroy(&pool->lock);
+  if (pool->owner == ur_forks()) pthread_mutex_destroy(&pool->lock);
   free(pool);
 }
 
@@ -76,7 +76,7 @@ ur_status ur_pool_lend(ur_pool *pool, void *memory, uint64_t bytes, ur_error *er
   if ((uintptr_t)memory % ALIGNMENT != 0 || bytes % ALIGNMENT != 0 || bytes < SMALL_PAGE) {
     return ur_fail(error, UR_ARGUMENT, "lent memory must be a multiple of 64 bytes at such an address, and 4096 at least");
   }
-  if (pool->owner != getpid()) return ur_fail(error, UR_ARGUMENT, "a pool made before fork() takes no memory in the child");
+  if (pool->owner != ur_forks()) return ur_fail(error, UR_ARGUMENT, "a pool made before fork() takes no memory in the child");
   ur_piece *piece = memory;
   *piece = (ur_piece){.bytes = bytes, .lent = 1, .pool = pool};
   pthread_mutex_lock(&pool->lock);
@@ -122,7 +122,7 @@ static ur_piece *map_piece(size_t bytes) {
 
 ur_piece *ur_pool_take(ur_pool *pool, size_t bytes) {
   ur_piece *piece = NULL;
-  if (pool->owner == getpid()) {
+  if (pool->owner == ur_forks()) {
     pthread_mutex_lock(&pool->lock);
     piece = take_spare(pool, bytes);
     pthread_mutex_unlock(&pool->lock);
@@ -148,7 +148,7 @@ static ur_piece **smallest_mapped(ur_pool *pool) {
 
 void ur_pool_give(ur_piece *piece) {
   ur_pool *pool = piece->pool;
-  if (pool->owner != getpid()) {
+  if (pool->owner != ur_forks()) {
     if (!piece->lent) munmap(piece, piece->bytes);
     return;
   }

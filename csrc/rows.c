@@ -116,6 +116,7 @@ bool ur_rows_are_checked(const ur_part *part, const int64_t *rows, int64_t n) {
   if (part->verify != UR_VERIFY_FIRST) return part->verify == UR_VERIFY_NEVER;
   _Atomic(uint64_t) *bits = atomic_load_explicit(&part->units_checked, memory_order_acquire);
   if (bits == NULL) return false;
+  if (atomic_load_explicit(&part->units_left, memory_order_relaxed) == 0) return true;
   int shift = __builtin_ctz(part->data.unit_rows); /* a power of two */
   uint64_t all = 1;
   for (int64_t i = 0; i < n; i++) {
@@ -137,7 +138,9 @@ ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, cons
                       ", they give %016" PRIx64, extent->bytes, unit, expected, found);
   if (part->verify != UR_VERIFY_FIRST) return UR_OK;
   _Atomic(uint64_t) *bits = checked_units(part);
-  if (bits != NULL)
-    atomic_fetch_or_explicit(&bits[unit / 64], UINT64_C(1) << (unit % 64), memory_order_relaxed);
+  if (bits == NULL) return UR_OK;
+  uint64_t bit = UINT64_C(1) << (unit % 64);
+  uint64_t before = atomic_fetch_or_explicit(&bits[unit / 64], bit, memory_order_relaxed);
+  if ((before & bit) == 0) atomic_fetch_sub_explicit(&part->units_left, 1, memory_order_relaxed);
   return UR_OK;
 }

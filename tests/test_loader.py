@@ -302,7 +302,8 @@ next(plain)
         [sys.executable, "-c", code], timeout=60, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # a thread that asks for more while the interpreter goes down is told so; nothing else is printed
+    assert done.stderr == "" or ("Thread" in ending and "after interpreter shutdown" in done.stderr)
 
 
 def test_statistics_add_up(path: Path) -> None:
