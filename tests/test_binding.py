@@ -1,0 +1,267 @@
+"""The binding: the core's errors as the right exceptions with the place in them, handles freed, wrong calls refused."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import struct
+import time
+import tracemalloc
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import reseal
+
+from unirecord import (
+    ClosedError,
+    CorruptionError,
+    FormatError,
+    MissingError,
+    SchemaError,
+    StaleError,
+    UniRecordDataset,
+    UniRecordError,
+    Writer,
+)
+from unirecord.binding import BatchPool, NativeSet, Order, ReadBuffers, digest_ranges, xxh3_64
+from unirecord.failure import Failure, raise_failure
+from unirecord.order import OrderSpec
+
+PATHS = ("set/a.urec", "set/b.urec")
+NAMES = ("x", "image")
+
+
+def raised(status: int, **place: Any) -> BaseException:
+    fields: dict[str, Any] = {
+        "errno": 0, "in_index": False, "part": None, "row": None, "column": None, "offset": None, "what": "it is wrong",
+    }  # fmt: skip
+    try:
+        raise_failure(Failure(status, **{**fields, **place}), PATHS, NAMES)
+    except BaseException as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("status", "place", "kind", "parts"),
+    [
+        (3, {}, ValueError, ["it is wrong"]),
+        (3, {"what": "row 9 is not in [0, 5)", "row": 9}, IndexError, ["row 9 is not in [0, 5)"]),
+        (3, {"part": 1}, SchemaError, ["set/b.urec: it is wrong"]),
+        (4, {"part": 0}, MissingError, ["set/a.urec: this part does not exist", "check the path"]),
+        (4, {"part": 0, "in_index": True}, MissingError, ["set/a.urec.idx", "unirecord repair set/a.urec"]),
+        (5, {"part": 0}, FormatError, ["set/a.urec: it is wrong", "only files made by UniRecord"]),
+        (5, {"part": 0, "what": "the file needs reader version 2"}, FormatError, ["upgrade unirecord"]),
+        (5, {"part": 0, "what": "the file is unfinished"}, FormatError, ["unirecord repair set/a.urec"]),
+        (
+            6,
+            {"part": 1, "row": 7, "column": 1, "offset": 640},
+            CorruptionError,
+            ["set/b.urec, row 7, column 'image', at byte 640: it is wrong", "unirecord verify set/b.urec"],
+        ),
+        (
+            6,
+            {"part": 1, "in_index": True},
+            CorruptionError,
+            ["set/b.urec.idx", "repair set/b.urec`", "index"],
+        ),
+        (7, {"part": 1}, StaleError, ["set/b.urec", "open the dataset again"]),
+        (7, {"part": 1, "what": "this is another part"}, StaleError, ["put the right file back"]),
+        (8, {"part": 1, "errno": 5}, OSError, ["Input/output error", "set/b.urec"]),
+        (9, {}, MemoryError, ["it is wrong"]),
+        (10, {}, ClosedError, ["has been closed"]),
+        (99, {"part": 0}, UniRecordError, ["set/a.urec: it is wrong"]),
+        (6, {"part": 5, "column": 7}, CorruptionError, ["the dataset: it is wrong"]),  # a place that is none
+    ],
+)
+def test_errors_say_where_and_what_to_do(
+    status: int, place: dict[str, Any], kind: type, parts: list[str]
+) -> None:
+    error = raised(status, **place)
+    assert type(error) is kind
+    for part in parts:
+        assert part in str(error)
+
+
+def test_a_corruption_carries_its_place() -> None:
+    error = raised(6, part=1, row=7, column=1, offset=640)
+    assert isinstance(error, CorruptionError)
+    assert (error.path, error.row, error.column, error.offset) == ("set/b.urec", 7, "image", 640)
+
+
+def test_a_failed_system_call_keeps_its_number() -> None:
+    error = raised(8, part=0, errno=28)
+    assert isinstance(error, OSError)
+    assert (error.errno, error.filename) == (28, "set/a.urec")
+
+
+def made(folder: Path, rows: int = 50) -> Path:
+    path = folder / "a.urec"
+    with Writer(path, {"x": "int32", "v": {"type": "uint8", "shape": [8]}, "image": "bytes"}) as writer:
+        for i in range(rows):
+            writer.write({"x": i, "v": np.full(8, i % 256, np.uint8), "image": bytes(i % 64)})
+    return path
+
+
+def opened(path: Path, **options: str) -> NativeSet:
+    given = {"io": "auto", "verify": "first", **options}
+    return NativeSet([(str(path), None, -1)], names=("x", "v", "image"), **given)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread", "uring", "uring-direct", "memory"])
+def test_handles_that_are_dropped_give_everything_back(tmp_path: Path, io: str) -> None:
+    path = made(tmp_path, 4000)  # an index that is mapped
+    before = None
+    for turn in range(20):
+        parts = opened(path, io=io)
+        buffers = ReadBuffers([0, 1])
+        for i, width in enumerate((4, 8)):
+            buffers.own(i, width, False, False)
+        assert buffers.read_one(parts, 7, 2)
+        assert buffers.one(1) == b"\7" * 8
+        part = parts.part(0)
+        assert part.metadata()
+        del parts, part, buffers
+        if turn == 5:
+            before = descriptors(), mappings()
+    assert (descriptors(), mappings()) <= (before[0], before[1] + 3)  # type: ignore[index]
+
+
+def mappings() -> int:
+    return Path("/proc/self/maps").read_text().count(".urec")
+
+
+def test_a_view_keeps_the_part_that_it_looks_into(tmp_path: Path) -> None:
+    parts = opened(made(tmp_path))
+    part = parts.part(0)
+    section = part.section(5, 0)
+    assert section is not None
+    values = part.array(section, np.int32)
+    handle = weakref.ref(part.handle)
+    parts.close()
+    del parts, part, section
+    gc.collect()
+    assert handle() is not None
+    assert values.tolist() == list(range(50))
+    with pytest.raises(ValueError, match="read-only"):
+        values[0] = 1
+    del values
+    gc.collect()
+    assert handle() is None
+
+
+def test_wrong_calls_are_refused(tmp_path: Path) -> None:
+    parts = opened(made(tmp_path))
+    buffers = ReadBuffers([0])
+    buffers.own(0, 4, False, False)
+    for row in (-1, 50, 2**62):
+        with pytest.raises(IndexError, match=str(row)):
+            buffers.read_one(parts, row, 1)
+    for column in (-1, 3, 2**31 - 1):
+        wrong = ReadBuffers([column])
+        wrong.own(0, 4, False, False)
+        with pytest.raises(ValueError, match=f"column {column} is not in"):
+            wrong.read_one(parts, 0, 1)
+    with pytest.raises(ValueError, match="part 1 is not in"):
+        parts.part(1)
+    part = parts.part(0)
+    assert part.section(99, 0) is None
+    section = part.section(5, 0)
+    assert section is not None
+    with pytest.raises(ValueError, match="not in the section"):
+        part.check(section, 0, section.bytes + 1)
+    for row, column in ((0, 0), (50, 2), (-1, 2), (0, 9)):
+        with pytest.raises(ValueError, match="no blob of this part"):
+            part.locate(row, column)
+    with pytest.raises(KeyError):
+        opened(tmp_path / "a.urec", io="tape")
+    with pytest.raises(ValueError, match="range"):
+        digest_ranges(b"abc", np.array([2], np.uint64), np.array([2], np.uint64), 0, 0)
+    with pytest.raises(ValueError, match="cannot hold batches"):
+        BatchPool(1).lend(np.empty(16, np.uint8))
+    with pytest.raises(ValueError, match="rows"):
+        Order(10, OrderSpec.parse("parts", 0, 0, 1, 1), [3, 3])
+
+
+def test_a_closed_set_says_so(tmp_path: Path) -> None:
+    parts = opened(made(tmp_path))
+    parts.close()
+    buffers = ReadBuffers([0])
+    buffers.own(0, 4, False, False)
+    with pytest.raises(ClosedError):
+        buffers.read_one(parts, 0, 1)
+    with pytest.raises(ClosedError):
+        parts.part(0)
+    parts.advise(np.array([0], np.int64))  # a hint that comes too late is none
+
+
+def test_digests_of_ranges_are_those_of_the_pieces() -> None:
+    data = bytes(range(256)) * 9
+    starts, lengths = np.array([0, 5, 2000], np.uint64), np.array([240, 0, 304], np.uint64)
+    found = digest_ranges(data, starts, lengths, 11, 3).tolist()
+    assert found == [
+        xxh3_64(data[s : s + n], 11 + 3 * i) for i, (s, n) in enumerate(zip(starts, lengths, strict=True))
+    ]
+
+
+def refused_at_once(path: Path) -> None:
+    """In 10 ms and 1 MiB, the best of three as other processes run beside."""
+    spent = []
+    for _ in range(3):
+        tracemalloc.start()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start = time.perf_counter()
+        with pytest.raises((FormatError, CorruptionError)):
+            UniRecordDataset(path)
+        spent.append(time.perf_counter() - start)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+        tracemalloc.stop()
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 1024
+    assert min(spent) < 0.01
+
+
+def small(folder: Path) -> Path:
+    path = folder / "s.urec"
+    with Writer(path, {"x": "int32"}) as writer:
+        writer.write({"x": 1})
+    return path
+
+
+def refuse_changed(path: Path, data: bytearray, index: bytearray) -> None:
+    reseal.data(data)
+    reseal.index(index, bytes(data))
+    path.write_bytes(data)
+    Path(f"{path}.idx").write_bytes(index)
+    refused_at_once(path)
+
+
+@pytest.mark.parametrize("claimed", [0, 65534, 65535, 2**31 - 1, 2**31, 2**32 - 1])
+def test_a_small_file_that_claims_many_columns_is_refused_at_once(tmp_path: Path, claimed: int) -> None:
+    path = small(tmp_path)
+    data, index = bytearray(path.read_bytes()), bytearray(Path(f"{path}.idx").read_bytes())
+    for changed in ("data", "index", "both"):
+        other, its_index = bytearray(data), bytearray(index)
+        if changed != "index":
+            other[40:44] = struct.pack("<I", claimed)
+        if changed != "data":
+            its_index[64:68] = struct.pack("<I", claimed)
+        refuse_changed(path, other, its_index)
+
+
+@pytest.mark.parametrize(
+    "nested", [b"\x91", b"\x81", b"\x81\xa1x", b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff"]
+)
+def test_deep_and_endless_metadata_is_refused_at_once(tmp_path: Path, nested: bytes) -> None:
+    path = small(tmp_path)
+    data, index = bytearray(path.read_bytes()), bytearray(Path(f"{path}.idx").read_bytes())
+    size, sections = struct.unpack_from("<I", index, 72)[0], struct.unpack_from("<I", index, 68)[0]
+    start = 128 + 32 + 48 * sections
+    index[start : start + size] = (nested * size)[:size]
+    refuse_changed(path, data, index)
