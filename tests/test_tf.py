@@ -167,3 +167,56 @@ def test_decode_resize_flip_normalise_in_parallel(tmp_path: Path) -> None:
     assert [int(i) for _, label in got for i in label] == order
     expected = tf.image.resize(pictures[order[0]], (4, 4), method="nearest").numpy()[:, ::-1]
     assert np.allclose(got[0][0][0].numpy(), expected / 255.0)
+
+
+def test_python_is_called_once_for_a_batch(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unirecord.batch import BatchBuilder
+
+    calls = []
+    build = BatchBuilder.build
+
+    def counted(self: BatchBuilder, native: object) -> object:
+        calls.append(1)
+        return build(self, native)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BatchBuilder, "build", counted)
+    data = UniRecordDataset(path, columns=TENSORS).to_tf(25)
+    assert sum(len(batch["label"]) for batch in data.map(lambda b: b, num_parallel_calls=4)) == N
+    assert len(calls) == 4
+
+
+def test_tensors_that_are_kept_keep_their_values(path: Path) -> None:
+    """They may lie in the memory that batches are read into."""
+    ds = UniRecordDataset(path, columns=["x", "label", "boxes"], shuffle=True, seed=3)
+    order = ds.row_ids().tolist()
+    kept = list(ds.to_tf(4, prefetch=1, num_threads=1))
+    assert [int(i) for batch in kept for i in batch["label"]] == order
+    for batch in kept:
+        assert np.array_equal(batch["x"].numpy(), np.repeat(batch["label"].numpy()[:, None], 4, axis=1))
+        assert [len(boxes) for boxes in batch["boxes"].to_list()] == (batch["label"].numpy() % 3).tolist()
+
+
+def test_a_state_counted_in_steps_is_exact_whatever_reads_ahead(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=["label"], shuffle=True, seed=7)
+    order = ds.row_ids().tolist()
+    data = iter(ds.to_tf(8).map(lambda b: b, num_parallel_calls=2).prefetch(4))
+    seen = [int(i) for _ in range(5) for i in next(data)["label"]]
+    assert seen == order[:40]
+    state = {**ds.state_dict(), "epoch": 0, "position": 40}
+    rest = []
+    for rank in range(3):
+        again = UniRecordDataset(path, rank, 3, columns=["label"], shuffle=True, seed=7)
+        again.load_state_dict(state)
+        rest += [int(i) for batch in again.to_tf(8) for i in batch["label"]]
+    assert sorted(rest) == sorted(order[40:])
+
+
+def test_batches_that_are_left_early_leave_no_threads(path: Path) -> None:
+    import gc
+    import threading
+
+    before = threading.active_count()
+    for _ in range(3):
+        next(iter(UniRecordDataset(path, columns=["label"]).to_tf(4)))
+    gc.collect()
+    assert threading.active_count() <= before + 1

@@ -56,7 +56,9 @@ COLLATED = ["x", "label", "name"]
 def test_default_collate_gives_tensors_without_warnings(path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        batch = next(iter(DataLoader(UniRecordDataset(path, columns=COLLATED), batch_size=4)))
+        ds = UniRecordDataset(path, columns=COLLATED)
+        next(iter(DataLoader(ConcatDataset([ds]), batch_size=4)))  # sample by sample
+        batch = next(iter(DataLoader(ds, batch_size=4)))
     assert batch["x"].shape == (4, 3, 2)
     assert batch["x"].dtype == torch.float32
     assert batch["label"].tolist() == [0, 1, 2, 3]
