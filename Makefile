@@ -77,7 +77,8 @@ tsan: $(TSAN_TESTS:%=build/tsan/%)
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
 # Branches of the core that the C tests take, file by file.
-COVERAGE_FLAGS := -std=c11 -g -O0 --coverage -fprofile-update=atomic -pthread -Icsrc -Itests/c
+# (_exit is exit there, so that forked children count.)
+COVERAGE_FLAGS := -std=c11 -g -O0 --coverage -fprofile-update=atomic -D_exit=exit -pthread -Icsrc -Itests/c
 COVERAGE_TESTS := $(C_TESTS:tests/c/%.c=%)
 
 build/coverage/core/%.o: csrc/%.c $(C_HEADERS)
@@ -91,7 +92,7 @@ build/coverage/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/coverage/core/%.o)
 	@$(CC) $(COVERAGE_FLAGS) $(filter %.c %.o,$^) -o $@
 
 coverage: $(COVERAGE_TESTS:%=build/coverage/%)
-	@rm -f build/coverage/core/*.gcda
+	@rm -f build/coverage/*.gcda build/coverage/core/*.gcda
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 	@$(PYTHON) tests/c/coverage.py build/coverage/core $(C_SOURCES)
 

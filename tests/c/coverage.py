@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 
-def measured(objects: Path, source: Path) -> dict[str, Any]:
+def measured(objects: Path, source: Path) -> list[dict[str, Any]]:
     """What gcov knows of one source file, functions of headers left out."""
     notes = objects / f"{source.stem}.gcda"
     done = subprocess.run(
@@ -17,13 +17,28 @@ def measured(objects: Path, source: Path) -> dict[str, Any]:
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     files: list[dict[str, Any]] = json.loads(done.stdout)["files"]
-    return next(file for file in files if Path(file["file"]).name == source.name)
+    return merged(next(file for file in files if Path(file["file"]).name == source.name)["lines"])
+
+
+def merged(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry a line: a function that is compiled for several processors is there once for each."""
+    found: dict[int, dict[str, Any]] = {}
+    for line in lines:
+        known = found.setdefault(line["line_number"], line)
+        if known is not line:
+            known["count"] += line["count"]
+            if len(known["branches"]) == len(line["branches"]):
+                for mine, other in zip(known["branches"], line["branches"], strict=True):
+                    mine["count"] += other["count"]
+            elif len(known["branches"]) < len(line["branches"]):
+                known["branches"] = line["branches"]
+    return list(found.values())
 
 
 def report(objects: Path, sources: list[Path], misses: bool) -> None:
     total_lines = total_branches = taken_lines = taken_branches = 0
     for source in sources:
-        lines = measured(objects, source)["lines"]
+        lines = measured(objects, source)
         branches = [branch for line in lines for branch in line["branches"]]
         ran, taken = sum(line["count"] > 0 for line in lines), sum(branch["count"] > 0 for branch in branches)
         print(f"{source.name:18} lines {share(ran, len(lines))}  branches {share(taken, len(branches))}")

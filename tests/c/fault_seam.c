@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 #include "io_ring.h"
 
 static fault_plan plan;
+static const fault_machine *machine;
 static atomic_int armed;
 static atomic_llong calls, failures, allocations, mapped, descriptors;
 
@@ -36,6 +38,15 @@ void fault_arm(const fault_plan *wanted) {
 int64_t fault_disarm(void) {
   atomic_store(&armed, 0);
   return atomic_load(&failures);
+}
+
+void fault_pretend(const fault_machine *wanted) { machine = wanted; }
+
+/* The path on the machine that is pretended. */
+static const char *path_there(const char *path, char there[512]) {
+  if (machine == NULL || (strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/sys/", 5) != 0)) return path;
+  (void)snprintf(there, 512, "%s%s", machine->root, path);
+  return there;
 }
 
 int64_t fault_count(void) { return atomic_load(&calls); }
@@ -140,7 +151,8 @@ int __wrap_open(const char *path, int flags, ...) {
   va_start(arguments, flags);
   mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  int fd = due(FAULT_OPEN) ? -1 : __real_open(path, flags, mode);
+  char there[512];
+  int fd = due(FAULT_OPEN) ? -1 : __real_open(path_there(path, there), flags, mode);
   if (fd >= 0) atomic_fetch_add(&descriptors, 1);
   return fd;
 }
@@ -150,13 +162,25 @@ int __wrap_close(int fd) {
   return __real_close(fd);
 }
 
-FILE *__wrap_fopen(const char *path, const char *mode) { return due(FAULT_OPEN) ? NULL : __real_fopen(path, mode); }
+FILE *__wrap_fopen(const char *path, const char *mode) {
+  char there[512];
+  return due(FAULT_OPEN) ? NULL : __real_fopen(path_there(path, there), mode);
+}
 
 int __wrap_fstat(int fd, struct stat *facts) { return due(FAULT_STAT) ? -1 : __real_fstat(fd, facts); }
 
-int __wrap_fstatfs(int fd, struct statfs *facts) { return due(FAULT_STAT) ? -1 : __real_fstatfs(fd, facts); }
+int __wrap_fstatfs(int fd, struct statfs *facts) {
+  int result = due(FAULT_STAT) ? -1 : __real_fstatfs(fd, facts);
+  if (machine != NULL) facts->f_type = machine->file_system;
+  return result;
+}
 
-int __wrap_sysinfo(struct sysinfo *facts) { return due(FAULT_STAT) ? -1 : __real_sysinfo(facts); }
+int __wrap_sysinfo(struct sysinfo *facts) {
+  int result = due(FAULT_STAT) ? -1 : __real_sysinfo(facts);
+  if (machine != NULL) facts->mem_unit = 1;
+  if (machine != NULL) facts->totalram = machine->memory;
+  return result;
+}
 
 int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit) {
   return due(FAULT_STAT) ? -1 : __real_getrlimit(resource, limit);

@@ -33,6 +33,16 @@ typedef struct {
   int64_t allocations, mapped_bytes, descriptors;
 } fault_holdings;
 
+/* Another machine: the number of its file system, its bytes of memory, and a folder before the paths under /proc and /sys.
+ * NULL: this machine again. */
+typedef struct {
+  uint32_t file_system;
+  uint64_t memory;
+  const char *root;
+} fault_machine;
+
+void fault_pretend(const fault_machine *machine);
+
 void fault_arm(const fault_plan *plan);
 int64_t fault_disarm(void); /* how many calls have failed since */
 int64_t fault_count(void);  /* how many calls of the plan's kinds there have been */
