@@ -37,7 +37,8 @@ def main() -> None:
     model.compile(tf.keras.optimizers.SGD(0.1), loss, metrics=["accuracy"])
     # Every epoch of fit is an epoch of the dataset, with an order of its own.
     data = pipeline(UniRecordDataset(train, shuffle=True, seed=1))
-    history = model.fit(data, epochs=EPOCHS, validation_data=pipeline(UniRecordDataset(test)), verbose=0)
+    validation = pipeline(UniRecordDataset(test))
+    history = model.fit(data, epochs=EPOCHS, validation_data=validation, shuffle=False, verbose=0)
     for epoch, value in enumerate(history.history["val_accuracy"], 1):
         print(f"epoch {epoch:2}: accuracy {value:.1%}", flush=True)
 

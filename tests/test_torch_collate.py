@@ -176,6 +176,7 @@ def test_samples_are_dicts_to_everyone_else(path: Path) -> None:
         assert copied == sample
     assert tree_map(lambda value: str(value), sample) == {"s_int64": "4", "name": "n4"}
     assert repr(sample) == repr(dict(sample))
+    assert [type(sample) for sample in UniRecordDataset(path)[3:5]] == [dict, dict]
 
 
 class Changing(Dataset[Any]):

@@ -204,16 +204,23 @@ class UniRecordDataset:
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return self.__getitems__(range(*index.indices(len(self))))
+            return self._transformed(self._data.reader.many(self._rows(range(*index.indices(len(self))))))
         sample = self._data.reader.one(self._order.row(index, self._progress.epoch))
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at ``indices``, read with one call."""
-        rows, transform = self._order.rows(indices, self._progress.epoch), self.transform
-        if transform is None:
+        rows = self._rows(indices)
+        if self.transform is None:
             return list(self._data.reader.for_collate(rows))
-        return [transform(sample) for sample in self._data.reader.many(rows)]
+        return self._transformed(self._data.reader.many(rows))
+
+    def _rows(self, indices: Sequence[int]) -> NDArray[np.int64]:
+        return self._order.rows(indices, self._progress.epoch)
+
+    def _transformed(self, samples: list[Any]) -> list[Any]:
+        transform = self.transform
+        return samples if transform is None else [transform(sample) for sample in samples]
 
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
         """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped
