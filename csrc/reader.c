@@ -60,13 +60,17 @@ typedef struct {
   const ur_set_columns *columns;
 } batch_read;
 
+static ur_status check_column(const batch_read *batch, int32_t column, ur_error *error) {
+  if (column >= 0 && (uint32_t)column < batch->columns->count) return UR_OK;
+  return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, batch->columns->count);
+}
+
 static ur_status check_outputs(const batch_read *batch, const ur_output *outputs, int32_t count,
                                ur_error *error) {
   for (int32_t i = 0; i < count; i++) {
     int32_t column = outputs[i].column;
-    if (column < 0 || (uint32_t)column >= batch->columns->count)
-      return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column,
-                     batch->columns->count);
+    ur_status status = check_column(batch, column, error);
+    if (status != UR_OK) return status;
     if (is_variable(&batch->columns->info[column]) && outputs[i].offsets == NULL)
       return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of different sizes and needs offsets", column);
     if (!is_variable(&batch->columns->info[column]) && outputs[i].offsets != NULL)
@@ -96,22 +100,26 @@ static void end_batch(batch_read *batch) {
   ur_plan_free(&batch->plan);
 }
 
+/* Bytes that n values of a column take; fills `offsets` for a column of variable width. */
+static ur_status measure_column(const batch_read *batch, int32_t column, int64_t n, int64_t *offsets, uint64_t *needed,
+                                ur_error *error) {
+  const ur_column_info *info = &batch->columns->info[column];
+  if (!is_variable(info)) return fixed_size(n, info, needed, error);
+  ur_status status = UR_OK;
+  for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
+    status = measure_group(&batch->groups[g], column, offsets + 1, error);
+  if (status == UR_OK) status = sum_offsets(offsets, n, error);
+  if (status == UR_OK) *needed = (uint64_t)offsets[n];
+  return status;
+}
+
 /* Fills offsets, and says what every output needs; UR_TOO_SMALL when one has less. */
 static ur_status measure_outputs(const batch_read *batch, ur_output *outputs, int32_t count, int64_t n,
                                  ur_error *error) {
   bool fits = true;
   for (int32_t i = 0; i < count; i++) {
-    const ur_column_info *info = &batch->columns->info[outputs[i].column];
     uint64_t needed = 0;
-    ur_status status = UR_OK;
-    if (is_variable(info)) {
-      for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
-        status = measure_group(&batch->groups[g], outputs[i].column, outputs[i].offsets + 1, error);
-      if (status == UR_OK) status = sum_offsets(outputs[i].offsets, n, error);
-      if (status == UR_OK) needed = (uint64_t)outputs[i].offsets[n];
-    } else {
-      status = fixed_size(n, info, &needed, error);
-    }
+    ur_status status = measure_column(batch, outputs[i].column, n, outputs[i].offsets, &needed, error);
     if (status != UR_OK) return status;
     outputs[i].used = needed;
     fits = fits && needed <= outputs[i].capacity;
@@ -168,20 +176,6 @@ ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *ou
 
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
 
-static ur_status measure_column(const batch_read *batch, int32_t column, int64_t n, int64_t *offsets, uint64_t *needed,
-                                ur_error *error) {
-  if (column < 0 || (uint32_t)column >= batch->columns->count)
-    return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, batch->columns->count);
-  const ur_column_info *info = &batch->columns->info[column];
-  if (!is_variable(info)) return fixed_size(n, info, needed, error);
-  ur_status status = UR_OK;
-  for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
-    status = measure_group(&batch->groups[g], column, offsets + 1, error);
-  if (status == UR_OK) status = sum_offsets(offsets, n, error);
-  if (status == UR_OK) *needed = (uint64_t)offsets[n];
-  return status;
-}
-
 ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int32_t *columns, int32_t count,
                           uint64_t *bytes_needed, ur_error *error) {
   if (n < 0 || count < 0)
@@ -193,6 +187,8 @@ ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int
   if (status == UR_OK) status = ur_set_schema(set, &batch.columns, error);
   if (status == UR_OK) status = ur_plan_rows(set, rows, n, &batch.plan, error);
   if (status == UR_OK) status = open_groups(&batch, error);
+  for (int32_t i = 0; i < count && status == UR_OK; i++)
+    status = check_column(&batch, columns[i], error);
   for (int32_t i = 0; i < count && status == UR_OK; i++)
     status = measure_column(&batch, columns[i], n, offsets, &bytes_needed[i], error);
   free(offsets);
