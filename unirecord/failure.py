@@ -116,6 +116,8 @@ def _corrupt_advice(data: str, in_index: bool) -> str:
 
 
 def _stale_advice(what: str, data: str, in_index: bool) -> str:
+    if "other content" in what:
+        return f"run `unirecord repair {data}` to rebuild it from {data}"
     if "another part" not in what and "headers' digests" not in what:
         return "open the dataset again"
     if in_index:
