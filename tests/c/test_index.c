@@ -182,6 +182,18 @@ static void an_order_of_a_scalar_column_may_be_there(const directory *right) {
       }
 }
 
+static void an_order_of_more_than_2_to_the_32_rows_needs_8_bytes_each(void) {
+  directory d = scalar_part();
+  d.rows = d.group_rows = (UINT64_C(1) << 32) + 1;
+  d.sections[1].count = d.rows;
+  for (int i = 2; i < 4; i++) d.sections[i].extra = d.rows;
+  for (int i = 2; i < 4; i++) d.sections[i].count = 1;
+  add(&d, UR_SECTION_ORDER, 0, 4, d.rows, 0);
+  expect(&d, UR_CORRUPT);
+  d.sections[4].width = 8;
+  expect(&d, UR_OK);
+}
+
 static void codes_and_their_zones_go_together(void) {
   for (uint32_t width = 1; width <= 8; width *= 2)
     for (uint32_t zones = 1; zones <= 16; zones *= 2) {
@@ -228,7 +240,10 @@ static void impossible_numbers_are_refused(void) {
 static ur_status head_of_arrays(const uint64_t *bytes, int columns, uint64_t align, ur_error *error) {
   fixture *part = make_part(1, 1, 1);
   ur_data_header header;
-  for (int i = 0; i < columns; i++) put_column(part->data + 128 + 32 * i, UR_TYPE_ARRAY, 3, 0, 1, bytes[i]);
+  for (int i = 0; i < 3; i++) {
+    if (i < columns) put_column(part->data + 128 + 32 * i, UR_TYPE_ARRAY, 3, 0, 1, bytes[i]);
+    if (i >= columns) put_column(part->data + 128 + 32 * i, UR_TYPE_FLOAT64, 0, 0, 0, 8);
+  }
   put(part->data + UR_AT_BLOB_ALIGN, align, 4);
   seal_data(part);
   ur_status status = ur_parse_data_header(part->data, 128, part->data_bytes, &header, error);
@@ -246,6 +261,7 @@ static void rows_beyond_2_to_the_63_are_refused(void) {
       EXPECT_EQUAL(head_of_arrays(rows[i], 3, align, &error), UR_CORRUPT);
       EXPECT_EQUAL(error.file, UR_FILE_DATA);
       EXPECT_EQUAL(head_of_arrays(rows[i], 3, align, NULL), UR_CORRUPT);
+      if (rows[i][1] == most) EXPECT_EQUAL(head_of_arrays(rows[i], 2, align, &error), UR_CORRUPT);
     }
   fixture *part = make_part(1, 1, 1); /* an entry that is not legal, with no one to tell */
   ur_data_header header;
@@ -267,6 +283,7 @@ int main(void) {
     every_missing_repeated_or_moved_section_is_refused(&parts[i]);
     an_order_of_a_scalar_column_may_be_there(&parts[i]);
   }
+  an_order_of_more_than_2_to_the_32_rows_needs_8_bytes_each();
   codes_and_their_zones_go_together();
   a_string_column_is_coded_or_plain();
   impossible_numbers_are_refused();

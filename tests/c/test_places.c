@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "batch.h"
 #include "copy.h"
 #include "part_contents.h"
 #include "reader.h"
@@ -355,6 +356,100 @@ static void calls_out_of_range_are_refused(void) {
   free(part);
 }
 
+/* ---- rows that lie beyond the file ------------------------------------------------------------------------------- */
+
+static ur_status read_row(int io, int64_t row, int32_t column, ur_error *error) {
+  static uint8_t bytes[256];
+  int64_t offsets[2];
+  ur_set *set = NULL;
+  ur_output output = {column, 0, bytes, sizeof bytes, column == 3 ? offsets : NULL, NULL, 0};
+  EXPECT_EQUAL(open_one(io, UR_VERIFY_FIRST, &set, error), UR_OK);
+  ur_status status = ur_set_read(set, &row, 1, &output, 1, error);
+  ur_set_release(set);
+  return status;
+}
+
+static void the_end_page(fixture *part) {
+  uint64_t at = part->data_bytes - 64;
+  put_page(part, at, UR_PAGE_END, 1, part->rows, 0);
+  put(part->index + UR_AT_DATA_BYTES, part->data_bytes, 8);
+}
+
+/* Row 4 ends with the file, whose length is no multiple of the alignment: what pads the row would lie beyond it. */
+static void a_row_whose_padding_would_be_beyond_the_file_is_refused(void) {
+  fixture *part = make_part(9, 0, 1);
+  uint8_t *starts = NULL;
+  for (uint64_t entry = 128 + 32 * 4;; entry += 48)
+    if (part->index[entry] == UR_SECTION_ROW_STARTS) {
+      starts = part->index + ur_load64(part->index + entry + 8);
+      break;
+    }
+  uint64_t row = up(part->data_bytes, 8) + 64;
+  part->data_bytes = row + 24 + 4;
+  the_end_page(part);
+  put(starts + 8 * 4, row, 8);
+  seal_index(part);
+  store_part(part, path);
+  for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
+    ur_error error = {0};
+    EXPECT_EQUAL(read_row(io, 4, 2, &error), UR_CORRUPT);
+    EXPECT_EQUAL(error.row, 4);
+    EXPECT_EQUAL(read_row(io, 4, 2, NULL), UR_CORRUPT);
+  }
+  free(part);
+}
+
+static void a_unit_that_would_reach_beyond_the_file_is_refused(void) {
+  fixture *part = make_part(8, 1, 4);
+  uint64_t groups = ur_load64(part->index + 128 + 32 * 3 + 8);
+  put(part->index + groups + 24, part->data_bytes - 48, 8); /* two rows of the unit's four are in the file */
+  seal_index(part);
+  store_part(part, path);
+  for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
+    ur_error error = {0};
+    EXPECT_EQUAL(read_row(io, 0, 2, &error), UR_CORRUPT);
+    EXPECT_EQUAL(read_row(io, 3, 2, &error), UR_CORRUPT);
+  }
+  free(part);
+}
+
+static void a_part_without_rows_can_be_opened(void) {
+  fixture *part = make_part(0, 0, 0);
+  put_page(part, part->data_bytes - 64, UR_PAGE_END, 0, 0, 0);
+  store_part(part, path);
+  for (int io = UR_IO_AUTO; io <= UR_IO_MEMORY; io++) {
+    ur_set *set = NULL;
+    EXPECT_EQUAL(open_one(io, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+    EXPECT_EQUAL(ur_set_rows(set), 0);
+    static contents found;
+    EXPECT_EQUAL(read_columns(set, NULL, 0, 4, &found, NULL), UR_OK);
+    ur_set_release(set);
+  }
+  free(part);
+}
+
+/* Lengths that change between measuring and copying, as in a mapped index that is written over. */
+static void values_of_another_length_than_measured_are_refused(void) {
+  fixture *part = make_part(ROWS, 0, 0);
+  store_part(part, path);
+  for (int io = UR_IO_MAP; io <= UR_IO_PREAD; io++) {
+    ur_set *set = NULL;
+    ur_part *opened = NULL;
+    EXPECT_EQUAL(open_one(io, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+    EXPECT_EQUAL(ur_set_part(set, 0, &opened, NULL), UR_OK);
+    uint8_t bytes[64];
+    int64_t row = 5, offsets[2] = {0, 60};
+    ur_group group = {.part = opened, .number = 0, .count = 1, .rows = &row};
+    ur_output strings = {1, 0, bytes, sizeof bytes, offsets, NULL, 60}, blobs = {3, 0, bytes, sizeof bytes, offsets, NULL, 60};
+    ur_error error = {0};
+    EXPECT_EQUAL(ur_gather_strings(&group, &strings, &error), UR_CORRUPT);
+    EXPECT_EQUAL(ur_gather_cells(&group, &blobs, 1, &error), UR_STALE);
+    ur_part_release(opened);
+    ur_set_release(set);
+  }
+  free(part);
+}
+
 /* ---- what is hard to meet by chance ------------------------------------------------------------------------------ */
 
 static void a_part_that_someone_is_about_to_reference_lives_on(void) {
@@ -410,6 +505,10 @@ int main(void) {
   all_parts_of_a_set_have_the_same_columns();
   sets_that_cannot_be_are_refused();
   calls_out_of_range_are_refused();
+  a_row_whose_padding_would_be_beyond_the_file_is_refused();
+  a_unit_that_would_reach_beyond_the_file_is_refused();
+  a_part_without_rows_can_be_opened();
+  values_of_another_length_than_measured_are_refused();
   a_part_that_someone_is_about_to_reference_lives_on();
   streaming_copies_are_copies();
   char command[96];
