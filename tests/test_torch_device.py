@@ -151,6 +151,20 @@ def test_copies_run_on_a_side_stream_and_the_consumer_waits(path: Path, device: 
     assert rest[len(handed) + 3 : 2 * len(handed) + 4] == [("step", "1"), *handed]
 
 
+@pytest.mark.parametrize("transform", [None, lambda sample: {"label": sample["label"]}])
+def test_the_state_counts_batches_that_were_handed_out(path: Path, device: Device, transform: Any) -> None:
+    ds = UniRecordDataset(path, columns=["label"], shuffle=True)
+    made = loader(ds, BATCH, device="cuda", transform=transform)
+    iterator = iter(made)
+    assert made.state_dict()["position"] == 0
+    for number in range(1, 5):
+        next(iterator)
+        assert made.state_dict()["position"] == ds.state_dict()["position"] == number * BATCH
+    rest = [batch["label"] for batch in iterator]
+    assert made.state_dict()["position"] == N
+    assert len(rest) == N // BATCH - 4
+
+
 def test_lists_and_ragged_columns_stay_on_the_host(path: Path, device: Device) -> None:
     batch = next(iter(loader(UniRecordDataset(path), BATCH, device="cuda")))
     assert bytes(batch["tokens"][3]) == b"ttt"

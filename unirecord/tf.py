@@ -29,16 +29,14 @@ def to_tf(
 ) -> tf.data.Dataset:
     """Batches of a dataset's shard as dicts of tensors with static types and shapes.
 
-    Fixed-width columns are tensors [batch, …], strings, text and bytes ``tf.string`` [batch], arrays whose
-    leading dimensions are free
-    ``tf.RaggedTensor``. A nullable column ``x`` comes with ``x_valid`` (bool); where that is False, ``x`` is
-    NaN, 0 or "". Every iteration, ``repeat`` included, is an epoch with an order of its own. The shards are
-    the dataset's: automatic sharding is off. The reading is done ahead by C threads; the order holds
-    whatever comes after.
+    Fixed-width columns are tensors [batch, …], strings, text and bytes ``tf.string`` [batch], arrays whose leading
+    dimensions are free ``tf.RaggedTensor``. A nullable column ``x`` comes with ``x_valid`` (bool); where that is
+    False, ``x`` is NaN, 0 or "". Every iteration, ``repeat`` included, is an epoch with an order of its own. The shards
+    are the dataset's: automatic sharding is off. The reading is done ahead by C threads; the order holds whatever
+    comes after. See docs/tensorflow.md.
 
-    Raises SchemaError for columns that have no tensor form (objects; arrays with a free dimension behind a
-    fixed one): leave them out with
-    ``columns=``.
+    Raises SchemaError for columns that have no tensor form (objects; arrays with a free dimension behind a fixed
+    one): leave them out with ``columns=``.
     """
     import tensorflow as tf
 

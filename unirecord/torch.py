@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from .dataset import UniRecordDataset
+    from .ordering import EpochRun
 
 __all__ = ["TorchLoader", "loader", "to_tensors"]
 
@@ -36,10 +37,9 @@ def loader(
 ) -> TorchLoader:
     """Batches of a dataset's shard as tensors; iterate over it as over a ``DataLoader``, once per epoch.
 
-    Without a transform a batch is a dict: arrays and scalars are tensors [batch, …] that share the memory
-    the C threads filled; strings are lists; other values of variable width ``RaggedArray``. A nullable
-    scalar column ``x`` comes with a bool tensor
-    ``x_valid``; where that is False, ``x`` is NaN or 0.
+    Without a transform a batch is a dict: arrays and scalars are tensors [batch, …] that share the memory the C
+    threads filled; strings are lists; other values of variable width ``RaggedArray``. A nullable scalar column ``x``
+    comes with a bool tensor ``x_valid``; where that is False, ``x`` is NaN or 0. See docs/pytorch.md.
 
     Args:
         ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold.
@@ -47,9 +47,9 @@ def loader(
         transform: called with every sample, on Python threads; the dataset's own ``transform`` by default.
         collate_fn: makes a batch of transformed samples; ``torch.utils.data.default_collate`` by default.
         drop_last: leave out a last batch that is smaller.
-        pin_memory: let tensors lie in pinned memory, for fast copies to a CUDA device.
-        device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of
-        their own. prefetch, num_threads, num_workers: as for ``UniRecordDataset.batches``.
+        pin_memory: let tensors lie in pinned memory, for fast copies to a CUDA device; nothing where there is none.
+        device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
+        prefetch, num_threads, num_workers: as for ``UniRecordDataset.batches``.
     """
     return TorchLoader(
         ds,
@@ -96,7 +96,9 @@ class TorchLoader:
         )
         pinned = (pin_memory or self._cuda) and torch.cuda.is_available()
         self._pin_collated = pinned and not self._tensors  # what is collated lies in memory of its own
-        self._loader = BatchLoader(ds, options, memory=_pinned if pinned else None)
+        self._late = _LateDelivery(ds)
+        source: Any = self._late if self._cuda else ds
+        self._loader = BatchLoader(source, options, memory=_pinned if pinned else None)
 
     @property
     def batch_size(self) -> int:
@@ -144,7 +146,8 @@ class TorchLoader:
         import torch
 
         side = torch.cuda.Stream(self.device)
-        ready: deque[tuple[Any, Any, Any]] = deque()  # batch on the device, its event, the batch on the host
+        # Of each batch on its way: tensors on the device, the event after the copy, its host memory, what it delivers.
+        ready: deque[tuple[Any, Any, Any, Any]] = deque()
         held: deque[tuple[Any, Any]] = deque()
 
         def start_copy() -> None:
@@ -153,13 +156,13 @@ class TorchLoader:
                 return
             with torch.cuda.stream(side):
                 moved = _moved(batch, self.device, True)
-            ready.append((moved, side.record_event(), batch))
+            ready.append((moved, side.record_event(), batch, self._late.delivery))
 
         try:
             for _ in range(_IN_FLIGHT):
                 start_copy()
             while ready:
-                moved, copied, host = ready.popleft()
+                moved, copied, host, delivery = ready.popleft()
                 held.append((copied, host))
                 del host
                 while held and held[0][0].query():
@@ -169,10 +172,26 @@ class TorchLoader:
                 for tensor in _leaves(moved):
                     tensor.record_stream(stream)
                 start_copy()
+                self.dataset.deliver(*delivery)
                 yield moved
                 del moved
         finally:
             side.synchronize()  # before the memory of batches in `held` and `ready` may be filled again
+
+
+class _LateDelivery:
+    """A dataset to a loader whose batches are handed out later than it believes: they count when they are."""
+
+    def __init__(self, ds: UniRecordDataset) -> None:
+        self._ds = ds
+        self.delivery: Any = None
+
+    def deliver(self, run: EpochRun, samples: int) -> None:
+        """Keeps what the latest batch delivers."""
+        self.delivery = (run, samples)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ds, name)
 
 
 def _pinned(size: int) -> Any:
