@@ -72,7 +72,10 @@ def rate(value: float | None) -> str:
 
 
 def times(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}" if value < 10 else f"{value:.0f}"
+    """Two digits after the point, or two that count."""
+    if value is None:
+        return "–"
+    return f"{value:.2g}" if value < 0.1 else f"{value:.2f}" if value < 10 else f"{value:.0f}"
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> str:
