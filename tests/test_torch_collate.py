@@ -234,6 +234,40 @@ def test_every_way_of_sharing_memory(path: Path, strategy: str) -> None:
     assert [batch["big"][:, 0].tolist() for batch in batches] == [list(range(20)), list(range(20, 40))]
 
 
+def every_kind(samples: list[Any]) -> Any:
+    """Tensors of every kind that may stand in a batch on its way from a worker."""
+    batch = default_collate(samples)
+    real = torch.arange(6, dtype=torch.float32)
+    for dtype in (
+        torch.bfloat16,
+        torch.float16,
+        torch.float64,
+        torch.bool,
+        torch.uint16,
+        torch.int8,
+        torch.complex64,
+    ):
+        batch[str(dtype)] = real.to(dtype)
+    batch["scalar"], batch["empty"], batch["strided"] = real[3], real[:0], real[::2]
+    batch["sparse"] = torch.eye(3).to_sparse()
+    batch["learnt"] = torch.nn.Parameter(real)
+    batch["large"] = [torch.full((300_000,), float(i)) for i in range(3)]
+    for i, large in enumerate(batch.pop("large")):
+        batch[f"large_{i}"] = large
+    return batch
+
+
+def test_tensors_of_every_kind_come_from_workers(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=["s_int64"])
+    (found,) = DataLoader(ds, batch_size=N, num_workers=1, collate_fn=every_kind)
+    expected = every_kind(ds.__getitems__(list(range(N))))
+    assert list(found) == list(expected)
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype, name
+        assert torch.equal(found[name].to_dense(), value.to_dense()), name
+    assert isinstance(found["learnt"], torch.nn.Parameter)
+
+
 def test_functions_of_users_in_workers(path: Path) -> None:
     ds = UniRecordDataset(path, columns=["s_int64", "a_float32"])
     samples = next(iter(DataLoader(ds, batch_size=4, num_workers=1, collate_fn=keep_samples)))

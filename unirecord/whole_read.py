@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 __all__ = ["ReadMemory", "Sample", "memory_for_torch"]
 
-_PARCEL = 1 << 20  # bytes of a tensor above which shared memory costs less than sending it through a pipe
+_PARCEL = 1 << 20  # bytes of a batch above which shared memory costs less than sending them through a pipe
+_DTYPES = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 _ALIGNMENT = 64
 
 _known_to_torch = False
@@ -45,7 +46,7 @@ class Collated(dict[str, Any]):
         places: list[tuple[str, Any, tuple[int, ...], int]] = []
         parcel = bytearray()
         for name, value in self.items():
-            if _goes_into_parcel(torch, value):
+            if _goes_into_parcel(torch, value, _PARCEL - len(parcel)):
                 parcel.extend(bytes(-len(parcel) % _ALIGNMENT))
                 places.append((name, value.dtype, tuple(value.shape), len(parcel)))
                 parcel.extend(memoryview(value.reshape(-1).view(torch.uint8).numpy()))
@@ -53,12 +54,13 @@ class Collated(dict[str, Any]):
         return _unpacked, (left, places, parcel)
 
 
-def _goes_into_parcel(torch: Any, value: Any) -> bool:
+def _goes_into_parcel(torch: Any, value: Any, room: int) -> bool:
     if type(value) is not torch.Tensor or value.layout is not torch.strided or value.device.type != "cpu":
         return False
-    return (
-        0 < value.nbytes <= _PARCEL and value.is_contiguous() and not value.requires_grad and value.ndim > 0
-    )
+    if value.ndim == 0 or not 0 < value.nbytes <= room or not value.is_contiguous():
+        return False
+    known = value.dtype.is_floating_point or str(value.dtype).removeprefix("torch.") in _DTYPES
+    return known and not value.requires_grad and not value.is_neg()
 
 
 def _unpacked(
@@ -67,8 +69,9 @@ def _unpacked(
     """A batch from another process: tensors over one piece of memory."""
     torch = importlib.import_module("torch")
     for name, dtype, shape, at in places:
-        count = int(np.prod(shape, dtype=np.int64))
-        batch[name] = torch.frombuffer(parcel, dtype=dtype, count=count, offset=at).view(shape)
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        raw = torch.frombuffer(parcel, dtype=torch.uint8, count=size, offset=at)
+        batch[name] = raw.view(dtype).view(shape)
     return batch
 
 
