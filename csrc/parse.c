@@ -238,6 +238,7 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
       .index_bytes = ur_load64(header + UR_AT_INDEX_BYTES),
       .digests_offset = ur_load64(header + UR_AT_DIGESTS),
       .data_header_digest = ur_load64(header + UR_AT_DATA_DIGEST),
+      .content_digest = ur_load64(header + UR_AT_CONTENT_DIGEST),
       .head_digest = ur_load64(header + UR_AT_HEAD_DIGEST),
   };
   memcpy(fields.id, header + UR_AT_ID, UR_ID_BYTES);
@@ -247,10 +248,9 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
                    (uint64_t)UR_SECTION_BYTES * fields.sections + fields.metadata_bytes;
   status = check_head_size(parts, fields.header_bytes, file_bytes, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
-  if (ur_load32(header + UR_AT_BLOCK_BYTES) != UR_BLOCK_BYTES || !all_zero(header + UR_AT_INDEX_RESERVED, 8))
+  if (ur_load32(header + UR_AT_BLOCK_BYTES) != UR_BLOCK_BYTES)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_BLOCK_BYTES,
-                      "block_bytes is %" PRIu32 " and must be 65,536, or reserved bytes are not zero",
-                      ur_load32(header + UR_AT_BLOCK_BYTES));
+                      "block_bytes is %" PRIu32 " and must be 65,536", ur_load32(header + UR_AT_BLOCK_BYTES));
   if (fields.rows > UR_MAX_ROWS || fields.groups > fields.rows || (fields.rows > 0 && fields.groups == 0))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_ROWS,
                       "%" PRIu64 " rows in %" PRIu64 " row groups are not possible", fields.rows, fields.groups);
@@ -326,5 +326,16 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, offset,
                       "the page header (kind %u, gap %" PRIu64 ") is not legal", fields.kind, fields.gap);
   *out = fields;
+  return UR_OK;
+}
+
+ur_status ur_parse_end_page(const uint8_t page[64], const ur_data_header *header, uint64_t file_bytes,
+                            ur_page_header *out, ur_error *error) {
+  uint64_t at = file_bytes - UR_PAGE_HEADER_BYTES; /* the file holds at least its head of 192 bytes */
+  ur_status status = ur_parse_page(page, UR_PAGE_HEADER_BYTES, header->id, at, out, error);
+  if (status != UR_OK) return status;
+  if (out->kind != UR_PAGE_END || out->payload_bytes != 0 || out->gap != 0 || out->first_row != 0 ||
+      file_bytes - header->header_bytes < UR_PAGE_HEADER_BYTES)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, at, "the data file does not end with an end page");
   return UR_OK;
 }

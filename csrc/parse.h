@@ -31,6 +31,7 @@ typedef struct {
   uint64_t index_bytes;
   uint64_t digests_offset;
   uint64_t data_header_digest;
+  uint64_t content_digest;
   uint64_t head_digest;
 } ur_index_header;
 
@@ -81,5 +82,9 @@ ur_status ur_parse_section(const uint8_t *entry, const ur_index_header *header, 
 /* One page header at file offset `offset`, its digest included. */
 ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16], uint64_t offset, ur_page_header *out,
                         ur_error *error);
+
+/* The end page of a data file of `file_bytes` bytes: its last 64. Its payload_digest is the content digest. */
+ur_status ur_parse_end_page(const uint8_t page[64], const ur_data_header *header, uint64_t file_bytes,
+                            ur_page_header *out, ur_error *error);
 
 #endif

@@ -14,6 +14,13 @@ typedef struct {
   struct timespec modified;
 } opened_file;
 
+typedef struct {
+  opened_file file;
+  uint8_t *head;
+  ur_page_header end;
+  ur_error end_error; /* why `end` cannot be used; its status is UR_OK when it can */
+} opened_data;
+
 static void hex_id(const uint8_t id[16], char text[33]) {
   for (int i = 0; i < 16; i++) (void)snprintf(text + 2 * i, 3, "%02x", id[i]);
 }
@@ -39,17 +46,6 @@ static ur_status open_file(const char *path, ur_file_kind kind, opened_file *fil
   return status;
 }
 
-static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_file *file, ur_error *error) {
-  uint8_t header[UR_FILE_HEADER_BYTES] = {0};
-  uint64_t bytes = 0;
-  ur_status status = open_file(ref->data_path, UR_FILE_DATA, file, header, &bytes, error);
-  if (status != UR_OK) return status;
-  status = ur_parse_data_header(header, bytes, file->bytes, &part->data, error);
-  if (status == UR_OK && ref->id != NULL && memcmp(ref->id, part->data.id, UR_ID_BYTES) != 0)
-    status = other_id(UR_FILE_DATA, ref->id, part->data.id, error);
-  return status;
-}
-
 /* Reads a file's whole head, of which the caller has checked that the file holds it; *head is freed by the caller. */
 static ur_status read_head(const opened_file *file, ur_file_kind kind, uint32_t head_bytes, uint8_t **head,
                            ur_error *error) {
@@ -58,27 +54,40 @@ static ur_status read_head(const opened_file *file, ur_file_kind kind, uint32_t 
   return ur_file_read(file->fd, kind, 0, head_bytes, *head, error);
 }
 
-/* The end page must be the last 64 bytes of the data file. `index` may be NULL: then only its presence is checked. */
-static ur_status check_end_page(const opened_file *file, const ur_data_header *data, const ur_index_header *index,
-                                ur_error *error) {
-  uint8_t bytes[UR_PAGE_HEADER_BYTES];
-  ur_page_header page;
-  uint64_t at = file->bytes - UR_PAGE_HEADER_BYTES; /* the file holds at least its head of 192 bytes */
-  ur_status status = ur_file_read(file->fd, UR_FILE_DATA, at, sizeof bytes, bytes, error);
-  if (status != UR_OK) return status;
-  status = ur_parse_page(bytes, sizeof bytes, data->id, at, &page, error);
-  if (status == UR_OK && (page.kind != UR_PAGE_END || page.payload_bytes != 0 || page.gap != 0 || page.first_row != 0 ||
-                          page.payload_digest != 0 || file->bytes - data->header_bytes < UR_PAGE_HEADER_BYTES))
-    status = ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, at, "the data file does not end with an end page");
-  if (status == UR_OK && index != NULL && (page.rows != index->rows || page.group != index->groups))
-    status = ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, at,
-                        "the end page counts %" PRIu64 " rows in %" PRIu64 " groups, the index %" PRIu64 " in %" PRIu64,
-                        page.rows, page.group, index->rows, index->groups);
+/* What is wrong with the end page waits in data->end_error: with an index there is more to say about it. */
+static ur_status read_end_page(const ur_part *part, opened_data *data, ur_error *error) {
+  uint8_t page[UR_PAGE_HEADER_BYTES];
+  uint64_t at = data->file.bytes - sizeof page; /* the file holds at least its head of 192 bytes */
+  ur_status status = ur_file_read(data->file.fd, UR_FILE_DATA, at, sizeof page, page, error);
+  if (status == UR_OK)
+    data->end_error.status = ur_parse_end_page(page, &part->data, data->file.bytes, &data->end, &data->end_error);
   return status;
 }
 
-/* Opens one candidate for the index; *other says that it is there and well, but of another part. */
-static ur_status try_index(const char *path, ur_part *part, opened_file *file, bool *other, ur_error *error) {
+static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_data *data, ur_error *error) {
+  uint8_t header[UR_FILE_HEADER_BYTES] = {0};
+  uint64_t bytes = 0;
+  ur_status status = open_file(ref->data_path, UR_FILE_DATA, &data->file, header, &bytes, error);
+  if (status != UR_OK) return status;
+  status = ur_parse_data_header(header, bytes, data->file.bytes, &part->data, error);
+  if (status == UR_OK && ref->id != NULL && memcmp(ref->id, part->data.id, UR_ID_BYTES) != 0)
+    status = other_id(UR_FILE_DATA, ref->id, part->data.id, error);
+  if (status == UR_OK) status = read_head(&data->file, UR_FILE_DATA, part->data.header_bytes, &data->head, error);
+  if (status == UR_OK) status = ur_check_data_head(data->head, &part->data, error);
+  if (status == UR_OK) status = read_end_page(part, data, error);
+  return status;
+}
+
+static ur_status other_content(const ur_index_header *index, const ur_page_header *end, ur_error *error) {
+  return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_CONTENT_DIGEST,
+                    "the index belongs to other content of this part: the content digest is %016" PRIx64
+                    " here, and %016" PRIx64 " in the end page of the data file", index->content_digest,
+                    end->payload_digest);
+}
+
+/* Opens one candidate for the index; *other says that it is there and well, but of another part or other content. */
+static ur_status try_index(const char *path, ur_part *part, const opened_data *data, opened_file *file, bool *other,
+                           ur_error *error) {
   uint8_t header[UR_FILE_HEADER_BYTES] = {0};
   uint64_t bytes = 0;
   *other = false;
@@ -88,6 +97,10 @@ static ur_status try_index(const char *path, ur_part *part, opened_file *file, b
   if (status == UR_OK && memcmp(part->header.id, part->data.id, UR_ID_BYTES) != 0) {
     *other = true;
     status = other_id(UR_FILE_INDEX, part->data.id, part->header.id, error);
+  } else if (status == UR_OK && data->end_error.status == UR_OK &&
+             part->header.content_digest != data->end.payload_digest) {
+    *other = true;
+    status = other_content(&part->header, &data->end, error);
   }
   if (status != UR_OK) {
     ur_file_close(file->fd);
@@ -96,47 +109,58 @@ static ur_status try_index(const char *path, ur_part *part, opened_file *file, b
   return status;
 }
 
-static ur_status open_index(const ur_part_ref *ref, ur_part *part, const opened_file *data, opened_file *file,
+static ur_status open_index(const ur_part_ref *ref, ur_part *part, const opened_data *data, opened_file *file,
                             ur_error *error) {
   bool other = false;
-  if (ref->index_path != NULL) return try_index(ref->index_path, part, file, &other, error);
+  if (ref->index_path != NULL) return try_index(ref->index_path, part, data, file, &other, error);
   size_t length = strlen(ref->data_path);
   char *path = malloc(length + sizeof ".idx.new");
   if (path == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the path of the index");
   memcpy(path, ref->data_path, length);
   memcpy(path + length, ".idx", sizeof ".idx");
-  ur_status status = try_index(path, part, file, &other, error);
+  ur_status status = try_index(path, part, data, file, &other, error);
   if (status == UR_NOT_FOUND || other) { /* a crash between the two renames leaves the index under its second name */
     memcpy(path + length, ".idx.new", sizeof ".idx.new");
     bool new_other = false;
     ur_error new_error = {0};
-    ur_status again = try_index(path, part, file, &new_other, &new_error);
+    ur_status again = try_index(path, part, data, file, &new_other, &new_error);
     if (again != UR_NOT_FOUND && !new_other) {
       status = again;
       if (again != UR_OK && error != NULL) *error = new_error;
     }
   }
   free(path);
-  if (status == UR_NOT_FOUND && check_end_page(data, &part->data, NULL, NULL) != UR_OK)
-    return ur_fail_at(error, UR_FORMAT, UR_FILE_DATA, data->bytes,
+  if (status == UR_NOT_FOUND && data->end_error.status != UR_OK)
+    return ur_fail_at(error, UR_FORMAT, UR_FILE_DATA, data->file.bytes,
                       "the file is unfinished: it has no end page (and no index)");
   return status;
 }
 
-static ur_status check_pair(const ur_part *part, const uint8_t *head, const opened_file *data, ur_error *error) {
+static ur_status check_end_page(const opened_data *data, const ur_index_header *index, ur_error *error) {
+  if (data->end_error.status != UR_OK) {
+    if (error != NULL) *error = data->end_error;
+    return (ur_status)data->end_error.status;
+  }
+  if (data->end.rows == index->rows && data->end.group == index->groups) return UR_OK;
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, data->file.bytes - UR_PAGE_HEADER_BYTES,
+                    "the end page counts %" PRIu64 " rows in %" PRIu64 " groups, the index %" PRIu64 " in %" PRIu64,
+                    data->end.rows, data->end.group, index->rows, index->groups);
+}
+
+static ur_status check_pair(const ur_part *part, const opened_data *data, ur_error *error) {
   const ur_index_header *index = &part->header;
-  if (index->data_bytes != data->bytes)
-    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA,
-                      data->bytes < index->data_bytes ? data->bytes : index->data_bytes,
-                      "the data file has %" PRIu64 " bytes, its index says %" PRIu64 ": it %s", data->bytes,
-                      index->data_bytes, data->bytes < index->data_bytes ? "is cut off" : "has grown");
+  uint64_t bytes = data->file.bytes;
+  if (index->data_bytes != bytes)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, bytes < index->data_bytes ? bytes : index->data_bytes,
+                      "the data file has %" PRIu64 " bytes, its index says %" PRIu64 ": it %s", bytes,
+                      index->data_bytes, bytes < index->data_bytes ? "is cut off" : "has grown");
   if (index->data_header_digest != part->data.header_digest || index->columns != part->data.columns ||
-      memcmp(part->head + UR_FILE_HEADER_BYTES, head + UR_FILE_HEADER_BYTES,
+      memcmp(part->head + UR_FILE_HEADER_BYTES, data->head + UR_FILE_HEADER_BYTES,
              (size_t)UR_COLUMN_BYTES * index->columns) != 0)
     return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_DATA_DIGEST,
                       "the index was not made for this data file: the headers' digests differ (%016" PRIx64
                       ", %016" PRIx64 ")", index->data_header_digest, part->data.header_digest);
-  return check_end_page(data, &part->data, index, error);
+  return check_end_page(data, index, error);
 }
 
 /* Puts the whole index into memory that no one can cut. */
@@ -148,11 +172,11 @@ static ur_status load_index(ur_part *part, const opened_file *file, ur_error *er
 }
 
 /* Takes over the index's descriptor where the index is mapped, for the checks at every use. */
-static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const uint8_t *data_head,
-                            const opened_file *data, ur_error *error) {
+static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const opened_data *data,
+                            ur_error *error) {
   ur_status status = read_head(file, UR_FILE_INDEX, part->header.header_bytes, &part->head, error);
   if (status == UR_OK) status = ur_check_index_head(part->head, &part->header, error);
-  if (status == UR_OK) status = check_pair(part, data_head, data, error);
+  if (status == UR_OK) status = check_pair(part, data, error);
   if (status == UR_OK) status = ur_index_read(part, error);
   if (status != UR_OK) return status;
   if (file->bytes <= SMALL_INDEX || io == UR_IO_MEMORY) return load_index(part, file, error);
@@ -179,27 +203,26 @@ static void free_part(ur_part *part) {
 ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error) {
   ur_part *part = calloc(1, sizeof *part);
   if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
-  opened_file data = {.fd = -1}, index = {.fd = -1};
-  uint8_t *head = NULL;
+  opened_data data = {.file.fd = -1};
+  opened_file index = {.fd = -1};
   atomic_init(&part->references, 1);
   part->index_fd = -1;
   part->verify = options->verify;
   ur_status status = open_data(ref, part, &data, error);
-  if (status == UR_OK) status = read_head(&data, UR_FILE_DATA, part->data.header_bytes, &head, error);
-  if (status == UR_OK) status = ur_check_data_head(head, &part->data, error);
   if (status == UR_OK) status = open_index(ref, part, &data, &index, error);
-  if (status == UR_OK) status = read_index(part, &index, options->io, head, &data, error);
+  if (status == UR_OK) status = read_index(part, &index, options->io, &data, error);
   if (status == UR_OK && ref->rows >= 0 && part->header.rows != (uint64_t)ref->rows)
     status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
                         "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, part->header.rows);
   if (status == UR_OK) {
     uint64_t rows = part->header.rows == 0 ? 1 : part->header.rows;
-    status = ur_source_open(data.fd, data.bytes, data.modified, options->io, data.bytes / rows, &part->source, error);
-    data.fd = -1; /* the source owns it, also when it could not be opened */
+    status = ur_source_open(data.file.fd, data.file.bytes, data.file.modified, options->io, data.file.bytes / rows,
+                            &part->source, error);
+    data.file.fd = -1; /* the source owns it, also when it could not be opened */
   }
-  free(head);
+  free(data.head);
   ur_file_close(index.fd);
-  ur_file_close(data.fd);
+  ur_file_close(data.file.fd);
   if (status != UR_OK) {
     free_part(part);
     return status;
@@ -236,6 +259,7 @@ void ur_part_describe(const ur_part *part, ur_part_info *info) {
       .row_bytes = (int64_t)part->data.row_bytes,
       .data_bytes = header->data_bytes,
       .index_bytes = header->index_bytes,
+      .content_digest = header->content_digest,
       .metadata = part->head + before,
       .metadata_bytes = header->metadata_bytes,
   };

@@ -129,7 +129,7 @@ typedef enum {
 
 typedef struct {
   const char *data_path;
-  const char *index_path; /* NULL: data_path + ".idx", and if that has another id or is missing, + ".idx.new" */
+  const char *index_path; /* NULL: data_path + ".idx", or + ".idx.new" if that is missing or of another part or content */
   const uint8_t *id;      /* the 16 bytes of the expected part id, or NULL: whatever is there */
   int64_t rows;           /* expected rows, or -1: not known, so the part is opened at once */
 } ur_part_ref;
@@ -195,6 +195,7 @@ typedef struct {
   int64_t row_bytes;    /* bytes of a row in a blob page; 0: they differ */
   uint64_t data_bytes;
   uint64_t index_bytes;
+  uint64_t content_digest; /* stands for every value of the part */
   const uint8_t *metadata;  /* msgpack map, borrowed until the part is released */
   uint64_t metadata_bytes;
 } ur_part_info;

@@ -110,9 +110,10 @@ def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest
 
 
 def page(
-    spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0
-) -> bytes:
-    sealed = seal(spec, 4, at, payload) if kind == 1 else 0
+    spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0,
+    content: int = 0,
+) -> bytes:  # fmt: skip
+    sealed = seal(spec, 4, at, payload) if kind == 1 else content
     start = struct.pack("<4sHHQQQQQQ", b"URPG", kind, 0, number, first, rows, len(payload), gap, sealed)
     return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(gap) + payload, 64)
 
@@ -124,12 +125,13 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
     out = bytearray(
         head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
     )
-    facts, first = Facts(), 0
+    facts, first, sums = Facts(), 0, b""
     for number, rows in enumerate(spec.groups):
         group = raw[first : first + rows]
         blob, starts, digests = blob_payload(spec, group, first)
         at = len(out)
         out += page(spec, at, 1, number, first, rows, scalar_payload(spec, group, digests))
+        sums += out[at + 48 : at + 56]
         blob_at = len(out) if spec.blobs else 0
         payload = blob_at + 64 + spec.gaps[number] if spec.blobs else 0
         if spec.blobs:
@@ -138,7 +140,8 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         facts.starts += [payload + s for s in starts]
         facts.digests += digests
         first += rows
-    return bytes(out + page(spec, len(out), 3, len(spec.groups), 0, first, b"")), facts
+    content = seal(spec, 9, 0, sums)
+    return bytes(out + page(spec, len(out), 3, len(spec.groups), 0, first, b"", content=content)), facts
 
 
 def blob_payload(spec: Spec, group: Raw, first: int) -> tuple[bytes, list[int], list[int]]:
@@ -217,7 +220,7 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     fields = struct.pack(
         "<16s3Q4I2Q", spec.id, len(data), rows, len(spec.groups), *counts, end + 8 * len(sums), end
     )
-    fields += data[120:128] + bytes(8)
+    fields += data[120:128] + data[-16:-8]
     return (
         head(spec, b"\x89URIX\r\n\x1a", (6, 7), fields, table + entries + meta)
         + body

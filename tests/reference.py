@@ -52,6 +52,7 @@ class ReferencePart:
     )  # per row, per column: stored bytes, None = null
     row_starts: list[int] = field(default_factory=list)
     digests: list[int] = field(default_factory=list)
+    page_digests: list[int] = field(default_factory=list)  # of the scalar pages
     bytes: int = 0
     sections: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (kind, column) -> content, if read
     statistics: list[Any] | None = None
@@ -59,6 +60,12 @@ class ReferencePart:
     @property
     def schema(self) -> list[Column]:
         return self.head.columns
+
+    @property
+    def content_digest(self) -> int:
+        return digest(
+            struct.pack(f"<{len(self.page_digests)}Q", *self.page_digests), seed(self.head.id, 9, 0)
+        )
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -106,6 +113,7 @@ class Page:
     rows: int
     start: int
     payload: bytes
+    payload_digest: int
     next: int
 
 
@@ -127,13 +135,13 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
     payload = file[start : start + size]
     if kind == 1:
         need(payload_digest == digest(payload, seed(part_id, 4, at)), "digest of a scalar page")
-    else:
-        need(payload_digest == 0, "payload_digest of a page that has none")
+    if kind == 2:
+        need(payload_digest == 0, "payload_digest of a blob page")
     if kind == 3:
         need(first == 0 and size == 0, "end page")
     else:
         need(1 <= rows <= 8 * len(file), "rows of a row group: one takes a bit at least")
-    return Page(kind, number, first, rows, start, payload, end)
+    return Page(kind, number, first, rows, start, payload, payload_digest, end)
 
 
 class Payload:
@@ -228,6 +236,7 @@ def read_data(file: bytes) -> ReferencePart:
         if p.kind == 3:
             need(p.number == len(part.groups) and p.rows == len(part.raw), "counts of the end page")
             need(p.next == len(file), "bytes after the end page")
+            need(p.payload_digest == part.content_digest, "content digest of the end page")
             break
         need(p.kind == 1 and p.number == len(part.groups) and p.first_row == len(part.raw), "order of pages")
         if head.group_rows:
@@ -239,6 +248,7 @@ def read_data(file: bytes) -> ReferencePart:
             [values[i][r] if i in values else None for i in range(len(head.columns))] for r in range(p.rows)
         ]
         part.digests += digests
+        part.page_digests.append(p.payload_digest)
         part.groups.append(group)
         at = p.next
         if head.blobs:
@@ -257,14 +267,17 @@ def read_data(file: bytes) -> ReferencePart:
 
 
 def read_part(path: str | Path, *, index: bool = True) -> ReferencePart:
-    """A part with its index (`NAME.idx`, or `NAME.idx.new` when that is missing or of another part)."""
+    """A part with its index (`NAME.idx`, or `NAME.idx.new` when that is missing or of another part or content)."""
     from reference_index import read_index
 
     part = read_data(Path(path).read_bytes())
     if index:
         files = [Path(f"{path}.idx"), Path(f"{path}.idx.new")]
         found = [f.read_bytes() for f in files if f.exists()]
-        mine = [f for f in found if len(f) >= 40 and f[24:40] == part.head.id]
+        mine = [
+            f for f in found
+            if f[24:40] == part.head.id and f[104:112] == part.content_digest.to_bytes(8, "little")
+        ]  # fmt: skip
         need(bool(found), "the index is missing")
         read_index((mine or found)[0], part)
     return part

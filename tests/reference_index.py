@@ -20,15 +20,16 @@ def read_index(file: bytes, part: ReferencePart) -> None:
     head = part.head
     versions(file, b"\x89URIX\r\n\x1a", "index")
     (size, part_id, data_bytes, rows, groups, columns, count, meta, block, index_bytes, body_end, data_digest,
-     reserved, head_digest, header_digest) = struct.unpack_from("<I16s3Q4I6Q", file, 20)  # fmt: skip
+     content, head_digest, header_digest) = struct.unpack_from("<I16s3Q4I6Q", file, 20)  # fmt: skip
     need(part_id == head.id, "the index is of another part")
     need(header_digest == digest(file[:120], seed(part_id, 6, 0)), "digest of the index header")
-    need(reserved == 0 and block == 65536, "index header")
+    need(block == 65536, "index header")
     need(
         (data_bytes, rows, groups) == (part.bytes, len(part.raw), len(part.groups)),
         "sizes in the index header",
     )
     need(data_digest == head.header_digest, "data_header_digest")
+    need(content == part.content_digest, "content_digest of the index")
     need(columns == len(head.columns), "columns of the index")
     need(
         size <= 2**24 and size == align(128 + 32 * columns + 48 * count + meta, 64),

@@ -35,9 +35,19 @@ def data(file: bytearray) -> None:
     _head(file, 1, 2)
 
 
+def content(file: bytearray) -> None:
+    """The content digest in the end page of a data file whose pages can be found."""
+    *_, (end, kind, _) = found = pages(file)
+    assert kind == 3
+    sums = b"".join(bytes(file[at + 48 : at + 56]) for at, kind, _ in found if kind == 1)
+    file[end + 48 : end + 56] = seal(bytes(file[24:40]), 9, 0, sums).to_bytes(8, "little")
+    page_header(file, end)
+
+
 def index(file: bytearray, data_file: bytes) -> None:
     """Head and blocks of an index, and what it says of its data file."""
     file[96:104] = data_file[120:128]
+    file[104:112] = data_file[-16:-8]
     start, end = int.from_bytes(file[20:24], "little"), int.from_bytes(file[88:96], "little")
     if 128 <= start <= end <= len(file):
         for n, at in enumerate(range(start, end, 65536)):

@@ -30,6 +30,11 @@ def write(path: Path, kind: str, count: int, **options: object) -> None:
             writer.write(row)
 
 
+def write_again(path: Path) -> None:
+    """Other rows of the same sizes under the same id."""
+    write(path, "new", 6, overwrite=True, id=path.read_bytes()[24:40])
+
+
 def append(path: Path) -> None:
     with unirecord.append(path, max_part_bytes=6000) as writer:
         for row in rows("more", 5):
@@ -49,6 +54,7 @@ OLD, NEW, MORE = ([row["s"] for row in rows(k, n)] for k, n in (("old", 6), ("ne
 WORKLOADS: dict[str, tuple[str, bool, Callable[[Path], None], object]] = {
     "new part": ("x.urec", False, lambda p: write(p, "new", 8), NEW),
     "overwritten part": ("x.urec", True, lambda p: write(p, "new", 8, overwrite=True), NEW),
+    "part of the same id": ("x.urec", True, write_again, NEW[:6]),
     "new directory": ("x", False, lambda p: write(p, "new", 8), NEW),
     "overwritten directory": ("x", True, lambda p: write(p, "new", 8, overwrite=True), NEW),
     "append": ("x", True, append, OLD + MORE),
@@ -100,15 +106,3 @@ def test_a_writer_that_forgets_to_sync_would_be_caught(tmp_path: Path) -> None:
             bad += 1
         shutil.rmtree(folder)
     assert bad
-
-
-def test_a_part_is_never_replaced_by_one_of_the_same_id(tmp_path: Path) -> None:
-    """Its old index would pass for the new one while the two files get their names."""
-    path = tmp_path / "x.urec"
-    write(path, "old", 6, id=b"one and the same")
-    with pytest.raises(unirecord.ExistsError, match="same id"):
-        write(path, "new", 6, overwrite=True, id=b"one and the same")
-    assert seen(path) == OLD
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["x.urec", "x.urec.idx"]
-    write(path, "new", 8, overwrite=True, id=b"quite another id")
-    assert seen(path) == NEW

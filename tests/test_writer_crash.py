@@ -32,6 +32,7 @@ def tmp_path() -> Iterator[Path]:
 
 SCHEMA = {"n": "int32", "s": "string", "b": "bytes"}
 OLD = [{"n": i, "s": f"old{i}", "b": bytes(50)} for i in range(6)]
+SAME = [{"n": i, "s": f"new{i}", "b": bytes(50)} for i in range(6)]  # sizes, too
 NEW = [{"n": i, "s": f"new{i}", "b": bytes(3_000)} for i in range(9)]
 
 
@@ -53,6 +54,11 @@ def overwrite_part(path: Path) -> None:
     new_part(path, overwrite=True)
 
 
+def overwrite_under_the_same_id(path: Path) -> None:
+    part = path / "x.urec"
+    write(part, SCHEMA, SAME, index=["n"], overwrite=True, id=part.read_bytes()[24:40])
+
+
 def new_directory(path: Path, **options: Any) -> None:
     write(path / "x", SCHEMA, NEW, max_part_bytes=16_000, **options)
 
@@ -70,6 +76,7 @@ def append_directory(path: Path) -> None:
 WORKLOADS: dict[str, tuple[Callable[[Path], None], str, bool, list[str]]] = {
     "new part": (new_part, "x.urec", False, names(NEW)),
     "overwritten part": (overwrite_part, "x.urec", True, names(NEW)),
+    "part of the same id": (overwrite_under_the_same_id, "x.urec", True, names(SAME)),
     "new directory": (new_directory, "x", False, names(NEW)),
     "overwritten directory": (overwrite_directory, "x", True, names(NEW)),
     "append": (append_directory, "x", True, names(OLD) + names(NEW)),

@@ -92,7 +92,8 @@ def _resolve_part(path: str) -> Source:
         ref = PartRef(path, part.id, part.info.rows, part.info.data_bytes)
     finally:
         parts.close()
-    return Source((ref,), content.schema, content.index, content.user, part.id.hex())
+    identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
+    return Source((ref,), content.schema, content.index, content.user, identity)
 
 
 def _resolve_directory(path: str) -> Source:

@@ -86,6 +86,7 @@ class _Builder:
         self.variable = [position for position, column in self.schema.blobs if not column.fixed_bytes]
         self.longest = [0] * len(self.variable)
         self.rows = self.groups = 0
+        self.page_digests = bytearray()
         self.sections: dict[tuple[int, int], Section] = {}
         self.written: dict[tuple[int, int], int] = {}
 
@@ -108,6 +109,7 @@ class _Builder:
     def _observe(self, block: Block) -> None:
         self.rows += block.rows
         self.groups += len(block.groups)
+        self.page_digests += np.array([group.digest for group in block.groups], "<u8").tobytes()
         for i, lengths in enumerate(block.lengths):
             self.longest[i] = max(self.longest[i], int(lengths.max()))
         for column, values in zip(self.columns.values(), block.scalars, strict=True):
@@ -302,7 +304,8 @@ class _Builder:
     def _write_head(self, body_end: int, index_bytes: int) -> None:
         header = IndexHeader(
             self.head.header.id, self.data.size, self.rows, self.groups, len(self.schema), len(self.sections),
-            len(self.metadata), index_bytes, body_end, self.head.header.header_digest, 0, 0, 0,
+            len(self.metadata), index_bytes, body_end, self.head.header.header_digest,
+            layout.content_digest(self.head.header.id, self.page_digests), 0, 0, 0,
         )  # fmt: skip
         entries = [self.sections[key] for key in sorted(self.sections)]
         self.out.write_at(0, layout.pack_index_head(header, self.head.table, entries, self.metadata))

@@ -30,6 +30,7 @@ PAGE_SCALAR, PAGE_BLOB, PAGE_END = 1, 2, 3
 
 DOMAIN_HEADER, DOMAIN_HEAD, DOMAIN_PAGE, DOMAIN_SCALARS, DOMAIN_UNITS = 1, 2, 3, 4, 5
 DOMAIN_INDEX_HEADER, DOMAIN_INDEX_HEAD, DOMAIN_INDEX_BLOCK = 6, 7, 8
+DOMAIN_CONTENT = 9
 
 SECTION_GROUPS, SECTION_ROW_STARTS, SECTION_LENGTHS, SECTION_DIGESTS = 1, 2, 3, 4
 SECTION_VALUES, SECTION_VALIDITY, SECTION_CODES = 5, 6, 7
@@ -42,7 +43,7 @@ MASK64 = (1 << 64) - 1
 MAX_OFFSET = 1 << 63
 
 _FILE_HEADER = struct.Struct("<8sHHIII16sIIIIQQ40xQQ")
-_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQ8xQQ")
+_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQQQ")
 _PAGE_HEADER = struct.Struct("<4sHHQQQQQQQ")
 _SECTION = struct.Struct("<HHIQQQQ8x")
 
@@ -66,6 +67,11 @@ def seed(part_id: bytes, domain: int, position: int = 0) -> int:
 def digest(data: bytes | bytearray | memoryview, seed_value: int = 0) -> int:
     """XXH3-64."""
     return xxh3_64(data, seed_value)
+
+
+def content_digest(part_id: bytes, page_digests: bytes | bytearray) -> int:
+    """The content digest of a part, of the ``payload_digest``s of its scalar pages, 8 bytes each, in order."""
+    return digest(page_digests, seed(part_id, DOMAIN_CONTENT))
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class PageHeader:
     rows: int
     payload_bytes: int
     gap: int
-    payload_digest: int
+    payload_digest: int  # of an end page: the content digest
 
     def payload(self, offset: int) -> int:
         """File offset of the payload of this page, which starts at ``offset``."""
@@ -121,6 +127,7 @@ class IndexHeader:
     index_bytes: int
     digests_offset: int
     data_header_digest: int
+    content_digest: int
     header_bytes: int
     head_digest: int
     header_digest: int
@@ -242,7 +249,7 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
         or gap > MAX_GAP
         or (end and (first or size or gap))
         or (not end and rows == 0)
-        or (kind != PAGE_SCALAR and payload_digest)
+        or (kind == PAGE_BLOB and payload_digest)
         or max(first, rows, size, first + rows, page.end(offset)) >= MAX_OFFSET
     ):
         raise CorruptionError(
@@ -265,7 +272,7 @@ def pack_index_head(header: IndexHeader, table: bytes, sections: list[Section], 
     fixed = _INDEX_HEADER.pack(
         INDEX_MAGIC, VERSION, VERSION, 0, 0, size, header.id, header.data_bytes, header.rows, header.groups,
         header.columns, len(sections), len(metadata), BLOCK_BYTES, header.index_bytes, header.digests_offset,
-        header.data_header_digest, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
+        header.data_header_digest, header.content_digest, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
     )[:120]  # fmt: skip
     return fixed + digest(fixed, seed(header.id, DOMAIN_INDEX_HEADER)).to_bytes(8, "little") + rest
 
@@ -281,12 +288,12 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
     if raw[:8] != INDEX_MAGIC:
         raise _refuse("it does not start like a UniRecord index file")
     (_, min_reader, writer, required, _, size, part_id, data_bytes, rows, groups, columns, sections, metadata_bytes,
-     block, index_bytes, digests_offset, data_digest, head_digest, header_digest) = _INDEX_HEADER.unpack(
+     block, index_bytes, digests_offset, data_digest, content, head_digest, header_digest) = _INDEX_HEADER.unpack(
         raw[:HEADER_BYTES])  # fmt: skip
     _check_versions(min_reader, required)
     if digest(raw[:120], seed(part_id, DOMAIN_INDEX_HEADER)) != header_digest:
         raise CorruptionError("the index header does not have the digest stored with it", offset=0)
-    if any(raw[104:112]) or block != BLOCK_BYTES or not 1 <= columns <= MAX_COLUMNS:
+    if block != BLOCK_BYTES or not 1 <= columns <= MAX_COLUMNS:
         raise _refuse("the index header breaks the rules of the format")
     if size != index_head_bytes(columns, sections, metadata_bytes):
         raise _refuse(f"header_bytes is {size}, which is not what its fields add up to")
@@ -294,7 +301,7 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
     if digests_offset < size or digests_offset % PAGE_ALIGN or index_bytes != digests_offset + 8 * blocks:
         raise _refuse("the sizes in the index header do not add up")
     return IndexHeader(part_id, data_bytes, rows, groups, columns, sections, metadata_bytes, index_bytes,
-                       digests_offset, data_digest, size, head_digest, header_digest, writer)  # fmt: skip
+                       digests_offset, data_digest, content, size, head_digest, header_digest, writer)  # fmt: skip
 
 
 def unpack_section(raw: bytes) -> Section:

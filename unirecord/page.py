@@ -61,10 +61,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The bytes of a row group, in pieces, and how many they are."""
+    """The bytes of a row group, in pieces, how many they are, and the digest of the scalar page's payload."""
 
     buffers: list[Any]
     size: int
+    digest: int
 
 
 def encode_group(
@@ -94,7 +95,7 @@ def encode_group(
     end = header.end(start)
     tail = _ZEROS[: end - header.payload(start) - size]
     page.buffers.extend([layout.pack_page_header(part_id, start, header), _ZEROS[:gap], *body, tail])
-    return Encoded(page.buffers, end - group.offset)
+    return Encoded(page.buffers, end - group.offset, page.digest)
 
 
 def _first_unit(schema: Schema, shape: Shape, group: Group) -> int:
@@ -110,7 +111,7 @@ def _scalar_page(part_id: bytes, group: Group, rows: int, parts: list[bytes], re
     end = header.end(group.offset)
     tail = _ZEROS[: end - header.payload(group.offset) - len(payload)]
     buffers = [layout.pack_page_header(part_id, group.offset, header), payload, tail, *rest]
-    return Encoded(buffers, end - group.offset)
+    return Encoded(buffers, end - group.offset, digest)
 
 
 def _pad8(data: bytes) -> bytes:
@@ -230,9 +231,11 @@ def _lengths(cells: Sequence[Any]) -> U64:
     return np.fromiter(map(len, cells), dtype=np.uint64, count=len(cells))
 
 
-def encode_end(part_id: bytes, offset: int, groups: int, rows: int) -> bytes:
-    """The end page, which stands at ``offset``."""
-    return layout.pack_page_header(part_id, offset, PageHeader(layout.PAGE_END, groups, 0, rows, 0, 0, 0))
+def encode_end(part_id: bytes, offset: int, groups: int, rows: int, content: int) -> bytes:
+    """The end page, which stands at ``offset``; ``content``: the content digest."""
+    return layout.pack_page_header(
+        part_id, offset, PageHeader(layout.PAGE_END, groups, 0, rows, 0, 0, content)
+    )
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ class PartWriter:
         self.content = content
         self.rows = 0
         self.groups = 0
+        self._digests = bytearray()  # of the scalar pages
         head, _ = layout.pack_file_head(
             part_id,
             len(content.schema),
@@ -66,12 +67,14 @@ class PartWriter:
         place = Group(self.groups, self.rows, self.data.size)
         encoded = encode_group(self.content.schema, self.shape, self.id, place, pieces)
         self.data.append(encoded.buffers)
+        self._digests += encoded.digest.to_bytes(8, "little")
         self.groups += 1
         self.rows += sum(piece.rows for piece in pieces)
 
     def finish(self, index_path: str) -> FinishedPart:
         """Completes and syncs both files; the index is the one to be published at ``index_path``."""
-        self.data.append([encode_end(self.id, self.data.size, self.groups, self.rows)])
+        content = layout.content_digest(self.id, self._digests)
+        self.data.append([encode_end(self.id, self.data.size, self.groups, self.rows, content)])
         index = StagedFile(index_path)
         try:
             build_index(self.data.temporary, index)

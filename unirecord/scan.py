@@ -45,6 +45,7 @@ class ScannedGroup:
     blob_bytes: int
     end: int
     page: ScalarPage
+    digest: int | None  # of the scalar page's payload; None: not known
 
 
 class DataFile:
@@ -115,6 +116,21 @@ class DataFile:
     def page_header(self, head: DataHead, offset: int) -> PageHeader:
         return layout.unpack_page_header(head.header.id, offset, self.read(offset, layout.PAGE_HEADER_BYTES))
 
+    def end_page(self, head: DataHead) -> PageHeader:
+        """The end page alone; CorruptionError when the file does not end with one."""
+        at = self.size - layout.PAGE_HEADER_BYTES
+        page = self.page_header(head, max(at, head.header.header_bytes))
+        if page.kind != layout.PAGE_END:
+            raise CorruptionError("the file does not end with an end page", offset=at)
+        return page
+
+    def content_digest(self, head: DataHead) -> int | None:
+        """The content digest that the end page holds; None when there is no end page."""
+        try:
+            return self.end_page(head).payload_digest
+        except CorruptionError:
+            return None
+
     def group(self, head: DataHead, offset: int, header: PageHeader) -> ScannedGroup:
         """The row group whose scalar page stands at ``offset``; its blobs are not read."""
         payload = self.read(header.payload(offset), header.payload_bytes)
@@ -126,7 +142,7 @@ class DataFile:
         page = decode_scalar_page(head.schema, head.header.shape, header.rows, memoryview(payload))
         start = header.end(offset)
         if not head.schema.blobs:
-            return ScannedGroup(header.first_row, offset, 0, 0, 0, start, page)
+            return ScannedGroup(header.first_row, offset, 0, 0, 0, start, page, expected)
         blob = self.page_header(head, start)
         if blob.kind != layout.PAGE_BLOB or (blob.group, blob.first_row, blob.rows) != (
             header.group, header.first_row, header.rows,
@@ -140,7 +156,7 @@ class DataFile:
                 f"the blob page at {start} ends at {end}, the file at {self.size}", offset=start
             )
         return ScannedGroup(
-            header.first_row, offset, start, blob.payload(start), blob.payload_bytes, end, page
+            header.first_row, offset, start, blob.payload(start), blob.payload_bytes, end, page, expected
         )
 
     def groups(self, head: DataHead) -> Iterator[ScannedGroup]:
@@ -152,14 +168,15 @@ class DataFile:
 
     def _groups(self, head: DataHead) -> Iterator[ScannedGroup]:
         offset, number, rows = head.header.header_bytes, 0, 0
+        digests = bytearray()
         even = head.header.shape.group_rows
         while True:
             header = self.page_header(head, offset)
             if header.kind == layout.PAGE_END:
-                if (header.group, header.rows) != (
-                    number,
-                    rows,
-                ) or offset + layout.PAGE_HEADER_BYTES != self.size:
+                content = layout.content_digest(head.header.id, digests)
+                if (header.group, header.rows, header.payload_digest, offset + layout.PAGE_HEADER_BYTES) != (
+                    number, rows, content, self.size,
+                ):  # fmt: skip
                     raise CorruptionError(
                         f"the end page at {offset} does not go with what is before it", offset=offset
                     )
@@ -175,6 +192,7 @@ class DataFile:
                 )
             group = self.group(head, offset, header)
             yield group
+            digests += header.payload_digest.to_bytes(8, "little")
             offset, number, rows = group.end, number + 1, rows + header.rows
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from . import store
-from .errors import BusyError, ExistsError, FormatError, UniRecordError
+from . import layout, store
+from .errors import BusyError, ExistsError, UniRecordError
 from .layout import Shape
 from .part_writer import FinishedPart, PartContent, PartWriter
 from .scan import DataFile
@@ -33,11 +33,6 @@ class SinglePartWriter:
             _check_free(path, overwrite)
             store.clear(store.temporary_name(path + ".idx"))
             settle_index(path)
-            if overwrite and _id_of(path, index=False) == part_id:
-                # files are matched by their id: between the two renames the old index would pass for the new one
-                raise ExistsError(
-                    f"{path}: the part there has the same id; give another id, or none, to replace it"
-                )
         except BaseException:
             self._data.discard()
             raise
@@ -108,19 +103,30 @@ def settle_index(path: str) -> None:
     waiting, final = path + ".idx.new", path + ".idx"
     if not os.path.lexists(waiting):
         return
-    wanted = _id_of(path, index=False)
-    if wanted is not None and _id_of(waiting, index=True) == wanted:
+    wanted = _data_identity(path)
+    if wanted is None and os.path.lexists(path):
+        return  # a damaged part: what waits may be its index
+    if wanted is not None and _index_identity(waiting) == wanted:
         store.move(waiting, final)
     else:
         store.clear(waiting)
 
 
-def _id_of(path: str, *, index: bool) -> bytes | None:
-    from . import layout
-
+def _data_identity(path: str) -> tuple[bytes, int] | None:
+    """Id and content digest of a data file; None when it has none."""
     try:
         with DataFile(path) as file:
-            raw = file.read(0, layout.HEADER_BYTES)
-            return (layout.unpack_index_header(raw) if index else layout.unpack_file_header(raw)).id
-    except (OSError, UniRecordError, FormatError):
+            head = file.head()
+            return head.header.id, file.end_page(head).payload_digest
+    except (OSError, UniRecordError):
+        return None
+
+
+def _index_identity(path: str) -> tuple[bytes, int] | None:
+    """The same of an index: of the part and the content that it belongs to."""
+    try:
+        with DataFile(path) as file:
+            header = layout.unpack_index_header(file.read(0, layout.HEADER_BYTES))
+            return header.id, header.content_digest
+    except (OSError, UniRecordError):
         return None

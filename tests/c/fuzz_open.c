@@ -50,6 +50,7 @@ void fuzz_agree(uint8_t *data, uint64_t data_bytes, uint8_t *index, uint64_t ind
   uint8_t *end = data + data_bytes - 64; /* the end page */
   fuzz_store(end + 8, load64(index + 56), 8);
   fuzz_store(end + 24, load64(index + 48), 8);
+  memcpy(index + 104, end + 48, 8);
 }
 
 void fuzz_seal(uint8_t *data, uint64_t data_bytes, uint8_t *index, uint64_t index_bytes) {

@@ -62,6 +62,7 @@ static inline void seal_index(fixture *part) {
   const uint8_t *id = index + UR_AT_ID;
   uint64_t head = ur_load32(index + UR_AT_HEADER_BYTES), digests = ur_load64(index + UR_AT_DIGESTS);
   memcpy(index + UR_AT_DATA_DIGEST, part->data + UR_AT_HEADER_DIGEST, 8);
+  memcpy(index + UR_AT_CONTENT_DIGEST, part->data + part->data_bytes - 64 + UR_AT_PAGE_DIGEST, 8);
   for (uint64_t block = 0; head <= digests && digests < part->index_bytes; block++) {
     uint64_t start = head + block * UR_BLOCK_BYTES, at = digests + 8 * block;
     if (start >= digests || at + 8 > part->index_bytes) break;
@@ -81,6 +82,13 @@ static inline void put_page(fixture *part, uint64_t at, int kind, uint64_t group
   put(page + UR_AT_PAGE_ROWS, rows, 8);
   put(page + UR_AT_PAGE_PAYLOAD, payload, 8);
   put(page + UR_AT_PAGE_HEADER_DIGEST, ur_xxh3_64(page, 56, ur_seed(fixture_id, UR_DOMAIN_PAGE_HEADER, at)), 8);
+}
+
+/* The end page, with the content digest of the only scalar page, which stands at `scalars`. */
+static inline void put_end(fixture *part, uint64_t at, uint64_t scalars) {
+  put(part->data + at + UR_AT_PAGE_DIGEST,
+      ur_xxh3_64(part->data + scalars + UR_AT_PAGE_DIGEST, 8, ur_seed(fixture_id, UR_DOMAIN_CONTENT, 0)), 8);
+  put_page(part, at, UR_PAGE_END, 1, part->rows, 0);
 }
 
 /* The data file: one row group whose scalar page is empty but for its header, for the reader never looks into it. */
@@ -114,7 +122,7 @@ static inline void make_data(fixture *part, uint64_t *starts, uint64_t *payload)
   starts[part->rows] = at;
   put_page(part, blob, UR_PAGE_BLOB, 0, part->rows, at - *payload);
   at = up(at, 64);
-  put_page(part, at, UR_PAGE_END, 1, part->rows, 0);
+  put_end(part, at, head);
   part->data_bytes = at + 64;
   seal_data(part);
 }

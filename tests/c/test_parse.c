@@ -109,6 +109,34 @@ static void a_page_header_holds_only_at_its_place(void) {
   free(part);
 }
 
+static void an_end_page_ends_its_file(void) {
+  static const struct {
+    int at, bytes;
+    uint64_t value;
+    ur_status status;
+  } changes[] = {{UR_AT_PAGE_DIGEST, 8, 77, UR_OK},       {UR_AT_PAGE_KIND, 2, UR_PAGE_SCALAR, UR_CORRUPT},
+                 {UR_AT_PAGE_PAYLOAD, 8, 1, UR_CORRUPT},  {UR_AT_PAGE_GAP, 8, 64, UR_CORRUPT},
+                 {UR_AT_PAGE_RESERVED, 2, 1, UR_CORRUPT}, {UR_AT_PAGE_FIRST_ROW, 8, 1, UR_CORRUPT}};
+  for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    fixture *part = make_part(10, 0, 0);
+    uint64_t at = part->data_bytes - 64;
+    uint8_t *end = part->data + at;
+    ur_data_header data;
+    ur_index_header index;
+    ur_page_header page;
+    EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &data, NULL), UR_OK);
+    EXPECT_EQUAL(ur_parse_index_header(part->index, 128, part->index_bytes, &index, NULL), UR_OK);
+    EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes, &page, NULL), UR_OK);
+    EXPECT(page.payload_digest == index.content_digest && page.payload_digest != 0);
+    EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes + 64, &page, NULL), UR_CORRUPT);
+    put(end + changes[i].at, changes[i].value, changes[i].bytes);
+    EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes, &page, NULL), UR_CORRUPT);
+    put(end + UR_AT_PAGE_HEADER_DIGEST, ur_xxh3_64(end, 56, ur_seed(fixture_id, UR_DOMAIN_PAGE_HEADER, at)), 8);
+    EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes, &page, NULL), changes[i].status);
+    free(part);
+  }
+}
+
 int main(void) {
   good_heads_are_read();
   short_and_foreign_files_are_no_files_of_ours();
@@ -116,5 +144,6 @@ int main(void) {
   impossible_columns_are_refused();
   sections_outside_the_body_are_refused();
   a_page_header_holds_only_at_its_place();
+  an_end_page_ends_its_file();
   return 0;
 }

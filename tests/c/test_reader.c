@@ -248,6 +248,37 @@ static void sealed_nonsense_does_no_harm(void) {
   }
 }
 
+/* An index with the id and the sizes of the part, made for other values: refused, and the one that waits is taken. */
+static void an_index_of_other_content_is_stale(void) {
+  char index[80], waiting[80];
+  (void)snprintf(index, sizeof index, "%s.idx", path);
+  (void)snprintf(waiting, sizeof waiting, "%s.idx.new", path);
+  fixture *part = make_part(ROWS, 1, 4);
+  uint64_t content = ur_load64(part->index + UR_AT_CONTENT_DIGEST);
+  for (int io = UR_IO_AUTO; io <= UR_IO_MEMORY; io++)
+    for (int verify = UR_VERIFY_FIRST; verify <= UR_VERIFY_NEVER; verify++) {
+      ur_set *set = NULL;
+      ur_error error = {0};
+      store_part(part, path);
+      EXPECT(rename(index, waiting) == 0);
+      put(part->index + UR_AT_CONTENT_DIGEST, content + 1, 8);
+      put(part->index + UR_AT_HEADER_DIGEST,
+          ur_xxh3_64(part->index, 120, ur_seed(fixture_id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
+      store_bytes(index, part->index, part->index_bytes);
+      EXPECT_EQUAL(open_parts(1, io, verify, &set, &error), UR_OK);
+      ur_set_release(set);
+      EXPECT(rename(index, waiting) == 0);
+      EXPECT_EQUAL(open_parts(1, io, verify, &set, &error), UR_NOT_FOUND);
+      store_bytes(index, part->index, part->index_bytes);
+      EXPECT_EQUAL(open_parts(1, io, verify, &set, &error), UR_STALE);
+      EXPECT_EQUAL(error.file, UR_FILE_INDEX);
+      EXPECT_EQUAL(error.offset, UR_AT_CONTENT_DIGEST);
+      EXPECT(unlink(waiting) == 0);
+      seal_index(part);
+    }
+  free(part);
+}
+
 static void a_shorter_or_rewritten_file_is_stale(void) {
   for (int io = UR_IO_MAP; io < UR_IO_MEMORY; io++)
     for (int shorter = 0; shorter < 2; shorter++) {
@@ -307,6 +338,7 @@ int main(void) {
   every_flipped_bit_is_seen_or_harmless();
   every_truncation_is_refused();
   sealed_nonsense_does_no_harm();
+  an_index_of_other_content_is_stale();
   a_shorter_or_rewritten_file_is_stale();
   a_forked_child_reads_on();
   char command[96];

@@ -280,8 +280,11 @@ def _texts(file: IndexFile, key: tuple[int, int], start: int, stop: int) -> list
     return [joined[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
 
 
-def find_index(path: str, part_id: bytes) -> tuple[str | None, str]:
-    """The index file of the part at ``path``: its name or None, and what is wrong when there is none of this part."""
+def find_index(path: str, part_id: bytes, content_digest: int | None) -> tuple[str | None, str]:
+    """The index file of the part at ``path``: its name or None, and what is wrong when there is none of this part.
+
+    ``content_digest``: the one in the data file's end page, None when that cannot be read.
+    """
     problems = []
     for name in (path + ".idx", path + ".idx.new"):
         try:
@@ -293,7 +296,13 @@ def find_index(path: str, part_id: bytes) -> tuple[str | None, str]:
         except (OSError, FormatError, CorruptionError) as error:
             problems.append(f"{name}: {error}")
             continue
-        if found.id == part_id:
+        if found.id != part_id:
+            problems.append(f"{name}: it is the index of the part {found.id.hex()}, not of {part_id.hex()}")
+        elif content_digest not in (None, found.content_digest):
+            problems.append(
+                f"{name}: it belongs to other content of this part: its content digest is "
+                f"{found.content_digest:016x}, and {content_digest:016x} in the end page of {path}"
+            )
+        else:
             return name, ""
-        problems.append(f"{name}: it is the index of the part {found.id.hex()}, not of {part_id.hex()}")
     return None, "; ".join(problems) or "the index is missing"

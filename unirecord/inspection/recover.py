@@ -25,7 +25,7 @@ def opened_index(path: str, data: DataFile, head: DataHead) -> Iterator[Recover 
 
     The index is read only when the first group is asked for.
     """
-    name, _ = find_index(path, head.header.id)
+    name, _ = find_index(path, head.header.id, data.content_digest(head))
     if name is None:
         yield None
         return
@@ -83,7 +83,7 @@ class _Groups:
         end = (
             layout.align(payload + size, layout.PAGE_ALIGN) if blob else self._scalar_end(index, number, last)
         )
-        return Recovered(first_row, offset, blob, payload, size, end, page)
+        return Recovered(first_row, offset, blob, payload, size, end, page, None)
 
     def _scalar_end(self, index: IndexFile, number: int, last: bool) -> int:
         """Where a row group without blobs ends: where the next one, or the end page, starts."""

@@ -74,7 +74,8 @@ def _rows_of_index(path: str) -> int | None:
     """How many rows the index says the part has, if it is the part's."""
     try:
         with DataFile(path) as data:
-            name, _ = find_index(path, data.head().header.id)
+            head = data.head()
+            name, _ = find_index(path, head.header.id, data.content_digest(head))
         if name is None:
             return None
         fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
@@ -118,7 +119,8 @@ def _settle_index(part: Target, state: Survey) -> Salvaged:
 
 
 def _index_problem(path: str, head: DataHead) -> str | None:
-    name, why = find_index(path, head.header.id)
+    with DataFile(path) as data:
+        name, why = find_index(path, head.header.id, data.content_digest(head))
     if name is None:
         return why
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)

@@ -138,15 +138,13 @@ class _Part:
         """The end page alone, for the quick look."""
         at = data.size - layout.PAGE_HEADER_BYTES
         try:
-            page = data.page_header(head, max(at, head.header.header_bytes))
-            if page.kind != layout.PAGE_END:
-                raise CorruptionError("the file does not end with an end page", offset=at)
+            page = data.end_page(head)
         except CorruptionError as error:
             self.problem(
                 f"{error}: it is unfinished or was cut off", "the rows behind the cut", _REPAIR, offset=at
             )
             return None
-        return End(at, page.rows, page.group)
+        return End(at, page.rows, page.group, page.payload_digest)
 
     def _check_rows(
         self, data: DataFile, head: DataHead, pool: ThreadPoolExecutor, workers: int
@@ -199,7 +197,7 @@ class _Part:
         )
 
     def _check_index(self, data: DataFile, head: DataHead, end: End | None, sound: bool) -> None:
-        name, why = find_index(self.target.path, head.header.id)
+        name, why = find_index(self.target.path, head.header.id, data.content_digest(head))
         if name is None:
             self.problem(
                 why, "nothing: it can be rebuilt from the data file", _REPAIR, path=self.target.path + ".idx"

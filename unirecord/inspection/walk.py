@@ -32,11 +32,12 @@ class Damage:
 
 @dataclass(frozen=True)
 class End:
-    """The end page: how many rows and groups the part has."""
+    """The end page: how many rows and groups the part has, and its content digest."""
 
     offset: int
     rows: int
     groups: int
+    content_digest: int
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,15 @@ def walk(
     for a damaged row group comes after a Damage that has lost no rows.
     """
     offset, number, rows = head.header.header_bytes, 0, 0
+    digests: bytearray | None = bytearray()  # of the scalar pages; None after one that could not be read
     while True:
         found: ScannedGroup | End | None
         try:
             found = _read(data, head, offset, data.page_header(head, offset), (number, rows))
+            _check_content(head, found, digests)
         except CorruptionError as error:
             place = offset if error.offset is None else error.offset
+            digests = None
             known = recover(number, rows) if recover is not None else None
             if known is not None:
                 yield Damage(place, str(error), rows, rows)
@@ -78,6 +82,8 @@ def walk(
         yield found
         if isinstance(found, End):
             return
+        if digests is not None and found.digest is not None:
+            digests += found.digest.to_bytes(8, "little")
         offset, number, rows = found.end, number + 1, found.first_row + found.page.rows
 
 
@@ -94,7 +100,7 @@ def _read(
                 f"the end page at {offset} counts {header.rows} rows in {header.group} groups, not what it ends",
                 offset=offset,
             )
-        return End(offset, header.rows, header.group)
+        return End(offset, header.rows, header.group, header.payload_digest)
     if (
         header.kind != layout.PAGE_SCALAR
         or expected not in (None, (header.group, header.first_row))
@@ -110,6 +116,19 @@ def _read(
     if head.schema.blobs:
         row_starts(head, group)
     return group
+
+
+def _check_content(head: DataHead, found: ScannedGroup | End, digests: bytearray | None) -> None:
+    """The end page is that of the scalar pages before it, if all of them could be read."""
+    if not isinstance(found, End) or digests is None:
+        return
+    wanted = layout.content_digest(head.header.id, digests)
+    if found.content_digest != wanted:
+        raise CorruptionError(
+            f"the end page at {found.offset} has the content digest {found.content_digest:016x}, "
+            f"the scalar pages before it give {wanted:016x}: some of them are of other content",
+            offset=found.offset,
+        )
 
 
 def _resume(

@@ -1,0 +1,217 @@
+"""Two files, one content: an index of other rows under the same part id and of the same sizes is never believed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reseal
+from probe import Refused, expected, probe_of, shape_of
+from reference import Bad, read_part
+from small_parts import fixed_part, scalar_part, variable_part
+
+from unirecord import CorruptionError, StaleError, UniRecordDataset, Writer
+from unirecord._core import lib
+from unirecord.inspection.repair import repair
+from unirecord.inspection.verify import verify
+from unirecord.reader import PartSet, resolve
+
+ID = b"given two times!"
+WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
+MAKERS = {"variable": variable_part, "fixed": fixed_part, "scalar": scalar_part}
+REUSED = "belongs to other content of this part"
+
+
+def written(path: Path, start: int, rows: int = 100, *, blobs: bool = False, **options: object) -> Path:
+    """A part whose values, and nothing else, depend on `start`."""
+    schema = {"x": "int64", **({"v": {"type": "uint8", "shape": [4]}} if blobs else {})}
+    with Writer(path, schema, id=ID, index=["x"], **options) as writer:  # type: ignore[arg-type]
+        for i in range(start, start + rows):
+            writer.write({"x": i, **({"v": np.full(4, i % 251, np.uint8)} if blobs else {})})
+    return path
+
+
+def pair(folder: Path, *, blobs: bool = False) -> tuple[Path, Path]:
+    old, new = (
+        written(folder / f"{name}.urec", start, blobs=blobs) for name, start in (("old", 0), ("new", 1000))
+    )
+    for suffix in ("", ".idx"):
+        assert os.path.getsize(f"{old}{suffix}") == os.path.getsize(f"{new}{suffix}")
+    assert old.read_bytes()[:128] == new.read_bytes()[:128]
+    return old, new
+
+
+def values(path: Path) -> list[int]:
+    with UniRecordDataset(path) as dataset:
+        return [int(dataset[i]["x"]) for i in range(len(dataset))]
+
+
+@pytest.mark.parametrize("io", WAYS)
+@pytest.mark.parametrize("blobs", [False, True], ids=["scalars", "blobs"])
+def test_an_index_of_other_content_is_refused_in_every_way_of_reading(
+    tmp_path: Path, blobs: bool, io: str
+) -> None:
+    path, other = pair(tmp_path, blobs=blobs)
+    source = resolve(path)
+    shutil.copy(f"{other}.idx", f"{path}.idx")
+    with pytest.raises(StaleError, match=rf"old\.urec\.idx.*{REUSED}.*unirecord repair .*old\.urec"):
+        UniRecordDataset(path, io=io)
+    lazy = PartSet(source, io)  # opens its parts when they are first asked for
+    with pytest.raises(StaleError, match=REUSED):
+        lazy.read(np.array([3]), [0])
+    with pytest.raises(StaleError, match=REUSED):
+        lazy.part(0)
+
+
+def test_a_part_of_a_directory_with_an_index_of_other_content_is_refused(tmp_path: Path) -> None:
+    for name, start in (("a", 0), ("b", 1000)):
+        written(tmp_path / name, start)
+    a, b = (next((tmp_path / name).glob("*.urec")) for name in ("a", "b"))
+    shutil.copy(f"{b}.idx", f"{a}.idx")
+    with UniRecordDataset(tmp_path / "a") as dataset, pytest.raises(StaleError, match=REUSED):
+        dataset[0]
+    with pytest.raises(StaleError, match=REUSED):
+        UniRecordDataset(tmp_path / "a", where="x > 5")
+
+
+def test_verify_and_repair_know_an_index_of_other_content(tmp_path: Path) -> None:
+    path, other = pair(tmp_path)
+    sound = Path(f"{path}.idx").read_bytes()
+    shutil.copy(f"{other}.idx", f"{path}.idx")
+    for quick in (True, False):
+        report = verify(path, quick=quick)
+        assert [problem.path for problem in report.problems] == [f"{path}.idx"]
+        assert REUSED in report.problems[0].what
+    assert [part.action for part in repair(path).parts] == ["index"]
+    assert Path(f"{path}.idx").read_bytes() == sound
+    assert verify(path).ok()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_every_other_content_digest_is_refused_on_either_side(tmp_path: Path, kind: str) -> None:
+    """Each bit of both fields, with the right digests over the headers that hold them."""
+    made = MAKERS[kind](tmp_path / "part.urec")
+    probe, want = probe_of(made), expected(made.raw, shape_of(made))
+    end = len(made.data) - 64
+    for bit in range(64):
+        data, index = bytearray(made.data), bytearray(made.index)
+        data[end + 48 + bit // 8] ^= 1 << bit % 8
+        reseal.page_header(data, end)
+        index[104 + bit // 8] ^= 1 << bit % 8
+        reseal._head(index, 6, 7)
+        for one, two in ((data, made.index), (made.data, index)):
+            made.path.write_bytes(one)
+            Path(f"{made.path}.idx").write_bytes(two)
+            with pytest.raises(Refused) as refused:
+                probe.read()
+            assert refused.value.status == lib.UR_STALE
+            with pytest.raises(Bad):
+                read_part(made.path)
+            assert not verify(made.path, quick=True).ok()
+        made.path.write_bytes(data)  # they agree with each other, and not with the pages
+        with pytest.raises(Bad):
+            read_part(made.path)
+        assert not verify(made.path).ok()
+    made.path.write_bytes(made.data)
+    Path(f"{made.path}.idx").write_bytes(made.index)
+    assert probe.read() == want
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_end_page_of_another_part_or_of_other_content_is_refused(tmp_path: Path, kind: str) -> None:
+    made = MAKERS[kind](tmp_path / "part.urec")
+    (tmp_path / "other").mkdir()
+    others = {
+        "another part": MAKERS[kind](tmp_path / "other" / "a.urec", part_id=b"another part's i"),
+        "other content": MAKERS[kind](tmp_path / "other" / "b.urec", seed=99),
+    }
+    probe = probe_of(made)
+    for what, other in others.items():
+        made.path.write_bytes(made.data[:-64] + other.data[-64:])
+        with pytest.raises(Refused) as refused:
+            probe.read()
+        assert refused.value.status in (
+            {lib.UR_CORRUPT} if what == "another part" else {lib.UR_CORRUPT, lib.UR_STALE}
+        )
+        report = verify(made.path)
+        assert not report.ok()
+        with pytest.raises(Bad):
+            read_part(made.path)
+    saved = repair(made.path, output=tmp_path / "saved.urec")
+    assert saved.parts[0].kept == len(made.raw)
+    assert read_part(tmp_path / "saved.urec").raw == made.raw
+
+
+def test_a_scalar_page_of_other_content_in_the_same_place_is_found(tmp_path: Path) -> None:
+    """Its own digest holds, for id and offset are the same."""
+    path, other = pair(tmp_path)
+    data, foreign = path.read_bytes(), other.read_bytes()
+    at, _, size = reseal.pages(data)[0]
+    path.write_bytes(data[:at] + foreign[at : at + 64 + size] + data[at + 64 + size :])
+    report = verify(path)
+    assert any("content digest" in problem.what for problem in report.problems)
+    with pytest.raises(Bad):
+        read_part(path)
+    from unirecord.indexing import build_index
+    from unirecord.store import StagedFile
+
+    staged = StagedFile(str(tmp_path / "again.idx"))
+    with pytest.raises(CorruptionError, match="end page"):
+        build_index(str(path), staged)
+    staged.discard()
+
+
+def test_a_part_replaced_by_one_of_the_same_id_is_whole_at_every_step(tmp_path: Path) -> None:
+    """What a crash leaves between the renames: the old part, then the new one with its index under its waiting name."""
+    path, new = pair(tmp_path)
+    index, waiting = Path(f"{path}.idx"), Path(f"{path}.idx.new")
+    before, after = list(range(100)), list(range(1000, 1100))
+    shutil.copy(f"{new}.idx", waiting)
+    assert values(path) == before == [row["x"] for row in read_part(path).rows]
+    shutil.copy(new, path)
+    assert values(path) == after == [row["x"] for row in read_part(path).rows]
+    assert repair(path).parts[0].action == "index"
+    assert values(path) == after
+    assert not waiting.exists()
+    assert index.read_bytes() == Path(f"{new}.idx").read_bytes()
+
+
+@pytest.mark.parametrize("published", [False, True], ids=["before the data file", "after the data file"])
+def test_the_next_writer_settles_what_a_crash_left_by_content_and_not_by_id(
+    tmp_path: Path, published: bool
+) -> None:
+    path, new = pair(tmp_path)
+    shutil.copy(f"{new}.idx", f"{path}.idx.new")
+    if published:
+        shutil.copy(new, path)
+    Writer(path, {"x": "int64"}, overwrite=True).abort()
+    assert values(path) == list(range(1000, 1100) if published else range(100))
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "new.urec",
+        "new.urec.idx",
+        "old.urec",
+        "old.urec.idx",
+    ]
+    assert verify(path).ok()
+
+
+def test_a_part_can_be_written_again_under_its_id_and_readers_notice(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.urec", 0)
+    bytes_before = path.read_bytes(), Path(f"{path}.idx").read_bytes()
+    dataset = UniRecordDataset(path)
+    written(path, 0, overwrite=True)
+    assert (path.read_bytes(), Path(f"{path}.idx").read_bytes()) == bytes_before
+    assert not dataset.refresh()
+    written(path, 1000, overwrite=True)
+    assert dataset.refresh()
+    assert int(dataset[0]["x"]) == 1000
+
+
+def test_a_part_without_rows_has_a_content_digest_too(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.urec", 0, 0)
+    digest = reseal.seal(ID, 9, 0, b"").to_bytes(8, "little")
+    assert path.read_bytes()[-16:-8] == digest == Path(f"{path}.idx").read_bytes()[104:112]
+    assert values(path) == []
