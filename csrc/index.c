@@ -154,7 +154,7 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
   atomic_init(&part->units_left, part->units);
   if (status == UR_OK) status = read_directory(part, error);
   if (status != UR_OK) {
-    if (error != NULL && error->file == UR_FILE_NONE && status == UR_CORRUPT) error->file = UR_FILE_INDEX;
+    if (error != NULL && error->file == UR_FILE_NONE) error->file = UR_FILE_INDEX;
     return status;
   }
   part->block_seed = ur_seed(part->header.id, UR_DOMAIN_INDEX_BLOCK, 0);

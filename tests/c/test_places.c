@@ -215,7 +215,9 @@ static void a_reference_must_fit_its_part(void) {
   EXPECT(unlink(waiting) == 0);
   EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_NOT_FOUND);
   EXPECT_EQUAL(error.file, UR_FILE_INDEX);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, NULL), UR_NOT_FOUND);
   EXPECT(truncate(path, 512) == 0);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, NULL), UR_FORMAT);
   EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_FORMAT); /* unfinished */
   EXPECT(unlink(path) == 0 && mkfifo(path, 0600) == 0);
   EXPECT_EQUAL(open_ref(path, NULL, NULL, ROWS, &error), UR_FORMAT); /* not a regular file, and no waiting for one */
@@ -240,7 +242,12 @@ static void an_index_of_another_part_is_stale(void) {
   EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_STALE);
   store_bytes(waiting, other->index, other->index_bytes);
   EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_STALE);
-  store_bytes(waiting, part->index, part->index_bytes); /* the right one waits */
+  part->index[200] ^= 1;
+  store_bytes(waiting, part->index, part->index_bytes); /* the right one waits, and is broken */
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_CORRUPT);
+  EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, NULL), UR_CORRUPT);
+  part->index[200] ^= 1;
+  store_bytes(waiting, part->index, part->index_bytes);
   EXPECT_EQUAL(open_ref(path, NULL, NULL, -1, &error), UR_OK);
   EXPECT(unlink(waiting) == 0);
   free(part);
@@ -413,6 +420,39 @@ static void a_unit_that_would_reach_beyond_the_file_is_refused(void) {
   free(part);
 }
 
+static void places_near_2_to_the_64_are_refused(void) {
+  fixture *part = make_part(9, 0, 1);
+  store_part(part, path);
+  ur_set *set = NULL;
+  ur_part *opened = NULL;
+  ur_section starts;
+  ur_extent cells[2], whole;
+  ur_error error = {0};
+  EXPECT_EQUAL(open_one(UR_IO_PREAD, UR_VERIFY_NEVER, &set, NULL), UR_OK);
+  EXPECT_EQUAL(ur_set_part(set, 0, &opened, NULL), UR_OK);
+  EXPECT_EQUAL(ur_part_section(opened, UR_SECTION_ROW_STARTS, -1, &starts), UR_OK);
+  uint64_t bytes = opened->header.data_bytes;
+  opened->header.data_bytes = UINT64_MAX; /* no file is so large: all that is between is arithmetic */
+  for (uint64_t back = 1; back < 200; back++) {
+    put((uint8_t *)(uintptr_t)starts.data + 8 * 4, UINT64_MAX - back, 8);
+    ur_status status = ur_locate_cells(opened, 4, 2, cells, &whole, &error);
+    EXPECT(status == UR_CORRUPT || (status == UR_OK && whole.offset + whole.bytes > whole.offset));
+  }
+  put((uint8_t *)(uintptr_t)starts.data + 8 * 4, UINT64_MAX - 31, 8);
+  EXPECT_EQUAL(ur_locate_cells(opened, 4, 2, cells, &whole, &error), UR_CORRUPT);
+  opened->header.data_bytes = bytes;
+  ur_part_release(opened);
+  ur_set_release(set);
+  ur_data_header header;
+  ur_page_header page;
+  EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &header, NULL), UR_OK);
+  const uint8_t *end = part->data + part->data_bytes - 64;
+  EXPECT_EQUAL(ur_parse_end_page(end, &header, part->data_bytes, &page, NULL), UR_OK);
+  header.header_bytes = (uint32_t)part->data_bytes - 63; /* an end page inside the head */
+  EXPECT_EQUAL(ur_parse_end_page(end, &header, part->data_bytes, &page, NULL), UR_CORRUPT);
+  free(part);
+}
+
 static void a_part_without_rows_can_be_opened(void) {
   fixture *part = make_part(0, 0, 0);
   put_page(part, part->data_bytes - 64, UR_PAGE_END, 0, 0, 0);
@@ -507,6 +547,7 @@ int main(void) {
   calls_out_of_range_are_refused();
   a_row_whose_padding_would_be_beyond_the_file_is_refused();
   a_unit_that_would_reach_beyond_the_file_is_refused();
+  places_near_2_to_the_64_are_refused();
   a_part_without_rows_can_be_opened();
   values_of_another_length_than_measured_are_refused();
   a_part_that_someone_is_about_to_reference_lives_on();

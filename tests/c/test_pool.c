@@ -48,6 +48,19 @@ static void the_smallest_piece_that_fits_is_taken_and_the_smallest_is_given_up(v
   ur_pool_release(pool);
 }
 
+static void more_pieces_are_kept_when_asked(void) {
+  ur_pool *pool = new_pool(1);
+  ur_pool_keep(pool, 3);
+  ur_pool_keep(pool, 2);
+  ur_piece *pieces[4];
+  for (int round = 0; round < 2; round++) {
+    for (int i = 0; i < 4; i++) pieces[i] = ur_pool_take(pool, 5000);
+    for (int i = 0; i < 4; i++) ur_pool_give(pieces[i]);
+    EXPECT_EQUAL(ur_pool_allocations(pool), 4 + round); /* three were kept */
+  }
+  ur_pool_release(pool);
+}
+
 static void a_piece_outlives_its_pool(void) {
   ur_pool *pool = new_pool(0);
   ur_piece *piece = ur_pool_take(pool, 8192);
@@ -102,6 +115,8 @@ static void a_forked_child_may_give_back_and_take(void) {
   ur_pool_give(spare);
   pid_t child = fork();
   if (child == 0) {
+    ur_pool_keep(pool, 9);
+    EXPECT_EQUAL(ur_pool_lend(pool, lent, sizeof lent, NULL), UR_ARGUMENT);
     ur_pool_give(own);
     ur_pool_give(borrowed);
     ur_piece *piece = ur_pool_take(pool, 5000);
@@ -146,6 +161,7 @@ static void many_threads_share_a_pool(void) {
 int main(void) {
   a_piece_that_came_back_is_used_again();
   the_smallest_piece_that_fits_is_taken_and_the_smallest_is_given_up();
+  more_pieces_are_kept_when_asked();
   a_piece_outlives_its_pool();
   what_cannot_be_is_refused();
   lent_memory_is_used_and_never_unmapped();
