@@ -91,7 +91,7 @@ class ReadMemory:
         ] = {}  # by the id of the array over the tensor; both live as long as this
         self._values: dict[str, Any] = {}
         self._items: dict[str, Sequence[Any]] = {}
-        self._others: list[Sample] = []
+        self._count = 0
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """An array to read into."""
@@ -119,15 +119,13 @@ class ReadMemory:
         if made:
             made[0].read = self
             self._values, self._items = dict(values), dict(items)
-            self._others = made[1:]  # without the first one, which would refer to itself
+            self._count = len(made)
         return made
 
     def is_whole(self, samples: Sequence[Any]) -> bool:
-        """Whether these are all samples of the read, in its order, with the very values they had."""
-        if len(samples) != len(self._others) + 1 or not all(map(is_, samples[1:], self._others)):
-            return False
+        """Whether these have all values of the read, the very objects, in its order, and nothing else."""
         width = len(self._items)
-        if any(len(sample) != width for sample in samples):
+        if len(samples) != self._count or any(len(sample) != width for sample in samples):
             return False
         try:
             return all(
