@@ -125,14 +125,14 @@ class ReadMemory:
     def is_whole(self, samples: Sequence[Any]) -> bool:
         """Whether these have all values of the read, the very objects, in its order, and nothing else."""
         width = len(self._items)
-        if len(samples) != self._count or any(len(sample) != width for sample in samples):
+        if len(samples) != self._count:
             return False
         try:
-            return all(
+            return all(len(sample) == width for sample in samples) and all(
                 all(map(is_, [sample[name] for sample in samples], items))
                 for name, items in self._items.items()
             )
-        except KeyError:
+        except (KeyError, TypeError):
             return False
 
     def collated(self, collate: Callable[[Any], Any]) -> dict[str, Any]:
