@@ -12,7 +12,7 @@ import pytest
 
 import unirecord
 from unirecord import UniRecordDataset, UniRecordError, Writer
-from unirecord.loader import TransformError
+from unirecord.errors import TransformError
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
 WORDS = set(re.findall(r"\w+", " ".join(re.findall(r"`[^`]+`", re.sub(r"```.*?```", "", PAGE, flags=re.S)))))

@@ -19,7 +19,7 @@ import pytest
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.errors import UniRecordError
-from unirecord.loader import TransformError
+from unirecord.errors import TransformError
 
 CYCLES = 1000
 ROWS = 200

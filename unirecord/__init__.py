@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         QueryError,
         SchemaError,
         StaleError,
+        TransformError,
         UniRecordError,
     )
     from .inspection.describe import describe
@@ -48,6 +49,7 @@ __all__ = [
     "ExistsError",
     "BusyError",
     "ClosedError",
+    "TransformError",
     "__version__",
 ]
 

@@ -61,3 +61,15 @@ class BusyError(UniRecordError):
 
 class ClosedError(UniRecordError, ValueError):
     """The writer, dataset or loader has been closed."""
+
+
+class TransformError(UniRecordError):
+    """A transform raised while a loader ran it: ``__cause__`` is what it raised.
+
+    ``row`` is the row's number in the dataset (−1: a whole batch), ``path`` its part.
+    """
+
+    def __init__(self, message: str, row: int = -1, path: str = "") -> None:
+        super().__init__(message)
+        self.row = row
+        self.path = path

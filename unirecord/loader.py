@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from .batch import BatchBuilder, collate, split_batch
 from .binding import BatchPool, NativeBatch, NativeLoader
-from .errors import UniRecordError
+from .errors import TransformError
 from .loader_stats import LoaderStats, StatsRecorder
 from .ordering import EpochRun
 from .schema import Column
 
-__all__ = ["BatchLoader", "LoaderOptions", "LoaderSource", "TransformError"]
+__all__ = ["BatchLoader", "LoaderOptions", "LoaderSource"]
 
 _LOG = logging.getLogger("unirecord")
 _READ_AHEAD_BYTES = 32 << 20
@@ -30,16 +30,6 @@ _MOST_PREFETCH = 16
 _MOST_THREADS = 4  # memory bandwidth, not cores, is what more threads would share
 
 Transform = Callable[[Any], Any]
-
-
-class TransformError(UniRecordError):
-    """A transform raised: ``__cause__`` is what. ``row`` is the row's number in the dataset (−1: a whole
-    batch), ``path`` its part."""
-
-    def __init__(self, message: str, row: int = -1, path: str = "") -> None:
-        super().__init__(message)
-        self.row = row
-        self.path = path
 
 
 class LoaderSource(Protocol):
