@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from unirecord import UniRecordDataset, Writer
-from unirecord.errors import UniRecordError
-from unirecord.errors import TransformError
+from unirecord.errors import TransformError, UniRecordError
 
 CYCLES = 1000
 ROWS = 200
