@@ -1,0 +1,90 @@
+/* faults_costs.c - what a warm batch costs, counted at the seam to the system: no open, no map, one look at the file. */
+#define _GNU_SOURCE
+#include "fault_seam.h"
+#include "part_contents.h"
+
+enum { ROWS = 40, READS = 50, BATCH = 32 };
+
+static char folder[] = "/tmp/unirecord-test-XXXXXX";
+static char path[64];
+
+static int64_t calls_of_reads(ur_set *set, int kind) {
+  static contents found;
+  int64_t rows[BATCH];
+  for (int64_t i = 0; i < BATCH; i++) rows[i] = i * 7 % ROWS;
+  fault_plan never = {.calls = kind, .at = -1};
+  fault_arm(&never);
+  for (int i = 0; i < READS; i++) EXPECT_EQUAL(read_columns(set, rows, BATCH, 4, &found, NULL), UR_OK);
+  (void)fault_disarm();
+  return fault_count();
+}
+
+/* Most calls of a kind that one batch may cost, by way of reading: mapped, pread, io_uring, past the cache, in memory. */
+static void a_warm_read_costs(const char *what, int kind, const int most[5]) {
+  for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
+    ur_part_ref ref = {path, NULL, NULL, -1};
+    ur_set_options options = {io, UR_VERIFY_FIRST};
+    ur_set *set = NULL;
+    EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);
+    (void)calls_of_reads(set, kind);
+    int64_t calls = calls_of_reads(set, kind);
+    if (calls > READS * most[io - UR_IO_MAP])
+      fprintf(stderr, "io %d: %.2f %s a batch\n", io, (double)calls / READS, what);
+    EXPECT(calls <= READS * most[io - UR_IO_MAP]);
+    ur_set_release(set);
+  }
+}
+
+static int64_t walk(ur_set *set, ur_pool *pool, int kind) {
+  static const int32_t columns[] = {0, 1, 2, 3};
+  ur_order *order = NULL;
+  ur_loader *loader = NULL;
+  EXPECT_EQUAL(ur_order_new(ROWS, UR_ORDER_SHUFFLE, 1, 0, 0, 0, NULL, 0, &order, NULL), UR_OK);
+  ur_loader_options options = {.order = order, .selection_step = 1, .stride = 1, .samples = READS * BATCH,
+                               .batch_size = BATCH, .prefetch = 2, .threads = 1, .output_count = 4, .columns = columns};
+  fault_plan never = {.calls = kind, .at = -1};
+  fault_arm(&never);
+  EXPECT_EQUAL(ur_loader_new(set, pool, &options, &loader, NULL), UR_OK);
+  ur_batch_info info;
+  while (ur_loader_next(loader, &info, NULL) == UR_OK) ur_batch_release(info.batch);
+  ur_loader_release(loader);
+  (void)fault_disarm();
+  ur_order_release(order);
+  return fault_count();
+}
+
+static void a_warm_epoch_maps_nothing(void) {
+  ur_part_ref ref = {path, NULL, NULL, -1};
+  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set *set = NULL;
+  ur_pool *pool = NULL;
+  EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);
+  EXPECT_EQUAL(ur_pool_new(6, &pool, NULL), UR_OK);
+  for (int i = 0; i < 4; i++) (void)walk(set, pool, FAULT_MAP);
+  int64_t pieces = ur_pool_allocations(pool);
+  EXPECT(pieces <= 5); /* prefetch, one in hand, one in work, and one more for batches of other sizes */
+  EXPECT(walk(set, pool, FAULT_MAP) <= 1);
+  EXPECT_EQUAL(walk(set, pool, FAULT_OPEN), 0);
+  EXPECT(walk(set, pool, FAULT_STAT) <= 3 * READS); /* one to measure, one to read, one to tell of rows to come */
+  EXPECT(ur_pool_allocations(pool) <= pieces + 1);
+  ur_pool_release(pool);
+  ur_set_release(set);
+}
+
+int main(void) {
+  EXPECT(mkdtemp(folder) != NULL);
+  (void)snprintf(path, sizeof path, "%s/a.urec", folder);
+  fixture *part = make_part(ROWS, 0, 0);
+  store_part(part, path);
+  free(part);
+  a_warm_read_costs("openings", FAULT_OPEN, (int[5]){0, 0, 0, 0, 0});
+  a_warm_read_costs("mappings", FAULT_MAP, (int[5]){0, 0, 0, 0, 0});
+  a_warm_read_costs("looks at the file", FAULT_STAT, (int[5]){1, 1, 1, 1, 0});
+  a_warm_read_costs("reads", FAULT_READ, (int[5]){0, 2, BATCH * 2, 2, 0}); /* completions of io_uring too */
+  a_warm_read_costs("calls of io_uring", FAULT_RING, (int[5]){0, 0, 2, 2, 0});
+  a_warm_read_costs("allocations", FAULT_MEMORY, (int[5]){3, 5, 5, 5, 3});
+  a_warm_epoch_maps_nothing();
+  char command[96];
+  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
+  return system(command) == 0 ? 0 : 1;
+}
