@@ -12,6 +12,7 @@ from entrants import ENTRANTS, HERE, Entrant, Field, call
 from workloads import Workload
 
 WAYS = ("mmap", "pread", "uring", "uring-direct", "memory")
+VERIFY = ("never", "first", "always")
 SIZES = (64, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20)
 SIZE_TOTAL = 512 << 20
 SMALL_TOTAL = 64 << 20
@@ -72,7 +73,7 @@ def verifying(field: Field, plan: Plan) -> Iterator[Measurement]:
     """First and later epochs under each `verify`."""
     for workload in plan.workloads:
         for number in range(plan.rounds):
-            for verify in ("never", "first", "always"):
+            for verify in VERIFY[number % 3 :] + VERIFY[: number % 3]:
                 options = ("--workload", workload.name, "--verify", verify)
                 for measurement in _task(field, plan, "verifying", sys.executable, *options):
                     yield {**measurement, "round": number}

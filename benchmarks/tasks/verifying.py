@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import answer
+import caches
 
 import unirecord
 
@@ -32,7 +33,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     arguments = parser.parse_args()
     path = arguments.data / arguments.workload / "unirecord" / "data.urec"
-    path.read_bytes()
+    caches.fill(path.parent)
     data = unirecord.UniRecordDataset(path, shuffle=True, verify=arguments.verify)
     loader = data.batches(BATCH, num_threads=1)
     start = time.perf_counter()
