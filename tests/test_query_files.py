@@ -152,7 +152,8 @@ def test_queries_read_parts_by_row_and_part_number(folder: str) -> None:
 
 
 def test_arrow_table_is_queried_by_duckdb(folder: str) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     with UniRecordDataset(folder) as dataset:
         table = dataset.to_arrow()
         connection = duckdb.connect()

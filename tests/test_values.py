@@ -131,7 +131,8 @@ def test_a_numpy_string_array_is_a_string_column() -> None:
 
 
 def test_arrow_columns_keep_their_nulls() -> None:
-    arrow = pytest.importorskip("pyarrow")
+    import pyarrow as arrow
+
     for spec, values in (
         ("float64?", [1.5, None]),
         ("int8?", [None, 3]),
