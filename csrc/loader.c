@@ -509,6 +509,7 @@ ur_status ur_loader_next(ur_loader *loader, ur_batch_info *info, ur_error *error
 }
 
 void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats) {
+  atomic_fetch_add(&loader->references, 1);
   *stats = (ur_loader_stats){
       .batches = atomic_load(&loader->stat_batches),
       .samples = atomic_load(&loader->stat_samples),
@@ -518,9 +519,10 @@ void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats) {
       .wait_ns = atomic_load(&loader->stat_wait_ns),
       .idle_ns = atomic_load(&loader->stat_idle_ns),
   };
+  ur_loader_release(loader);
 }
 
-void ur_loader_stop(ur_loader *loader) {
+static void end_threads(ur_loader *loader) {
   if (loader->owner != ur_forks()) return;
   pthread_mutex_lock(&loader->lock);
   int first = !atomic_exchange(&loader->stopped, 1);
@@ -532,10 +534,16 @@ void ur_loader_stop(ur_loader *loader) {
   for (int32_t i = 0; i < started; i++) pthread_join(loader->threads[i], NULL);
 }
 
+void ur_loader_stop(ur_loader *loader) {
+  atomic_fetch_add(&loader->references, 1);
+  end_threads(loader);
+  ur_loader_release(loader);
+}
+
 void ur_loader_release(ur_loader *loader) {
   if (loader == NULL || atomic_fetch_sub(&loader->references, 1) != 1) return;
   if (loader->owner == ur_forks()) {
-    ur_loader_stop(loader);
+    end_threads(loader);
     pthread_cond_destroy(&loader->ready);
     pthread_cond_destroy(&loader->work);
     pthread_mutex_destroy(&loader->lock);
