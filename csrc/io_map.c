@@ -7,14 +7,17 @@
 #include "fail.h"
 #include "io.h"
 
-#define SAMPLES 8
-#define CALM_CALLS 16
+#define SAMPLES 32
+#define CALM_CALLS 16       /* calls that ask for nothing after one that found everything cached */
+#define CALM_CALLS_LARGE 2  /* … of batches so large that looking again costs nothing beside reading them */
+#define LARGE_BATCH (UINT64_C(1) << 20)
 #define JOIN_BYTES (UINT64_C(64) << 10)
 
 /* The start of the page that holds byte `offset`; mappings start with a page. */
 static uint64_t page_of(uint64_t offset) { return offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1); }
 
-/* Whether the first page of each of a few spans is in the page cache. */
+/* Whether the first page of each of some spans is in the page cache. Readahead around faults brings many rows in by
+ * chance, so a few samples would take a cold file for a cached one. */
 static bool seem_cached(const ur_source *source, const ur_span *spans, int64_t count) {
   int64_t step = count / SAMPLES + 1;
   for (int64_t i = 0; i < count; i += step) {
@@ -30,7 +33,8 @@ static bool seem_cached(const ur_source *source, const ur_span *spans, int64_t c
 static void map_advise(ur_source *source, ur_span *spans, int64_t count) {
   if (count == 0) return;
   if (seem_cached(source, spans, count)) {
-    atomic_store_explicit(&source->calm, CALM_CALLS, memory_order_relaxed);
+    uint64_t large = spans[0].bytes >= LARGE_BATCH / (uint64_t)count;
+    atomic_store_explicit(&source->calm, large ? CALM_CALLS_LARGE : CALM_CALLS, memory_order_relaxed);
     return;
   }
   ur_spans_sort(spans, count);

@@ -22,7 +22,7 @@
 #include "fail.h"
 #include "fork.h"
 
-enum { ALIGNMENT = 64, LOOKS = 200, ADVISE_BATCHES = 256, GLANCE_BATCHES = 8 };
+enum { ALIGNMENT = 64, LINE = 64, LOOKS = 200, ADVISE_BATCHES = 256, GLANCE_BATCHES = 8 };
 
 struct ur_batch {
   ur_piece piece;
@@ -36,6 +36,7 @@ typedef struct {
   ur_batch *batch;       /* NULL: it failed, and error says how */
   int64_t rows;
   ur_error error;
+  uint8_t apart[LINE]; /* from the next place, which another thread fills */
 } place;
 
 struct ur_loader {
@@ -54,16 +55,21 @@ struct ur_loader {
   pthread_cond_t ready; /* a place has become ready, or stop */
   pthread_t *threads;
   int32_t started;
-  int32_t sleeping_workers;
-  int32_t sleeping_consumers;
-  _Atomic int64_t claimed;   /* next number for a worker */
-  _Atomic int64_t delivered; /* next number for the consumer */
-  _Atomic int stopped;
   int64_t places;
   place *ring;
+  _Atomic int stopped;
+  _Atomic int32_t sleeping_workers;   /* changed with the lock held */
+  _Atomic int32_t sleeping_consumers; /* likewise */
 
+  /* What each side writes for every batch has cache lines of its own. */
+  uint8_t apart_from_all[LINE];
+  _Atomic int64_t claimed; /* next number for a worker */
+  _Atomic uint64_t stat_read_ns, stat_idle_ns;
+  uint8_t apart_from_workers[LINE];
+  _Atomic int64_t delivered; /* next number for the consumer */
   _Atomic int64_t stat_batches, stat_samples, stat_skipped;
-  _Atomic uint64_t stat_bytes, stat_read_ns, stat_wait_ns, stat_idle_ns;
+  _Atomic uint64_t stat_bytes, stat_wait_ns;
+  uint8_t apart_from_consumers[LINE];
 };
 
 static uint64_t now_ns(void) {
@@ -296,22 +302,29 @@ static int64_t claim(ur_loader *loader) {
   }
 }
 
+/* Wakes the other side if it sleeps. What it waits for has been stored before; it says that it sleeps before it looks a
+ * last time; and all four are sequentially consistent: so one of the two sees the other. */
+static void wake(ur_loader *loader, _Atomic int32_t *sleeping, pthread_cond_t *condition) {
+  if (atomic_load(sleeping) == 0) return;
+  pthread_mutex_lock(&loader->lock);
+  pthread_cond_broadcast(condition);
+  pthread_mutex_unlock(&loader->lock);
+}
+
 static void publish(ur_loader *loader, int64_t number, ur_batch *batch, const ur_error *error) {
   place *p = &loader->ring[number % loader->places];
   p->batch = batch;
   p->rows = rows_of_batch(loader, number);
   if (batch == NULL) p->error = *error;
   atomic_store(&p->ready, number);
-  pthread_mutex_lock(&loader->lock);
-  if (loader->sleeping_consumers > 0) pthread_cond_broadcast(&loader->ready);
-  pthread_mutex_unlock(&loader->lock);
+  wake(loader, &loader->sleeping_consumers, &loader->ready);
 }
 
 static void *run_worker(void *argument) {
   ur_loader *loader = argument;
   scratch s;
   int usable = make_scratch(loader, &s);
-  s.advise_until = ADVISE_BATCHES;
+  s.advise_until = 2 * (int64_t)loader->options.prefetch;
   uint64_t before = now_ns();
   for (int64_t number; (number = claim(loader)) >= 0;) {
     uint64_t start = now_ns();
@@ -490,9 +503,7 @@ static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *err
   p->batch = NULL;
   atomic_store(&p->ready, -1);
   atomic_store(&loader->delivered, number + 1);
-  pthread_mutex_lock(&loader->lock);
-  if (loader->sleeping_workers > 0) pthread_cond_signal(&loader->work);
-  pthread_mutex_unlock(&loader->lock);
+  wake(loader, &loader->sleeping_workers, &loader->work);
   return status;
 }
 
