@@ -62,10 +62,10 @@ def ratio(one: float | None, other: float | None) -> float | None:
 
 
 def rate(value: float | None) -> str:
-    """Three digits, with k or M."""
+    """Three digits, with k, M or G."""
     if value is None:
         return "–"
-    for unit, scale in (("M", 1e6), ("k", 1e3)):
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= 0.9995 * scale:
             return f"{value / scale:.3g} {unit}" if value < 999 * scale else f"{value / scale:.0f} {unit}"
     return f"{value:.3g}"

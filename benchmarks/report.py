@@ -124,7 +124,7 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
     for suite in ("verifying", "latency", "opening"):
         texts[suite] = _flat(suite)(medians)
     return {**texts, "ways": _ways(medians), "writing": _writing(medians), "sizes": _sizes(medians),
-            "frameworks": _frameworks(medians)}  # fmt: skip
+            "frameworks": _frameworks(medians), "framework-targets": targets.frameworks(medians)}  # fmt: skip
 
 
 def plots(stored: Mapping[str, Any]) -> dict[str, str]:

@@ -107,6 +107,28 @@ def _writing() -> Iterator[Target]:
                          _single("writing", name, mine), _single("writing", name, other), wanted, "value")  # fmt: skip
 
 
+NATIVE, STOCK = "torch: unirecord.torch.loader", "torch: DataLoader over UniRecordDataset"
+MEMMAP, TFRECORD = "torch: DataLoader over memmap", "tf: TFRecordDataset, decode_raw, batch"
+FRAMEWORKS = (
+    (NATIVE, MEMMAP, {"rows": 20.0, "arrays": 8.0}),
+    (NATIVE, "torch: FFCV loader", {"rows": 3.0, "arrays": 1.5}),
+    (STOCK, MEMMAP, {"rows": 2.0, "arrays": 1.3}),
+    ("tf: ds.to_tf", TFRECORD, {"rows": 10.0, "arrays": 2.0}),
+)
+
+
+def frameworks(medians: Medians) -> str:
+    """The table of what the adapters were to reach."""
+    rows = []
+    for mine, other, wanted in FRAMEWORKS:
+        for workload, least in wanted.items():
+            one: Key = ("frameworks", workload, "hot", 2, mine)
+            two: Key = ("frameworks", workload, "hot", 2, other)
+            target = Target(f"{TITLES[workload]}, {mine}", other, one, two, least)
+            rows.append(_row(target, ratio(medians.figure(one), medians.figure(two))))
+    return table(["what", "against", "wanted", "measured", "met"], rows)
+
+
 def _best_peer(medians: Medians) -> tuple[str, float | None]:
     """The fastest uncached reader of blobs that is neither UniRecord nor a floor."""
     best: tuple[str, float | None] = ("best peer", None)
