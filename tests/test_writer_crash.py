@@ -138,7 +138,7 @@ def test_a_call_that_fails_is_an_exception_and_loses_nothing(
         seen = numbers(path)
         assert seen in (before, after), at
         assert (failed is None and seen == after) or failed == code, at
-        assert left_open() == [], at
+        assert left_open(tmp_path) == [], at
         clean(path, workload)
 
 
@@ -150,15 +150,15 @@ def error_of(work: Callable[[], None]) -> int | None:
     return None
 
 
-def left_open() -> list[str]:
-    """Files of this test that the process still has open."""
+def left_open(folder: Path) -> list[str]:
+    """Files under ``folder`` that the process still has open."""
     found = []
     for fd in os.listdir("/proc/self/fd"):
         try:
             name = os.readlink(f"/proc/self/fd/{fd}")
         except OSError:
             continue
-        if ".urec" in name or name.endswith("/x"):
+        if name.startswith(f"{folder.resolve()}/"):
             found.append(name)
     return found
 
