@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ CALLS = 50_000
 
 
 def _seconds_a_call(call: Callable[[int], object], count: int, chunks: int = 50) -> float:
-    """The fastest of many chunks of calls, as timeit does: what the call takes, not what the machine did meanwhile."""
+    """The median of many chunks of calls."""
     each = max(1, count // chunks)
     times = []
     for chunk in range(chunks):
@@ -25,7 +26,7 @@ def _seconds_a_call(call: Callable[[int], object], count: int, chunks: int = 50)
         for number in range(chunk * each, (chunk + 1) * each):
             call(number)
         times.append((time.perf_counter() - start) / each)
-    return min(times)
+    return statistics.median(times)
 
 
 def main() -> None:
