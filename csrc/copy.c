@@ -1,7 +1,6 @@
 /* copy.c - copies of large cells with stores that go past the caches. */
 #include "copy.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -10,7 +9,7 @@
 enum { LINE = 64, AHEAD = 1024 };
 
 /* SSE2 is part of x86-64. `to` stands at a multiple of LINE, and `bytes` is one. */
-static void stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes) {
+void ur_stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += LINE) {
     _mm_prefetch((const char *)from + i + AHEAD, _MM_HINT_NTA);
     __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
@@ -24,7 +23,7 @@ static void stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes) {
   }
 }
 
-__attribute__((target("avx512f"))) static void stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes) {
+__attribute__((target("avx512f"))) void ur_stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += LINE) {
     _mm_prefetch((const char *)from + i + AHEAD, _MM_HINT_NTA);
     _mm512_stream_si512((__m512i *)(void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
@@ -42,9 +41,9 @@ void ur_copy_streaming(void *to, const void *from, size_t bytes) {
   memcpy(out, in, head);
   size_t body = (bytes - head) / LINE * LINE;
   if (__builtin_cpu_supports("avx512f")) {
-    stream_avx512(out + head, in + head, body);
+    ur_stream_avx512(out + head, in + head, body);
   } else {
-    stream_sse2(out + head, in + head, body);
+    ur_stream_sse2(out + head, in + head, body);
   }
   _mm_sfence(); /* before another thread is told that the batch is ready */
   memcpy(out + head + body, in + head + body, bytes - head - body);

@@ -3,6 +3,7 @@
 #define UR_COPY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* From here on a cell of a large batch is worth streaming past the caches. */
 #define UR_STREAM_CELL (64u << 10)
@@ -11,5 +12,11 @@
 /* memcpy whose stores go past the caches where the processor can: without them, each line of the destination is read
  * before it is overwritten, and pushes out what is still needed. The ranges must not overlap. */
 void ur_copy_streaming(void *to, const void *from, size_t bytes);
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The ways that ur_copy_streaming chooses between, for its test: `to` stands at a multiple of 64, and `bytes` is one. */
+void ur_stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes);
+void ur_stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes);
+#endif
 
 #endif
