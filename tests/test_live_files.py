@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import shutil
 import signal
@@ -82,6 +83,7 @@ def in_child(
     pid = os.fork()
     if pid == 0:
         code = 9
+        faulthandler.disable()  # SIGBUS is one of the answers
         try:
             ds = UniRecordDataset(path, io=io, verify=verify)
             if look(ds) == RIGHT:
