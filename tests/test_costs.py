@@ -7,6 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,9 @@ def test_a_warm_batch_costs_no_buffer_and_no_page_fault(rows: Path) -> None:
     with UniRecordDataset(rows, shuffle=True, io="mmap") as ds:
         loader = ds.batches(BATCH, num_threads=1)
         for _ in range(3):
-            for batch in loader:
+            for number, batch in enumerate(loader):
+                if number < 2:
+                    time.sleep(0.2)  # the ring fills up: from here on every buffer that can be in use exists
                 del batch
         buffers, faults, batches = loader.stats().buffers, minor_faults(), 0
         for batch in loader:
