@@ -66,10 +66,9 @@ int64_t ur_file_limit(void);
 
 /* ---- ways of reading ------------------------------------------------------------------------------------------ */
 
-/* Opens a source over `fd`, which it then owns (on failure it is closed); `row_bytes` is the mean size of a row, for
- * UR_IO_AUTO. */
-ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, uint64_t row_bytes,
-                         ur_source **source, ur_error *error);
+/* Opens a source over `fd`, which it then owns (on failure it is closed). `io` is not UR_IO_AUTO. */
+ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, ur_source **source,
+                         ur_error *error);
 void ur_source_close(ur_source *source);
 
 /* ur_file_check for the data file, while its content depends on it. */
@@ -78,7 +77,8 @@ ur_status ur_source_check(const ur_source *source, ur_error *error);
 /* Whether advise is worth calling now: after it has found everything in memory, it rests for some calls. */
 bool ur_source_wants_advice(ur_source *source);
 
-/* Which way suits the file (io_auto.c): never UR_IO_AUTO. */
+/* Which way suits the file (io_auto.c), never UR_IO_AUTO: `bytes` is all the data that is read beside it and of it,
+ * `row_bytes` the mean size of a row. */
 int32_t ur_io_choose(int fd, uint64_t bytes, uint64_t row_bytes);
 
 /* What each way adds to a source that has fd, bytes and io set. They may fall back to another way and set `io` to it. */

@@ -2,7 +2,8 @@
  *
  * A map is the fastest way to bytes in memory, and no slower than others to bytes on a local disk that are told of
  * ahead. It is wrong for network and FUSE file systems, where a fault can block or kill the process. Data that will not
- * stay in memory and comes in large rows is read with many reads in flight.
+ * stay in memory and comes in large rows is read with many reads in flight, past the page cache: filling it costs as much
+ * as the reads do, and a row read once an epoch in random order is seldom still there when it is read again.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -123,5 +124,5 @@ static uint64_t memory_limit(void) { return UINT64_MAX; } /* no use to know: the
 int32_t ur_io_choose(int fd, uint64_t bytes, uint64_t row_bytes) {
   if (is_remote(fd)) return UR_IO_PREAD;
   uint64_t limit = row_bytes >= LARGE_ROW ? memory_limit() : UINT64_MAX;
-  return bytes > limit - limit / 4 ? UR_IO_URING : UR_IO_MAP;
+  return bytes > limit - limit / 4 ? UR_IO_URING_DIRECT : UR_IO_MAP;
 }

@@ -124,8 +124,8 @@ ur_status ur_source_check(const ur_source *source, ur_error *error) {
   return ur_file_check(source->fd, UR_FILE_DATA, source->bytes, &source->modified, error);
 }
 
-ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, uint64_t row_bytes,
-                         ur_source **source, ur_error *error) {
+ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, ur_source **source,
+                         ur_error *error) {
   ur_source *opened = calloc(1, sizeof *opened);
   if (opened == NULL) {
     ur_file_close(fd);
@@ -135,7 +135,7 @@ ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32
   opened->direct_fd = -1;
   opened->bytes = bytes;
   opened->modified = modified;
-  opened->io = io == UR_IO_AUTO ? ur_io_choose(fd, bytes, row_bytes) : io;
+  opened->io = io;
   ur_status status;
   switch (opened->io) {
     case UR_IO_MAP: status = ur_map_open(opened, error); break;

@@ -200,6 +200,12 @@ static void free_part(ur_part *part) {
   free(part);
 }
 
+static int32_t way_of_reading(const ur_part *part, const opened_file *data, const ur_set_options *options) {
+  if (options->io != UR_IO_AUTO) return options->io;
+  uint64_t rows = part->header.rows == 0 ? 1 : part->header.rows;
+  return ur_io_choose(data->fd, options->bytes > data->bytes ? options->bytes : data->bytes, data->bytes / rows);
+}
+
 ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error) {
   ur_part *part = calloc(1, sizeof *part);
   if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
@@ -215,8 +221,7 @@ ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur
     status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
                         "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, part->header.rows);
   if (status == UR_OK) {
-    uint64_t rows = part->header.rows == 0 ? 1 : part->header.rows;
-    status = ur_source_open(data.file.fd, data.file.bytes, data.file.modified, options->io, data.file.bytes / rows,
+    status = ur_source_open(data.file.fd, data.file.bytes, data.file.modified, way_of_reading(part, &data.file, options),
                             &part->source, error);
     data.file.fd = -1; /* the source owns it, also when it could not be opened */
   }

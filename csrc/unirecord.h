@@ -137,6 +137,7 @@ typedef struct {
 typedef struct {
   int32_t io;      /* ur_io */
   int32_t verify;  /* ur_verify */
+  uint64_t bytes;  /* of the data files of all parts, for UR_IO_AUTO to compare with memory; 0: each part for itself */
 } ur_set_options;
 
 typedef struct ur_set ur_set;   /* the rows of several parts, one after the other, as one row space */

@@ -7,6 +7,7 @@ import pickle
 import random
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,18 @@ def test_every_form_of_path_gives_its_rows(tmp_path: Path) -> None:
     assert (PartSet(source).read(order, [0])[0].data == order).all()
     assert PartSet(source).locate(299) == (source.parts[-1].path, source.parts[-1].rows - 1)
     assert pickle.loads(pickle.dumps(source)).parts == source.parts
+
+
+def test_auto_weighs_all_parts_together_against_memory(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a.urec", {"x": "bytes"}) as writer:
+        writer.write_batch({"x": [bytes([i]) * 40_000 for i in range(4)]})
+    source = resolve(tmp_path / "a.urec")
+    sibling = replace(source.parts[0], path=str(tmp_path / "never-opened.urec"), bytes=1 << 60)
+    small, large = PartSet(source), PartSet(replace(source, parts=(*source.parts, sibling)))
+    for parts in (small, large):
+        assert stored(parts.read(np.array([3]), [0])[0], 0) == bytes([3]) * 40_000
+    assert small.io_name == "mmap"
+    assert large.io_name in ("uring-direct", "uring", "pread")  # the best that this kernel has
 
 
 def test_identity_changes_with_the_parts(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ static void files_that_are_elsewhere_are_not_mapped(void) {
   EXPECT_EQUAL(fault_disarm(), 1);
 }
 
-static void large_rows_beyond_memory_go_through_io_uring(void) {
+static void large_rows_beyond_memory_go_past_the_page_cache(void) {
   EXPECT_EQUAL(choose(EXT4, 8 * GB, 5 * GB, LARGE), UR_IO_MAP);
-  EXPECT_EQUAL(choose(EXT4, 8 * GB, 7 * GB, LARGE), UR_IO_URING);
+  EXPECT_EQUAL(choose(EXT4, 8 * GB, 7 * GB, LARGE), UR_IO_URING_DIRECT);
   EXPECT_EQUAL(choose(EXT4, 8 * GB, 7 * GB, SMALL), UR_IO_MAP);
 }
 
@@ -61,20 +61,20 @@ static void the_least_limit_of_the_control_groups_counts(void) {
   put_file("/proc/self/cgroup", "1:cpu:/jobs/42\n0::/jobs/42\n");
   put_file("/sys/fs/cgroup/jobs/42/memory.max", "max\n");
   put_file("/sys/fs/cgroup/jobs/memory.max", "1000000000\n"); /* the outer group's */
-  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING);
+  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING_DIRECT);
   EXPECT_EQUAL(choose(EXT4, 8 * GB, GB / 2, LARGE), UR_IO_MAP);
   put_file("/sys/fs/cgroup/jobs/memory.max", "");
   EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_MAP);
   put_file("/sys/fs/cgroup/memory.max", "1000000000\n"); /* the root's, inside a container */
-  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING);
+  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING_DIRECT);
   put_file("/sys/fs/cgroup/memory.max", "max\n");
   put_file("/proc/self/cgroup", "5:memory:/old/7\n1:name=systemd:/x\n"); /* version 1 */
   put_file("/sys/fs/cgroup/memory/old/7/memory.limit_in_bytes", "1000000000\n");
-  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING);
+  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING_DIRECT);
   put_file("/sys/fs/cgroup/memory/old/7/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_MAP);
   put_file("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000000\n");
-  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING);
+  EXPECT_EQUAL(choose(EXT4, 8 * GB, 2 * GB, LARGE), UR_IO_URING_DIRECT);
 }
 
 static void every_question_may_go_unanswered(void) {
@@ -83,7 +83,7 @@ static void every_question_may_go_unanswered(void) {
       fault_plan plan = {.calls = calls, .at = at, .for_ever = 1, .error = EACCES};
       fault_arm(&plan);
       int32_t io = choose(EXT4, 8 * GB, 2 * GB, LARGE);
-      EXPECT(io == UR_IO_MAP || io == UR_IO_URING || io == UR_IO_PREAD);
+      EXPECT(io == UR_IO_MAP || io == UR_IO_URING_DIRECT || io == UR_IO_PREAD);
       (void)fault_disarm();
     }
 }
@@ -93,7 +93,7 @@ int main(void) {
   file = open("/dev/null", O_RDONLY);
   EXPECT(file >= 0);
   files_that_are_elsewhere_are_not_mapped();
-  large_rows_beyond_memory_go_through_io_uring();
+  large_rows_beyond_memory_go_past_the_page_cache();
   the_least_limit_of_the_control_groups_counts();
   every_question_may_go_unanswered();
   (void)close(file);

@@ -23,7 +23,7 @@ static int64_t calls_of_reads(ur_set *set, int kind) {
 static void a_warm_read_costs(const char *what, int kind, const int most[5]) {
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
     ur_part_ref ref = {path, NULL, NULL, -1};
-    ur_set_options options = {io, UR_VERIFY_FIRST};
+    ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
     ur_set *set = NULL;
     EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);
     (void)calls_of_reads(set, kind);
@@ -55,7 +55,7 @@ static int64_t walk(ur_set *set, ur_pool *pool, int kind) {
 
 static void a_warm_epoch_maps_nothing(void) {
   ur_part_ref ref = {path, NULL, NULL, -1};
-  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   ur_pool *pool = NULL;
   EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);

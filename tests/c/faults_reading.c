@@ -117,7 +117,7 @@ static void fail_each(fault_plan plan, int io) {
   for (plan.for_ever = 0; plan.for_ever < 2; plan.for_ever++)
     for (plan.at = 0;; plan.at++) {
       fault_holdings before = fault_held();
-      one_case given = {&plan, {io, UR_VERIFY_FIRST}};
+      one_case given = {&plan, {.io = io, .verify = UR_VERIFY_FIRST}};
       pthread_t thread;
       EXPECT(pthread_create(&thread, NULL, run_case, &given) == 0);
       EXPECT(pthread_join(thread, NULL) == 0);
@@ -131,6 +131,27 @@ static void fail_each(fault_plan plan, int io) {
       if (failures == 0) break;
       EXPECT(plan.at < 100000);
     }
+}
+
+/* A file system may take O_DIRECT and then refuse the reads: they go through the page cache. */
+static void refused_direct_reads_are_made_again(void) {
+  static contents found;
+  ur_part_ref ref = {paths[0], NULL, NULL, ROWS};
+  ur_set_options options = {.io = UR_IO_URING_DIRECT, .verify = UR_VERIFY_ALWAYS};
+  ur_set *set = NULL;
+  ur_error error = {0};
+  int64_t rows[ROWS];
+  for (int64_t i = 0; i < ROWS; i++) rows[i] = i;
+  EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, &error), UR_OK);
+  EXPECT_EQUAL(read_columns(set, rows, ROWS, 4, &found, &error), UR_OK);
+  if (ur_set_io(set) == UR_IO_URING_DIRECT) {
+    fault_plan plan = {.calls = FAULT_READ, .error = EINVAL};
+    fault_arm(&plan);
+    EXPECT_EQUAL(read_columns(set, rows, ROWS, 4, &found, &error), UR_OK);
+    EXPECT_EQUAL(fault_disarm(), 1);
+    for (int64_t i = 0; i < ROWS; i++) expect_row(&found, i, i, 0);
+  }
+  ur_set_release(set);
 }
 
 int main(void) {
@@ -155,6 +176,7 @@ int main(void) {
     store_part(part, paths[i]);
     free(part);
   }
+  refused_direct_reads_are_made_again();
   for (int io = UR_IO_AUTO; io <= UR_IO_MEMORY; io++) {
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
       if (io != UR_IO_AUTO || plans[i].calls == FAULT_STAT || plans[i].calls == FAULT_OPEN) fail_each(plans[i], io);
@@ -162,7 +184,7 @@ int main(void) {
       fault_plan plan = {.calls = calls, .error = EINTR};
       for (plan.at = 0; plan.at < 12 && calls != FAULT_STAT; plan.at++) {
         if (calls == FAULT_RING) plan.error = plan.at % 3 == 0 ? EINTR : plan.at % 3 == 1 ? EAGAIN : EBUSY;
-        one_case given = {&plan, {io, UR_VERIFY_ALWAYS}};
+        one_case given = {&plan, {.io = io, .verify = UR_VERIFY_ALWAYS}};
         (void)run_case(&given);
         (void)fault_disarm();
         cases++;

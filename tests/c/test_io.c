@@ -24,7 +24,7 @@ static ur_source *open_source(int io) {
   struct timespec modified;
   ur_source *source = NULL;
   EXPECT(ur_file_open(path, UR_FILE_DATA, &fd, &bytes, &modified, NULL) == UR_OK);
-  EXPECT(ur_source_open(fd, bytes, modified, io, 1, &source, NULL) == UR_OK);
+  EXPECT(ur_source_open(fd, bytes, modified, io, &source, NULL) == UR_OK);
   return source;
 }
 

@@ -22,7 +22,7 @@ static ur_order *order;
 static ur_set *open_set(int io) {
   ur_part_ref refs[PARTS];
   for (int i = 0; i < PARTS; i++) refs[i] = (ur_part_ref){paths[i], NULL, NULL, ROWS};
-  ur_set_options options = {io, UR_VERIFY_FIRST};
+  ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);
   return set;
@@ -245,7 +245,7 @@ static void wrong_options_are_refused(void) {
     EXPECT_EQUAL(ur_loader_new(set, pool, &options, &loader, NULL), UR_ARGUMENT);
   }
   ur_set_release(set);
-  ur_set_options nothing = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set_options nothing = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_loader_options options = usual(1, 1);
   ur_loader *loader = NULL;
   EXPECT_EQUAL(ur_set_open(NULL, 0, &nothing, &set, NULL), UR_OK);

@@ -71,7 +71,7 @@ static void store_spread(fixture *part) {
 
 static ur_status open_one(int io, int verify, ur_set **set, ur_error *error) {
   ur_part_ref ref = {path, NULL, NULL, -1};
-  ur_set_options options = {io, verify};
+  ur_set_options options = {.io = io, .verify = verify};
   return ur_set_open(&ref, 1, &options, set, error);
 }
 
@@ -181,7 +181,7 @@ static void a_large_index_that_is_cut_or_written_to_is_stale(void) {
 
 static ur_status open_ref(const char *data, const char *index, const uint8_t *id, int64_t rows, ur_error *error) {
   ur_part_ref ref = {data, index, id, rows};
-  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   ur_part *part = NULL;
   ur_status status = ur_set_open(&ref, 1, &options, &set, error);
@@ -257,7 +257,7 @@ static void an_index_of_another_part_is_stale(void) {
 static void all_parts_of_a_set_have_the_same_columns(void) {
   fixture *part = make_part(ROWS, 0, 0), *fewer = make_part(ROWS, 1, 1), *nullable = make_part(ROWS, 0, 0);
   ur_part_ref refs[2] = {{path, NULL, NULL, ROWS}, {second, NULL, fixture_id, ROWS}};
-  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   nullable->data[128 + 32 * 3] = nullable->index[128 + 32 * 3] = UR_TYPE_TEXT; /* bytes elsewhere */
   seal_data(nullable);
   seal_index(nullable);
@@ -284,7 +284,7 @@ static void all_parts_of_a_set_have_the_same_columns(void) {
 }
 
 static void sets_that_cannot_be_are_refused(void) {
-  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_part_ref huge[2] = {{path, NULL, NULL, INT64_C(1) << 61}, {path, NULL, NULL, (INT64_C(1) << 61) + 1}};
   ur_set *set = NULL;
   ur_error error = {0};
@@ -292,7 +292,7 @@ static void sets_that_cannot_be_are_refused(void) {
   EXPECT_EQUAL(ur_set_open(huge, -1, &options, &set, &error), UR_ARGUMENT);
   EXPECT_EQUAL(ur_set_open(huge, INT64_C(1) << 32, &options, &set, NULL), UR_ARGUMENT);
   for (int wrong = -1; wrong < 9; wrong += wrong < 0 ? 7 : 3) {
-    ur_set_options io = {wrong, UR_VERIFY_FIRST}, verify = {UR_IO_MAP, wrong};
+    ur_set_options io = {.io = wrong, .verify = UR_VERIFY_FIRST}, verify = {.io = UR_IO_MAP, .verify = wrong};
     EXPECT_EQUAL(ur_set_open(huge, 0, &io, &set, &error), UR_ARGUMENT);
     EXPECT_EQUAL(ur_set_open(huge, 0, &verify, &set, &error), UR_ARGUMENT);
   }
@@ -497,7 +497,7 @@ static void a_part_that_someone_is_about_to_reference_lives_on(void) {
   store_part(part, path);
   store_part(part, second);
   ur_part_ref refs[2] = {{path, NULL, NULL, -1}, {second, NULL, NULL, -1}};
-  ur_set_options options = {UR_IO_MAP, UR_VERIFY_FIRST};
+  ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   EXPECT_EQUAL(ur_set_open(refs, 2, &options, &set, NULL), UR_OK);
   ur_part *seen = atomic_load(&set->slots[0].part);

@@ -14,7 +14,7 @@ static char path[64], second[64];
 
 static ur_status open_parts(int parts, int io, int verify, ur_set **set, ur_error *error) {
   ur_part_ref refs[2] = {{path, NULL, NULL, -1}, {second, NULL, NULL, -1}};
-  ur_set_options options = {io, verify};
+  ur_set_options options = {.io = io, .verify = verify};
   return ur_set_open(refs, parts, &options, set, error);
 }
 
@@ -124,7 +124,7 @@ static void wrong_calls_are_refused(void) {
   EXPECT_EQUAL(ur_set_read(set, inside, -1, &unknown, 1, NULL), UR_ARGUMENT);
   EXPECT_EQUAL(ur_set_read(set, inside, 0, &few, 1, &error), UR_OK);
   ur_set *refused = NULL;
-  ur_set_options options = {99, 0};
+  ur_set_options options = {.io = 99, .verify = 0};
   EXPECT_EQUAL(ur_set_open(NULL, 0, &options, &refused, &error), UR_ARGUMENT);
   ur_set_release(set);
   free(part);

@@ -67,15 +67,23 @@ class NativePart:
 
 
 class NativeSet:
-    """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1)."""
+    """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1).
+
+    ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory.
+    """
 
     __slots__ = ("handle", "names", "paths")
 
     def __init__(
-        self, parts: Sequence[tuple[str, bytes | None, int]], io: str, verify: str, names: Sequence[str] = ()
+        self,
+        parts: Sequence[tuple[str, bytes | None, int]],
+        io: str,
+        verify: str,
+        names: Sequence[str] = (),
+        data_bytes: int = 0,
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
-        options.io, options.verify = IO_CODES[io], VERIFY_CODES[verify]
+        options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
         refs, kept = ffi.new("ur_part_ref[]", max(len(parts), 1)), []
         for ref, (path, part_id, rows) in zip(refs, parts, strict=False):
             kept.append(name := ffi.new("char[]", os.fsencode(path)))
