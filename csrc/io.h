@@ -77,9 +77,8 @@ ur_status ur_source_check(const ur_source *source, ur_error *error);
 /* Whether advise is worth calling now: after it has found everything in memory, it rests for some calls. */
 bool ur_source_wants_advice(ur_source *source);
 
-/* Which way suits the file (io_auto.c), never UR_IO_AUTO: `bytes` is all the data that is read beside it and of it,
- * `row_bytes` the mean size of a row. */
-int32_t ur_io_choose(int fd, uint64_t bytes, uint64_t row_bytes);
+/* Which way suits the file (io_auto.c), never UR_IO_AUTO; `bytes` is all the data of which it is a part. */
+int32_t ur_io_choose(int fd, uint64_t bytes);
 
 /* What each way adds to a source that has fd, bytes and io set. They may fall back to another way and set `io` to it. */
 ur_status ur_map_open(ur_source *source, ur_error *error);

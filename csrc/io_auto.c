@@ -2,8 +2,8 @@
  *
  * A map is the fastest way to bytes in memory, and no slower than others to bytes on a local disk that are told of
  * ahead. It is wrong for network and FUSE file systems, where a fault can block or kill the process. Data that will not
- * stay in memory and comes in large rows is read with many reads in flight, past the page cache: filling it costs as much
- * as the reads do, and a row read once an epoch in random order is seldom still there when it is read again.
+ * stay in memory is read with many reads in flight, past the page cache: what each read brings in is seldom still there
+ * when it is read again, and a map then reads a lot around each fault only to drop it.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 #ifdef __linux__
-#include <sys/sysinfo.h>
 #include <sys/vfs.h>
 #elif defined(__APPLE__)
 #include <sys/param.h>
@@ -22,7 +21,7 @@
 
 #include "io.h"
 
-#define LARGE_ROW (UINT64_C(16) << 10)
+#define FITS_ANYWHERE (UINT64_C(64) << 20) /* data so small that asking for the size of memory costs more than it tells */
 
 #ifdef __linux__
 
@@ -107,12 +106,22 @@ static uint64_t group_limit(void) {
   return least;
 }
 
+/* What the system can give without swapping: free, or in caches. */
+static uint64_t available_memory(void) {
+  static const char label[] = "MemAvailable:";
+  uint64_t kilobytes = UINT64_MAX;
+  char line[128];
+  FILE *facts = fopen("/proc/meminfo", "re");
+  while (facts != NULL && fgets(line, sizeof line, facts) != NULL)
+    if (strncmp(line, label, sizeof label - 1) == 0) kilobytes = strtoull(line + sizeof label - 1, NULL, 10);
+  if (facts != NULL) (void)fclose(facts);
+  return kilobytes < UINT64_MAX >> 10 ? kilobytes << 10 : UINT64_MAX;
+}
+
 /* Bytes of memory that this process may fill, the page cache included. */
 static uint64_t memory_limit(void) {
-  struct sysinfo facts;
-  uint64_t limit = sysinfo(&facts) == 0 ? (uint64_t)facts.totalram * facts.mem_unit : UINT64_MAX;
-  uint64_t group = group_limit();
-  return group < limit ? group : limit;
+  uint64_t available = available_memory(), group = group_limit();
+  return group < available ? group : available;
 }
 
 #else
@@ -121,8 +130,9 @@ static uint64_t memory_limit(void) { return UINT64_MAX; } /* no use to know: the
 
 #endif
 
-int32_t ur_io_choose(int fd, uint64_t bytes, uint64_t row_bytes) {
+int32_t ur_io_choose(int fd, uint64_t bytes) {
   if (is_remote(fd)) return UR_IO_PREAD;
-  uint64_t limit = row_bytes >= LARGE_ROW ? memory_limit() : UINT64_MAX;
+  if (bytes <= FITS_ANYWHERE) return UR_IO_MAP;
+  uint64_t limit = memory_limit();
   return bytes > limit - limit / 4 ? UR_IO_URING_DIRECT : UR_IO_MAP;
 }

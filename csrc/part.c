@@ -200,10 +200,9 @@ static void free_part(ur_part *part) {
   free(part);
 }
 
-static int32_t way_of_reading(const ur_part *part, const opened_file *data, const ur_set_options *options) {
+static int32_t way_of_reading(const opened_file *data, const ur_set_options *options) {
   if (options->io != UR_IO_AUTO) return options->io;
-  uint64_t rows = part->header.rows == 0 ? 1 : part->header.rows;
-  return ur_io_choose(data->fd, options->bytes > data->bytes ? options->bytes : data->bytes, data->bytes / rows);
+  return ur_io_choose(data->fd, options->bytes > data->bytes ? options->bytes : data->bytes);
 }
 
 ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error) {
@@ -221,7 +220,7 @@ ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur
     status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
                         "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, part->header.rows);
   if (status == UR_OK) {
-    status = ur_source_open(data.file.fd, data.file.bytes, data.file.modified, way_of_reading(part, &data.file, options),
+    status = ur_source_open(data.file.fd, data.file.bytes, data.file.modified, way_of_reading(&data.file, options),
                             &part->source, error);
     data.file.fd = -1; /* the source owns it, also when it could not be opened */
   }

@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -136,14 +135,12 @@ int __real_close(int fd);
 FILE *__real_fopen(const char *path, const char *mode);
 int __real_fstat(int fd, struct stat *facts);
 int __real_fstatfs(int fd, struct statfs *facts);
-int __real_sysinfo(struct sysinfo *facts);
 int __real_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
 int __wrap_open(const char *path, int flags, ...);
 int __wrap_close(int fd);
 FILE *__wrap_fopen(const char *path, const char *mode);
 int __wrap_fstat(int fd, struct stat *facts);
 int __wrap_fstatfs(int fd, struct statfs *facts);
-int __wrap_sysinfo(struct sysinfo *facts);
 int __wrap_getrlimit(__rlimit_resource_t resource, struct rlimit *limit);
 
 int __wrap_open(const char *path, int flags, ...) {
@@ -172,13 +169,6 @@ int __wrap_fstat(int fd, struct stat *facts) { return due(FAULT_STAT) ? -1 : __r
 int __wrap_fstatfs(int fd, struct statfs *facts) {
   int result = due(FAULT_STAT) ? -1 : __real_fstatfs(fd, facts);
   if (machine != NULL) facts->f_type = machine->file_system;
-  return result;
-}
-
-int __wrap_sysinfo(struct sysinfo *facts) {
-  int result = due(FAULT_STAT) ? -1 : __real_sysinfo(facts);
-  if (machine != NULL) facts->mem_unit = 1;
-  if (machine != NULL) facts->totalram = machine->memory;
   return result;
 }
 

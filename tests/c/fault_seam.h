@@ -12,7 +12,7 @@ enum {
   FAULT_MEMORY = 1,  /* malloc, calloc */
   FAULT_MAP = 2,     /* mmap */
   FAULT_OPEN = 4,    /* open, fopen */
-  FAULT_STAT = 8,    /* fstat, fstatfs, sysinfo, getrlimit */
+  FAULT_STAT = 8,    /* fstat, fstatfs, getrlimit */
   FAULT_READ = 16,   /* pread, preadv, read, completions of io_uring */
   FAULT_RING = 32,   /* io_uring_setup, io_uring_enter */
   FAULT_THREAD = 64, /* pthread_create, and the making of locks and keys */
@@ -33,11 +33,9 @@ typedef struct {
   int64_t allocations, mapped_bytes, descriptors;
 } fault_holdings;
 
-/* Another machine: the number of its file system, its bytes of memory, and a folder before the paths under /proc and /sys.
- * NULL: this machine again. */
+/* Another machine: the number of its file system, and a folder before the paths under /proc and /sys. NULL: this one again. */
 typedef struct {
   uint32_t file_system;
-  uint64_t memory;
   const char *root;
 } fault_machine;
 
