@@ -1,4 +1,4 @@
-"""Page cache before a run: filled, or emptied as far as this machine permits."""
+"""Page cache before a run: filled, emptied as far as this machine permits, or kept too small for the data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 
 DROP = Path("/proc/sys/vm/drop_caches")
+GROUPS = Path("/sys/fs/cgroup")
+GROUP = "unirecord-bench"
+SCARCE_LEAST = 512 << 20  # what the peers' libraries need for themselves
 
 
 def _files(directory: Path) -> list[Path]:
@@ -33,3 +36,23 @@ def empty(directory: Path) -> str:
             with path.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return "fadvise"
+
+
+def _limit_group(limit: int) -> Path:
+    """A control group whose processes, their page cache included, have `limit` bytes of memory."""
+    first_version = GROUPS / "memory"
+    group = (first_version if first_version.is_dir() else GROUPS) / GROUP
+    if first_version.is_dir():
+        group.mkdir(exist_ok=True)
+        (group / "memory.limit_in_bytes").write_text(str(limit))
+    else:
+        (GROUPS / "cgroup.subtree_control").write_text("+memory")
+        group.mkdir(exist_ok=True)
+        (group / "memory.max").write_text(str(limit))
+    return group
+
+
+def scarce(command: list[str], data_bytes: int) -> list[str]:
+    """`command` with memory for three quarters of the data; OSError where that is not permitted."""
+    group = _limit_group(max(SCARCE_LEAST, data_bytes * 3 // 4))
+    return ["sh", "-c", f'echo $$ >"{group}/cgroup.procs" && exec "$@"', "sh", *command]

@@ -54,7 +54,7 @@ def compare(
         else:
             able.append(entrant)
     for cache in plan.caches:
-        for threads in plan.threads:
+        for threads in plan.threads[:1] if cache == "scarce" else plan.threads:
             for number in range(plan.rounds):
                 yield from _round(field, plan, raw, [one for one in able if cache in one.caches], cache, threads,
                                   {"suite": suite, "workload": workload.name, "round": number})  # fmt: skip
@@ -70,7 +70,7 @@ def _round(
     place: Measurement,
 ) -> Iterator[Measurement]:
     for entrant in entrants:
-        measured = field.read(entrant, raw, threads, plan.seconds, cache == "cold")
+        measured = field.read(entrant, raw, threads, plan.seconds, cache)
         reason = measured.pop("failed", None) or measured.pop("unsuitable", None)
         note = {"absent": reason} if reason else {}
         yield {**place, "cache": cache, "threads": threads, "entrant": entrant.name, **measured, **note}

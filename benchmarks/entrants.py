@@ -28,13 +28,14 @@ class Entrant:
     environment: str = ""  # "" = the interpreter that runs the benchmark
     floor: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
-    caches: tuple[str, ...] = ("hot", "cold")
+    caches: tuple[str, ...] = ("hot", "cold", "scarce")
 
 
 ENTRANTS = (
     Entrant("floor: memcpy", floor="memcpy", caches=("hot",)),
     Entrant("floor: pread", floor="pread"),
-    Entrant("floor: io_uring O_DIRECT", floor="uring", caches=("cold",)),
+    Entrant("floor: io_uring O_DIRECT", floor="uring", caches=("cold", "scarce")),
+    Entrant("floor: io_uring O_DIRECT, kept in memory", floor="uring-keep", caches=("cold",)),
     Entrant("UniRecord, verify=never", "unirecord", options={"verify": "never"}),
     Entrant("UniRecord", "unirecord"),
     Entrant("UniRecord, io=uring-direct", "unirecord", options={"io": "uring-direct"}, caches=("cold",)),
@@ -129,11 +130,14 @@ class Field:
         command += [f"--option={name}={value}" for name, value in entrant.options.items()]
         return [*command, "--cold"] if cold else command
 
-    def read(self, entrant: Entrant, raw: Raw, threads: int, seconds: float, cold: bool) -> dict[str, Any]:
-        """One timed run."""
+    def read(self, entrant: Entrant, raw: Raw, threads: int, seconds: float, cache: str) -> dict[str, Any]:
+        """One timed run, with the page cache "hot", "cold", or "scarce": cold, and too small for the data."""
         directory = self.directory(entrant, raw)
-        how = caches.empty(directory) if cold else caches.fill(directory) or "filled"
-        return {
-            **call(self._command(entrant, raw, threads, seconds, cold), 120 + 20 * seconds),
-            "cache_by": how,
-        }
+        how = caches.fill(directory) or "filled" if cache == "hot" else caches.empty(directory)
+        command = self._command(entrant, raw, threads, seconds, cache != "hot")
+        if cache == "scarce":
+            try:
+                command = caches.scarce(command, raw.total_bytes)
+            except OSError as error:
+                return {"failed": f"memory cannot be limited here: {error}"}
+        return {**call(command, 120 + 20 * seconds), "cache_by": how}

@@ -1,7 +1,8 @@
 /* floor.c - the fastest plain way to gather the same rows: memcpy from a filled map, pread, io_uring with O_DIRECT.
  *
  * floor MODE DATA OFFSETS ROWS ROW_BYTES THREADS SECONDS BATCH DEPTH
- *   MODE       memcpy, pread or uring
+ *   MODE       memcpy, pread, uring, or uring-keep: each row into memory of its own that nobody has touched before,
+ *              the least that a reader does whose data is to be in memory afterwards
  *   OFFSETS    file of ROWS + 1 little-endian int64, or "-" when every row has ROW_BYTES bytes
  *   SECONDS    0: one epoch, whatever it takes (for a cold cache)
  *   DEPTH      reads in flight (uring alone)
@@ -90,6 +91,13 @@ static uint8_t *buffer_of(int64_t bytes) {
   madvise(buffer, room, MADV_HUGEPAGE);
   memset(buffer, 0, room);
   return buffer;
+}
+
+/* Room for every row of an epoch; only what is written to takes memory. */
+static uint8_t *untouched(int64_t bytes) {
+  void *room = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) die("memory");
+  return room;
 }
 
 /* The rows of the worker's next batch: 0 when an only epoch is over. */
@@ -199,11 +207,19 @@ static void push_read(ring *r, int file, uint8_t *to, int64_t offset, int64_t by
 typedef struct {
   int64_t left, at; /* rows not yet asked for of the batch in hand */
   const int64_t *rows;
+  uint8_t *slots, *fresh; /* `fresh`: where the next row goes that is to be kept, or NULL */
+  int64_t slot_bytes;
 } cursor;
 
+static uint8_t *destination(cursor *c, uint64_t slot, int64_t bytes) {
+  if (!c->fresh) return c->slots + (int64_t)slot * c->slot_bytes;
+  uint8_t *to = c->fresh;
+  c->fresh += bytes; /* a multiple of DIRECT_ALIGN */
+  return to;
+}
+
 /* Asks for the next row into `slot`; 0 when the work is over. */
-static int submit_next(worker *w, cursor *c, ring *r, int file, uint8_t *slots, int64_t slot_bytes, uint64_t slot,
-                       double deadline) {
+static int submit_next(worker *w, cursor *c, ring *r, int file, uint64_t slot, double deadline) {
   if (c->left == 0) {
     if (w->job->seconds > 0 && now() > deadline) return 0;
     c->left = take_batch(w->job, &c->rows);
@@ -216,7 +232,7 @@ static int submit_next(worker *w, cursor *c, ring *r, int file, uint8_t *slots, 
   c->left--;
   int64_t first = start / DIRECT_ALIGN * DIRECT_ALIGN;
   int64_t last = (start + bytes + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
-  push_read(r, file, slots + (int64_t)slot * slot_bytes, first, last - first, slot);
+  push_read(r, file, destination(c, slot, last - first), first, last - first, slot);
   w->samples++;
   w->bytes += bytes;
   return 1;
@@ -227,14 +243,14 @@ static void run_uring(worker *w) {
   int file = open(j->path, O_RDONLY | O_CLOEXEC | O_DIRECT);
   if (file < 0) die(j->path);
   ring r = ring_of((unsigned)j->depth);
-  int64_t slot_bytes = (largest_row(j) + 2 * 4096) / 4096 * 4096;
-  uint8_t *slots = buffer_of(j->depth * slot_bytes);
+  cursor c = {.slot_bytes = (largest_row(j) + 2 * 4096) / 4096 * 4096};
+  c.slots = buffer_of(j->depth * c.slot_bytes);
+  if (strcmp(j->mode, "uring-keep") == 0) c.fresh = untouched(j->rows * c.slot_bytes);
   w->began = now();
   double deadline = w->began + j->seconds;
-  cursor c = {0, 0, NULL};
   unsigned ready = 0, flying = 0;
   for (uint64_t slot = 0; slot < (uint64_t)j->depth; slot++) {
-    ready += (unsigned)submit_next(w, &c, &r, file, slots, slot_bytes, slot, deadline);
+    ready += (unsigned)submit_next(w, &c, &r, file, slot, deadline);
   }
   while (ready + flying > 0) {
     if (syscall(SYS_io_uring_enter, r.fd, ready, 1, IORING_ENTER_GETEVENTS, NULL, 0) < 0) die("io_uring_enter");
@@ -244,18 +260,18 @@ static void run_uring(worker *w) {
     for (; head != tail; head++, flying--) {
       struct io_uring_cqe done = r.completions[head & *r.cq_mask];
       if (done.res <= 0) die("read");
-      ready += (unsigned)submit_next(w, &c, &r, file, slots, slot_bytes, done.user_data, deadline);
+      ready += (unsigned)submit_next(w, &c, &r, file, done.user_data, deadline);
     }
     __atomic_store_n(r.cq_head, head, __ATOMIC_RELEASE);
   }
   w->ended = now();
-  free(slots);
+  free(c.slots);
   close(file);
 }
 
 static void *work(void *argument) {
   worker *w = argument;
-  if (strcmp(w->job->mode, "uring") == 0) {
+  if (strncmp(w->job->mode, "uring", 5) == 0) {
     run_uring(w);
   } else {
     run_copies(w);

@@ -13,11 +13,12 @@ from medians import Medians, rate, ratio, table, times
 
 UNIRECORD, FLOOR = "UniRecord", "floor"
 TITLES = targets.TITLES
+CACHES = {"hot": "cached", "cold": "uncached", "scarce": "more than memory"}
 
 
 def _peers(medians: Medians, workload: str, cache: str) -> str:
     """One line per entrant, the fastest with one thread first; ratios to the first floor of the table."""
-    floor = "floor: memcpy" if cache == "hot" else "floor: io_uring O_DIRECT"
+    floor = targets.MEMCPY if cache == "hot" else targets.DIRECT
     base = {count: medians.figure(("peers", workload, cache, count, floor)) for count in (1, 2)}
     rows = []
     for entrant in medians.entrants("peers", workload, cache):
@@ -119,7 +120,7 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
         "absent": _absent(medians, "peers"),
     }
     for workload in TITLES:
-        for cache in ("hot", "cold"):
+        for cache in CACHES:
             texts[f"peers-{workload}-{cache}"] = _peers(medians, workload, cache)
     for suite in ("verifying", "latency", "opening"):
         texts[suite] = _flat(suite)(medians)
@@ -131,7 +132,7 @@ def plots(stored: Mapping[str, Any]) -> dict[str, str]:
     """All plots by file name."""
     medians, drawn = Medians(stored["measurements"]), {}
     for workload, title in TITLES.items():
-        for cache, word in (("hot", "cached"), ("cold", "uncached")):
+        for cache, word in CACHES.items():
             values = []
             for entrant in medians.entrants("peers", workload, cache):
                 value = medians.figure(("peers", workload, cache, 1, entrant))

@@ -69,7 +69,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workload", nargs="*", choices=WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--suite", nargs="*", choices=suites.SUITES, default=list(suites.SUITES))
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
-    parser.add_argument("--cache-state", nargs="*", choices=["hot", "cold"], default=["hot", "cold"])
+    states = ["hot", "cold", "scarce"]
+    parser.add_argument("--cache-state", nargs="*", choices=states, default=states)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0, help="timed part of a run")
     parser.add_argument(

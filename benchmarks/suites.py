@@ -28,7 +28,10 @@ def peers(field: Field, plan: Plan) -> Iterator[Measurement]:
 
 def ways(field: Field, plan: Plan) -> Iterator[Measurement]:
     """UniRecord's ways of reading, each forced."""
-    entrants = [Entrant(f"io={way}", "unirecord", options={"verify": "never", "io": way}) for way in WAYS]
+    entrants = [
+        Entrant(f"io={way}", "unirecord", options={"verify": "never", "io": way}, caches=("hot", "cold"))
+        for way in WAYS
+    ]
     for workload in plan.workloads:
         yield from compare(field, replace(plan, only=()), "ways", workload, entrants)
 
