@@ -1,8 +1,8 @@
 /* batch_cells.c - blob columns of a batch: cells located, read, verified, and copied into the caller's buffers.
  *
  * With a view (a map, or the file in memory) cells are verified where they lie and then copied, so the copy reads from
- * the processor's cache. Without one, a cell is read straight into the caller's buffer and verified there; only where
- * rows share a digest and it has not been checked yet, the whole unit is read into scratch memory first.
+ * the processor's cache. Without one, a cell is read straight into the caller's buffer and verified there as soon as it
+ * lands; only where rows share a digest and it has not been checked yet, the whole unit is read into scratch memory first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -153,16 +153,44 @@ typedef struct {
   int64_t count, span_count;
 } read_queue;
 
+/* What has been found wrong with the cells that have landed: of the first of them in the batch's order. */
+typedef struct {
+  ur_part *part;
+  const reading *readings;
+  int64_t worst; /* a reading, or -1 */
+  ur_status status;
+  ur_error error;
+} landed_cells;
+
+static void check_landed(void *context, int64_t r) {
+  landed_cells *cells = context;
+  const reading *job = &cells->readings[r];
+  ur_error error = {0};
+  if (!job->check || (cells->worst >= 0 && cells->worst < r)) return;
+  ur_status status = ur_unit_check(cells->part, job->unit, job->unit_bytes, &job->extent, &error);
+  if (status == UR_OK) return;
+  cells->worst = r;
+  cells->status = status;
+  cells->error = error;
+}
+
 static ur_status flush(const cell_batch *batch, read_queue *queue, ur_error *error) {
   ur_part *part = batch->group->part;
+  landed_cells cells = {.part = part, .readings = queue->readings, .worst = -1};
+  ur_landing landing = {check_landed, &cells};
   ur_status status = UR_OK;
   if (queue->span_count > 0)
-    status = part->source->ops->read(part->source, queue->spans, queue->span_count, error);
+    status = part->source->ops->read(part->source, queue->spans, queue->span_count, &landing, error);
   if (status != UR_OK) return ur_blame(error, status, batch->group, -1, -1);
+  for (int64_t r = 0; r < queue->count; r++) /* what is empty was not read */
+    if (queue->readings[r].extent.bytes == 0) check_landed(&cells, r);
+  if (cells.worst >= 0) {
+    const reading *job = &queue->readings[cells.worst];
+    if (error != NULL) *error = cells.error;
+    return blame_cell(batch, cells.status, job->i, job->output, error);
+  }
   for (int64_t r = 0; r < queue->count; r++) {
     const reading *job = &queue->readings[r];
-    if (job->check) status = ur_unit_check(part, job->unit, job->unit_bytes, &job->extent, error);
-    if (status != UR_OK) return blame_cell(batch, status, job->i, job->output, error);
     if (job->unit_bytes != job->to && job->unit_bytes != NULL && job->cell.bytes > 0)
       memcpy(job->to, job->unit_bytes + (job->cell.offset - job->extent.offset), job->cell.bytes);
   }
@@ -184,8 +212,11 @@ static ur_status reserve(const cell_batch *batch, read_queue *queue, uint64_t by
   return ur_fail(error, UR_NO_MEMORY, "no memory for a unit of %" PRIu64 " bytes", bytes);
 }
 
+/* Of the reading that is put into the queue next. */
 static void add_span(read_queue *queue, const ur_extent *extent, uint8_t *to) {
-  if (extent->bytes > 0) queue->spans[queue->span_count++] = (ur_span){extent->offset, extent->bytes, to};
+  if (extent->bytes > 0)
+    queue->spans[queue->span_count++] =
+        (ur_span){.offset = extent->offset, .bytes = extent->bytes, .to = to, .tag = queue->count};
 }
 
 static ur_status enqueue(const cell_batch *batch, read_queue *queue, int64_t i, int32_t j, const ur_extent *cell,

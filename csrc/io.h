@@ -16,14 +16,23 @@ typedef struct {
   uint64_t offset; /* in the file */
   uint64_t bytes;
   uint8_t *to;
+  int64_t tag;   /* the caller's, for ur_landing */
+  uint64_t left; /* of the span, while it is read: the way of reading's own */
 } ur_span;
+
+/* Called for each span as soon as it is filled, on the reading thread and in any order: its bytes are still in the
+ * processor's cache, and other reads are in flight. */
+typedef struct {
+  void (*call)(void *context, int64_t tag);
+  void *context;
+} ur_landing;
 
 typedef struct ur_source ur_source;
 
 typedef struct {
-  /* Fills every span; the caller has checked that each lies inside the file. UR_STALE when the file ends early. May sort
-   * `spans`. NULL when the source has a view. */
-  ur_status (*read)(const ur_source *source, ur_span *spans, int64_t count, ur_error *error);
+  /* Fills every span, of which none is empty; the caller has checked that each lies inside the file. UR_STALE when the
+   * file ends early. May sort `spans`. NULL when the source has a view. */
+  ur_status (*read)(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing, ur_error *error);
   /* Says that these spans will be read soon. May sort `spans`. NULL: nothing to say. */
   void (*advise)(ur_source *source, ur_span *spans, int64_t count);
   void (*close)(ur_source *source);
@@ -90,6 +99,7 @@ ur_status ur_uring_open(ur_source *source, ur_error *error);
 void ur_spans_sort(ur_span *spans, int64_t count);
 
 /* Fills spans with pread and preadv, neighbours in one call: what every way without a view can fall back to. */
-ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, ur_error *error);
+ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
+                         ur_error *error);
 
 #endif

@@ -62,18 +62,19 @@ static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipp
 
 #endif
 
-ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, ur_error *error) {
+ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
+                         ur_error *error) {
   uint8_t skipped[GAP_BYTES];
   ur_spans_sort(spans, count);
   for (int64_t i = 0; i < count;) {
     int64_t run = run_length(spans + i, count - i);
-    if (run > 1 && read_run(source->fd, spans + i, run, skipped)) {
-      i += run;
-      continue;
-    }
-    for (int64_t end = i + run; i < end; i++) { /* one by one: exact errors, and short reads go on */
-      ur_status status = ur_file_read(source->fd, UR_FILE_DATA, spans[i].offset, spans[i].bytes, spans[i].to, error);
+    bool together = run > 1 && read_run(source->fd, spans + i, run, skipped);
+    for (int64_t end = i + run; i < end; i++) {
+      ur_status status = UR_OK;
+      if (!together) /* one by one: exact errors, and short reads go on */
+        status = ur_file_read(source->fd, UR_FILE_DATA, spans[i].offset, spans[i].bytes, spans[i].to, error);
       if (status != UR_OK) return status;
+      landing->call(landing->context, spans[i].tag);
     }
   }
   return UR_OK;

@@ -27,8 +27,7 @@ struct ur_ring {
   struct io_uring_cqe *completions;
   uint32_t submit_mask, complete_mask;
   uint32_t unsubmitted;
-  uint8_t *slots;
-  uint64_t slots_bytes;
+  uint8_t *memory;
 };
 
 static pthread_key_t key;
@@ -44,7 +43,7 @@ static void ring_free(void *given) {
   if (ring == NULL) return;
   unmap(ring->rings, ring->rings_bytes);
   unmap(ring->entries, ring->entries_bytes);
-  unmap(ring->slots, ring->slots_bytes);
+  unmap(ring->memory, UR_RING_BYTES);
   if (ring->fd >= 0) (void)close(ring->fd);
   free(ring);
 }
@@ -149,13 +148,12 @@ int32_t ur_ring_take(ur_ring *ring, uint64_t *tag) {
   return result;
 }
 
-uint8_t *ur_ring_slots(ur_ring *ring, uint64_t bytes) {
-  if (ring->slots != NULL) return ring->slots;
-  ring->slots_bytes = bytes * UR_RING_DEPTH;
-  void *memory = mmap(NULL, ring->slots_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+uint8_t *ur_ring_memory(ur_ring *ring) {
+  if (ring->memory != NULL) return ring->memory;
+  void *memory = mmap(NULL, UR_RING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return NULL;
-  (void)madvise(memory, ring->slots_bytes, MADV_HUGEPAGE);
-  ring->slots = memory;
+  (void)madvise(memory, UR_RING_BYTES, MADV_HUGEPAGE);
+  ring->memory = memory;
   return memory;
 }
 
@@ -175,8 +173,8 @@ int32_t ur_ring_take(ur_ring *ring, uint64_t *tag) {
   return -1;
 }
 
-uint8_t *ur_ring_slots(ur_ring *ring, uint64_t bytes) {
-  (void)ring, (void)bytes;
+uint8_t *ur_ring_memory(ur_ring *ring) {
+  (void)ring;
   return NULL;
 }
 

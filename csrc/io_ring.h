@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define UR_RING_DEPTH 64 /* reads in flight at most */
+#define UR_RING_BYTES (UINT64_C(4) << 20)
 
 typedef struct ur_ring ur_ring;
 
@@ -19,7 +20,7 @@ void ur_ring_put(ur_ring *ring, int fd, uint64_t offset, uint8_t *to, uint32_t b
 /* Takes out one completion, waiting for it: the bytes read, or minus an errno. */
 int32_t ur_ring_take(ur_ring *ring, uint64_t *tag);
 
-/* UR_RING_DEPTH pieces of `bytes` bytes each, aligned for O_DIRECT, that belong to the ring; NULL without memory. */
-uint8_t *ur_ring_slots(ur_ring *ring, uint64_t bytes);
+/* UR_RING_BYTES of memory for reads to land in, aligned for O_DIRECT, that belong to the ring; NULL without memory. */
+uint8_t *ur_ring_memory(ur_ring *ring);
 
 #endif

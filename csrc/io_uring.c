@@ -1,7 +1,8 @@
 /* io_uring.c - reading spans with many reads in flight at once: through the page cache, or past it with O_DIRECT.
  *
- * Past the cache, a file is read in pieces that start and end at multiples of 4,096 into slots of the ring, and what
- * was asked for is copied out of them. Where the kernel refuses a ring, the source becomes one that uses pread.
+ * Past the cache, a file is read in pieces that start and end at multiples of 4,096 into slots of the ring's memory, and
+ * what was asked for is copied out of them. A disk is busy with a few megabytes in flight: more would be more memory to
+ * touch, and longer to wait for the last ones of a batch. Where the kernel refuses a ring, the source becomes one that uses pread.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +17,8 @@
 #include "io_ring.h"
 
 #define READ_BYTES (UINT64_C(1) << 20)    /* one read through the cache */
-#define SLOT_BYTES (UINT64_C(256) << 10)  /* one read past it */
+#define SMALL_SLOT (UR_RING_BYTES / UR_RING_DEPTH) /* one read past it, of small rows: as many in flight as may be */
+#define LARGE_SLOT (UINT64_C(256) << 10)           /* … and at most */
 #define DIRECT_ALIGN UINT64_C(4096)
 
 static ur_status ended(uint64_t offset, ur_error *error) {
@@ -28,6 +30,17 @@ static ur_status failed(int32_t result, ur_error *error) {
 }
 
 static bool again(int32_t result) { return result == -EINTR || result == -EAGAIN; }
+
+static void begin(ur_span *spans, int64_t count) {
+  ur_spans_sort(spans, count);
+  for (int64_t i = 0; i < count; i++) spans[i].left = spans[i].bytes;
+}
+
+/* `bytes` more of a span have come. */
+static void landed(ur_span *span, uint64_t bytes, const ur_landing *landing) {
+  span->left -= bytes;
+  if (span->left == 0) landing->call(landing->context, span->tag);
+}
 
 /* ---- through the page cache ------------------------------------------------------------------------------------- */
 
@@ -46,7 +59,7 @@ static bool next_read(cursor *at, ur_span *read) {
   if (at->span == at->count) return false;
   const ur_span *span = &at->spans[at->span];
   uint64_t left = span->bytes - at->done, bytes = left < READ_BYTES ? left : READ_BYTES;
-  *read = (ur_span){span->offset + at->done, bytes, span->to + at->done};
+  *read = (ur_span){.offset = span->offset + at->done, .bytes = bytes, .to = span->to + at->done, .tag = at->span};
   at->done += bytes;
   return true;
 }
@@ -55,10 +68,11 @@ static void put(ur_ring *ring, int fd, const ur_span *read, uint64_t tag) {
   ur_ring_put(ring, fd, read->offset, read->to, (uint32_t)read->bytes, tag);
 }
 
-static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t count, ur_error *error) {
+static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
+                             ur_error *error) {
   ur_ring *ring = ur_ring_here();
-  if (ring == NULL || count < 2) return ur_pread_spans(source, spans, count, error);
-  ur_spans_sort(spans, count);
+  if (ring == NULL || count < 2) return ur_pread_spans(source, spans, count, landing, error);
+  begin(spans, count);
   cursor at = {.spans = spans, .count = count};
   ur_span reads[UR_RING_DEPTH];
   uint64_t flying = 0;
@@ -77,7 +91,10 @@ static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t co
     if (result < 0 && !again(result)) status = failed(result, error);
     if (status != UR_OK) continue;
     uint64_t got = result > 0 ? (uint64_t)result : 0;
-    *read = (ur_span){read->offset + got, read->bytes - got, read->to + got};
+    read->offset += got;
+    read->bytes -= got;
+    read->to += got;
+    if (got > 0) landed(&spans[read->tag], got, landing);
     if (read->bytes == 0 && !next_read(&at, read)) continue;
     put(ring, source->fd, read, tag);
     flying++;
@@ -96,9 +113,19 @@ typedef struct {
 typedef struct {
   const ur_span *spans;
   int64_t count;
-  int64_t first;   /* the first span that is not wholly in pieces before */
-  uint64_t offset; /* where the next piece may begin */
+  uint64_t slot_bytes; /* the largest piece */
+  int64_t first;       /* the first span that is not wholly in pieces before */
+  uint64_t offset;     /* where the next piece may begin */
 } direct_cursor;
+
+/* A slot for the longest span, within bounds. */
+static uint64_t slot_for(const ur_span *spans, int64_t count) {
+  uint64_t longest = 0, slot = SMALL_SLOT;
+  for (int64_t i = 0; i < count; i++)
+    if (spans[i].bytes > longest) longest = spans[i].bytes;
+  while (slot < longest + DIRECT_ALIGN && slot < LARGE_SLOT) slot *= 2;
+  return slot;
+}
 
 static uint64_t end_of(const ur_span *span) { return span->offset + span->bytes; }
 
@@ -108,7 +135,7 @@ static bool next_piece(direct_cursor *at, piece *out) {
   if (at->first == at->count) return false;
   const ur_span *span = &at->spans[at->first];
   uint64_t start = span->offset < at->offset ? at->offset : span->offset & ~(DIRECT_ALIGN - 1);
-  uint64_t most = start + SLOT_BYTES, end = start;
+  uint64_t most = start + at->slot_bytes, end = start;
   int64_t last = at->first;
   while (last < at->count && at->spans[last].offset < most && (last == at->first || at->spans[last].offset <= end)) {
     uint64_t aligned = (end_of(&at->spans[last]) + DIRECT_ALIGN - 1) & ~(DIRECT_ALIGN - 1);
@@ -121,51 +148,55 @@ static bool next_piece(direct_cursor *at, piece *out) {
 }
 
 /* Copies what the piece holds of its spans; what a short read left out is read again, which says if the file ended. */
-static ur_status copy_out(const ur_source *source, const piece *from, const ur_span *spans, const uint8_t *slot,
-                          uint64_t got, ur_error *error) {
+static ur_status copy_out(const ur_source *source, const piece *from, ur_span *spans, const uint8_t *slot, uint64_t got,
+                          const ur_landing *landing, ur_error *error) {
   for (int64_t i = from->first; i < from->last; i++) {
     uint64_t start = spans[i].offset > from->offset ? spans[i].offset : from->offset;
     uint64_t end = end_of(&spans[i]) < from->end ? end_of(&spans[i]) : from->end;
     if (start >= end) continue;
     uint8_t *to = spans[i].to + (start - spans[i].offset);
-    if (end <= from->offset + got) {
+    ur_status status = UR_OK;
+    if (end <= from->offset + got)
       memcpy(to, slot + (start - from->offset), end - start);
-      continue;
-    }
-    ur_status status = ur_file_read(source->fd, UR_FILE_DATA, start, end - start, to, error);
+    else
+      status = ur_file_read(source->fd, UR_FILE_DATA, start, end - start, to, error);
     if (status != UR_OK) return status;
+    landed(&spans[i], end - start, landing);
   }
   return UR_OK;
 }
 
-static void put_piece(ur_ring *ring, int fd, const piece *read, uint8_t *slots, uint64_t tag) {
-  ur_ring_put(ring, fd, read->offset, slots + tag * SLOT_BYTES, (uint32_t)(read->end - read->offset), tag);
+static void put_piece(ur_ring *ring, int fd, const piece *read, uint8_t *slot, uint64_t tag) {
+  ur_ring_put(ring, fd, read->offset, slot, (uint32_t)(read->end - read->offset), tag);
 }
 
-static ur_status direct_read(const ur_source *source, ur_span *spans, int64_t count, ur_error *error) {
+static ur_status direct_read(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
+                             ur_error *error) {
   ur_ring *ring = ur_ring_here();
-  uint8_t *slots = ring == NULL ? NULL : ur_ring_slots(ring, SLOT_BYTES);
-  if (slots == NULL) return ur_pread_spans(source, spans, count, error);
-  ur_spans_sort(spans, count);
-  direct_cursor at = {.spans = spans, .count = count};
+  uint8_t *slots = ring == NULL ? NULL : ur_ring_memory(ring);
+  if (slots == NULL) return ur_pread_spans(source, spans, count, landing, error);
+  begin(spans, count);
+  direct_cursor at = {.spans = spans, .count = count, .slot_bytes = slot_for(spans, count)};
+  uint64_t depth = UR_RING_BYTES / at.slot_bytes;
   piece pieces[UR_RING_DEPTH];
   uint64_t flying = 0;
   ur_status status = UR_OK;
-  while (flying < UR_RING_DEPTH && next_piece(&at, &pieces[flying])) {
-    put_piece(ring, source->direct_fd, &pieces[flying], slots, flying);
+  while (flying < depth && next_piece(&at, &pieces[flying])) {
+    put_piece(ring, source->direct_fd, &pieces[flying], slots + flying * at.slot_bytes, flying);
     flying++;
   }
   while (flying > 0) {
     uint64_t tag = 0;
     int32_t result = ur_ring_take(ring, &tag);
     piece *read = &pieces[tag];
+    uint8_t *slot = slots + tag * at.slot_bytes;
     flying--;
     if (status != UR_OK) continue;
     if (result == -EINVAL) result = 0; /* the flag was taken when the file was opened, but this read of it is not */
     if (result < 0 && !again(result)) status = failed(result, error);
-    if (result >= 0) status = copy_out(source, read, spans, slots + tag * SLOT_BYTES, (uint64_t)result, error);
+    if (result >= 0) status = copy_out(source, read, spans, slot, (uint64_t)result, landing, error);
     if (status != UR_OK || (result >= 0 && !next_piece(&at, read))) continue;
-    put_piece(ring, source->direct_fd, read, slots, tag);
+    put_piece(ring, source->direct_fd, read, slot, tag);
     flying++;
   }
   return status;

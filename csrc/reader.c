@@ -211,7 +211,7 @@ static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
   for (int64_t i = 0; i < count; i++) {
     ur_extent whole;
     if (ur_locate_cells(part, (uint64_t)rows[i], 0, NULL, &whole, NULL) != UR_OK || whole.bytes == 0) continue;
-    spans[used++] = (ur_span){whole.offset, whole.bytes, NULL};
+    spans[used++] = (ur_span){.offset = whole.offset, .bytes = whole.bytes};
   }
   part->source->ops->advise(part->source, spans, used);
   free(spans);

@@ -28,6 +28,21 @@ static ur_source *open_source(int io) {
   return source;
 }
 
+typedef struct {
+  const ur_span *asked;
+  int times[SPANS];
+} arrivals;
+
+/* Every span lands once, and is whole by then. */
+static void note_landing(void *context, int64_t tag) {
+  arrivals *seen = context;
+  const ur_span *span = &seen->asked[tag];
+  seen->times[tag]++;
+  EXPECT(memcmp(span->to, content + span->offset, span->bytes) == 0);
+}
+
+static void ignore_landing(void *context, int64_t tag) { (void)context, (void)tag; }
+
 static void read_random_spans(const ur_source *source, uint64_t longest) {
   static uint8_t memory[SPANS * (LONGEST + 1)];
   ur_span spans[SPANS], asked[SPANS];
@@ -37,13 +52,16 @@ static void read_random_spans(const ur_source *source, uint64_t longest) {
     if (i % 9 == 2) offset = spans[i - 1].offset + spans[i - 1].bytes;
     if (i % 9 == 3) offset = FILE_BYTES - bytes;
     if (offset > FILE_BYTES - bytes) offset = FILE_BYTES - bytes;
-    asked[i] = spans[i] = (ur_span){offset, bytes, memory + (uint64_t)i * (LONGEST + 1)};
+    asked[i] = spans[i] = (ur_span){.offset = offset, .bytes = bytes, .to = memory + (uint64_t)i * (LONGEST + 1), .tag = i};
     memset(spans[i].to, 0x55, bytes + 1);
   }
-  EXPECT_EQUAL(source->ops->read(source, spans, SPANS, NULL), UR_OK);
+  arrivals seen = {.asked = asked};
+  ur_landing landing = {note_landing, &seen};
+  EXPECT_EQUAL(source->ops->read(source, spans, SPANS, &landing, NULL), UR_OK);
   for (int i = 0; i < SPANS; i++) {
     EXPECT(memcmp(asked[i].to, content + asked[i].offset, asked[i].bytes) == 0);
     EXPECT_EQUAL(asked[i].to[asked[i].bytes], 0x55);
+    EXPECT_EQUAL(seen.times[i], 1);
   }
 }
 
@@ -72,9 +90,10 @@ static void the_end_of_the_file_is_stale(void) {
   for (int io = UR_IO_PREAD; io <= UR_IO_URING_DIRECT; io++) {
     ur_source *source = open_source(io);
     uint8_t memory[64];
-    ur_span spans[] = {{8, 16, memory}, {FILE_BYTES - 8, 16, memory + 16}};
+    ur_span spans[] = {{.offset = 8, .bytes = 16, .to = memory}, {.offset = FILE_BYTES - 8, .bytes = 16, .to = memory + 16}};
+    ur_landing landing = {ignore_landing, NULL};
     ur_error error = {0};
-    EXPECT_EQUAL(source->ops->read(source, spans, 2, &error), UR_STALE);
+    EXPECT_EQUAL(source->ops->read(source, spans, 2, &landing, &error), UR_STALE);
     EXPECT_EQUAL(error.offset, FILE_BYTES);
     EXPECT_EQUAL(ur_source_check(source, NULL), UR_OK);
     ur_source_close(source);
