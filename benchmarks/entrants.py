@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -80,6 +81,8 @@ def call(command: list[str], seconds: float = PROCESS_SECONDS) -> dict[str, Any]
     result = last_json(done.stdout)
     if done.returncode == 0 and isinstance(result, dict):
         return result
+    if done.returncode == -signal.SIGKILL:
+        return {"failed": "killed: the system had no memory left for it"}
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
     return {"failed": lines[-1][:200]}
 
@@ -119,22 +122,23 @@ class Field:
         """Writes the entrant's files once; {"failed"} or {"unsuitable"} say why not."""
         return {} if entrant.floor else call(self._driver(entrant, "write", raw))
 
-    def _command(self, entrant: Entrant, raw: Raw, threads: int, seconds: float, cold: bool) -> list[str]:
+    def _command(self, entrant: Entrant, raw: Raw, threads: int, seconds: float, cache: str) -> list[str]:
+        cold = cache == "cold"
+        seconds *= {"hot": 1, "scarce": 2, "cold": 5}[cache]
         if entrant.floor:
             offsets = "-" if raw.row_bytes else str(raw.offsets_path)
-            limit = 0.0 if cold else seconds
             return [str(self.floor), entrant.floor, str(raw.data_path), offsets, str(raw.rows), str(raw.row_bytes),
-                    str(threads), str(limit), "256", str(DEPTH)]  # fmt: skip
+                    str(threads), str(0.0 if cold else seconds), "256", str(DEPTH)]  # fmt: skip
         command = self._driver(entrant, "read", raw)
-        command += ["--threads", str(threads), "--seconds", str(5 * seconds if cold else seconds)]
+        command += ["--threads", str(threads), "--seconds", str(seconds)]
         command += [f"--option={name}={value}" for name, value in entrant.options.items()]
         return [*command, "--cold"] if cold else command
 
     def read(self, entrant: Entrant, raw: Raw, threads: int, seconds: float, cache: str) -> dict[str, Any]:
-        """One timed run, with the page cache "hot", "cold", or "scarce": cold, and too small for the data."""
+        """One timed run, with the page cache "hot", "cold" for one epoch, or "scarce": too small for the data."""
         directory = self.directory(entrant, raw)
         how = caches.fill(directory) or "filled" if cache == "hot" else caches.empty(directory)
-        command = self._command(entrant, raw, threads, seconds, cache != "hot")
+        command = self._command(entrant, raw, threads, seconds, cache)
         if cache == "scarce":
             try:
                 command = caches.scarce(command, raw.total_bytes)
