@@ -10,11 +10,11 @@
 #include "batch.h"
 #include "copy.h"
 
-#define CHUNK 64                                /* rows located before the first is copied, with a view: */
+#define CHUNK 256                               /* rows located before the first is copied, with a view: */
 #define CHUNK_BYTES (UINT64_C(256) << 10)       /* at most, and what a cache holds between digest and copy */
 #define CHUNK_READ 4096                         /* rows whose reads are handed over together, without one */
 #define SCRATCH_BYTES (UINT64_C(8) << 20)       /* units read into scratch at a time */
-#define AHEAD 4                                 /* rows between touching a cell and copying it */
+#define AHEAD 32                                /* rows between touching a cell and copying it */
 #define UNITS_AHEAD 3                           /* rows between touching a unit and digesting it */
 #define LINE 64
 
@@ -69,9 +69,10 @@ static ur_status changed(ur_error *error) {
 
 /* ---- with a view ----------------------------------------------------------------------------------------------- */
 
+/* Into the second cache, which can wait for several times as many lines at once as the first. */
 static void touch(const uint8_t *at, uint64_t bytes) {
   uint64_t most = bytes < 8 * LINE ? bytes : 8 * LINE; /* the hardware follows a longer stream by itself */
-  for (uint64_t i = 0; i < most; i += LINE) __builtin_prefetch(at + i);
+  for (uint64_t i = 0; i < most; i += LINE) __builtin_prefetch(at + i, 0, 2);
 }
 
 /* Starts loading the unit of row i of the chunk, when it is still to be checked: its first bytes are the slow ones. */
@@ -107,17 +108,20 @@ static ur_status verify_view(const cell_batch *batch, int64_t first, int64_t n, 
   return UR_OK;
 }
 
+static void touch_cell(const cell_batch *batch, int64_t i, int32_t j) {
+  const ur_extent *cell = &batch->cells[i * batch->count + j];
+  touch(batch->group->part->source->view + cell->offset, cell->bytes);
+}
+
 static ur_status copy_view(const cell_batch *batch, int64_t first, int64_t n, ur_error *error) {
   const uint8_t *view = batch->group->part->source->view;
   for (int32_t j = 0; j < batch->count; j++) {
     const ur_output *output = output_of(batch, j);
     bool large = output->capacity >= UR_STREAM_BATCH;
+    for (int64_t i = 0; i < n && i < AHEAD; i++) touch_cell(batch, i, j);
     for (int64_t i = 0; i < n; i++) {
       const ur_extent *cell = &batch->cells[i * batch->count + j];
-      if (i + AHEAD < n) {
-        const ur_extent *next = cell + (int64_t)AHEAD * batch->count;
-        touch(view + next->offset, next->bytes);
-      }
+      if (i + AHEAD < n) touch_cell(batch, i + AHEAD, j);
       uint8_t *to = NULL;
       if (!destination(output, ur_place(batch->group, first + i), cell->bytes, &to))
         return ur_blame(error, changed(error), batch->group, first + i, output->column);
