@@ -174,6 +174,10 @@ ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *ou
   return ur_read_rows(set, rows, n, outputs, output_count, error);
 }
 
+ur_status ur_set_read_row(ur_set *set, int64_t row, ur_output *outputs, int32_t output_count, ur_error *error) {
+  return ur_read_rows(set, &row, 1, outputs, output_count, error);
+}
+
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
 
 ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int32_t *columns, int32_t count,

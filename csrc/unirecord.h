@@ -178,6 +178,9 @@ typedef struct {
 UR_API ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
                              ur_error *error);
 
+/* The same for a single row. */
+UR_API ur_status ur_set_read_row(ur_set *set, int64_t row, ur_output *outputs, int32_t output_count, ur_error *error);
+
 /* Tells the kernel that these rows' blob columns will be read soon. Never fails; may do nothing. */
 UR_API void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n);
 

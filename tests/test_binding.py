@@ -27,7 +27,7 @@ from unirecord import (
     UniRecordError,
     Writer,
 )
-from unirecord.binding import BatchPool, NativeSet, Order, ReadBuffers, digest_ranges, xxh3_64
+from unirecord.binding import BatchPool, NativeSet, Order, RowOutput, RowReader, digest_ranges, xxh3_64
 from unirecord.failure import Failure, raise_failure
 from unirecord.order import OrderSpec
 
@@ -121,14 +121,12 @@ def test_handles_that_are_dropped_give_everything_back(tmp_path: Path, io: str) 
     before = None
     for turn in range(20):
         parts = opened(path, io=io)
-        buffers = ReadBuffers([0, 1])
-        for i, width in enumerate((4, 8)):
-            buffers.own(i, width, False, False)
-        assert buffers.read_one(parts, 7, 2)
-        assert buffers.one(1) == b"\7" * 8
+        reader = RowReader(parts, [RowOutput("x", 0, 4, False), RowOutput("v", 1, 8, False, (8,))])
+        sample = reader.read(7)
+        assert (sample["x"], sample["v"].tobytes()) == (b"\7\0\0\0", b"\7" * 8)
         part = parts.part(0)
         assert part.metadata()
-        del parts, part, buffers
+        del parts, part, reader
         if turn == 5:
             before = descriptors(), mappings()
     assert (descriptors(), mappings()) <= (before[0], before[1] + 3)  # type: ignore[index]
@@ -159,16 +157,14 @@ def test_a_view_keeps_the_part_that_it_looks_into(tmp_path: Path) -> None:
 
 def test_wrong_calls_are_refused(tmp_path: Path) -> None:
     parts = opened(made(tmp_path))
-    buffers = ReadBuffers([0])
-    buffers.own(0, 4, False, False)
+    reader = RowReader(parts, [RowOutput("x", 0, 4, False)])
     for row in (-1, 50, 2**62):
         with pytest.raises(IndexError, match=str(row)):
-            buffers.read_one(parts, row, 1)
+            reader.read(row)
     for column in (-1, 3, 2**31 - 1):
-        wrong = ReadBuffers([column])
-        wrong.own(0, 4, False, False)
+        wrong = RowReader(parts, [RowOutput("x", column, 4, False)])
         with pytest.raises(ValueError, match=f"column {column} is not in"):
-            wrong.read_one(parts, 0, 1)
+            wrong.read(0)
     with pytest.raises(ValueError, match="part 1 is not in"):
         parts.part(1)
     part = parts.part(0)
@@ -193,10 +189,9 @@ def test_wrong_calls_are_refused(tmp_path: Path) -> None:
 def test_a_closed_set_says_so(tmp_path: Path) -> None:
     parts = opened(made(tmp_path))
     parts.close()
-    buffers = ReadBuffers([0])
-    buffers.own(0, 4, False, False)
+    reader = RowReader(parts, [RowOutput("x", 0, 4, False)])
     with pytest.raises(ClosedError):
-        buffers.read_one(parts, 0, 1)
+        reader.read(0)
     with pytest.raises(ClosedError):
         parts.part(0)
     parts.advise(np.array([0], np.int64))  # a hint that comes too late is none

@@ -79,7 +79,7 @@ def test_a_row_alone_is_the_row(tmp_path: Path) -> None:
         parts = PartSet(resolve(made.path))
         plan = parts.plan(range(len(parts.schema)))
         for row in range(min(20, len(made.raw))):
-            values = [v.tobytes() if isinstance(v, np.ndarray) else v for v in plan.read_one(row)]
+            values = [v.tobytes() if isinstance(v, np.ndarray) else v for v in plan.read_one(row).values()]
             assert values == made.raw[row]
 
 

@@ -205,7 +205,9 @@ class UniRecordDataset:
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return self._transformed(self._data.reader.many(self._rows(range(*index.indices(len(self))))))
-        sample = self._data.reader.one(self._order.row(index, self._progress.epoch))
+        order = self._order
+        epoch = self._progress.epoch if order.shuffled else 0  # without a shuffle all epochs are alike
+        sample = self._data.reader.one(order.row(index, epoch))
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:

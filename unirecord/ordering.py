@@ -43,7 +43,7 @@ class ShardOrder:
         self.sharding = sharding
         self.spec = spec
         self._part_starts = part_starts
-        self._shuffled = spec.mode != "sequential"
+        self.shuffled = spec.mode != "sequential"
         self._cache: tuple[int, Order] | None = None
         self._length = sharding.length  # these four make `row` cheap
         self._stride, self._first, self._total = sharding.num_shards, sharding.first, sharding.rows
@@ -75,7 +75,7 @@ class ShardOrder:
             position = self.sharding.position(index)
         else:
             position = (self._first + index * self._stride) % self._total
-        if self._shuffled:
+        if self.shuffled:
             cached = self._cache
             order = cached[1] if cached is not None and cached[0] == epoch else self.order(epoch)
             position = order.one(position)
@@ -92,7 +92,7 @@ class ShardOrder:
         positions = np.where(given < 0, given + length, given) * sharding.num_shards + sharding.first
         if length * sharding.num_shards > sharding.rows:
             positions %= sharding.rows
-        if self._shuffled and len(positions):
+        if self.shuffled and len(positions):
             positions = self.order(epoch).at(positions)
         return self.selection.row_ids(positions)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .binding import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers
+from .binding import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers, RowOutput, RowReader
 from .dataset_path import PartRef, Source, resolve
 from .errors import ClosedError
 from .part import Part
@@ -45,13 +45,11 @@ class ReadPlan:
     def __init__(self, parts: NativeSet, columns: Sequence[tuple[int, Column]]) -> None:
         self._parts = parts
         self._numbers = [number for number, _ in columns]
-        self._columns = [column for _, column in columns]
+        self._row_outputs = [_row_output(number, column) for number, column in columns]
         self._count = len(columns)
         self._outputs = [_Output(i, column) for i, (_, column) in enumerate(columns)]
         self._spare: list[ReadBuffers] = []
-        self._spare_single: list[tuple[ReadBuffers, list[int]]] = []
-        self._arrays = [(output.i, output.shape, output.dtype) for output in self._outputs if output.is_array]
-        self._others = [(output.i, output.nullable) for output in self._outputs if not output.is_array]
+        self._spare_rows: list[RowReader] = []
         self._mean = [_FIRST_GUESS // 256] * self._count  # bytes of a value of variable width, as seen lately
 
     def read(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> list[ColumnResult]:
@@ -92,47 +90,30 @@ class ReadPlan:
             buffers.set_valid(output.i, valid)
         return ColumnResult(data, offsets, valid)
 
-    def read_one(self, row: int) -> list[Any]:
-        """The columns of one row: bytes as stored, a writable array for arrays of fixed shape, None for null."""
-        single = self._spare_single.pop() if self._spare_single else self._new_single()
-        buffers, sizes = single
-        values: list[Any] = [None] * self._count
-        for i, shape, dtype in self._arrays:
-            values[i] = array = np.empty(shape, dtype)
-            buffers.aim(i, array)
-        while not buffers.read_one(self._parts, row, self._count):
-            for output in self._outputs:
-                if buffers.used(output.i) > sizes[output.i]:
-                    sizes[output.i] = buffers.used(output.i)
-                    buffers.own(output.i, sizes[output.i], output.variable, output.nullable)
-        for i, nullable in self._others:
-            if not nullable or not buffers.is_null(i):
-                values[i] = buffers.one(i)
-        self._spare_single.append(single)  # as many as threads have read at once
-        return values
+    def read_one(self, row: int) -> dict[str, Any]:
+        """The columns of one row by name: bytes as stored, a writable array for arrays of fixed shape, None for
+        null."""
+        spare = self._spare_rows
+        reader = spare.pop() if spare else RowReader(self._parts, self._row_outputs)
+        sample = reader.read(row)
+        spare.append(reader)  # as many as threads have read at once
+        return sample
 
-    def _new_single(self) -> tuple[ReadBuffers, list[int]]:
-        buffers, sizes = ReadBuffers(self._numbers), []
-        for output in self._outputs:
-            sizes.append(256 if output.variable else output.size)
-            if output.is_array:
-                buffers.outputs[output.i].capacity = output.size
-            else:
-                buffers.own(output.i, sizes[-1], output.variable, output.nullable)
-        return buffers, sizes
+
+def _row_output(number: int, column: Column) -> RowOutput:
+    size, shape = column.fixed_bytes, column.item_shape if column.is_array and column.fixed_bytes else None
+    return RowOutput(column.name, number, size, column.nullable, shape, column.dtype or np.uint8)
 
 
 class _Output:
     """What a plan knows of one output."""
 
-    __slots__ = ("dtype", "i", "is_array", "nullable", "shape", "size", "variable")
+    __slots__ = ("dtype", "i", "nullable", "shape", "variable")
 
     def __init__(self, i: int, column: Column) -> None:
         self.i = i
-        self.size = column.fixed_bytes
         self.variable = column.fixed_bytes == 0
         self.nullable = column.nullable
-        self.is_array = column.shape is not None and not self.variable
         self.shape = () if self.variable else column.item_shape
         self.dtype = np.dtype(np.uint8) if column.dtype is None else np.dtype(column.dtype)
 

@@ -29,22 +29,21 @@ class SampleReader:
         self._parts = parts
         self._plan = parts.plan([position for position, _ in columns])
         self._columns = [column for _, column in columns]
-        self._decoders = [(column.name, _decoder(column)) for column in self._columns]
-        self._names = [column.name for column in self._columns]
-        self._plain = all(decode is None for _, decode in self._decoders)
+        decoders = [(column.name, _decoder(column)) for column in self._columns]
+        self._decoders = [(name, decode) for name, decode in decoders if decode is not None]
 
     def one(self, row: int) -> dict[str, Any]:
         """The sample of one row."""
-        values = self._plan.read_one(row)
-        if self._plain:
-            return dict(zip(self._names, values, strict=True))
-        try:
-            return {
-                name: value if decode is None or value is None else decode(value)
-                for (name, decode), value in zip(self._decoders, values, strict=True)
-            }
-        except (CorruptionError, UnicodeDecodeError) as error:
-            raise self._placed(error, row, values) from error
+        sample = self._plan.read_one(row)
+        for name, decode in self._decoders:
+            stored = sample[name]
+            if stored is None:
+                continue
+            try:
+                sample[name] = decode(stored)
+            except (CorruptionError, UnicodeDecodeError) as error:
+                raise self._placed(error, row, name) from error
+        return sample
 
     def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
         """The samples of these rows, read with one call; their arrays share memory, each its own piece of
@@ -82,24 +81,12 @@ class SampleReader:
             for column, result in zip(self._columns, results, strict=True)
         }
 
-    def _placed(self, error: Exception, row: int, values: Sequence[Any]) -> CorruptionError:
+    def _placed(self, error: Exception, row: int, column: str) -> CorruptionError:
         """What is wrong with a row whose digests hold but whose bytes no writer of ours would have
         written."""
         path, row_in_part = self._parts.locate(row)
-        for (name, decode), value in zip(self._decoders, values, strict=True):
-            if not _decodes(decode, value):
-                message = f"{path}: row {row_in_part}, column {name!r}: {error}"
-                return CorruptionError(message, path=path, row=row_in_part, column=name)
-        return CorruptionError(f"{path}: row {row_in_part}: {error}", path=path, row=row_in_part)
-
-
-def _decodes(decode: Decode | None, value: Any) -> bool:
-    try:
-        if decode is not None and value is not None:
-            decode(value)
-    except (CorruptionError, UnicodeDecodeError):
-        return False
-    return True
+        message = f"{path}: row {row_in_part}, column {column!r}: {error}"
+        return CorruptionError(message, path=path, row=row_in_part, column=column)
 
 
 def _decoder(column: Column) -> Decode | None:

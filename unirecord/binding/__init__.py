@@ -7,6 +7,8 @@ from .core import failure_of as failure_of
 from .core import raise_for as raise_for
 from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
+from .one_row import RowOutput as RowOutput
+from .one_row import RowReader as RowReader
 from .order import Order as Order
 from .parts import IO_CODES as IO_CODES
 from .parts import IO_NAMES as IO_NAMES

@@ -128,22 +128,15 @@ class NativeSet:
         lib.ur_set_close(self.handle)
 
 
-# Looked up once: samples are read one at a time through them.
-_set_read, _from_buffer = lib.ur_set_read, ffi.from_buffer
-
-
 class ReadBuffers:
     """The arguments of one ur_set_read at a time, made once: outputs for ``columns``, and where an error goes."""
 
-    __slots__ = ("_each", "_from", "_kept", "_rows", "error", "outputs")
+    __slots__ = ("_from", "error", "outputs")
 
     def __init__(self, columns: Sequence[int]) -> None:
         self.outputs = ffi.new("ur_output[]", max(len(columns), 1))
         self.error = ffi.new("ur_error *")
-        self._rows = ffi.new("int64_t[1]")
         self._from = ffi.from_buffer
-        self._kept: list[Any] = [None] * len(columns)  # memory that belongs to this object
-        self._each = [self.outputs[i] for i in range(len(columns))]
         for output, column in zip(self.outputs, columns, strict=False):
             output.column = column
 
@@ -151,10 +144,6 @@ class ReadBuffers:
         """Where output ``i`` goes: a C-contiguous array, borrowed for the next read."""
         output = self.outputs[i]
         output.data, output.capacity = self._from("uint8_t[]", data, True), capacity
-
-    def aim(self, i: int, array: Any) -> None:
-        """Where output ``i`` goes, of the capacity set before; a C-contiguous array, borrowed for the next read."""
-        self._each[i].data = _from_buffer("uint8_t[]", array, True)
 
     def set_offsets(self, i: int, offsets: npt.NDArray[np.int64]) -> None:
         """Where the offsets of output ``i`` go, int64[n + 1]."""
@@ -164,30 +153,9 @@ class ReadBuffers:
         """Where output ``i`` says which values are not null, bool[n]."""
         self.outputs[i].valid = self._from("uint8_t[]", valid, True)
 
-    def own(self, i: int, size: int, variable: bool, nullable: bool) -> None:
-        """Gives output ``i`` memory of its own for one row: ``size`` bytes."""
-        data, offsets, valid = (
-            ffi.new("uint8_t[]", max(size, 1)),
-            ffi.new("int64_t[2]"),
-            ffi.new("uint8_t[1]"),
-        )
-        output = self.outputs[i]
-        output.data, output.capacity = data, size
-        output.offsets = offsets if variable else ffi.NULL
-        output.valid = valid if nullable else ffi.NULL
-        self._kept[i] = (data, offsets, valid)
-
     def used(self, i: int) -> int:
         """Bytes written to output ``i``, or needed when it was too small."""
         return int(self.outputs[i].used)
-
-    def is_null(self, i: int) -> bool:
-        """Whether the one row just read is null in output ``i``, which owns its memory."""
-        return not self._kept[i][2][0]
-
-    def one(self, i: int) -> bytes:
-        """A copy of the one value just read into output ``i``, which owns its memory."""
-        return ffi.buffer(self._kept[i][0], self.outputs[i].used)[:]  # type: ignore[no-any-return]
 
     def read(self, parts: NativeSet, rows: npt.NDArray[np.int64], count: int) -> bool:
         """Reads the rows; False when an output was too small, other failures raise."""
@@ -195,16 +163,6 @@ class ReadBuffers:
             parts.handle, self._from("int64_t[]", rows), len(rows), self.outputs, count, self.error
         )
         if status == lib.UR_OK:
-            return True
-        if status != lib.UR_TOO_SMALL:
-            parts.fail(self.error)
-        return False
-
-    def read_one(self, parts: NativeSet, row: int, count: int) -> bool:
-        """``read`` for a single row."""
-        self._rows[0] = row
-        status = _set_read(parts.handle, self._rows, 1, self.outputs, count, self.error)
-        if status == 0:
             return True
         if status != lib.UR_TOO_SMALL:
             parts.fail(self.error)
