@@ -16,6 +16,7 @@ from .schema import Column
 
 __all__ = ["BatchBuilder", "collate", "column_value", "items_of", "split_batch"]
 
+_array = np.ndarray
 _NONE = 0xFFFFFFFFFFFFFFFF
 
 
@@ -48,8 +49,10 @@ class BatchBuilder:
                 (column.name, (rows, *column.item_shape), _dtype(column), native.view(c)[0])
                 for c, column in enumerate(self._columns)
             ]
-        memory = native.memory
-        return {name: np.ndarray(shape, dtype, memory, at) for name, shape, dtype, at in layout}
+        built, memory = {}, native.memory
+        for name, shape, dtype, at in layout:
+            built[name] = _array(shape, dtype, memory, at)
+        return built
 
     def _value(self, column: Column, native: NativeBatch, c: int) -> Any:
         data_at, data_bytes, offsets_at, valid_at = native.view(c)

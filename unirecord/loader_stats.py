@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -55,7 +56,7 @@ class StatsRecorder:
     """Collects the times of one loader, all epochs together; nanoseconds inside."""
 
     def __init__(self) -> None:
-        self._waits = np.zeros(_KEPT, np.int64)
+        self._waits = array("q", bytes(8 * _KEPT))
         self._count = 0
         self.samples = 0
         self.skipped = 0
@@ -82,7 +83,7 @@ class StatsRecorder:
 
     def summary(self, buffers: int) -> LoaderStats:
         """The figures so far."""
-        waits = self._waits[: min(self._count, _KEPT)]
+        waits = np.frombuffer(self._waits, np.int64, min(self._count, _KEPT))
         p50, p99 = np.percentile(waits, [50, 99]) if len(waits) else (0.0, 0.0)
         seconds = (self.wait_ns + self.consumer_ns) / 1e9
         return LoaderStats(
