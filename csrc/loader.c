@@ -1,8 +1,9 @@
 /* loader.c - batches read ahead: threads fill a ring of numbered places, a consumer takes them in order.
  *
  * A worker claims the next number when it is less than `delivered + prefetch`, fills the batch without the lock, and
- * marks its place ready. The consumer waits for the place of the number it wants. Each side is woken only when it says that it sleeps,
- * and looks for a while before it does: a futex costs more than a batch of small rows.
+ * marks its place ready. The consumer waits for the place of the number it wants; a number that no one has claimed it
+ * fills itself. Each side is woken only when it says that it sleeps, and looks for a while before it does: a futex costs
+ * more than a batch of small rows.
  *
  * Cold files: every batch counts the major page faults of its thread, and while there are some, the kernel is told of the batches ahead.
  */
@@ -39,6 +40,19 @@ typedef struct {
   uint8_t apart[LINE]; /* from the next place, which another thread fills */
 } place;
 
+/* What a thread needs to fill batches. */
+typedef struct {
+  int64_t *rows;     /* the batch's row ids, in order */
+  int64_t *skipped;
+  int64_t *ahead;    /* row ids of a batch to come */
+  uint64_t *bytes;
+  ur_output *outputs;
+  ur_column_view *views;
+  int64_t looked;    /* batches since this thread's page faults were last counted */
+  long major_faults;
+  int64_t advise_until;
+} scratch;
+
 struct ur_loader {
   atomic_llong references; /* the caller's one; one for each ur_loader_next in flight */
   ur_set *set;
@@ -50,6 +64,7 @@ struct ur_loader {
   uint64_t owner; /* ur_forks() of the process that made it */
 
   pthread_mutex_t consumer; /* held by the one consumer at a time that takes a batch */
+  scratch own;              /* the consumer's, for batches that it fills itself */
   pthread_mutex_t lock;
   pthread_cond_t work;  /* a place has come free, or stop */
   pthread_cond_t ready; /* a place has become ready, or stop */
@@ -132,18 +147,6 @@ static uint64_t lay_out(const ur_loader *loader, int64_t rows, const uint64_t *d
   }
   return at;
 }
-
-typedef struct {
-  int64_t *rows;     /* the batch's row ids, in order */
-  int64_t *skipped;
-  int64_t *ahead;    /* row ids of a batch to come */
-  uint64_t *bytes;
-  ur_output *outputs;
-  ur_column_view *views;
-  int64_t looked;    /* batches since this thread's page faults were last counted */
-  long major_faults;
-  int64_t advise_until;
-} scratch;
 
 /* s->bytes[c] = bytes of output c for these rows; columns of fixed width need no look at the files. */
 static ur_status measure(const ur_loader *loader, scratch *s, int64_t rows, ur_error *error) {
@@ -275,6 +278,7 @@ static int make_scratch(const ur_loader *loader, scratch *s) {
   s->views = calloc(outputs + 1, sizeof *s->views);
   if (s->rows && s->skipped && s->ahead && s->bytes && s->outputs && s->views) return 1;
   free_scratch(s);
+  memset(s, 0, sizeof *s);
   return 0;
 }
 
@@ -320,29 +324,33 @@ static void publish(ur_loader *loader, int64_t number, ur_batch *batch, const ur
   wake(loader, &loader->sleeping_consumers, &loader->ready);
 }
 
+/* Fills the claimed batch `number`, and tells the kernel of others if `advise`; returns the time at which it was done. */
+static uint64_t fill_claimed(ur_loader *loader, scratch *s, int64_t number, int advise, uint64_t start) {
+  ur_batch *batch = NULL;
+  ur_error error = {0};
+  if (s->rows != NULL || make_scratch(loader, s)) {
+    if (advise) advise_ahead(loader, s, number);
+    if (fill(loader, s, number, &batch, &error) != UR_OK) batch = NULL;
+  } else {
+    ur_fail(&error, UR_NO_MEMORY, "no memory for a loader's thread");
+  }
+  uint64_t end = now_ns();
+  atomic_fetch_add_explicit(&loader->stat_read_ns, end - start, memory_order_relaxed);
+  publish(loader, number, batch, &error);
+  return end;
+}
+
 static void *run_worker(void *argument) {
   ur_loader *loader = argument;
   scratch s;
-  int usable = make_scratch(loader, &s);
-  s.advise_until = 2 * (int64_t)loader->options.prefetch;
+  if (make_scratch(loader, &s)) s.advise_until = 2 * (int64_t)loader->options.prefetch;
   uint64_t before = now_ns();
   for (int64_t number; (number = claim(loader)) >= 0;) {
     uint64_t start = now_ns();
     atomic_fetch_add_explicit(&loader->stat_idle_ns, start - before, memory_order_relaxed);
-    ur_batch *batch = NULL;
-    ur_error error = {0};
-    if (!usable) usable = make_scratch(loader, &s); /* memory may be there again */
-    if (usable) {
-      advise_ahead(loader, &s, number);
-      if (fill(loader, &s, number, &batch, &error) != UR_OK) batch = NULL;
-    } else {
-      ur_fail(&error, UR_NO_MEMORY, "no memory for a loader's thread");
-    }
-    before = now_ns();
-    atomic_fetch_add_explicit(&loader->stat_read_ns, before - start, memory_order_relaxed);
-    publish(loader, number, batch, &error);
+    before = fill_claimed(loader, &s, number, 1, start);
   }
-  if (usable) free_scratch(&s);
+  free_scratch(&s);
   return NULL;
 }
 
@@ -372,6 +380,7 @@ static void free_loader(ur_loader *loader) {
       if (atomic_load(&loader->ring[i].ready) >= 0) ur_batch_release(loader->ring[i].batch);
     }
   }
+  free_scratch(&loader->own);
   free(loader->ring);
   free(loader->threads);
   free(loader->columns);
@@ -440,6 +449,16 @@ static ur_status start_threads(ur_loader *loader, ur_error *error) {
   return UR_OK;
 }
 
+/* Fills batch `number` if no thread has begun it: where threads share a core with the consumer, that is sooner done than
+ * waiting for one of them to run. The first batch is left to them, with what they have to tell the kernel. */
+static void fill_unclaimed(ur_loader *loader, int64_t number, uint64_t start) {
+  int64_t next = number;
+  if (number > 0 && atomic_load(&loader->ring[number % loader->places].ready) != number &&
+      atomic_compare_exchange_strong(&loader->claimed, &next, number + 1)) {
+    (void)fill_claimed(loader, &loader->own, number, 0, start);
+  }
+}
+
 /* Waits until `number` is ready; 0 when the loader has been stopped instead. */
 static int wait_for(ur_loader *loader, int64_t number) {
   place *p = &loader->ring[number % loader->places];
@@ -486,6 +505,7 @@ static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *err
     if (status != UR_OK) return status;
   }
   uint64_t start = now_ns();
+  fill_unclaimed(loader, number, start);
   int ready = wait_for(loader, number);
   atomic_fetch_add_explicit(&loader->stat_wait_ns, now_ns() - start, memory_order_relaxed);
   if (!ready) return ur_fail(error, UR_CLOSED, "the loader has been stopped");

@@ -293,7 +293,7 @@ typedef struct {
 typedef struct {
   int64_t batches, samples, skipped;
   uint64_t bytes;          /* of the batches delivered */
-  uint64_t read_ns;        /* sum over threads of time spent filling batches */
+  uint64_t read_ns;        /* sum over threads and consumers of time spent filling batches */
   uint64_t wait_ns;        /* time consumers have waited in ur_loader_next */
   uint64_t idle_ns;        /* sum over threads of time without a free place to fill */
 } ur_loader_stats;
@@ -302,8 +302,8 @@ typedef struct {
 UR_API ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_options *options, ur_loader **loader,
                                ur_error *error);
 
-/* The next batch in order; waits for it. UR_END after the last. After a failure the loader goes on with the batch after;
- * the failed batch's number and row count are in `info`, its `batch` is NULL. */
+/* The next batch in order; waits for it, or fills it if no thread has begun it. UR_END after the last. After a failure the
+ * loader goes on with the batch after; the failed batch's number and row count are in `info`, its `batch` is NULL. */
 UR_API ur_status ur_loader_next(ur_loader *loader, ur_batch_info *info, ur_error *error);
 UR_API void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats);
 UR_API void ur_loader_stop(ur_loader *loader);    /* ends the threads; ur_loader_next answers UR_CLOSED from then on */
