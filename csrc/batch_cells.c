@@ -280,8 +280,21 @@ static ur_status run(cell_batch *batch, int64_t chunk, read_queue *queue, ur_err
   return UR_OK;
 }
 
-static bool find_wanted(cell_batch *batch, int32_t count) {
-  batch->wanted = malloc((size_t)count * sizeof *batch->wanted);
+/* Memory for the arrays of most batches, on the stack: allocating them costs as much as a single row. */
+typedef struct {
+  int32_t wanted[16];
+  ur_extent row[16];
+  ur_extent cells[CHUNK];
+} near_arrays;
+
+static void *take(void *near, size_t near_bytes, size_t bytes) { return bytes <= near_bytes ? near : malloc(bytes); }
+
+static void give(const void *near, void *taken) {
+  if (taken != near) free(taken);
+}
+
+static bool find_wanted(cell_batch *batch, near_arrays *near, int32_t count) {
+  batch->wanted = take(near->wanted, sizeof near->wanted, (size_t)count * sizeof *batch->wanted);
   if (batch->wanted == NULL) return false;
   for (int32_t i = 0; i < count; i++) {
     int32_t blob = batch->group->part->columns[batch->outputs[i].column].blob;
@@ -303,17 +316,18 @@ static int64_t rows_of_chunk(const ur_part *part) {
 ur_status ur_gather_cells(const ur_group *group, const ur_output *outputs, int32_t count, ur_error *error) {
   bool row_units = group->part->data.unit_rows > 0;
   cell_batch batch = {.group = group, .outputs = outputs, .last_blob = -1, .row_units = row_units};
+  near_arrays near;
   read_queue queue = {0};
   bool view = group->part->source->view != NULL;
   int64_t chunk = rows_of_chunk(group->part);
   if (chunk > group->count) chunk = group->count;
   ur_status status = UR_OK;
-  bool memory = find_wanted(&batch, count);
+  bool memory = find_wanted(&batch, &near, count);
   if (memory && batch.count == 0) goto out;
   if (memory) {
     size_t cells = (size_t)chunk * (size_t)batch.count;
-    batch.row = malloc(((size_t)batch.last_blob + 1) * sizeof *batch.row);
-    batch.cells = malloc(cells * sizeof *batch.cells);
+    batch.row = take(near.row, sizeof near.row, ((size_t)batch.last_blob + 1) * sizeof *batch.row);
+    batch.cells = take(near.cells, sizeof near.cells, cells * sizeof *batch.cells);
     memory = batch.row != NULL && batch.cells != NULL;
     if (memory && !view) {
       queue.readings = malloc(cells * sizeof *queue.readings);
@@ -324,9 +338,9 @@ ur_status ur_gather_cells(const ur_group *group, const ur_output *outputs, int32
   status = memory ? run(&batch, chunk, view ? NULL : &queue, error)
                   : ur_fail(error, UR_NO_MEMORY, "no memory to read %" PRId64 " rows", group->count);
 out:
-  free(batch.wanted);
-  free(batch.row);
-  free(batch.cells);
+  give(near.wanted, batch.wanted);
+  give(near.row, batch.row);
+  give(near.cells, batch.cells);
   free(queue.readings);
   free(queue.spans);
   free(queue.scratch);
