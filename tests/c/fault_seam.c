@@ -26,6 +26,7 @@ static fault_plan plan;
 static const fault_machine *machine;
 static atomic_int armed;
 static atomic_llong calls, failures, allocations, mapped, descriptors;
+static _Thread_local int64_t reads_here;
 
 void fault_arm(const fault_plan *wanted) {
   plan = *wanted;
@@ -49,6 +50,8 @@ static const char *path_there(const char *path, char there[512]) {
 }
 
 int64_t fault_count(void) { return atomic_load(&calls); }
+
+int64_t fault_reads_here(void) { return reads_here; }
 
 fault_holdings fault_held(void) {
   return (fault_holdings){atomic_load(&allocations), atomic_load(&mapped), atomic_load(&descriptors)};
@@ -199,11 +202,13 @@ ssize_t __wrap_read(int fd, void *to, size_t bytes) {
 
 ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t offset) {
   ssize_t got = __real_pread(fd, to, bytes, offset);
+  reads_here++;
   return due(FAULT_READ) ? faulty(got) : got;
 }
 
 ssize_t __wrap_preadv(int fd, const struct iovec *vectors, int count, off_t offset) {
   ssize_t got = __real_preadv(fd, vectors, count, offset);
+  reads_here++;
   return due(FAULT_READ) ? faulty(got) : got;
 }
 

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "fault_seam.h"
 #include "part_contents.h"
@@ -154,6 +155,40 @@ static void refused_direct_reads_are_made_again(void) {
   ur_set_release(set);
 }
 
+/* A thread that sleeps for want of room takes a while to wake: who asks for two batches in a row fills the second. */
+static void a_batch_that_nobody_has_begun_is_filled_by_its_consumer(void) {
+  enum { TRIES = 500 };
+  ur_part_ref ref = {paths[0], NULL, NULL, ROWS};
+  ur_set_options options = {.io = UR_IO_PREAD, .verify = UR_VERIFY_FIRST};
+  int32_t columns[] = {0, 1, 2, 3};
+  ur_set *set = NULL;
+  ur_order *order = NULL;
+  ur_pool *pool = NULL;
+  ur_loader *loader = NULL;
+  EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);
+  EXPECT_EQUAL(ur_order_new(ROWS, UR_ORDER_SHUFFLE, 1, 0, 0, 0, NULL, 0, &order, NULL), UR_OK);
+  EXPECT_EQUAL(ur_pool_new(1, &pool, NULL), UR_OK);
+  ur_loader_options wanted = {.order = order, .selection_step = 1, .stride = 1, .samples = TRIES * 2 * BATCH,
+                              .batch_size = BATCH, .prefetch = 1, .threads = 1, .output_count = 4, .columns = columns};
+  EXPECT_EQUAL(ur_loader_new(set, pool, &wanted, &loader, NULL), UR_OK);
+  int64_t before = fault_reads_here(), delivered = 0;
+  for (int i = 0; i < 2 * TRIES; i++) {
+    ur_batch_info info;
+    if (i % 2 == 0) (void)usleep(1000);
+    EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_OK);
+    EXPECT_EQUAL(info.number, i);
+    expect_batch(&info, ROWS);
+    delivered += info.rows;
+    ur_batch_release(info.batch);
+    if (i > 2 && fault_reads_here() > before) break;
+  }
+  EXPECT(delivered > 0 && fault_reads_here() > before);
+  ur_loader_release(loader);
+  ur_pool_release(pool);
+  ur_order_release(order);
+  ur_set_release(set);
+}
+
 int main(void) {
   static const fault_plan plans[] = {
       {.calls = FAULT_MEMORY, .error = ENOMEM},
@@ -177,6 +212,7 @@ int main(void) {
     free(part);
   }
   refused_direct_reads_are_made_again();
+  a_batch_that_nobody_has_begun_is_filled_by_its_consumer();
   for (int io = UR_IO_AUTO; io <= UR_IO_MEMORY; io++) {
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
       if (io != UR_IO_AUTO || plans[i].calls == FAULT_STAT || plans[i].calls == FAULT_OPEN) fail_each(plans[i], io);
