@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define UR_RING_DEPTH 64 /* reads in flight at most */
-#define UR_RING_BYTES (UINT64_C(4) << 20)
+#define UR_RING_BYTES (UINT64_C(8) << 20)
 
 typedef struct ur_ring ur_ring;
 
