@@ -105,6 +105,17 @@ def _frameworks(medians: Medians) -> str:
     return table(["workload", "loop", "samples/s"], rows)
 
 
+SUITES: Mapping[str, Callable[[Medians], str]] = {
+    "verifying": _flat("verifying"),
+    "latency": _flat("latency"),
+    "opening": _flat("opening"),
+    "ways": _ways,
+    "writing": _writing,
+    "sizes": _sizes,
+    "frameworks": _frameworks,
+}
+
+
 def _machine(stored: Mapping[str, Any]) -> str:
     return "\n".join(
         [f"- date: {stored['date']}", *(f"- {name}: {text}" for name, text in stored["machine"].items())]
@@ -112,20 +123,24 @@ def _machine(stored: Mapping[str, Any]) -> str:
 
 
 def sections(stored: Mapping[str, Any]) -> dict[str, str]:
-    """All generated texts by marker name."""
+    """The texts of what has been measured, by marker name: a run of some suites leaves the other tables as they are."""
     medians = Medians(stored["measurements"])
-    texts = {
-        "machine": _machine(stored),
-        "targets": targets.write(medians),
-        "absent": _absent(medians, "peers"),
-    }
+    measured = {key[0] for key in medians.values}
+    texts = {"targets": targets.write(medians)}
     for workload in TITLES:
         for cache in CACHES:
-            texts[f"peers-{workload}-{cache}"] = _peers(medians, workload, cache)
-    for suite in ("verifying", "latency", "opening"):
-        texts[suite] = _flat(suite)(medians)
-    return {**texts, "ways": _ways(medians), "writing": _writing(medians), "sizes": _sizes(medians),
-            "frameworks": _frameworks(medians), "framework-targets": targets.frameworks(medians)}  # fmt: skip
+            if medians.entrants("peers", workload, cache):
+                texts[f"peers-{workload}-{cache}"] = _peers(medians, workload, cache)
+    for suite, write in SUITES.items():
+        if suite in measured:
+            texts[suite] = write(medians)
+    if "frameworks" in measured:
+        texts["framework-targets"] = targets.frameworks(medians)
+    caption = f"*{stored['date']}, {stored['machine']['processor']}*"
+    texts = {name: f"{text}\n\n{caption}" for name, text in texts.items()}
+    if "peers" in measured:
+        texts["absent"] = _absent(medians, "peers")
+    return {**texts, "machine": _machine(stored)}
 
 
 def plots(stored: Mapping[str, Any]) -> dict[str, str]:

@@ -86,10 +86,28 @@ def test_tables_are_put_between_their_markers() -> None:
 
 
 def test_every_table_of_the_page_has_a_text() -> None:
-    stored = {"date": "2026-01-01", "machine": {}, "measurements": []}
+    figures = {"entrant": "x", "threads": 1, "samples_per_s": 2.0, "value": 2.0, "unit": "s"}
+    peers = [
+        {"suite": "peers", "workload": workload, "cache": cache, **figures}
+        for workload in report.TITLES
+        for cache in report.CACHES
+    ]
+    others = [
+        {"suite": suite, "workload": "rows", **figures}
+        for suite in ("ways", "verifying", "latency", "opening", "writing", "sizes", "frameworks")
+    ]
+    stored = {"date": "2026-01-01", "machine": {"processor": "one"}, "measurements": peers + others}
     page = (BENCHMARKS.parent / "docs" / "performance.md").read_text()
     wanted = {line.split()[2] for line in page.splitlines() if line.startswith("<!-- begin")}
-    assert wanted == set(report.sections(stored))
+    texts = report.sections(stored)
+    assert wanted == set(texts)
+    assert texts["latency"].endswith("*2026-01-01, one*")
+
+
+def test_tables_of_what_was_not_measured_stay_as_they_are() -> None:
+    measured = {"suite": "latency", "workload": "rows", "entrant": "x", "value": 2.0, "unit": "µs"}
+    texts = report.sections({"date": "", "machine": {"processor": ""}, "measurements": [measured]})
+    assert set(texts) == {"latency", "targets", "machine"}
 
 
 def test_plots_are_svg() -> None:
