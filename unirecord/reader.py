@@ -55,7 +55,10 @@ class ReadPlan:
     def read(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> list[ColumnResult]:
         """The columns of these rows (int64, contiguous), in the order given; ``empty`` makes the memory of
         columns of fixed width."""
-        buffers = self._spare.pop() if self._spare else ReadBuffers(self._numbers)
+        try:
+            buffers = self._spare.pop()
+        except IndexError:  # there is none, or another thread has taken the last one
+            buffers = ReadBuffers(self._numbers)
         count = len(rows)
         results = [self._prepare(buffers, output, count, empty) for output in self._outputs]
         if not buffers.read(self._parts, rows, self._count):
@@ -93,10 +96,12 @@ class ReadPlan:
     def read_one(self, row: int) -> dict[str, Any]:
         """The columns of one row by name: bytes as stored, a writable array for arrays of fixed shape, None for
         null."""
-        spare = self._spare_rows
-        reader = spare.pop() if spare else RowReader(self._parts, self._row_outputs)
+        try:
+            reader = self._spare_rows.pop()
+        except IndexError:  # there is none, or another thread has taken the last one
+            reader = RowReader(self._parts, self._row_outputs)
         sample = reader.read(row)
-        spare.append(reader)  # as many as threads have read at once
+        self._spare_rows.append(reader)  # as many as threads have read at once
         return sample
 
 
