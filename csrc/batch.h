@@ -49,7 +49,8 @@ ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_er
 ur_status ur_gather_strings(const ur_group *group, const ur_output *output, ur_error *error);
 ur_status ur_gather_valid(const ur_group *group, const ur_output *output, ur_error *error);
 
-/* Blobs of all the blob columns among `outputs` (batch_cells.c). */
-ur_status ur_gather_cells(const ur_group *group, const ur_output *outputs, int32_t count, ur_error *error);
+/* Blobs of all the blob columns among `outputs`, of all the groups of a batch together (batch_cells.c). */
+ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
+                          ur_error *error);
 
 #endif

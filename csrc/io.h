@@ -12,7 +12,10 @@
 
 #include "unirecord.h"
 
+typedef struct ur_source ur_source;
+
 typedef struct {
+  const ur_source *source;
   uint64_t offset; /* in the file */
   uint64_t bytes;
   uint8_t *to;
@@ -25,14 +28,14 @@ typedef struct {
 typedef struct {
   void (*call)(void *context, int64_t tag);
   void *context;
+  int64_t failed; /* out: the tag of the span that could not be read */
 } ur_landing;
 
-typedef struct ur_source ur_source;
-
 typedef struct {
-  /* Fills every span, of which none is empty; the caller has checked that each lies inside the file. UR_STALE when the
-   * file ends early. May sort `spans`. NULL when the source has a view. */
-  ur_status (*read)(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing, ur_error *error);
+  /* Fills every span, of which none is empty; the caller has checked that each lies inside its file, and that all the
+   * sources have these ops: reads of many files are in flight together. UR_STALE when a file ends early. May sort
+   * `spans`. NULL when the source has a view. */
+  ur_status (*read)(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error);
   /* Says that these spans will be read soon. May sort `spans`. NULL: nothing to say. */
   void (*advise)(ur_source *source, ur_span *spans, int64_t count);
   void (*close)(ur_source *source);
@@ -95,11 +98,10 @@ ur_status ur_pread_open(ur_source *source, ur_error *error);
 ur_status ur_memory_open(ur_source *source, ur_error *error);
 ur_status ur_uring_open(ur_source *source, ur_error *error);
 
-/* Sorts spans by offset. */
+/* Sorts spans by source, and by offset in each. */
 void ur_spans_sort(ur_span *spans, int64_t count);
 
 /* Fills spans with pread and preadv, neighbours in one call: what every way without a view can fall back to. */
-ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
-                         ur_error *error);
+ur_status ur_pread_spans(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error);
 
 #endif

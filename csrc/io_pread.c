@@ -14,22 +14,24 @@
 #define GAP_BYTES 4096       /* bytes between two spans that are cheaper to read than to skip */
 #define JOIN_BYTES (1u << 20) /* what one preadv reads at most before the next begins */
 
-static int by_offset(const void *left, const void *right) {
-  uint64_t a = ((const ur_span *)left)->offset, b = ((const ur_span *)right)->offset;
-  return (a > b) - (a < b);
+static int by_place(const void *left, const void *right) {
+  const ur_span *a = left, *b = right;
+  if (a->source != b->source) return (uintptr_t)a->source < (uintptr_t)b->source ? -1 : 1;
+  return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
 void ur_spans_sort(ur_span *spans, int64_t count) {
   int64_t i = 1;
-  while (i < count && spans[i - 1].offset <= spans[i].offset) i++;
-  if (i < count) qsort(spans, (size_t)count, sizeof *spans, by_offset);
+  while (i < count && by_place(&spans[i - 1], &spans[i]) <= 0) i++;
+  if (i < count) qsort(spans, (size_t)count, sizeof *spans, by_place);
 }
 
 /* How many spans from the first on lie so close behind each other that one preadv reads them. */
 static int64_t run_length(const ur_span *spans, int64_t count) {
   uint64_t end = spans[0].offset + spans[0].bytes;
   int64_t used = 1;
-  while (used < count && used < VECTORS / 2 && end <= spans[used].offset && spans[used].offset - end <= GAP_BYTES &&
+  while (used < count && used < VECTORS / 2 && spans[used].source == spans[0].source && end <= spans[used].offset &&
+         spans[used].offset - end <= GAP_BYTES &&
          spans[used].offset + spans[used].bytes - spans[0].offset <= JOIN_BYTES) {
     end = spans[used].offset + spans[used].bytes;
     used++;
@@ -39,15 +41,15 @@ static int64_t run_length(const ur_span *spans, int64_t count) {
 
 #ifdef __APPLE__ /* which has had preadv since version 11 only */
 
-static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipped) {
-  (void)fd, (void)spans, (void)count, (void)skipped;
+static bool read_run(const ur_span *spans, int64_t count, uint8_t *skipped) {
+  (void)spans, (void)count, (void)skipped;
   return false;
 }
 
 #else
 
 /* One preadv over spans that follow each other, the gaps read into `skipped`; true when it read everything. */
-static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipped) {
+static bool read_run(const ur_span *spans, int64_t count, uint8_t *skipped) {
   struct iovec vectors[VECTORS];
   int used = 0;
   uint64_t end = spans[0].offset;
@@ -56,25 +58,28 @@ static bool read_run(int fd, const ur_span *spans, int64_t count, uint8_t *skipp
     vectors[used++] = (struct iovec){spans[i].to, (size_t)spans[i].bytes};
     end = spans[i].offset + spans[i].bytes;
   }
-  ssize_t got = preadv(fd, vectors, used, (off_t)spans[0].offset);
+  ssize_t got = preadv(spans[0].source->fd, vectors, used, (off_t)spans[0].offset);
   return got >= 0 && (uint64_t)got == end - spans[0].offset;
 }
 
 #endif
 
-ur_status ur_pread_spans(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
-                         ur_error *error) {
+ur_status ur_pread_spans(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
   uint8_t skipped[GAP_BYTES];
   ur_spans_sort(spans, count);
   for (int64_t i = 0; i < count;) {
     int64_t run = run_length(spans + i, count - i);
-    bool together = run > 1 && read_run(source->fd, spans + i, run, skipped);
+    bool together = run > 1 && read_run(spans + i, run, skipped);
     for (int64_t end = i + run; i < end; i++) {
+      const ur_span *span = &spans[i];
       ur_status status = UR_OK;
       if (!together) /* one by one: exact errors, and short reads go on */
-        status = ur_file_read(source->fd, UR_FILE_DATA, spans[i].offset, spans[i].bytes, spans[i].to, error);
-      if (status != UR_OK) return status;
-      landing->call(landing->context, spans[i].tag);
+        status = ur_file_read(span->source->fd, UR_FILE_DATA, span->offset, span->bytes, span->to, error);
+      if (status != UR_OK) {
+        landing->failed = span->tag;
+        return status;
+      }
+      landing->call(landing->context, span->tag);
     }
   }
   return UR_OK;

@@ -37,7 +37,7 @@ static void begin(ur_span *spans, int64_t count) {
 }
 
 /* `bytes` more of a span have come. */
-static void landed(ur_span *span, uint64_t bytes, const ur_landing *landing) {
+static void landed(ur_span *span, uint64_t bytes, ur_landing *landing) {
   span->left -= bytes;
   if (span->left == 0) landing->call(landing->context, span->tag);
 }
@@ -59,26 +59,26 @@ static bool next_read(cursor *at, ur_span *read) {
   if (at->span == at->count) return false;
   const ur_span *span = &at->spans[at->span];
   uint64_t left = span->bytes - at->done, bytes = left < READ_BYTES ? left : READ_BYTES;
-  *read = (ur_span){.offset = span->offset + at->done, .bytes = bytes, .to = span->to + at->done, .tag = at->span};
+  *read = (ur_span){
+      .source = span->source, .offset = span->offset + at->done, .bytes = bytes, .to = span->to + at->done, .tag = at->span};
   at->done += bytes;
   return true;
 }
 
-static void put(ur_ring *ring, int fd, const ur_span *read, uint64_t tag) {
-  ur_ring_put(ring, fd, read->offset, read->to, (uint32_t)read->bytes, tag);
+static void put(ur_ring *ring, const ur_span *read, uint64_t tag) {
+  ur_ring_put(ring, read->source->fd, read->offset, read->to, (uint32_t)read->bytes, tag);
 }
 
-static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
-                             ur_error *error) {
+static ur_status cached_read(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
   ur_ring *ring = ur_ring_here();
-  if (ring == NULL || count < 2) return ur_pread_spans(source, spans, count, landing, error);
+  if (ring == NULL || count < 2) return ur_pread_spans(spans, count, landing, error);
   begin(spans, count);
   cursor at = {.spans = spans, .count = count};
   ur_span reads[UR_RING_DEPTH];
   uint64_t flying = 0;
   ur_status status = UR_OK;
   while (flying < UR_RING_DEPTH && next_read(&at, &reads[flying])) {
-    put(ring, source->fd, &reads[flying], flying);
+    put(ring, &reads[flying], flying);
     flying++;
   }
   while (flying > 0) {
@@ -89,6 +89,7 @@ static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t co
     if (status != UR_OK) continue; /* only waiting for the others to land */
     if (result == 0) status = ended(read->offset, error);
     if (result < 0 && !again(result)) status = failed(result, error);
+    if (status != UR_OK) landing->failed = spans[read->tag].tag;
     if (status != UR_OK) continue;
     uint64_t got = result > 0 ? (uint64_t)result : 0;
     read->offset += got;
@@ -96,7 +97,7 @@ static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t co
     read->to += got;
     if (got > 0) landed(&spans[read->tag], got, landing);
     if (read->bytes == 0 && !next_read(&at, read)) continue;
-    put(ring, source->fd, read, tag);
+    put(ring, read, tag);
     flying++;
   }
   return status;
@@ -104,8 +105,9 @@ static ur_status cached_read(const ur_source *source, ur_span *spans, int64_t co
 
 /* ---- past the page cache ---------------------------------------------------------------------------------------- */
 
-/* One slot's read: [offset, end) of the file, aligned, and the spans that begin before its end. */
+/* One slot's read: [offset, end) of a file, aligned, and the spans that begin before its end. */
 typedef struct {
+  const ur_source *source;
   uint64_t offset, end;
   int64_t first, last; /* spans [first, last) may lie in it */
 } piece;
@@ -113,9 +115,10 @@ typedef struct {
 typedef struct {
   const ur_span *spans;
   int64_t count;
-  uint64_t slot_bytes; /* the largest piece */
-  int64_t first;       /* the first span that is not wholly in pieces before */
-  uint64_t offset;     /* where the next piece may begin */
+  uint64_t slot_bytes;     /* the largest piece */
+  int64_t first;           /* the first span that is not wholly in pieces before */
+  const ur_source *source; /* of the last piece */
+  uint64_t offset;         /* where the next piece of that source may begin */
 } direct_cursor;
 
 /* A slot for the longest span, within bounds. */
@@ -131,25 +134,27 @@ static uint64_t end_of(const ur_span *span) { return span->offset + span->bytes;
 
 /* The next piece: from the first byte still needed to as far as spans go on without a gap of a block. */
 static bool next_piece(direct_cursor *at, piece *out) {
-  while (at->first < at->count && end_of(&at->spans[at->first]) <= at->offset) at->first++;
-  if (at->first == at->count) return false;
   const ur_span *span = &at->spans[at->first];
+  for (; at->first < at->count && span->source == at->source && end_of(span) <= at->offset; span++) at->first++;
+  if (at->first == at->count) return false;
+  if (span->source != at->source) at->offset = 0;
   uint64_t start = span->offset < at->offset ? at->offset : span->offset & ~(DIRECT_ALIGN - 1);
   uint64_t most = start + at->slot_bytes, end = start;
   int64_t last = at->first;
-  while (last < at->count && at->spans[last].offset < most && (last == at->first || at->spans[last].offset <= end)) {
+  for (; last < at->count && at->spans[last].source == span->source && at->spans[last].offset < most; last++) {
+    if (last > at->first && at->spans[last].offset > end) break;
     uint64_t aligned = (end_of(&at->spans[last]) + DIRECT_ALIGN - 1) & ~(DIRECT_ALIGN - 1);
     if (aligned > end) end = aligned;
-    last++;
   }
-  *out = (piece){start, end < most ? end : most, at->first, last};
+  *out = (piece){span->source, start, end < most ? end : most, at->first, last};
+  at->source = span->source;
   at->offset = out->end;
   return true;
 }
 
 /* Copies what the piece holds of its spans; what a short read left out is read again, which says if the file ended. */
-static ur_status copy_out(const ur_source *source, const piece *from, ur_span *spans, const uint8_t *slot, uint64_t got,
-                          const ur_landing *landing, ur_error *error) {
+static ur_status copy_out(const piece *from, ur_span *spans, const uint8_t *slot, uint64_t got, ur_landing *landing,
+                          ur_error *error) {
   for (int64_t i = from->first; i < from->last; i++) {
     uint64_t start = spans[i].offset > from->offset ? spans[i].offset : from->offset;
     uint64_t end = end_of(&spans[i]) < from->end ? end_of(&spans[i]) : from->end;
@@ -159,22 +164,21 @@ static ur_status copy_out(const ur_source *source, const piece *from, ur_span *s
     if (end <= from->offset + got)
       memcpy(to, slot + (start - from->offset), end - start);
     else
-      status = ur_file_read(source->fd, UR_FILE_DATA, start, end - start, to, error);
+      status = ur_file_read(from->source->fd, UR_FILE_DATA, start, end - start, to, error);
     if (status != UR_OK) return status;
     landed(&spans[i], end - start, landing);
   }
   return UR_OK;
 }
 
-static void put_piece(ur_ring *ring, int fd, const piece *read, uint8_t *slot, uint64_t tag) {
-  ur_ring_put(ring, fd, read->offset, slot, (uint32_t)(read->end - read->offset), tag);
+static void put_piece(ur_ring *ring, const piece *read, uint8_t *slot, uint64_t tag) {
+  ur_ring_put(ring, read->source->direct_fd, read->offset, slot, (uint32_t)(read->end - read->offset), tag);
 }
 
-static ur_status direct_read(const ur_source *source, ur_span *spans, int64_t count, const ur_landing *landing,
-                             ur_error *error) {
+static ur_status direct_read(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
   ur_ring *ring = ur_ring_here();
   uint8_t *slots = ring == NULL ? NULL : ur_ring_memory(ring);
-  if (slots == NULL) return ur_pread_spans(source, spans, count, landing, error);
+  if (slots == NULL) return ur_pread_spans(spans, count, landing, error);
   begin(spans, count);
   direct_cursor at = {.spans = spans, .count = count, .slot_bytes = slot_for(spans, count)};
   uint64_t depth = UR_RING_BYTES / at.slot_bytes;
@@ -182,7 +186,7 @@ static ur_status direct_read(const ur_source *source, ur_span *spans, int64_t co
   uint64_t flying = 0;
   ur_status status = UR_OK;
   while (flying < depth && next_piece(&at, &pieces[flying])) {
-    put_piece(ring, source->direct_fd, &pieces[flying], slots + flying * at.slot_bytes, flying);
+    put_piece(ring, &pieces[flying], slots + flying * at.slot_bytes, flying);
     flying++;
   }
   while (flying > 0) {
@@ -194,9 +198,10 @@ static ur_status direct_read(const ur_source *source, ur_span *spans, int64_t co
     if (status != UR_OK) continue;
     if (result == -EINVAL) result = 0; /* the flag was taken when the file was opened, but this read of it is not */
     if (result < 0 && !again(result)) status = failed(result, error);
-    if (result >= 0) status = copy_out(source, read, spans, slot, (uint64_t)result, landing, error);
+    if (result >= 0) status = copy_out(read, spans, slot, (uint64_t)result, landing, error);
+    if (status != UR_OK) landing->failed = spans[read->first].tag;
     if (status != UR_OK || (result >= 0 && !next_piece(&at, read))) continue;
-    put_piece(ring, source->direct_fd, read, slot, tag);
+    put_piece(ring, read, slot, tag);
     flying++;
   }
   return status;

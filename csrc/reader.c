@@ -127,22 +127,24 @@ static ur_status measure_outputs(const batch_read *batch, ur_output *outputs, in
   return fits ? UR_OK : ur_fail(error, UR_TOO_SMALL, "a buffer is too small for %" PRId64 " rows", n);
 }
 
-static ur_status gather_group(const batch_read *batch, const ur_group *group, const ur_output *outputs, int32_t count,
-                              ur_error *error) {
-  bool blobs = false;
+static ur_status gather_scalars(const batch_read *batch, const ur_group *group, const ur_output *outputs, int32_t count,
+                                ur_error *error) {
   for (int32_t i = 0; i < count; i++) {
     const ur_column_info *info = &batch->columns->info[outputs[i].column];
     ur_status status = UR_OK;
-    if (info->is_blob)
-      blobs = true;
-    else if (is_variable(info))
-      status = ur_gather_strings(group, &outputs[i], error);
-    else
-      status = ur_gather_values(group, &outputs[i], error);
+    if (!info->is_blob)
+      status = is_variable(info) ? ur_gather_strings(group, &outputs[i], error)
+                                 : ur_gather_values(group, &outputs[i], error);
     if (status == UR_OK && outputs[i].valid != NULL) status = ur_gather_valid(group, &outputs[i], error);
     if (status != UR_OK) return status;
   }
-  return blobs ? ur_gather_cells(group, outputs, count, error) : UR_OK;
+  return UR_OK;
+}
+
+static bool has_blobs(const batch_read *batch, const ur_output *outputs, int32_t count) {
+  for (int32_t i = 0; i < count; i++)
+    if (batch->columns->info[outputs[i].column].is_blob) return true;
+  return false;
 }
 
 static ur_status read_batch(batch_read *batch, const int64_t *rows, int64_t n, ur_output *outputs, int32_t count,
@@ -153,7 +155,9 @@ static ur_status read_batch(batch_read *batch, const int64_t *rows, int64_t n, u
   if (status == UR_OK) status = open_groups(batch, error);
   if (status == UR_OK) status = measure_outputs(batch, outputs, count, n, error);
   for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
-    status = gather_group(batch, &batch->groups[g], outputs, count, error);
+    status = gather_scalars(batch, &batch->groups[g], outputs, count, error);
+  if (status == UR_OK && has_blobs(batch, outputs, count))
+    status = ur_gather_cells(batch->groups, batch->opened, outputs, count, error);
   return status;
 }
 

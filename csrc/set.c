@@ -247,16 +247,15 @@ int64_t ur_set_parts(const ur_set *set) { return set->parts; }
 
 int32_t ur_set_io(const ur_set *set) { return atomic_load(&set->io); }
 
+/* The last part that starts at or before the row; of empty ones the last is never it. No branch depends on the row. */
 int64_t ur_set_part_of(const ur_set *set, int64_t row) {
-  int64_t low = 0, high = set->parts - 1;
-  while (low < high) { /* the last part that starts at or before the row; of empty ones the last is never it */
-    int64_t middle = low + (high - low) / 2;
-    if (set->starts[middle + 1] <= row)
-      low = middle + 1;
-    else
-      high = middle;
+  int64_t part = 0;
+  for (int64_t left = set->parts; left > 1;) {
+    int64_t half = left / 2;
+    part = set->starts[part + half] <= row ? part + half : part;
+    left -= half;
   }
-  return low;
+  return part;
 }
 
 ur_status ur_set_part(ur_set *set, int64_t part, ur_part **out, ur_error *error) {

@@ -3,7 +3,7 @@
 #include "fault_seam.h"
 #include "part_contents.h"
 
-enum { ROWS = 40, READS = 50, BATCH = 32 };
+enum { ROWS = 40, READS = 50, BATCH = 32, PARTS = 8 };
 
 static char folder[] = "/tmp/unirecord-test-XXXXXX";
 static char path[64];
@@ -11,7 +11,7 @@ static char path[64];
 static int64_t calls_of_reads(ur_set *set, int kind) {
   static contents found;
   int64_t rows[BATCH];
-  for (int64_t i = 0; i < BATCH; i++) rows[i] = i * 7 % ROWS;
+  for (int64_t i = 0; i < BATCH; i++) rows[i] = i * 7 % ur_set_rows(set);
   fault_plan never = {.calls = kind, .at = -1};
   fault_arm(&never);
   for (int i = 0; i < READS; i++) EXPECT_EQUAL(read_columns(set, rows, BATCH, 4, &found, NULL), UR_OK);
@@ -31,6 +31,27 @@ static void a_warm_read_costs(const char *what, int kind, const int most[5]) {
     if (calls > READS * most[io - UR_IO_MAP])
       fprintf(stderr, "io %d: %.2f %s a batch\n", io, (double)calls / READS, what);
     EXPECT(calls <= READS * most[io - UR_IO_MAP]);
+    ur_set_release(set);
+  }
+}
+
+/* A batch with a few rows of each of many parts waits for the disk once, not once for every part. */
+static void the_parts_of_a_batch_are_read_together(void) {
+  char paths[PARTS][80];
+  ur_part_ref refs[PARTS];
+  fixture *part = make_part(6, 0, 0);
+  for (int i = 0; i < PARTS; i++) {
+    (void)snprintf(paths[i], sizeof paths[i], "%s/%d.urec", folder, i);
+    store_part(part, paths[i]);
+    refs[i] = (ur_part_ref){paths[i], NULL, NULL, -1};
+  }
+  free(part);
+  for (int io = UR_IO_URING; io <= UR_IO_URING_DIRECT; io++) {
+    ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
+    ur_set *set = NULL;
+    EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);
+    (void)calls_of_reads(set, FAULT_RING);
+    EXPECT(calls_of_reads(set, FAULT_RING) <= 2 * READS);
     ur_set_release(set);
   }
 }
@@ -83,6 +104,7 @@ int main(void) {
   a_warm_read_costs("reads", FAULT_READ, (int[5]){0, 2, BATCH * 2, 2, 0}); /* completions of io_uring too */
   a_warm_read_costs("calls of io_uring", FAULT_RING, (int[5]){0, 0, 2, 2, 0});
   a_warm_read_costs("allocations", FAULT_MEMORY, (int[5]){3, 5, 5, 5, 3});
+  the_parts_of_a_batch_are_read_together();
   a_warm_epoch_maps_nothing();
   char command[96];
   (void)snprintf(command, sizeof command, "rm -r '%s'", folder);

@@ -43,7 +43,8 @@ static void note_landing(void *context, int64_t tag) {
 
 static void ignore_landing(void *context, int64_t tag) { (void)context, (void)tag; }
 
-static void read_random_spans(const ur_source *source, uint64_t longest) {
+/* From one source or, in turns of no order, from two of the same file. */
+static void read_random_spans(const ur_source *source, const ur_source *other, uint64_t longest) {
   static uint8_t memory[SPANS * (LONGEST + 1)];
   ur_span spans[SPANS], asked[SPANS];
   for (int i = 0; i < SPANS; i++) {
@@ -52,12 +53,16 @@ static void read_random_spans(const ur_source *source, uint64_t longest) {
     if (i % 9 == 2) offset = spans[i - 1].offset + spans[i - 1].bytes;
     if (i % 9 == 3) offset = FILE_BYTES - bytes;
     if (offset > FILE_BYTES - bytes) offset = FILE_BYTES - bytes;
-    asked[i] = spans[i] = (ur_span){.offset = offset, .bytes = bytes, .to = memory + (uint64_t)i * (LONGEST + 1), .tag = i};
+    asked[i] = spans[i] = (ur_span){.source = random_below(2) ? source : other,
+                                    .offset = offset,
+                                    .bytes = bytes,
+                                    .to = memory + (uint64_t)i * (LONGEST + 1),
+                                    .tag = i};
     memset(spans[i].to, 0x55, bytes + 1);
   }
   arrivals seen = {.asked = asked};
-  ur_landing landing = {note_landing, &seen};
-  EXPECT_EQUAL(source->ops->read(source, spans, SPANS, &landing, NULL), UR_OK);
+  ur_landing landing = {.call = note_landing, .context = &seen};
+  EXPECT_EQUAL(source->ops->read(spans, SPANS, &landing, NULL), UR_OK);
   for (int i = 0; i < SPANS; i++) {
     EXPECT(memcmp(asked[i].to, content + asked[i].offset, asked[i].bytes) == 0);
     EXPECT_EQUAL(asked[i].to[asked[i].bytes], 0x55);
@@ -67,16 +72,20 @@ static void read_random_spans(const ur_source *source, uint64_t longest) {
 
 static void every_way_reads_the_same(void) {
   for (int io = UR_IO_PREAD; io <= UR_IO_URING_DIRECT; io++) {
-    ur_source *source = open_source(io);
-    for (int round = 0; round < 4; round++) read_random_spans(source, round % 2 ? LONGEST : 3000);
+    ur_source *source = open_source(io), *other = open_source(io);
+    for (int round = 0; round < 4; round++) {
+      read_random_spans(source, source, round % 2 ? LONGEST : 3000);
+      read_random_spans(source, other, round % 2 ? LONGEST : 3000);
+    }
     pid_t child = fork(); /* the ring of this thread is not the child's */
     if (child == 0) {
-      read_random_spans(source, 3000);
+      read_random_spans(source, other, 3000);
       _exit(0);
     }
     int status = -1;
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
-    read_random_spans(source, 3000);
+    read_random_spans(source, other, 3000);
+    ur_source_close(other);
     ur_source_close(source);
   }
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io += UR_IO_MEMORY - UR_IO_MAP) {
@@ -90,10 +99,14 @@ static void the_end_of_the_file_is_stale(void) {
   for (int io = UR_IO_PREAD; io <= UR_IO_URING_DIRECT; io++) {
     ur_source *source = open_source(io);
     uint8_t memory[64];
-    ur_span spans[] = {{.offset = 8, .bytes = 16, .to = memory}, {.offset = FILE_BYTES - 8, .bytes = 16, .to = memory + 16}};
-    ur_landing landing = {ignore_landing, NULL};
+    ur_span spans[] = {
+        {.source = source, .offset = 8, .bytes = 16, .to = memory, .tag = 5},
+        {.source = source, .offset = FILE_BYTES - 8, .bytes = 16, .to = memory + 16, .tag = 6},
+    };
+    ur_landing landing = {.call = ignore_landing};
     ur_error error = {0};
-    EXPECT_EQUAL(source->ops->read(source, spans, 2, &landing, &error), UR_STALE);
+    EXPECT_EQUAL(source->ops->read(spans, 2, &landing, &error), UR_STALE);
+    EXPECT_EQUAL(landing.failed, 6);
     EXPECT_EQUAL(error.offset, FILE_BYTES);
     EXPECT_EQUAL(ur_source_check(source, NULL), UR_OK);
     ur_source_close(source);

@@ -483,7 +483,7 @@ static void values_of_another_length_than_measured_are_refused(void) {
     ur_output strings = {1, 0, bytes, sizeof bytes, offsets, NULL, 60}, blobs = {3, 0, bytes, sizeof bytes, offsets, NULL, 60};
     ur_error error = {0};
     EXPECT_EQUAL(ur_gather_strings(&group, &strings, &error), UR_CORRUPT);
-    EXPECT_EQUAL(ur_gather_cells(&group, &blobs, 1, &error), UR_STALE);
+    EXPECT_EQUAL(ur_gather_cells(&group, 1, &blobs, 1, &error), UR_STALE);
     ur_part_release(opened);
     ur_set_release(set);
   }

@@ -1,0 +1,50 @@
+/* batch_cells.h - what reading blobs with a view and without one share. Internal. */
+#ifndef UR_BATCH_CELLS_H
+#define UR_BATCH_CELLS_H
+
+#include "batch.h"
+
+/* One output that is a blob, and its position among the blob columns. */
+typedef struct {
+  const ur_output *output;
+  int32_t blob;
+} ur_wanted;
+
+/* The outputs of a batch that are blobs, and where the cells of some of its rows lie. */
+typedef struct {
+  ur_wanted *wanted;
+  int32_t count;
+  int32_t last_blob;        /* the highest blob position among them */
+  ur_extent *row;           /* last_blob + 1 cells of the row being located */
+  ur_extent *cells;         /* rows x count */
+} ur_cell_batch;
+
+/* Where a cell goes; false when the room measured for it is not its length, which ur_cells_changed is the error for. */
+bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to);
+ur_status ur_cells_changed(ur_error *error);
+
+/* ---- without a view (batch_queue.c) ------------------------------------------------------------------------------ */
+
+typedef struct ur_reading ur_reading;
+
+/* Cells of one or more groups whose bytes are to be read together; starts as zeros but for `expected`. */
+typedef struct {
+  const ur_source_ops *ops; /* of all the sources */
+  ur_reading *readings;
+  ur_span *spans;
+  uint8_t *scratch;
+  uint64_t scratch_size, scratch_used;
+  int64_t expected; /* cells that will come, in all */
+  int64_t room, count, span_count;
+} ur_cell_queue;
+
+/* Adds the cells of rows [first, first + n) of the group, which batch->cells has from its start on; reads what is queued
+ * when there is no more room. */
+ur_status ur_queue_cells(ur_cell_queue *queue, const ur_cell_batch *batch, const ur_group *group, int64_t first, int64_t n,
+                         ur_error *error);
+
+/* Reads, verifies and delivers all that is queued. */
+ur_status ur_queue_flush(ur_cell_queue *queue, ur_error *error);
+void ur_queue_free(ur_cell_queue *queue);
+
+#endif

@@ -1,0 +1,167 @@
+/* batch_queue.c - blob cells of a batch whose data files are not in memory: queued, read together, verified as they land.
+ *
+ * A cell is read straight into the caller's buffer and verified there as soon as it lands; only where rows share a digest
+ * and it has not been checked yet, the whole unit is read into scratch memory first. The cells of all parts are read
+ * together: a batch of a set of a hundred parts has a few rows in each, too few to keep a disk busy one after the other.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch_cells.h"
+
+#define ROOM 4096                         /* cells read together, at most */
+#define SCRATCH_BYTES (UINT64_C(8) << 20) /* units read into scratch at a time */
+
+/* One cell on its way: read straight to its destination, or out of a unit in scratch memory. */
+struct ur_reading {
+  const ur_group *group;
+  uint8_t *to;
+  const uint8_t *unit_bytes; /* what the digest covers, once it has been read */
+  ur_extent cell;
+  ur_extent extent;          /* of the unit */
+  uint64_t unit;
+  int64_t i;                 /* row in the group */
+  int32_t column;            /* to be blamed, or -1 */
+  bool check;
+};
+
+/* What has been found wrong with the cells that have landed: of the first of them in the queue's order. */
+typedef struct {
+  const ur_reading *readings;
+  int64_t worst; /* a reading, or -1 */
+  ur_status status;
+  ur_error error;
+} landed_cells;
+
+static void check_landed(void *context, int64_t r) {
+  landed_cells *cells = context;
+  const ur_reading *job = &cells->readings[r];
+  ur_error error = {0};
+  if (!job->check || (cells->worst >= 0 && cells->worst < r)) return;
+  ur_status status = ur_unit_check(job->group->part, job->unit, job->unit_bytes, &job->extent, &error);
+  if (status == UR_OK) return;
+  cells->worst = r;
+  cells->status = status;
+  cells->error = error;
+}
+
+static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error *error) {
+  ur_landing landing = {.call = check_landed, .context = cells};
+  if (queue->span_count == 0) return UR_OK;
+  ur_status status = queue->ops->read(queue->spans, queue->span_count, &landing, error);
+  return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[landing.failed].group, -1, -1);
+}
+
+ur_status ur_queue_flush(ur_cell_queue *queue, ur_error *error) {
+  landed_cells cells = {.readings = queue->readings, .worst = -1};
+  ur_status status = read_spans(queue, &cells, error);
+  if (status != UR_OK) return status;
+  for (int64_t r = 0; r < queue->count; r++) /* what is empty was not read */
+    if (queue->readings[r].extent.bytes == 0) check_landed(&cells, r);
+  if (cells.worst >= 0) {
+    const ur_reading *job = &queue->readings[cells.worst];
+    if (error != NULL) *error = cells.error;
+    return ur_blame(error, cells.status, job->group, job->i, job->column);
+  }
+  for (int64_t r = 0; r < queue->count; r++) {
+    const ur_reading *job = &queue->readings[r];
+    if (job->unit_bytes != job->to && job->unit_bytes != NULL && job->cell.bytes > 0)
+      memcpy(job->to, job->unit_bytes + (job->cell.offset - job->extent.offset), job->cell.bytes);
+  }
+  queue->count = queue->span_count = 0;
+  queue->scratch_used = 0;
+  return UR_OK;
+}
+
+/* Room for a unit in scratch memory; what is queued has been flushed when there was none. */
+static ur_status reserve(ur_cell_queue *queue, uint64_t bytes, ur_error *error) {
+  if (queue->scratch != NULL && bytes <= queue->scratch_size - queue->scratch_used) return UR_OK;
+  ur_status status = ur_queue_flush(queue, error);
+  if (status != UR_OK || (queue->scratch != NULL && bytes <= queue->scratch_size)) return status;
+  uint64_t size = bytes < SCRATCH_BYTES ? SCRATCH_BYTES : bytes;
+  free(queue->scratch);
+  queue->scratch = malloc(size);
+  queue->scratch_size = queue->scratch == NULL ? 0 : size;
+  if (queue->scratch != NULL) return UR_OK;
+  return ur_fail(error, UR_NO_MEMORY, "no memory for a unit of %" PRIu64 " bytes", bytes);
+}
+
+/* Of the reading that is put into the queue next. */
+static void add_span(ur_cell_queue *queue, const ur_source *source, const ur_extent *extent, uint8_t *to) {
+  if (extent->bytes > 0)
+    queue->spans[queue->span_count++] = (ur_span){
+        .source = source, .offset = extent->offset, .bytes = extent->bytes, .to = to, .tag = queue->count};
+}
+
+/* The reading before, when its unit is this one and is on its way to scratch memory already. */
+static const ur_reading *same_unit(const ur_cell_queue *queue, const ur_group *group, uint64_t unit) {
+  if (queue->count == 0) return NULL;
+  const ur_reading *before = &queue->readings[queue->count - 1];
+  return before->group == group && before->unit == unit && before->unit_bytes != before->to ? before : NULL;
+}
+
+static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_wanted *wanted, int64_t i,
+                         const ur_extent *cell, ur_error *error) {
+  ur_part *part = group->part;
+  uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows, blob = (uint64_t)wanted->blob;
+  ur_reading job = {.group = group, .cell = *cell, .i = i, .column = k > 0 ? -1 : wanted->output->column};
+  if (!ur_cell_destination(wanted->output, ur_place(group, i), cell->bytes, &job.to)) return ur_cells_changed(error);
+  job.unit = k > 0 ? row / k : row * (uint64_t)part->blob_columns + blob;
+  job.check = !ur_unit_is_checked(part, job.unit);
+  if (!job.check || k == 0) {
+    job.extent = *cell;
+    job.unit_bytes = job.to;
+    add_span(queue, part->source, cell, job.to);
+  } else {
+    const ur_reading *before = same_unit(queue, group, job.unit);
+    if (before != NULL) {
+      job.extent = before->extent;
+      job.unit_bytes = before->unit_bytes;
+      job.check = false; /* it is checked there */
+    } else {
+      ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &job.unit, &job.extent, error);
+      if (status == UR_OK) status = reserve(queue, job.extent.bytes, error);
+      if (status != UR_OK) return status;
+      uint8_t *scratch = queue->scratch + queue->scratch_used;
+      add_span(queue, part->source, &job.extent, scratch);
+      queue->scratch_used += job.extent.bytes;
+      job.unit_bytes = scratch;
+    }
+  }
+  queue->readings[queue->count++] = job;
+  return UR_OK;
+}
+
+static ur_status make_room(ur_cell_queue *queue, ur_error *error) {
+  queue->room = queue->expected < ROOM ? queue->expected : ROOM;
+  queue->readings = malloc((size_t)queue->room * sizeof *queue->readings);
+  queue->spans = malloc((size_t)queue->room * sizeof *queue->spans);
+  if (queue->readings != NULL && queue->spans != NULL) return UR_OK;
+  return ur_fail(error, UR_NO_MEMORY, "no memory to read %" PRId64 " cells", queue->room);
+}
+
+ur_status ur_queue_cells(ur_cell_queue *queue, const ur_cell_batch *batch, const ur_group *group, int64_t first, int64_t n,
+                         ur_error *error) {
+  const ur_source_ops *ops = group->part->source->ops;
+  ur_status status = UR_OK;
+  if (queue->readings == NULL) status = make_room(queue, error);
+  if (status == UR_OK && queue->ops != ops) status = ur_queue_flush(queue, error);
+  queue->ops = ops;
+  for (int64_t i = 0; i < n; i++)
+    for (int32_t j = 0; j < batch->count; j++) {
+      if (status == UR_OK && queue->count == queue->room) status = ur_queue_flush(queue, error);
+      if (status != UR_OK) return status;
+      const ur_wanted *wanted = &batch->wanted[j];
+      status = enqueue(queue, group, wanted, first + i, &batch->cells[i * batch->count + j], error);
+      if (status != UR_OK)
+        return ur_blame(error, status, group, first + i, group->part->data.unit_rows > 0 ? -1 : wanted->output->column);
+    }
+  return status;
+}
+
+void ur_queue_free(ur_cell_queue *queue) {
+  free(queue->readings);
+  free(queue->spans);
+  free(queue->scratch);
+}
