@@ -12,7 +12,8 @@
 
 #define CHUNK 256                               /* rows located before the first is copied */
 #define CHUNK_BYTES (UINT64_C(256) << 10)       /* at most, with a view: what a cache holds between digest and copy */
-#define AHEAD 32                                /* rows between touching a cell and copying it */
+#define AHEAD 32                                /* rows between touching a cell and copying it … */
+#define AHEAD_BYTES (UINT64_C(128) << 10)       /* … as long as what is copied meanwhile does not push it out of the cache */
 #define UNITS_AHEAD 3                           /* rows between touching a unit and digesting it */
 #define LINE 64
 
@@ -53,7 +54,9 @@ static ur_status locate(const ur_cell_batch *batch, const segment *rows, ur_erro
 /* Rows located and not yet copied, of one group or of several. */
 typedef struct {
   segment segments[CHUNK];
-  int64_t count, rows, limit;
+  int64_t count, rows;
+  int64_t limit;        /* rows that it may have: as many as a cache holds between digest and copy */
+  int64_t ahead;        /* rows between touching a cell and copying it */
   const uint8_t **from; /* where each cell lies */
 } chunk;
 
@@ -102,18 +105,21 @@ static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, ur
 static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int32_t j, const segment *rows,
                            ur_error *error) {
   const ur_output *output = batch->wanted[j].output;
+  const ur_extent *cells = batch->cells;
+  const uint8_t *const *from = located->from;
+  int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
   bool large = output->capacity >= UR_STREAM_BATCH;
   for (int64_t i = 0; i < rows->n; i++) {
-    int64_t at = (rows->at + i) * batch->count + j, ahead = at + (int64_t)AHEAD * batch->count;
-    if (rows->at + i + AHEAD < located->rows) touch(located->from[ahead], batch->cells[ahead].bytes);
-    uint64_t bytes = batch->cells[at].bytes;
+    int64_t at = (rows->at + i) * batch->count + j;
+    if (at + lead < end) touch(from[at + lead], cells[at + lead].bytes);
+    uint64_t bytes = cells[at].bytes;
     uint8_t *to = NULL;
     if (!ur_cell_destination(output, ur_place(rows->group, rows->first + i), bytes, &to))
       return ur_blame(error, ur_cells_changed(error), rows->group, rows->first + i, output->column);
     if (large && bytes >= UR_STREAM_CELL) {
-      ur_copy_streaming(to, located->from[at], bytes);
+      ur_copy_streaming(to, from[at], bytes);
     } else if (bytes > 0) {
-      memcpy(to, located->from[at], bytes);
+      memcpy(to, from[at], bytes);
     }
   }
   return UR_OK;
@@ -130,7 +136,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
       located->from[c] = view + batch->cells[c].offset;
   }
   for (int32_t j = 0; j < batch->count && status == UR_OK; j++) {
-    for (int64_t i = 0; i < located->rows && i < AHEAD; i++)
+    for (int64_t i = 0; i < located->rows && i < located->ahead; i++)
       touch(located->from[i * batch->count + j], batch->cells[i * batch->count + j].bytes);
     for (int64_t s = 0; s < located->count && status == UR_OK; s++)
       status = copy_view(batch, located, j, &located->segments[s], error);
@@ -139,16 +145,22 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
   return status;
 }
 
-/* A chunk is digested before it is copied: as many rows as a cache holds. */
-static int64_t rows_of_chunk(const ur_part *part) {
+/* How many of a part's rows lie in `bytes`, as they are on average: between 1 and `most`. */
+static int64_t rows_in(const ur_part *part, uint64_t bytes, int64_t most) {
   uint64_t mean = part->header.rows == 0 ? 0 : part->source->bytes / part->header.rows;
-  uint64_t fitting = mean == 0 ? CHUNK : CHUNK_BYTES / mean;
-  return fitting < 1 ? 1 : fitting > CHUNK ? CHUNK : (int64_t)fitting;
+  uint64_t fitting = mean == 0 ? (uint64_t)most : bytes / mean;
+  return fitting < 1 ? 1 : fitting > (uint64_t)most ? most : (int64_t)fitting;
+}
+
+static void begin_chunk(chunk *located, const ur_part *part) {
+  bool digested = part->verify != UR_VERIFY_NEVER && atomic_load_explicit(&part->units_left, memory_order_relaxed) > 0;
+  located->limit = digested ? rows_in(part, CHUNK_BYTES, CHUNK) : CHUNK;
+  located->ahead = rows_in(part, AHEAD_BYTES, AHEAD);
 }
 
 static ur_status gather_viewed(const ur_cell_batch *batch, chunk *located, const ur_group *group, ur_error *error) {
   for (int64_t first = 0; first < group->count;) {
-    if (located->rows == 0) located->limit = rows_of_chunk(group->part);
+    if (located->rows == 0) begin_chunk(located, group->part);
     int64_t room = located->limit - located->rows, left = group->count - first;
     segment *rows = &located->segments[located->count++];
     *rows = (segment){group, first, left < room ? left : room, located->rows};

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* From here on a cell of a large batch is worth streaming past the caches. */
-#define UR_STREAM_CELL (64u << 10)
+#define UR_STREAM_CELL (16u << 10)
 #define UR_STREAM_BATCH (8u << 20)
 
 /* memcpy whose stores go past the caches where the processor can: without them, each line of the destination is read
