@@ -71,50 +71,60 @@ static bool is_remote(int fd) {
 
 #ifdef __linux__
 
-/* The number in a small file of /proc or /sys, or UINT64_MAX: no file, no number ("max"), no limit. */
-static uint64_t number_in(const char *path) {
-  char text[32] = {0};
+/* The text of a small file of /proc or /sys, or its start; false when there is none. Without stdio, whose first use costs
+ * a process as much as all of these files. */
+static bool small_file(const char *path, char *text, size_t room) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return UINT64_MAX;
-  ssize_t got = read(fd, text, sizeof text - 1);
+  if (fd < 0) return false;
+  ssize_t got = read(fd, text, room - 1);
   (void)close(fd);
-  if (got <= 0 || text[0] < '0' || text[0] > '9') return UINT64_MAX;
-  return strtoull(text, NULL, 10);
+  text[got < 0 ? 0 : got] = '\0';
+  return got > 0;
+}
+
+/* The number in a small file, or UINT64_MAX: no file, no number ("max"), no limit. */
+static uint64_t number_in(const char *path) {
+  char text[32];
+  return small_file(path, text, sizeof text) && text[0] >= '0' && text[0] <= '9' ? strtoull(text, NULL, 10) : UINT64_MAX;
+}
+
+/* The least limit of a control group and of those around it, as one line of /proc/self/cgroup names it: "0::/a/b", or of
+ * version 1 "5:memory:/a/b". */
+static uint64_t limit_of(char *line) {
+  char path[640];
+  bool second = strncmp(line, "0::", 3) == 0;
+  char *memory = strstr(line, ":memory:"), *group = second ? line + 3 : memory == NULL ? NULL : memory + 8;
+  uint64_t least = UINT64_MAX;
+  while (group != NULL && group[0] == '/' && group[1] != '\0') {
+    int fits = snprintf(path, sizeof path, second ? "/sys/fs/cgroup%s/memory.max"
+                                                  : "/sys/fs/cgroup/memory%s/memory.limit_in_bytes", group);
+    uint64_t limit = fits > 0 && (size_t)fits < sizeof path ? number_in(path) : UINT64_MAX;
+    if (limit < least) least = limit;
+    *strrchr(group, '/') = '\0';
+  }
+  return least;
 }
 
 /* The least limit of memory from this process's control group (v2, or v1's memory controller) up to the root. */
 static uint64_t group_limit(void) {
+  char groups[4096], *rest = groups;
   uint64_t least = number_in("/sys/fs/cgroup/memory.max");
   uint64_t first_version = number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes");
   if (first_version < least) least = first_version;
-  FILE *groups = fopen("/proc/self/cgroup", "re");
-  if (groups == NULL) return least;
-  char line[512], path[640];
-  while (fgets(line, sizeof line, groups) != NULL) {
-    line[strcspn(line, "\n")] = '\0';
-    bool second = strncmp(line, "0::", 3) == 0;
-    char *memory = strstr(line, ":memory:"), *group = second ? line + 3 : memory == NULL ? NULL : memory + 8;
-    while (group != NULL && strlen(group) > 1) {
-      int fits = snprintf(path, sizeof path, second ? "/sys/fs/cgroup%s/memory.max"
-                                                    : "/sys/fs/cgroup/memory%s/memory.limit_in_bytes", group);
-      uint64_t limit = fits > 0 && (size_t)fits < sizeof path ? number_in(path) : UINT64_MAX;
-      if (limit < least) least = limit;
-      *strrchr(group, '/') = '\0';
-    }
+  if (!small_file("/proc/self/cgroup", groups, sizeof groups)) return least;
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+    uint64_t limit = limit_of(line);
+    if (limit < least) least = limit;
   }
-  (void)fclose(groups);
   return least;
 }
 
 /* What the system can give without swapping: free, or in caches. */
 static uint64_t available_memory(void) {
-  static const char label[] = "MemAvailable:";
-  uint64_t kilobytes = UINT64_MAX;
-  char line[128];
-  FILE *facts = fopen("/proc/meminfo", "re");
-  while (facts != NULL && fgets(line, sizeof line, facts) != NULL)
-    if (strncmp(line, label, sizeof label - 1) == 0) kilobytes = strtoull(line + sizeof label - 1, NULL, 10);
-  if (facts != NULL) (void)fclose(facts);
+  static const char label[] = "MemAvailable:"; /* one of the first lines */
+  char facts[1024];
+  const char *found = small_file("/proc/meminfo", facts, sizeof facts) ? strstr(facts, label) : NULL;
+  uint64_t kilobytes = found == NULL ? UINT64_MAX : strtoull(found + sizeof label - 1, NULL, 10);
   return kilobytes < UINT64_MAX >> 10 ? kilobytes << 10 : UINT64_MAX;
 }
 
