@@ -44,6 +44,10 @@ ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int
 ur_status ur_measure_strings(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
 ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
 
+/* Starts loading what measuring and locating a blob column of variable width will need, so that it does not wait for each
+ * row in turn. */
+void ur_touch_lengths(const ur_group *group, int32_t column);
+
 /* Scalars of one column into `output` (batch_scalars.c). Strings need output->offsets filled. */
 ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_error *error);
 ur_status ur_gather_strings(const ur_group *group, const ur_output *output, ur_error *error);

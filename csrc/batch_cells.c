@@ -256,6 +256,19 @@ ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_
   return status;
 }
 
+void ur_touch_lengths(const ur_group *group, int32_t column) {
+  const ur_part *part = group->part;
+  const ur_column *wanted = &part->columns[column];
+  if (!wanted->info.is_blob || wanted->info.fixed_bytes > 0) return;
+  ur_vector lengths = ur_vector_of(part, wanted->section[UR_SECTION_LENGTHS]);
+  ur_vector starts = ur_vector_of(part, part->starts_section);
+  for (int64_t i = 0; i < group->count; i++) {
+    uint64_t row = (uint64_t)group->rows[i];
+    __builtin_prefetch(lengths.data + row * lengths.width, 0, 2);
+    __builtin_prefetch(starts.data + row * starts.width, 0, 2);
+  }
+}
+
 ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error) {
   for (int64_t i = 0; i < group->count; i++) {
     uint64_t bytes = 0;

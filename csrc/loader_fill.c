@@ -145,22 +145,20 @@ static uint64_t lay_out(const ur_filler *filler, int64_t rows, const uint64_t *d
 }
 
 /* s->bytes[c] = bytes of output c for these rows; columns of fixed width need no look at the files. */
-static ur_status measure(const ur_filler *filler, ur_scratch *s, int64_t rows, ur_error *error) {
+static ur_status measure(const ur_filler *filler, const ur_scratch *s, const ur_read *read, ur_error *error) {
   int32_t count = filler->options.output_count;
   int32_t variable = 0;
   for (int32_t c = 0; c < count; c++) {
-    s->bytes[c] = (uint64_t)rows * (uint64_t)filler->infos[c].fixed_bytes;
+    s->bytes[c] = (uint64_t)read->rows * (uint64_t)filler->infos[c].fixed_bytes;
     if (filler->infos[c].fixed_bytes == 0) variable++;
   }
-  if (variable == 0) return UR_OK;
-  return ur_read_measure(filler->set, s->rows, rows, filler->columns, count, s->bytes, error);
+  return variable == 0 ? UR_OK : ur_read_measure(read, filler->columns, count, s->bytes, error);
 }
 
-static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t number, int64_t rows, int64_t skipped,
-                                 ur_batch **out, ur_error *error) {
+/* A piece of memory with room for the rows that are about to be read, and s->outputs pointing into it. */
+static ur_status prepare(const ur_filler *filler, const ur_scratch *s, int64_t number, int64_t rows, int64_t skipped,
+                         ur_batch **out, ur_error *error) {
   int32_t count = filler->options.output_count;
-  ur_status status = measure(filler, s, rows, error);
-  if (status != UR_OK) return status;
   uint64_t row_ids_at = 0;
   uint64_t skipped_at = lay_out(filler, rows, s->bytes, s->views, &row_ids_at);
   uint64_t end = skipped_at + (uint64_t)skipped * sizeof(int64_t);
@@ -186,13 +184,25 @@ static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t
         .valid = view->valid_at == UINT64_MAX ? NULL : memory + view->valid_at,
     };
   }
-  status = ur_read_rows(filler->set, s->rows, rows, s->outputs, count, error);
-  if (status != UR_OK) {
-    ur_pool_give(piece);
-    return status;
-  }
   *out = batch;
   return UR_OK;
+}
+
+static ur_status read_into_batch(const ur_filler *filler, const ur_scratch *s, int64_t number, int64_t rows,
+                                 int64_t skipped, ur_batch **out, ur_error *error) {
+  ur_read read;
+  ur_batch *batch = NULL;
+  ur_status status = ur_read_open(&read, filler->set, s->rows, rows, error);
+  if (status == UR_OK) status = measure(filler, s, &read, error);
+  if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
+  if (status == UR_OK) status = ur_read_fill(&read, s->outputs, filler->options.output_count, error);
+  ur_read_close(&read);
+  if (status == UR_OK) {
+    *out = batch;
+  } else {
+    ur_batch_release(batch);
+  }
+  return status;
 }
 
 /* Moves every occurrence of the corrupt row that `error` names from rows to skipped; false when it names none of them. */

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "batch.h"
 #include "check.h"
 
 static bool is_variable(const ur_column_info *info) { return info->fixed_bytes == 0; }
@@ -51,86 +50,92 @@ static ur_status fixed_size(int64_t n, const ur_column_info *info, uint64_t *byt
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-typedef struct {
-  ur_set *set;
-  ur_plan plan;
-  ur_group *groups;
-  ur_group one;
-  int64_t opened;
-  const ur_set_columns *columns;
-} batch_read;
-
-static ur_status check_column(const batch_read *batch, int32_t column, ur_error *error) {
-  if (column >= 0 && (uint32_t)column < batch->columns->count) return UR_OK;
-  return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, batch->columns->count);
+static ur_status check_column(const ur_read *read, int32_t column, ur_error *error) {
+  if (column >= 0 && (uint32_t)column < read->columns->count) return UR_OK;
+  return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " is not in [0, %" PRIu32 ")", column, read->columns->count);
 }
 
-static ur_status check_outputs(const batch_read *batch, const ur_output *outputs, int32_t count,
+static ur_status check_outputs(const ur_read *read, const ur_output *outputs, int32_t count,
                                ur_error *error) {
   for (int32_t i = 0; i < count; i++) {
     int32_t column = outputs[i].column;
-    ur_status status = check_column(batch, column, error);
+    ur_status status = check_column(read, column, error);
     if (status != UR_OK) return status;
-    if (is_variable(&batch->columns->info[column]) && outputs[i].offsets == NULL)
+    if (is_variable(&read->columns->info[column]) && outputs[i].offsets == NULL)
       return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of different sizes and needs offsets", column);
-    if (!is_variable(&batch->columns->info[column]) && outputs[i].offsets != NULL)
+    if (!is_variable(&read->columns->info[column]) && outputs[i].offsets != NULL)
       return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of one size and takes no offsets", column);
   }
   return UR_OK;
 }
 
-static ur_status open_groups(batch_read *batch, ur_error *error) {
-  batch->groups = &batch->one;
-  if (batch->plan.count > 1) {
-    batch->groups = malloc((size_t)batch->plan.count * sizeof *batch->groups);
-    if (batch->groups == NULL)
-      return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", batch->plan.count);
+static ur_status open_groups(ur_read *read, ur_error *error) {
+  read->groups = &read->one;
+  if (read->plan.count > 1) {
+    read->groups = malloc((size_t)read->plan.count * sizeof *read->groups);
+    if (read->groups == NULL)
+      return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", read->plan.count);
   }
-  for (; batch->opened < batch->plan.count; batch->opened++) {
-    ur_status status = open_group(batch->set, &batch->plan, &batch->plan.runs[batch->opened],
-                                  &batch->groups[batch->opened], error);
+  for (; read->opened < read->plan.count; read->opened++) {
+    ur_status status = open_group(read->set, &read->plan, &read->plan.runs[read->opened],
+                                  &read->groups[read->opened], error);
     if (status != UR_OK) return status;
   }
   return UR_OK;
 }
 
-static void end_batch(batch_read *batch) {
-  for (int64_t i = 0; i < batch->opened; i++) ur_part_release(batch->groups[i].part);
-  if (batch->groups != &batch->one) free(batch->groups);
-  ur_plan_free(&batch->plan);
+ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, ur_error *error) {
+  *read = (ur_read){.rows = n, .groups = &read->one};
+  if (n < 0) return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows are not possible", n);
+  if (!ur_set_enter(set, error)) return UR_CLOSED;
+  read->set = set;
+  ur_status status = ur_set_schema(set, &read->columns, error);
+  if (status == UR_OK) status = ur_plan_rows(set, rows, n, &read->plan, error);
+  return status == UR_OK ? open_groups(read, error) : status;
 }
 
-/* Bytes that n values of a column take; fills `offsets` for a column of variable width. */
-static ur_status measure_column(const batch_read *batch, int32_t column, int64_t n, int64_t *offsets, uint64_t *needed,
+void ur_read_close(ur_read *read) {
+  for (int64_t i = 0; i < read->opened; i++) ur_part_release(read->groups[i].part);
+  if (read->groups != &read->one) free(read->groups);
+  ur_plan_free(&read->plan);
+  if (read->set != NULL) ur_set_leave(read->set);
+}
+
+static ur_status check_count(int32_t count, ur_error *error) {
+  return count >= 0 ? UR_OK : ur_fail(error, UR_ARGUMENT, "%" PRId32 " columns are not possible", count);
+}
+
+/* Bytes that the values of a column take; fills `offsets` for a column of variable width. */
+static ur_status measure_column(const ur_read *read, int32_t column, int64_t *offsets, uint64_t *needed,
                                 ur_error *error) {
-  const ur_column_info *info = &batch->columns->info[column];
-  if (!is_variable(info)) return fixed_size(n, info, needed, error);
+  const ur_column_info *info = &read->columns->info[column];
+  if (!is_variable(info)) return fixed_size(read->rows, info, needed, error);
   ur_status status = UR_OK;
-  for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
-    status = measure_group(&batch->groups[g], column, offsets + 1, error);
-  if (status == UR_OK) status = sum_offsets(offsets, n, error);
-  if (status == UR_OK) *needed = (uint64_t)offsets[n];
+  for (int64_t g = 0; g < read->opened; g++) ur_touch_lengths(&read->groups[g], column);
+  for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
+    status = measure_group(&read->groups[g], column, offsets + 1, error);
+  if (status == UR_OK) status = sum_offsets(offsets, read->rows, error);
+  if (status == UR_OK) *needed = (uint64_t)offsets[read->rows];
   return status;
 }
 
 /* Fills offsets, and says what every output needs; UR_TOO_SMALL when one has less. */
-static ur_status measure_outputs(const batch_read *batch, ur_output *outputs, int32_t count, int64_t n,
-                                 ur_error *error) {
+static ur_status measure_outputs(const ur_read *read, ur_output *outputs, int32_t count, ur_error *error) {
   bool fits = true;
   for (int32_t i = 0; i < count; i++) {
     uint64_t needed = 0;
-    ur_status status = measure_column(batch, outputs[i].column, n, outputs[i].offsets, &needed, error);
+    ur_status status = measure_column(read, outputs[i].column, outputs[i].offsets, &needed, error);
     if (status != UR_OK) return status;
     outputs[i].used = needed;
     fits = fits && needed <= outputs[i].capacity;
   }
-  return fits ? UR_OK : ur_fail(error, UR_TOO_SMALL, "a buffer is too small for %" PRId64 " rows", n);
+  return fits ? UR_OK : ur_fail(error, UR_TOO_SMALL, "a buffer is too small for %" PRId64 " rows", read->rows);
 }
 
-static ur_status gather_scalars(const batch_read *batch, const ur_group *group, const ur_output *outputs, int32_t count,
+static ur_status gather_scalars(const ur_read *read, const ur_group *group, const ur_output *outputs, int32_t count,
                                 ur_error *error) {
   for (int32_t i = 0; i < count; i++) {
-    const ur_column_info *info = &batch->columns->info[outputs[i].column];
+    const ur_column_info *info = &read->columns->info[outputs[i].column];
     ur_status status = UR_OK;
     if (!info->is_blob)
       status = is_variable(info) ? ur_gather_strings(group, &outputs[i], error)
@@ -141,67 +146,47 @@ static ur_status gather_scalars(const batch_read *batch, const ur_group *group, 
   return UR_OK;
 }
 
-static bool has_blobs(const batch_read *batch, const ur_output *outputs, int32_t count) {
+static bool has_blobs(const ur_read *read, const ur_output *outputs, int32_t count) {
   for (int32_t i = 0; i < count; i++)
-    if (batch->columns->info[outputs[i].column].is_blob) return true;
+    if (read->columns->info[outputs[i].column].is_blob) return true;
   return false;
 }
 
-static ur_status read_batch(batch_read *batch, const int64_t *rows, int64_t n, ur_output *outputs, int32_t count,
-                            ur_error *error) {
-  ur_status status = ur_set_schema(batch->set, &batch->columns, error);
-  if (status == UR_OK) status = check_outputs(batch, outputs, count, error);
-  if (status == UR_OK) status = ur_plan_rows(batch->set, rows, n, &batch->plan, error);
-  if (status == UR_OK) status = open_groups(batch, error);
-  if (status == UR_OK) status = measure_outputs(batch, outputs, count, n, error);
-  for (int64_t g = 0; g < batch->opened && status == UR_OK; g++)
-    status = gather_scalars(batch, &batch->groups[g], outputs, count, error);
-  if (status == UR_OK && has_blobs(batch, outputs, count))
-    status = ur_gather_cells(batch->groups, batch->opened, outputs, count, error);
-  return status;
-}
-
-ur_status ur_read_rows(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
-                       ur_error *error) {
-  if (n < 0 || output_count < 0)
-    return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows of %" PRId32 " columns are not possible", n, output_count);
-  if (!ur_set_enter(set, error)) return UR_CLOSED;
-  batch_read batch = {.set = set, .groups = &batch.one};
-  ur_status status = read_batch(&batch, rows, n, outputs, output_count, error);
-  end_batch(&batch);
-  ur_set_leave(set);
+ur_status ur_read_fill(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
+  ur_status status = check_count(output_count, error);
+  if (status == UR_OK) status = check_outputs(read, outputs, output_count, error);
+  if (status == UR_OK) status = measure_outputs(read, outputs, output_count, error);
+  for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
+    status = gather_scalars(read, &read->groups[g], outputs, output_count, error);
+  if (status == UR_OK && has_blobs(read, outputs, output_count))
+    status = ur_gather_cells(read->groups, read->opened, outputs, output_count, error);
   return status;
 }
 
 ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
                       ur_error *error) {
-  return ur_read_rows(set, rows, n, outputs, output_count, error);
+  ur_read read;
+  ur_status status = ur_read_open(&read, set, rows, n, error);
+  if (status == UR_OK) status = ur_read_fill(&read, outputs, output_count, error);
+  ur_read_close(&read);
+  return status;
 }
 
 ur_status ur_set_read_row(ur_set *set, int64_t row, ur_output *outputs, int32_t output_count, ur_error *error) {
-  return ur_read_rows(set, &row, 1, outputs, output_count, error);
+  return ur_set_read(set, &row, 1, outputs, output_count, error);
 }
 
-/* ---- measuring -------------------------------------------------------------------------------------------------- */
-
-ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int32_t *columns, int32_t count,
-                          uint64_t *bytes_needed, ur_error *error) {
-  if (n < 0 || count < 0)
-    return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows of %" PRId32 " columns are not possible", n, count);
-  if (!ur_set_enter(set, error)) return UR_CLOSED;
-  batch_read batch = {.set = set, .groups = &batch.one};
-  int64_t *offsets = malloc(((size_t)n + 1) * sizeof *offsets);
-  ur_status status = offsets != NULL ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " lengths", n);
-  if (status == UR_OK) status = ur_set_schema(set, &batch.columns, error);
-  if (status == UR_OK) status = ur_plan_rows(set, rows, n, &batch.plan, error);
-  if (status == UR_OK) status = open_groups(&batch, error);
+ur_status ur_read_measure(const ur_read *read, const int32_t *columns, int32_t count, uint64_t *bytes_needed,
+                          ur_error *error) {
+  ur_status status = check_count(count, error);
+  if (status != UR_OK) return status;
+  int64_t *offsets = malloc(((size_t)read->rows + 1) * sizeof *offsets);
+  if (offsets == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " lengths", read->rows);
   for (int32_t i = 0; i < count && status == UR_OK; i++)
-    status = check_column(&batch, columns[i], error);
+    status = check_column(read, columns[i], error);
   for (int32_t i = 0; i < count && status == UR_OK; i++)
-    status = measure_column(&batch, columns[i], n, offsets, &bytes_needed[i], error);
+    status = measure_column(read, columns[i], offsets, &bytes_needed[i], error);
   free(offsets);
-  end_batch(&batch);
-  ur_set_leave(set);
   return status;
 }
 

@@ -1,20 +1,34 @@
-/* reader.h - the seam between reading batches (reader.c) and what stands on it (loader.c). Internal. */
+/* reader.h - the seam between reading batches (reader.c) and what stands on it (the loader). Internal. */
 #ifndef UR_READER_H
 #define UR_READER_H
 
-#include "unirecord.h"
+#include "batch.h"
 
 /* What the set knows of a column; opens the first part when no part has been opened yet. */
 ur_status ur_set_column(ur_set *set, int32_t column, ur_column_info *info, ur_error *error);
 
-/* bytes_needed[c] = bytes of data that ur_set_read will write for columns[c] of these rows. */
-ur_status ur_read_measure(ur_set *set, const int64_t *rows, int64_t n, const int32_t *columns, int32_t count,
-                          uint64_t *bytes_needed, ur_error *error);
+/* Rows of a set about to be read: grouped by part, each part open and found to be the file that it was. */
+typedef struct {
+  ur_set *set; /* NULL: closed before it was entered */
+  const ur_set_columns *columns;
+  int64_t rows;
+  ur_plan plan;
+  ur_group *groups;
+  ur_group one;
+  int64_t opened;
+} ur_read;
 
-/* Exactly ur_set_read (UR_TOO_SMALL included: every `used` then says what is needed, so a caller with buffers that are
- * mostly large enough reads without measuring first). */
-ur_status ur_read_rows(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
-                       ur_error *error);
+/* Opens; the row ids are borrowed until ur_read_close, which must follow whatever this returns. */
+ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, ur_error *error);
+
+/* bytes_needed[c] = bytes of data that ur_read_fill will write for columns[c]. */
+ur_status ur_read_measure(const ur_read *read, const int32_t *columns, int32_t count, uint64_t *bytes_needed,
+                          ur_error *error);
+
+/* Fills the outputs as ur_set_read does (UR_TOO_SMALL included: every `used` then says what is needed, so a caller with
+ * buffers that are mostly large enough reads without measuring first). */
+ur_status ur_read_fill(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error);
+void ur_read_close(ur_read *read);
 
 /* ur_set_advise (unirecord.h) tells the kernel about rows to come; it asks for nothing when the rows are in memory. */
 

@@ -86,7 +86,7 @@ static void a_warm_epoch_maps_nothing(void) {
   EXPECT(pieces <= 5); /* prefetch, one in hand, one in work, and one more for batches of other sizes */
   EXPECT(walk(set, pool, FAULT_MAP) <= 1);
   EXPECT_EQUAL(walk(set, pool, FAULT_OPEN), 0);
-  EXPECT(walk(set, pool, FAULT_STAT) <= 3 * READS); /* one to measure, one to read, one to tell of rows to come */
+  EXPECT(walk(set, pool, FAULT_STAT) <= 2 * READS); /* one to read, one to tell of rows to come */
   EXPECT(ur_pool_allocations(pool) <= pieces + 1);
   ur_pool_release(pool);
   ur_set_release(set);

@@ -350,10 +350,14 @@ static void calls_out_of_range_are_refused(void) {
   EXPECT_EQUAL(ur_part_check(opened, &forged, 0, 8, &error), UR_ARGUMENT);
   forged.offset = 1 << 30;
   EXPECT_EQUAL(ur_part_check(opened, &forged, 0, 8, &error), UR_ARGUMENT);
-  EXPECT_EQUAL(ur_read_measure(set, rows, 2, columns, 2, needed, &error), UR_ARGUMENT);
-  EXPECT_EQUAL(ur_read_measure(set, rows, 2, beyond, 1, needed, &error), UR_ARGUMENT);
-  EXPECT_EQUAL(ur_read_measure(set, rows, -1, columns, 1, needed, &error), UR_ARGUMENT);
-  EXPECT_EQUAL(ur_read_measure(set, rows, 1, columns, -1, needed, &error), UR_ARGUMENT);
+  ur_read read;
+  EXPECT_EQUAL(ur_read_open(&read, set, rows, -1, &error), UR_ARGUMENT);
+  ur_read_close(&read);
+  EXPECT_EQUAL(ur_read_open(&read, set, rows, 2, &error), UR_OK);
+  EXPECT_EQUAL(ur_read_measure(&read, columns, 2, needed, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_measure(&read, beyond, 1, needed, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_measure(&read, columns, -1, needed, &error), UR_ARGUMENT);
+  ur_read_close(&read);
   ur_output output = {.column = -1};
   EXPECT_EQUAL(ur_set_read(set, rows, 1, &output, 1, &error), UR_ARGUMENT);
   EXPECT_EQUAL(ur_set_read(set, rows, 1, &output, -1, &error), UR_ARGUMENT);

@@ -88,7 +88,10 @@ static void rows_of_several_parts_come_in_the_order_asked(void) {
     for (int64_t i = 0; i < n; i++) expect_row(&found, i, rows[i] % ROWS, 0);
     int32_t columns[] = {0, 1, 2, 3};
     uint64_t needed[4];
-    EXPECT_EQUAL(ur_read_measure(set, rows, n, columns, 4, needed, &error), UR_OK);
+    ur_read read;
+    EXPECT_EQUAL(ur_read_open(&read, set, rows, n, &error), UR_OK);
+    EXPECT_EQUAL(ur_read_measure(&read, columns, 4, needed, &error), UR_OK);
+    ur_read_close(&read);
     for (int c = 0; c < 4; c++) EXPECT_EQUAL(needed[c], found.used[c]);
     ur_set_advise(set, rows, n);
     int64_t number = 0, inside = 0;
