@@ -109,6 +109,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "verifying": _flat("verifying"),
     "latency": _flat("latency"),
     "opening": _flat("opening"),
+    "parts": _flat("parts"),
     "ways": _ways,
     "writing": _writing,
     "sizes": _sizes,

@@ -9,7 +9,7 @@ from dataclasses import replace
 import frameworks
 from compare import Measurement, Plan, compare
 from entrants import ENTRANTS, HERE, Entrant, Field, call
-from workloads import Workload
+from workloads import Workload, generate
 
 WAYS = ("mmap", "pread", "uring", "uring-direct", "memory")
 VERIFY = ("never", "first", "always")
@@ -82,6 +82,14 @@ def verifying(field: Field, plan: Plan) -> Iterator[Measurement]:
                     yield {**measurement, "round": number}
 
 
+def parts(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """The same rows in one part and in many."""
+    for workload in plan.workloads:
+        if workload.name != "arrays":
+            generate(workload, field.data / workload.name / "raw")
+            yield from _rounds(field, plan, "parts", "--workload", workload.name)
+
+
 WRITERS = (
     ("unirecord", ""),
     ("flat", ""),
@@ -110,6 +118,7 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "verifying": verifying,
     "latency": latency,
     "opening": opening,
+    "parts": parts,
     "writing": writing,
     "sizes": sizes,
     "frameworks": frameworks.measure,
