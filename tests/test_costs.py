@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import resource
 import shutil
@@ -73,6 +74,15 @@ def test_a_kept_batch_costs_one_buffer(rows: Path) -> None:
         kept = list(loader)
         assert len({batch["x"].ctypes.data for batch in kept}) == len(kept)
         assert len(kept) <= loader.stats().buffers <= len(kept) + 4
+
+
+def test_records_leave_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    row = bytes(ROW_BYTES)
+    with Writer(tmp_path / "x.urec", {"x": "bytes", "label": "int32"}) as writer:
+        before = gc.get_stats()[0]["collections"]
+        for number in range(ROWS):
+            writer.write({"x": row, "label": number})
+        assert gc.get_stats()[0]["collections"] - before < ROWS // 1_000
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs Linux's /proc/self/io")

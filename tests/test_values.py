@@ -19,7 +19,6 @@ from unirecord.schema import Schema
 from unirecord.values import (
     ColumnBatch,
     RecordEncoder,
-    batch_from_rows,
     decode_cell,
     pack_object,
     unpack_object,
@@ -30,14 +29,15 @@ FLOATS = ["float16", "float32", "float64"]
 ARRAY_DTYPES = ["bool", *INTS, *FLOATS, "complex64", "complex128"]
 
 
-def encode_one(spec: Any, value: Any) -> bytes | None:
-    return RecordEncoder(Schema.parse({"x": spec})).encode({"x": value}, 0)[0]
+def encode_one(spec: Any, value: Any) -> bytes:
+    return plain(by_rows(spec, [value]))[1][-1]
 
 
 def by_rows(spec: Any, values: list[Any]) -> ColumnBatch:
-    schema = Schema.parse({"x": spec})
-    encoder = RecordEncoder(schema)
-    return batch_from_rows(schema, [encoder.encode({"x": v}, i) for i, v in enumerate(values)])
+    encoder = RecordEncoder(Schema.parse({"x": spec}))
+    for value in values:
+        encoder.add({"x": value}, 0)
+    return encoder.take()
 
 
 def by_batch(spec: Any, values: Any, first_row: int = 0) -> ColumnBatch:
@@ -166,9 +166,16 @@ def test_bytes_come_in_any_bytes_like_form(values: list[bytes]) -> None:
 def test_a_written_record_does_not_share_memory_with_the_caller() -> None:
     raw, pixels = bytearray(b"abc"), np.arange(3)
     encoder = RecordEncoder(Schema.parse({"b": "bytes", "a": {"type": "int64", "shape": [-1]}}))
-    cells = encoder.encode({"b": raw, "a": pixels}, 0)
+    encoder.add({"b": raw, "a": pixels}, 0)
     raw[0], pixels[0] = 0, 99
-    assert cells == [b"abc", np.arange(3).tobytes()]
+    assert [column.values for column in encoder.take().columns] == [[b"abc"], [np.arange(3).tobytes()]]
+
+
+def test_bytes_that_cannot_change_are_not_copied() -> None:
+    raw = bytes(100)
+    encoder = RecordEncoder(Schema.parse({"b": "bytes"}))
+    encoder.add({"b": raw}, 0)
+    assert encoder.take().columns[0].values[0] is raw
 
 
 def arrays_with_shape() -> st.SearchStrategy[tuple[Any, Any]]:
@@ -338,7 +345,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
 @pytest.mark.parametrize(("spec", "bad", "said"), REFUSED)
 def test_a_misfit_is_refused_with_row_column_expected_and_got(spec: Any, bad: Any, said: str) -> None:
     with pytest.raises(SchemaError, match=said) as caught:
-        RecordEncoder(Schema.parse({"x": spec})).encode({"x": bad}, 17)
+        RecordEncoder(Schema.parse({"x": spec})).add({"x": bad}, 17)
     assert str(caught.value).startswith("row 17, column 'x': expected ")
     good = {"int8?": None}.get(spec) if isinstance(spec, str) else np.zeros((2, 2), spec["type"])
     if isinstance(spec, str) and spec != "int8?":
@@ -395,13 +402,45 @@ def test_a_bad_column_of_a_batch_is_refused_by_row(spec: Any, values: Any, said:
 def test_missing_and_extra_fields_are_named(record: Any, said: str) -> None:
     encoder = RecordEncoder(Schema.parse({"image": "bytes", "label": "int32"}))
     with pytest.raises(SchemaError, match=said):
-        encoder.encode(record, 3)
+        encoder.add(record, 3)
+    assert encoder.rows == 0
+
+
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_a_refused_record_leaves_nothing_in_any_column(place: str) -> None:
+    class Interrupted:
+        def __index__(self) -> int:
+            raise KeyboardInterrupt
+
+    encoder = RecordEncoder(Schema.parse({"first": "int8", "middle": "int16?", "last": "int32"}))
+    good: dict[str, Any] = {"first": 1, "middle": None, "last": 3}
+    used = encoder.add(good, 5)
+    for bad, error in (
+        ({place: "x"}, SchemaError),
+        ({"x": 1}, SchemaError),
+        ({place: Interrupted()}, KeyboardInterrupt),
+    ):
+        with pytest.raises(error, match="row 6" if error is SchemaError else None):
+            encoder.add({**good, **bad}, 5)
+        with pytest.raises(SchemaError, match=f"row 6: column '{place}' is missing"):
+            encoder.add({name: value for name, value in good.items() if name != place}, 5)
+    assert encoder.rows == 1
+    assert encoder.add({**good, "first": 2}, 5) == 2 * used
+    columns = encoder.take().columns
+    assert [column.values.tolist() for column in columns] == [[1, 2], [0, 0], [3, 3]]
+    assert (encoder.rows, encoder.take().rows) == (0, 0)
+
+
+def test_rows_without_bytes_count_for_memory_too() -> None:
+    encoder = RecordEncoder(Schema.parse({"b": "bytes"}))
+    assert encoder.add({"b": b""}, 0) < encoder.add({"b": b""}, 0)
 
 
 def test_extra_fields_can_be_ignored() -> None:
     schema = Schema.parse({"label": "int8"})
     encoder = RecordEncoder(schema, extra="ignore")
-    assert encoder.encode({"label": 1, "other": object()}, 0) == [b"\1"]
+    encoder.add({"label": 1, "other": object()}, 0)
+    assert encoder.take().columns[0].values.tolist() == [1]
     assert encoder.encode_batch({"label": [1], "other": [1, 2, 3]}, 0).rows == 1
     with pytest.raises(SchemaError, match="'other' is not a column"):
         RecordEncoder(schema).encode_batch({"label": [1], "other": [1]}, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +25,8 @@ def row_weights(schema: Schema, batch: ColumnBatch) -> npt.NDArray[np.int64]:
     weights = np.full(batch.rows, sum(column.fixed_bytes for column in schema), dtype=np.int64)
     for column, data in zip(schema, batch.columns, strict=True):
         if not column.fixed_bytes:
-            weights += np.fromiter(map(_length, data.values), dtype=np.int64, count=batch.rows)
+            weights += np.fromiter(map(len, data.values), dtype=np.int64, count=batch.rows)
     return weights
-
-
-def _length(value: Any) -> int:
-    return 0 if value is None else len(value)
 
 
 def slice_batch(batch: ColumnBatch, start: int, stop: int) -> ColumnBatch:
@@ -54,7 +49,7 @@ def _own(data: ColumnData) -> ColumnData:
     valid = None if data.valid is None else data.valid.copy()
     if isinstance(data.values, np.ndarray):
         return ColumnData(data.values.copy(), valid)
-    return ColumnData([v if type(v) is bytes or v is None else bytes(v) for v in data.values], valid)
+    return ColumnData([v if type(v) is bytes else bytes(v) for v in data.values], valid)
 
 
 def _join(parts: list[ColumnData]) -> ColumnData:
@@ -128,10 +123,13 @@ class Grouper:
 
     def add(self, batch: ColumnBatch, *, owned: bool) -> Iterator[list[ColumnBatch]]:
         """Takes rows in; gives the groups that are complete. What is kept is copied unless ``owned``."""
+        rest = 0
         if self.shape is not None and self.shape.group_rows:
             cuts = self._even_cuts(batch.rows, self.shape.group_rows)
         else:
-            cuts = self._cuts(row_weights(self.schema, batch))
+            weights = row_weights(self.schema, batch)
+            cuts = self._cuts(weights)
+            rest = int(weights.sum()) - sum(size for _, size in cuts)
         start = 0
         for stop, size in cuts:
             self._take(slice_batch(batch, start, stop))
@@ -142,12 +140,9 @@ class Grouper:
             if first and self.shape is not None and self.shape.group_rows:
                 yield from self.add(slice_batch(batch, start, batch.rows), owned=owned)
                 return
-        self._keep(slice_batch(batch, start, batch.rows), owned)
-
-    def _keep(self, rest: ColumnBatch, owned: bool) -> None:
-        if self.shape is None or not self.shape.group_rows:
-            self._bytes += int(row_weights(self.schema, rest).sum())
-        self._take(rest if owned or self._gathers(rest) else own_batch(rest))
+        piece = slice_batch(batch, start, batch.rows)
+        self._bytes += rest
+        self._take(piece if owned or self._gathers(piece) else own_batch(piece))
 
     def _take(self, piece: ColumnBatch) -> None:
         if not piece.rows:

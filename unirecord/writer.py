@@ -19,12 +19,11 @@ from .part_writer import PartContent
 from .schema import Schema
 from .single_writer import SinglePartWriter
 from .sizes import parse_size
-from .values import ColumnBatch, RecordEncoder, batch_from_rows
+from .values import ColumnBatch, RecordEncoder
 
 _INFER_RECORDS = 1_000  # records looked at to infer a schema
 _INFER_BYTES = 32 << 20
 _CHUNK_BYTES = 1 << 20  # records collected before they are turned into columns
-_CHUNK_ROWS = 8_192
 
 Path = str | os.PathLike[str]
 
@@ -65,11 +64,10 @@ class Writer:
         self._extra = extra
         self._pid = os.getpid()
         self._failed: BaseException | None = None
-        self._pending: list[list[Any]] = []
-        self._pending_bytes = 0
         self._unread: list[Mapping[str, Any]] = []
+        self._unread_bytes = 0
         self._encoder: RecordEncoder | None = None
-        self._encode: Callable[[Mapping[str, Any], int], list[Any]] | None = None  # None when not open, too
+        self._add: Callable[[Mapping[str, Any], int], int] | None = None  # None when not open, too
         if type(overwrite) is not bool:
             raise TypeError(f"overwrite is True or False, got {overwrite!r}")
         if extra not in ("error", "ignore"):
@@ -110,7 +108,7 @@ class Writer:
     @property
     def rows(self) -> int:
         """How many rows have been taken."""
-        return self._stored + len(self._pending) + len(self._unread)
+        return self._stored + (self._encoder.rows if self._encoder else 0) + len(self._unread)
 
     def _set_schema(self, schema: Schema) -> None:
         index = tuple(self._index or ())
@@ -121,25 +119,15 @@ class Writer:
         if isinstance(self._target, DirectoryWriter):
             self._target.check_schema(self._content)
         self._grouper = Grouper(schema, min(self._target.target_bytes or TARGET_BYTES, TARGET_BYTES))
-        self._row_bytes = sum(column.fixed_bytes for column in schema)
-        self._variable = [i for i, column in enumerate(schema) if not column.fixed_bytes]
         self._encoder = RecordEncoder(schema, self._extra)
-        self._encode = self._encoder.encode
+        self._add = self._encoder.add
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Adds one row: a value for every column by name. SchemaError names row, column, expected and found."""
-        encode = self._encode
-        if encode is None:
+        add = self._add
+        if add is None:
             self._write_first(record)
-            return
-        pending = self._pending
-        cells = encode(record, self._stored + len(pending))
-        pending.append(cells)
-        width = self._row_bytes
-        for position in self._variable:
-            width += len(cells[position] or b"")
-        self._pending_bytes += width
-        if self._pending_bytes >= _CHUNK_BYTES or len(pending) >= _CHUNK_ROWS:
+        elif add(record, self._stored) >= _CHUNK_BYTES:
             self._flush()
 
     def _write_first(self, record: Mapping[str, Any]) -> None:
@@ -148,8 +136,8 @@ class Writer:
             kind = type(record).__name__
             raise SchemaError(f"row {self.rows}: a record is a dict of column names and values, got {kind}")
         self._unread.append(_snapshot(record))
-        self._pending_bytes += sum(_size(value) for value in record.values())
-        if self._pending_bytes >= _INFER_BYTES or len(self._unread) >= _INFER_RECORDS:
+        self._unread_bytes += sum(_size(value) for value in record.values())
+        if self._unread_bytes >= _INFER_BYTES or len(self._unread) >= _INFER_RECORDS:
             self._infer(self._unread)
 
     def _infer(self, records: Sequence[Mapping[str, Any]]) -> None:
@@ -159,7 +147,7 @@ class Writer:
                 f"{self.path}: without a schema and without rows there is nothing to write; pass schema="
             )
         self._set_schema(infer_schema(records))
-        waiting, self._unread, self._pending_bytes = self._unread, [], 0
+        waiting, self._unread = self._unread, []
         refused = []
         for record in waiting:
             try:
@@ -186,16 +174,16 @@ class Writer:
 
     def _flush(self) -> None:
         self._check_open()
-        if self._pending:
+        if self._encoder is not None and self._encoder.rows:
             self._store(None, owned=True)
 
     def _store(self, batch: ColumnBatch | None, *, owned: bool) -> None:
         """Hands on a batch, or the records that wait; a failure in the middle ends the writer."""
         assert self._target is not None
+        assert self._encoder is not None
         try:
             if batch is None:
-                batch = batch_from_rows(self._content.schema, self._pending)
-                self._pending, self._pending_bytes = [], 0
+                batch = self._encoder.take()
             self._stored += batch.rows
             for pieces in self._grouper.add(batch, owned=owned):
                 assert self._grouper.shape is not None
@@ -223,12 +211,14 @@ class Writer:
         except BaseException as error:
             self._fail(error)
             raise
-        self._target = self._encode = None
+        self._target = self._add = None
 
     def abort(self) -> None:
         """Gives up: removes what has been written and publishes nothing. Does nothing when it is closed already."""
-        target, self._target, self._encode = self._target, None, None
-        self._pending, self._unread = [], []
+        target, self._target, self._add = self._target, None, None
+        self._unread = []
+        if self._encoder is not None:
+            self._encoder.clear()
         if target is not None:
             if os.getpid() == self._pid:
                 target.abort()

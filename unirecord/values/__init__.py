@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .batch import ColumnBatch, ColumnData, batch_from_rows
+from .batch import ColumnBatch, ColumnData
 from .decode import decode_cell
 from .objects import pack_object, unpack_object
 from .record import RecordEncoder
@@ -11,7 +11,6 @@ __all__ = [
     "ColumnBatch",
     "ColumnData",
     "RecordEncoder",
-    "batch_from_rows",
     "decode_cell",
     "pack_object",
     "unpack_object",

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import SchemaError
-from ..schema import Column, Schema
+from ..schema import Column
 from .cell import Encode, Refused, array_view, expected, flat_bytes, free_dims_suffix, scalar_format, shown
 
-__all__ = ["ColumnBatch", "ColumnData", "batch_from_rows", "column_length", "encode_column"]
+__all__ = ["ColumnBatch", "ColumnData", "column_from_cells", "column_length", "encode_column"]
 
 Array = np.ndarray[Any, Any]
 Cells = list[bytes | memoryview]
@@ -41,15 +41,8 @@ class ColumnBatch:
     columns: list[ColumnData]
 
 
-def batch_from_rows(schema: Schema, rows: Sequence[Sequence[bytes | None]]) -> ColumnBatch:
-    """Return the rows that `RecordEncoder.encode` made as columns."""
-    by_column: Sequence[Sequence[bytes | None]] = (
-        list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    )
-    return ColumnBatch(len(rows), [_from_cells(c, cells) for c, cells in zip(schema, by_column, strict=True)])
-
-
-def _from_cells(column: Column, cells: Sequence[bytes | memoryview | None]) -> ColumnData:
+def column_from_cells(column: Column, cells: Sequence[bytes | memoryview | None]) -> ColumnData:
+    """Return a column of these cells, None for null."""
     valid = None
     if column.nullable:
         valid = np.fromiter((cell is not None for cell in cells), np.bool_, len(cells))
@@ -92,7 +85,7 @@ def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -
     if packed is not None:
         return packed
     viewing = _viewing_encoder(column, encode) if column.is_blob and not column.fixed_bytes else encode
-    return _from_cells(column, _encode_each(column, viewing, values, first_row))
+    return column_from_cells(column, _encode_each(column, viewing, values, first_row))
 
 
 def _as_array(column: Column, values: Any) -> Array:
@@ -152,7 +145,7 @@ def _from_array(column: Column, encode: Encode, values: Array, first_row: int) -
     if column.shape is not None:
         return _array_rows(column, values, first_row)
     if column.is_blob or column.is_string:
-        return _from_cells(column, _encode_each(column, encode, _rows_of(column, values), first_row))
+        return column_from_cells(column, _encode_each(column, encode, _rows_of(column, values), first_row))
     return _scalar_values(column, encode, values, first_row)
 
 
@@ -213,7 +206,7 @@ def _scalar_values(column: Column, encode: Encode, values: Array, first_row: int
     cast = _cast(column, values)
     if cast is None:  # something does not fit: find the row that says why
         cells = _encode_each(column, encode, list(values), first_row)
-        return ColumnData(_from_cells(column, cells).values, valid)
+        return ColumnData(column_from_cells(column, cells).values, valid)
     return ColumnData(cast, valid)
 
 

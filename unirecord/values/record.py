@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 from ..errors import SchemaError
 from ..schema import Schema, near
-from .batch import ColumnBatch, column_length, encode_column
+from .batch import ColumnBatch, column_from_cells, column_length, encode_column
 from .cell import Encode, Refused, encoder_for, expected, shown
 
 __all__ = ["RecordEncoder"]
 
+_OBJECT_BYTES: Final = 40  # what Python needs for a cell beside its bytes
+
 
 class RecordEncoder:
-    """Turns records into cells of a schema's columns; it has no state, so a refused record leaves nothing."""
+    """Turns records into a schema's columns: collected one by one, or given as whole columns at once.
+
+    Records are collected in one list per column and not in a list each: Python's garbage collector would go through
+    those again and again.
+    """
 
     def __init__(self, schema: Schema, extra: Literal["error", "ignore"] = "error") -> None:
         """``extra`` says what to do with fields that the schema does not have."""
@@ -23,22 +29,62 @@ class RecordEncoder:
         self.schema = schema
         self._strict = extra == "error"
         self._encoders = [encoder_for(c) for c in schema]
+        self._cells: list[list[bytes | None]] = [[] for _ in schema]
+        self._bytes = 0
+        self._row_bytes = _OBJECT_BYTES * len(self._cells)
         self._plan = tuple(
-            (c.name, _or_none(e) if c.nullable else e) for c, e in zip(schema, self._encoders, strict=True)
+            (c.name, bytes if c.type == "bytes" else None, _or_none(e) if c.nullable else e, cells.append)
+            for c, e, cells in zip(schema, self._encoders, self._cells, strict=True)
         )
 
-    def encode(self, record: Mapping[str, Any], row: int) -> list[bytes | None]:
-        """Return one cell per column: the value's bytes as the format stores them, or None for null.
+    @property
+    def rows(self) -> int:
+        """How many records have been added and not yet taken; the last column says which are complete."""
+        return len(self._cells[-1])
 
-        Nothing in the result shares memory with the record. Raises `SchemaError` naming ``row`` and column.
+    def add(self, record: Mapping[str, Any], first_row: int) -> int:
+        """Add a record, and return how much memory those not yet taken hold, about.
+
+        Nothing that is kept shares memory with the record that the caller could change. Raises `SchemaError` naming
+        the row (``first_row`` + records not yet taken) and column; a record that is refused leaves nothing.
         """
+        size = self._bytes + self._row_bytes
         try:
-            cells = [encode(record[name]) for name, encode in self._plan]
-        except Exception as error:
-            self._explain(record, row, error)
-        if self._strict and len(record) != len(cells):
-            self._refuse_extra(record, f"row {row}")
-        return cells
+            extra = self._strict and len(record) != len(self._plan)
+            for name, kept, encode, append in self._plan:
+                cell = record[name]
+                if type(cell) is not kept:  # those of this type are kept as they are
+                    cell = encode(cell)
+                append(cell)
+                if cell is not None:
+                    size += len(cell)
+        except BaseException as error:
+            self._cut(self.rows)
+            if isinstance(error, Exception):
+                self._explain(record, first_row + self.rows, error)
+            raise
+        if extra:
+            self._cut(self.rows - 1)
+            self._refuse_extra(record, f"row {first_row + self.rows}")
+        self._bytes = size
+        return size
+
+    def take(self) -> ColumnBatch:
+        """Return the records added since the last time, as columns."""
+        rows = self.rows
+        assert all(len(cells) == rows for cells in self._cells)
+        columns = [column_from_cells(c, cells) for c, cells in zip(self.schema, self._cells, strict=True)]
+        self.clear()
+        return ColumnBatch(rows, columns)
+
+    def clear(self) -> None:
+        """Forget the records that have not been taken."""
+        self._cut(0)
+        self._bytes = 0
+
+    def _cut(self, rows: int) -> None:
+        for cells in self._cells:
+            del cells[rows:]
 
     def encode_batch(self, batch: Mapping[str, Any], first_row: int) -> ColumnBatch:
         """Return whole columns, given as arrays or lists of one length, ready to store.
@@ -74,7 +120,7 @@ class RecordEncoder:
             raise SchemaError(
                 f"row {row}: a record is a dict of column names and values, got {shown(record)}"
             ) from None
-        for column, (name, encode) in zip(self.schema, self._plan, strict=True):
+        for column, (name, _, encode, _) in zip(self.schema, self._plan, strict=True):
             if name not in record:
                 self._refuse_missing(record, name, f"row {row}")
             try:
