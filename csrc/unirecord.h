@@ -78,6 +78,12 @@ UR_API uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed);
 UR_API void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
                              uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
 
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+/* Has the kernel begin to write these bytes of a file to the disk, where it can be asked to; waits for none of them, and
+ * leaves errors to fsync. */
+UR_API void ur_start_writeback(int32_t fd, uint64_t offset, uint64_t bytes);
+
 /* ---- order: which row stands at a position of an epoch (pure, no I/O, immutable, O(1) memory in rows) -------------- */
 
 typedef enum {

@@ -86,6 +86,29 @@ def test_more_buffers_than_one_call_takes_are_all_written(tmp_path: Path) -> Non
     assert (tmp_path / "x").read_bytes() == b"".join(bytes([i % 251]) * (i % 3) for i in range(5_000))
 
 
+def test_the_disk_is_set_to_work_while_a_file_is_appended_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    class Watched(store.OsCalls):
+        def start_writeback(self, fd: int, offset: int, size: int) -> None:
+            super().start_writeback(fd, offset, size)
+            asked.append((offset, size))
+
+    monkeypatch.setattr(store, "os_calls", Watched())
+    staged = StagedFile(str(tmp_path / "x"))
+    for _ in range(5):
+        staged.append([bytes(3 << 20)])
+    staged.append([bytes(20 << 20)])
+    staged.discard()
+    assert asked == [(0, 9 << 20), (9 << 20, 26 << 20)]
+
+
+def test_what_cannot_be_written_back_is_no_error() -> None:
+    store.OsCalls().start_writeback(-1, 0, 1)
+
+
 def test_errors_name_the_file(tmp_path: Path) -> None:
     staged = StagedFile(str(tmp_path / "x"))
     for action in (lambda: staged.append([b"x"]), staged.sync, lambda: staged.truncate(3), staged.publish):

@@ -30,3 +30,4 @@ from .scan import Program as Program
 from .scan import Step as Step
 from .scan import match_between as match_between
 from .scan import match_pattern as match_pattern
+from .writeback import start_writeback as start_writeback
