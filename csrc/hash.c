@@ -363,7 +363,7 @@ void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *
                       uint64_t first_seed, uint64_t seed_step, uint64_t *digests) {
   for (size_t i = 0; i < count; i++) {
     /* An empty range needs no `data`, which may then be NULL. */
-    const uint8_t *start = lengths[i] == 0 ? NULL : (const uint8_t *)data + starts[i];
+    const uint8_t *start = lengths[i] == 0 ? NULL : (const uint8_t *)((uintptr_t)data + (uintptr_t)starts[i]);
     digests[i] = ur_xxh3_64(start, (size_t)lengths[i], first_seed + i * seed_step);
   }
 }

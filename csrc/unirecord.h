@@ -74,9 +74,17 @@ UR_API const char *ur_status_text(int32_t status); /* a static string, never NUL
 UR_API uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed);
 
 /* digests[i] = XXH3-64 of data[starts[i] .. starts[i] + lengths[i]) with seed first_seed + i * seed_step (mod 2^64).
- * The caller vouches that the ranges lie inside `data`. */
+ * The caller vouches that the ranges lie inside `data`; with `data` NULL, `starts` are addresses. */
 UR_API void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
                              uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
+
+typedef struct ur_digesting ur_digesting;
+
+/* The same on a thread of its own. The data and the arrays are borrowed until ur_digesting_end. Where no thread can be
+ * started, the digests are computed at once, and there is no handle (NULL). */
+UR_API ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
+                                        uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
+UR_API void ur_digesting_end(ur_digesting *job); /* waits for the digests; NULL is allowed. Not in a forked child. */
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 

@@ -27,7 +27,16 @@ from unirecord import (
     UniRecordError,
     Writer,
 )
-from unirecord.binding import BatchPool, NativeSet, Order, RowOutput, RowReader, digest_ranges, xxh3_64
+from unirecord.binding import (
+    BatchPool,
+    Digesting,
+    NativeSet,
+    Order,
+    RowOutput,
+    RowReader,
+    digest_ranges,
+    xxh3_64,
+)
 from unirecord.failure import Failure, raise_failure
 from unirecord.order import OrderSpec
 
@@ -180,6 +189,8 @@ def test_wrong_calls_are_refused(tmp_path: Path) -> None:
         opened(tmp_path / "a.urec", io="tape")
     with pytest.raises(ValueError, match="range"):
         digest_ranges(b"abc", np.array([2], np.uint64), np.array([2], np.uint64), 0, 0)
+    with pytest.raises(ValueError, match="range"):
+        Digesting.of_ranges(b"abc", np.array([2], np.uint64), np.array([2], np.uint64), 0, 0)
     with pytest.raises(ValueError, match="cannot hold batches"):
         BatchPool(1).lend(np.empty(16, np.uint8))
     with pytest.raises(ValueError, match="rows"):
@@ -204,6 +215,25 @@ def test_digests_of_ranges_are_those_of_the_pieces() -> None:
     assert found == [
         xxh3_64(data[s : s + n], 11 + 3 * i) for i, (s, n) in enumerate(zip(starts, lengths, strict=True))
     ]
+
+
+@pytest.mark.parametrize("size", [0, 10, 1_000_000])  # at once, and on a thread
+def test_digests_computed_meanwhile_are_the_same(size: int) -> None:
+    cells = [bytes([n]) * (size + n) for n in range(5)]
+    data, lengths = b"".join(cells), np.array([len(cell) for cell in cells], np.uint64)
+    starts = np.cumsum(lengths) - lengths
+    expected = [xxh3_64(cell, 11 + 3 * i) for i, cell in enumerate(cells)]
+    found = Digesting.of_ranges(data, starts, lengths, 11, 3)
+    assert found.digests().tolist() == found.digests().tolist() == expected
+    views = [memoryview(cells[0]), *cells[1:]]
+    assert Digesting.of_cells(views, 11, 3).digests().tolist() == expected
+
+
+def test_digests_that_nobody_waits_for_outlive_nothing() -> None:
+    for _ in range(50):
+        data = np.ones(4 << 20, np.uint8)
+        Digesting.of_ranges(data, np.zeros(1, np.uint64), np.array([len(data)], np.uint64), 0, 0)
+        del data
 
 
 def refused_at_once(path: Path) -> None:

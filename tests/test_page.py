@@ -10,7 +10,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unirecord import layout, page
+from unirecord import layout
+from unirecord.binding import Digesting
 from unirecord.errors import CorruptionError
 from unirecord.layout import Shape
 from unirecord.page import Group, RowLayout, decode_scalar_page, encode_group, fixed_rows
@@ -28,8 +29,9 @@ def encoded(spec: dict[str, Any], shape: Shape, columns: dict[str, Any], group: 
     """The bytes of a row group, and its scalar page."""
     schema = Schema.parse(spec)
     made = encode_group(schema, shape, ID, group, [batch(schema, columns)])
-    raw = b"".join(bytes(memoryview(part).cast("B")) for part in made.buffers)
-    assert len(raw) == made.size
+    scalar_page = b"".join(made.scalar_page()[0])
+    assert len(scalar_page) == made.scalar_bytes
+    raw = scalar_page + b"".join(bytes(memoryview(part).cast("B")) for part in made.blobs)
     assert len(raw) % 64 == 0
     header = layout.unpack_page_header(ID, group.offset, raw[:64])
     payload = raw[64 : 64 + header.payload_bytes]
@@ -80,7 +82,7 @@ def test_units_of_rows_are_digested_as_stored() -> None:
 
 @given(st.lists(st.binary(max_size=9), max_size=12), st.integers(0, 2**64 - 1))
 def test_digests_of_cells_are_seeded_by_their_number(cells: list[bytes], seed: int) -> None:
-    found = page.digest_cells(cells, seed, layout.PHI)
+    found = Digesting.of_cells(cells, seed, layout.PHI).digests()
     seeds = [(seed + i * layout.PHI) % 2**64 for i in range(len(cells))]
     assert found.tolist() == [xxhash.xxh3_64_intdigest(c, s) for c, s in zip(cells, seeds, strict=True)]
 

@@ -100,7 +100,9 @@ def test_the_disk_is_set_to_work_while_a_file_is_appended_to(
     staged = StagedFile(str(tmp_path / "x"))
     for _ in range(5):
         staged.append([bytes(3 << 20)])
+    assert asked == [(0, 9 << 20)]
     staged.append([bytes(20 << 20)])
+    staged.append([b"x"])
     staged.discard()
     assert asked == [(0, 9 << 20), (9 << 20, 26 << 20)]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import layout
-from .binding import digest_ranges, xxh3_64
+from .binding import Digesting
 from .errors import CorruptionError
 from .layout import PageHeader, Shape
 from .schema import Column, Schema
@@ -20,12 +20,6 @@ U64 = npt.NDArray[np.uint64]
 
 _JOIN_BELOW = 32_768  # mean bytes of a row up to which one copy is cheaper than handing the kernel each piece
 _ZEROS = bytes(layout.MAX_GAP + 64)
-
-
-def digest_cells(cells: Sequence[Any], first_seed: int, step: int) -> U64:
-    """Digest of each cell, seeded ``first_seed + i * step``."""
-    seeds = (np.arange(len(cells), dtype=np.uint64) * np.uint64(step) + np.uint64(first_seed)).tolist()
-    return np.fromiter(map(xxh3_64, cells, seeds), dtype=np.uint64, count=len(cells))
 
 
 @dataclass(frozen=True)
@@ -61,11 +55,30 @@ class Group:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The bytes of a row group, in pieces, how many they are, and the digest of the scalar page's payload."""
+    """The bytes of a row group: those of the blob page, which may be written while their digests are being computed,
+    and then those of the scalar page before it, which holds the digests. How many each are is known at once.
+    """
 
-    buffers: list[Any]
-    size: int
-    digest: int
+    part_id: bytes
+    group: Group
+    rows: int
+    scalars: list[bytes]
+    units: Digesting | None
+    scalar_bytes: int
+    blobs: list[Any]
+
+    def scalar_page(self) -> tuple[list[bytes], int]:
+        """The scalar page in pieces, and the digest of its payload; waits for the digests of the blobs."""
+        units = [] if self.units is None else [self.units.digests().tobytes()]
+        payload = b"".join([*self.scalars, *units])
+        digest = layout.digest(payload, layout.seed(self.part_id, layout.DOMAIN_SCALARS, self.group.offset))
+        header = _scalar_header(self.group, self.rows, len(payload), digest)
+        tail = _ZEROS[: self.scalar_bytes - layout.PAGE_HEADER_BYTES - len(payload)]
+        return [layout.pack_page_header(self.part_id, self.group.offset, header), payload, tail], digest
+
+
+def _scalar_header(group: Group, rows: int, size: int, digest: int) -> PageHeader:
+    return PageHeader(layout.PAGE_SCALAR, group.number, group.first_row, rows, size, 0, digest)
 
 
 def encode_group(
@@ -79,39 +92,35 @@ def encode_group(
     rows = sum(piece.rows for piece in pieces)
     scalars = _encode_scalars(schema, pieces)
     if not schema.blobs:
-        return _scalar_page(part_id, group, rows, scalars, [])
+        page_bytes = _scalar_bytes(group, rows, scalars, 0)
+        return Encoded(part_id, group, rows, scalars, None, page_bytes, [])
     seed = layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group))
     if shape.row_bytes:
         body, size, units = _encode_fixed(schema, shape, pieces, rows, seed)
     else:
         body, size, units, lengths = _encode_variable(schema, shape, pieces, rows, seed)
         scalars += [_pad8(part) for part in lengths]
-    page = _scalar_page(part_id, group, rows, [*scalars, units.tobytes()], [])
-    start = group.offset + page.size
+    page_bytes = _scalar_bytes(group, rows, scalars, unit_count(schema, shape, rows))
+    start = group.offset + page_bytes
     gap = (
         layout.padding(start + layout.PAGE_HEADER_BYTES, layout.MAX_GAP) if size >= layout.BIG_PAYLOAD else 0
     )
     header = PageHeader(layout.PAGE_BLOB, group.number, group.first_row, rows, size, gap, 0)
     end = header.end(start)
     tail = _ZEROS[: end - header.payload(start) - size]
-    page.buffers.extend([layout.pack_page_header(part_id, start, header), _ZEROS[:gap], *body, tail])
-    return Encoded(page.buffers, end - group.offset, page.digest)
+    blobs = [layout.pack_page_header(part_id, start, header), _ZEROS[:gap], *body, tail]
+    return Encoded(part_id, group, rows, scalars, units, page_bytes, blobs)
+
+
+def _scalar_bytes(group: Group, rows: int, scalars: list[bytes], units: int) -> int:
+    header = _scalar_header(group, rows, sum(map(len, scalars)) + 8 * units, 0)
+    return header.end(group.offset) - group.offset
 
 
 def _first_unit(schema: Schema, shape: Shape, group: Group) -> int:
     if shape.unit_rows:
         return group.first_row // shape.unit_rows
     return group.first_row * len(schema.blobs)
-
-
-def _scalar_page(part_id: bytes, group: Group, rows: int, parts: list[bytes], rest: list[Any]) -> Encoded:
-    payload = b"".join(parts)
-    digest = layout.digest(payload, layout.seed(part_id, layout.DOMAIN_SCALARS, group.offset))
-    header = PageHeader(layout.PAGE_SCALAR, group.number, group.first_row, rows, len(payload), 0, digest)
-    end = header.end(group.offset)
-    tail = _ZEROS[: end - header.payload(group.offset) - len(payload)]
-    buffers = [layout.pack_page_header(part_id, group.offset, header), payload, tail, *rest]
-    return Encoded(buffers, end - group.offset, digest)
 
 
 def _pad8(data: bytes) -> bytes:
@@ -152,7 +161,7 @@ def _values(cells: Sequence[ColumnData]) -> npt.NDArray[Any]:
 
 def _encode_fixed(
     schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
-) -> tuple[list[Any], int, U64]:
+) -> tuple[list[Any], int, Digesting]:
     rows_at = fixed_rows(schema, shape.blob_align)
     assert rows_at is not None
     stored = _interleave(schema, rows_at, pieces, rows)
@@ -165,7 +174,7 @@ def _encode_fixed(
         firsts = np.arange(rows, dtype=np.uint64) * np.uint64(rows_at.row_bytes)
         starts = (firsts[:, None] + np.array(rows_at.offsets, dtype=np.uint64)).ravel()
         lengths = np.tile(np.array(rows_at.widths, dtype=np.uint64), rows)
-    return [stored], size, digest_ranges(stored, starts, lengths, seed, layout.PHI)
+    return [stored], size, Digesting.of_ranges(stored, starts, lengths, seed, layout.PHI)
 
 
 def _interleave(
@@ -187,7 +196,7 @@ def _interleave(
 
 def _encode_variable(
     schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
-) -> tuple[list[Any], int, U64, list[bytes]]:
+) -> tuple[list[Any], int, Digesting, list[bytes]]:
     columns = [_cells(column, [piece.columns[i] for piece in pieces]) for i, column in schema.blobs]
     lengths = np.stack([_lengths(cells) for cells in columns], axis=1)
     stored = [
@@ -199,9 +208,8 @@ def _encode_variable(
     size = int(padded.sum())
     cells = columns[0] if len(columns) == 1 else [cell for row in zip(*columns, strict=True) for cell in row]
     joined = size < rows * _JOIN_BELOW
-    units: U64
     if shape.unit_rows == 0 and not joined:
-        units = digest_cells(cells, seed, layout.PHI)
+        units = Digesting.of_cells(cells, seed, layout.PHI)
     pads = (padded - lengths).ravel()
     if pads.any():
         each = zip(cells, pads.tolist(), strict=True)
@@ -211,8 +219,8 @@ def _encode_variable(
     whole = b"".join(cells)
     sizes = padded.ravel() if shape.unit_rows == 0 else padded.sum(axis=1)
     starts = np.cumsum(sizes, dtype=np.uint64) - sizes
-    units = digest_ranges(whole, starts, lengths.ravel() if shape.unit_rows == 0 else sizes, seed, layout.PHI)
-    return [whole], size, units, stored
+    ranges = lengths.ravel() if shape.unit_rows == 0 else sizes
+    return [whole], size, Digesting.of_ranges(whole, starts, ranges, seed, layout.PHI), stored
 
 
 def _cells(column: Column, data: Sequence[ColumnData]) -> list[Any]:

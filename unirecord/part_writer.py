@@ -66,8 +66,14 @@ class PartWriter:
         """Writes the rows as one row group."""
         place = Group(self.groups, self.rows, self.data.size)
         encoded = encode_group(self.content.schema, self.shape, self.id, place, pieces)
-        self.data.append(encoded.buffers)
-        self._digests += encoded.digest.to_bytes(8, "little")
+        if encoded.blobs:
+            self.data.append([bytes(encoded.scalar_bytes), *encoded.blobs])
+            page, digest = encoded.scalar_page()
+            self.data.write_at(place.offset, b"".join(page))
+        else:
+            page, digest = encoded.scalar_page()
+            self.data.append(page)
+        self._digests += digest.to_bytes(8, "little")
         self.groups += 1
         self.rows += sum(piece.rows for piece in pieces)
 

@@ -103,13 +103,13 @@ class StagedFile:
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Writes all bytes of all buffers at the end of the file.
 
-        The disk is set to work on them meanwhile, so that it has little left to do when the file is synced.
+        The disk is set to work on those before, so that it has little left to do when the file is synced.
         """
-        for call in _calls(buffers):
-            self._append(call)
         if self.size - self._begun >= _WRITEBACK_BYTES:
             os_calls.start_writeback(self._fd, self._begun, self.size - self._begun)
             self._begun = self.size
+        for call in _calls(buffers):
+            self._append(call)
 
     def _append(self, buffers: Sequence[Buffer]) -> None:
         expected = sum(memoryview(buffer).nbytes for buffer in buffers)

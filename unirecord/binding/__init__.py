@@ -5,6 +5,7 @@ from .batches import NativeBatch as NativeBatch
 from .batches import NativeLoader as NativeLoader
 from .core import failure_of as failure_of
 from .core import raise_for as raise_for
+from .digests import Digesting as Digesting
 from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
 from .one_row import RowOutput as RowOutput

@@ -1,0 +1,39 @@
+/* digesting.c - digests computed on a thread of their own, while the caller does something else with the same bytes. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "unirecord.h"
+
+struct ur_digesting {
+  pthread_t thread;
+  const void *data;
+  const uint64_t *starts, *lengths;
+  size_t count;
+  uint64_t first_seed, seed_step;
+  uint64_t *digests;
+};
+
+static void *run(void *argument) {
+  const ur_digesting *job = argument;
+  ur_digest_ranges(job->data, job->starts, job->lengths, job->count, job->first_seed, job->seed_step, job->digests);
+  return NULL;
+}
+
+ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
+                                 uint64_t first_seed, uint64_t seed_step, uint64_t *digests) {
+  ur_digesting *job = malloc(sizeof *job);
+  if (job != NULL) {
+    *job = (ur_digesting){.data = data, .starts = starts, .lengths = lengths, .count = count,
+                          .first_seed = first_seed, .seed_step = seed_step, .digests = digests};
+    if (pthread_create(&job->thread, NULL, run, job) == 0) return job;
+    free(job);
+  }
+  ur_digest_ranges(data, starts, lengths, count, first_seed, seed_step, digests);
+  return NULL;
+}
+
+void ur_digesting_end(ur_digesting *job) {
+  if (job == NULL) return;
+  (void)pthread_join(job->thread, NULL);
+  free(job);
+}

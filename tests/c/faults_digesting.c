@@ -1,0 +1,44 @@
+/* faults_digesting.c - digests computed meanwhile are those computed at once, with and without memory and a thread for it. */
+#include "expect.h"
+#include "fault_seam.h"
+#include "unirecord.h"
+
+#include <errno.h>
+
+enum { ROOM = 1 << 20, PIECES = 64 };
+
+static uint8_t data[ROOM];
+static uint64_t starts[PIECES], addresses[PIECES], lengths[PIECES], expected[PIECES];
+
+static void all_are_found(const void *base, const uint64_t *places, int thread) {
+  uint64_t found[PIECES] = {0};
+  ur_digesting *job = ur_digesting_start(base, places, lengths, PIECES, 5, 7, found);
+  EXPECT_EQUAL(job != NULL, thread);
+  ur_digesting_end(job);
+  for (int i = 0; i < PIECES; i++) EXPECT_EQUAL(found[i], expected[i]);
+}
+
+static void nothing_is_missing_when(int calls) {
+  fault_plan plan = {.calls = calls, .for_ever = 1, .manner = FAULT_ERROR, .error = EAGAIN};
+  fault_holdings before = fault_held();
+  fault_arm(&plan);
+  all_are_found(data, starts, calls == 0);
+  EXPECT_EQUAL(fault_disarm(), calls == 0 ? 0 : 1);
+  EXPECT_EQUAL(fault_held().allocations, before.allocations);
+}
+
+int main(void) {
+  for (int i = 0; i < ROOM; i++) data[i] = (uint8_t)(i * 131 + i / 251);
+  for (uint64_t i = 0; i < PIECES; i++) {
+    starts[i] = i * (ROOM / PIECES);
+    addresses[i] = (uint64_t)(uintptr_t)(data + starts[i]);
+    lengths[i] = i * 250;
+    expected[i] = ur_xxh3_64(data + starts[i], (size_t)lengths[i], 5 + 7 * i);
+  }
+  all_are_found(data, starts, 1);
+  all_are_found(NULL, addresses, 1);
+  nothing_is_missing_when(0);
+  nothing_is_missing_when(FAULT_MEMORY);
+  nothing_is_missing_when(FAULT_THREAD);
+  return 0;
+}
