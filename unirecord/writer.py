@@ -23,7 +23,7 @@ from .values import ColumnBatch, RecordEncoder
 
 _INFER_RECORDS = 1_000  # records looked at to infer a schema
 _INFER_BYTES = 32 << 20
-_CHUNK_BYTES = 1 << 20  # records collected before they are turned into columns
+_CHUNK_BYTES = 4 << 20  # records collected before they are turned into columns
 
 Path = str | os.PathLike[str]
 
