@@ -1,7 +1,6 @@
 /* test_reader.c - opening and reading parts: right bytes by every way of reading, and no file that can do harm. */
 #define _GNU_SOURCE
-#include "expect.h"
-#include "part_fixture.h"
+#include "part_contents.h"
 #include "reader.h"
 
 #include <stdbool.h>
@@ -16,38 +15,6 @@ static ur_status open_parts(int parts, int io, int verify, ur_set **set, ur_erro
   ur_part_ref refs[2] = {{path, NULL, NULL, -1}, {second, NULL, NULL, -1}};
   ur_set_options options = {.io = io, .verify = verify};
   return ur_set_open(refs, parts, &options, set, error);
-}
-
-typedef struct {
-  uint8_t bytes[4][8192];
-  uint64_t used[4];
-  int64_t offsets[4][256];
-  uint8_t valid[4][256];
-} contents;
-
-static ur_status read_columns(ur_set *set, const int64_t *rows, int64_t n, int columns, contents *found,
-                              ur_error *error) {
-  ur_output outputs[4] = {{0}};
-  memset(found, 0, sizeof *found);
-  for (int c = 0; c < columns; c++) {
-    outputs[c] = (ur_output){c, 0, found->bytes[c], sizeof found->bytes[c], NULL, found->valid[c], 0};
-    if (c == 1 || c == 3) outputs[c].offsets = found->offsets[c];
-  }
-  ur_status status = ur_set_read(set, rows, n, outputs, columns, error);
-  for (int c = 0; c < columns; c++) found->used[c] = outputs[c].used;
-  return status;
-}
-
-/* What the fixture says of row r, compared with place i of what was read. */
-static void expect_row(const contents *found, int64_t i, int64_t r, int fixed) {
-  EXPECT_EQUAL(found->valid[0][i], r % 5 != 4);
-  EXPECT_EQUAL(ur_load32(found->bytes[0] + 4 * i), r % 5 == 4 ? 0 : r * 3);
-  EXPECT_EQUAL(found->offsets[1][i + 1] - found->offsets[1][i], 2);
-  EXPECT_EQUAL(found->bytes[1][found->offsets[1][i] + 1], '0' + r % 3);
-  for (int b = 0; b < 24; b++) EXPECT_EQUAL(found->bytes[2][24 * i + b], r);
-  if (fixed) return;
-  EXPECT_EQUAL(found->offsets[3][i + 1] - found->offsets[3][i], r % 7);
-  for (int64_t b = found->offsets[3][i]; b < found->offsets[3][i + 1]; b++) EXPECT_EQUAL(found->bytes[3][b], r + 1);
 }
 
 static void every_way_of_reading_gives_the_rows(void) {
@@ -98,6 +65,40 @@ static void rows_of_several_parts_come_in_the_order_asked(void) {
     EXPECT_EQUAL(ur_set_find(set, 41, &number, &inside), UR_OK);
     EXPECT_EQUAL(number, 1);
     EXPECT_EQUAL(inside, 1);
+    ur_set_release(set);
+  }
+  free(part);
+  free(other);
+}
+
+/* The rows of a batch are read over all parts together; what is wrong with one is said of that one. */
+static void a_bad_cell_is_named_by_part_and_row(void) {
+  fixture *part = make_part(ROWS, 0, 0), *other = make_part(ROWS, 0, 0);
+  ur_set *set = NULL;
+  ur_part *opened = NULL;
+  uint64_t offset = 0, bytes = 0;
+  store_part(part, path);
+  store_part(other, second);
+  EXPECT_EQUAL(open_parts(2, UR_IO_PREAD, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+  EXPECT_EQUAL(ur_set_part(set, 1, &opened, NULL), UR_OK);
+  EXPECT_EQUAL(ur_part_locate(opened, 11, 2, &offset, &bytes, NULL), UR_OK);
+  ur_part_release(opened);
+  ur_set_release(set);
+  other->data[offset] ^= 1;
+  store_part(other, second);
+  for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
+    int64_t rows[] = {3, ROWS + 2, 30, ROWS + 11, 0, ROWS + 39};
+    ur_error error = {0};
+    static contents found;
+    EXPECT_EQUAL(open_parts(2, io, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+    EXPECT_EQUAL(read_columns(set, rows, 6, 4, &found, &error), UR_CORRUPT);
+    EXPECT_EQUAL(error.part, 1);
+    EXPECT_EQUAL(error.row, 11);
+    EXPECT_EQUAL(error.column, 2);
+    EXPECT_EQUAL(error.offset, offset);
+    rows[3] = ROWS + 12;
+    EXPECT_EQUAL(read_columns(set, rows, 6, 4, &found, &error), UR_OK);
+    for (int64_t i = 0; i < 6; i++) expect_row(&found, i, rows[i] % ROWS, 0);
     ur_set_release(set);
   }
   free(part);
@@ -336,6 +337,7 @@ int main(void) {
   (void)snprintf(second, sizeof second, "%s/b.urec", folder);
   every_way_of_reading_gives_the_rows();
   rows_of_several_parts_come_in_the_order_asked();
+  a_bad_cell_is_named_by_part_and_row();
   wrong_calls_are_refused();
   a_closed_set_answers_so_and_its_parts_live_on();
   every_flipped_bit_is_seen_or_harmless();
