@@ -94,7 +94,7 @@ def test_every_table_of_the_page_has_a_text() -> None:
     ]
     others = [
         {"suite": suite, "workload": "rows", **figures}
-        for suite in ("ways", "verifying", "latency", "opening", "writing", "sizes", "frameworks")
+        for suite in ("ways", "verifying", "latency", "opening", "parts", "writing", "sizes", "frameworks")
     ]
     stored = {"date": "2026-01-01", "machine": {"processor": "one"}, "measurements": peers + others}
     page = (BENCHMARKS.parent / "docs" / "performance.md").read_text()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,11 +114,11 @@ def _scalar(column: Column, found: ScalarColumn, keep: npt.NDArray[np.intp]) -> 
         return ColumnData(found.values[keep], valid)
     ends = np.cumsum(found.values, dtype=np.int64)
     starts = ends - found.values
-    cells: list[Any] = [
+    cells: list[bytes | memoryview] = [
         bytes(found.strings[a:b]) for a, b in zip(starts[keep].tolist(), ends[keep].tolist(), strict=True)
     ]
     if valid is not None:
-        cells = [cell if ok else None for cell, ok in zip(cells, valid.tolist(), strict=True)]
+        cells = [cell if ok else b"" for cell, ok in zip(cells, valid.tolist(), strict=True)]
     return ColumnData(cells, valid)
 
 
