@@ -76,6 +76,17 @@ static void touch_unit(const ur_cell_batch *batch, const segment *rows, int64_t 
   if (before <= cell->offset) touch(part->source->view + (cell->offset - before), part->data.row_bytes * k);
 }
 
+/* Whether a cell is large enough to be copied past the caches. */
+static bool streams(const ur_output *output, uint64_t bytes) {
+  return output->capacity >= UR_STREAM_BATCH && bytes >= UR_STREAM_CELL;
+}
+
+/* Whether a cell is digested while it is copied: one that streams, and is all that its digest covers. */
+static bool digested_on_the_way(const ur_output *output, const ur_extent *cell, const ur_extent *unit) {
+  return streams(output, cell->bytes) && unit->offset == cell->offset && unit->bytes == cell->bytes;
+}
+
+/* Checks what will not be checked while it is copied. */
 static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, ur_error *error) {
   const ur_group *group = rows->group;
   ur_part *part = group->part;
@@ -93,11 +104,31 @@ static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, ur
       ur_extent extent;
       const ur_extent *cell = &batch->cells[(rows->at + i) * batch->count + j];
       ur_status status = ur_locate_unit(part, row, blob, cell, &unit, &extent, error);
-      if (status == UR_OK) status = ur_unit_check(part, unit, part->source->view + extent.offset, &extent, error);
+      if (status == UR_OK && digested_on_the_way(batch->wanted[j].output, cell, &extent)) continue;
+      if (status == UR_OK) status = ur_unit_check(part, unit, part->source->view + extent.offset, &extent, NULL, error);
       if (status != UR_OK)
         return ur_blame(error, status, group, rows->first + i, k > 0 ? -1 : batch->wanted[j].output->column);
     }
   }
+  return UR_OK;
+}
+
+/* Copies a large cell, and checks it if it is still to be checked and alone under its digest. */
+static ur_status copy_large(const ur_group *group, int64_t i, const ur_wanted *wanted, const ur_extent *cell,
+                            const uint8_t *from, uint8_t *to, ur_error *error) {
+  ur_part *part = group->part;
+  uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows;
+  uint64_t unit = k > 0 ? row / k : row * (uint64_t)part->blob_columns + (uint64_t)wanted->blob;
+  ur_extent extent;
+  if (!ur_unit_is_checked(part, unit)) {
+    ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &unit, &extent, error);
+    if (status == UR_OK && digested_on_the_way(wanted->output, cell, &extent)) {
+      status = ur_unit_check(part, unit, from, &extent, to, error);
+      return ur_blame(error, status, group, i, k > 0 ? -1 : wanted->output->column);
+    }
+    if (status != UR_OK) return ur_blame(error, status, group, i, -1);
+  }
+  ur_copy_streaming(to, from, cell->bytes);
   return UR_OK;
 }
 
@@ -108,7 +139,6 @@ static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int
   const ur_extent *cells = batch->cells;
   const uint8_t *const *from = located->from;
   int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
-  bool large = output->capacity >= UR_STREAM_BATCH;
   for (int64_t i = 0; i < rows->n; i++) {
     int64_t at = (rows->at + i) * batch->count + j;
     if (at + lead < end) touch(from[at + lead], cells[at + lead].bytes);
@@ -116,8 +146,9 @@ static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int
     uint8_t *to = NULL;
     if (!ur_cell_destination(output, ur_place(rows->group, rows->first + i), bytes, &to))
       return ur_blame(error, ur_cells_changed(error), rows->group, rows->first + i, output->column);
-    if (large && bytes >= UR_STREAM_CELL) {
-      ur_copy_streaming(to, from[at], bytes);
+    if (streams(output, bytes)) {
+      ur_status status = copy_large(rows->group, rows->first + i, &batch->wanted[j], &cells[at], from[at], to, error);
+      if (status != UR_OK) return status;
     } else if (bytes > 0) {
       memcpy(to, from[at], bytes);
     }

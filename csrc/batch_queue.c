@@ -39,7 +39,7 @@ static void check_landed(void *context, int64_t r) {
   const ur_reading *job = &cells->readings[r];
   ur_error error = {0};
   if (!job->check || (cells->worst >= 0 && cells->worst < r)) return;
-  ur_status status = ur_unit_check(job->group->part, job->unit, job->unit_bytes, &job->extent, &error);
+  ur_status status = ur_unit_check(job->group->part, job->unit, job->unit_bytes, &job->extent, NULL, &error);
   if (status == UR_OK) return;
   cells->worst = r;
   cells->status = status;

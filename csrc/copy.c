@@ -23,29 +23,22 @@ static void copy_line_sse2(uint8_t *to, const uint8_t *from) {
 }
 
 /* SSE2 is part of x86-64. `to` stands at a multiple of LINE, and `bytes` is one. */
-void ur_stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes) {
-  size_t i = 0;
-  for (; i + AHEAD < bytes; i += LINE) {
-    _mm_prefetch((const char *)from + i + AHEAD, _MM_HINT_T1);
+void ur_stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes, size_t ahead) {
+  for (size_t i = 0; i < bytes; i += LINE) {
+    if (ahead > 0) _mm_prefetch((const char *)from + i + ahead, _MM_HINT_T1);
     copy_line_sse2(to + i, from + i);
   }
-  for (; i < bytes; i += LINE) copy_line_sse2(to + i, from + i);
 }
 
-__attribute__((target("avx512f"))) static void copy_line_avx512(uint8_t *to, const uint8_t *from) {
-  _mm512_stream_si512((__m512i *)(void *)to, _mm512_loadu_si512((const void *)from));
-}
-
-__attribute__((target("avx512f"))) void ur_stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes) {
-  size_t i = 0;
-  for (; i + AHEAD < bytes; i += LINE) {
-    _mm_prefetch((const char *)from + i + AHEAD, _MM_HINT_T1);
-    copy_line_avx512(to + i, from + i);
+__attribute__((target("avx512f"))) void ur_stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes,
+                                                         size_t ahead) {
+  for (size_t i = 0; i < bytes; i += LINE) {
+    if (ahead > 0) _mm_prefetch((const char *)from + i + ahead, _MM_HINT_T1);
+    _mm512_stream_si512((__m512i *)(void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
   }
-  for (; i < bytes; i += LINE) copy_line_avx512(to + i, from + i);
 }
 
-void ur_copy_streaming(void *to, const void *from, size_t bytes) {
+void ur_copy_piece(void *to, const void *from, size_t bytes, size_t ahead) {
   uint8_t *out = to;
   const uint8_t *in = from;
   size_t head = (LINE - (uintptr_t)out % LINE) % LINE;
@@ -56,15 +49,30 @@ void ur_copy_streaming(void *to, const void *from, size_t bytes) {
   memcpy(out, in, head);
   size_t body = (bytes - head) / LINE * LINE;
   if (__builtin_cpu_supports("avx512f")) {
-    ur_stream_avx512(out + head, in + head, body);
+    ur_stream_avx512(out + head, in + head, body, ahead);
   } else {
-    ur_stream_sse2(out + head, in + head, body);
+    ur_stream_sse2(out + head, in + head, body, ahead);
   }
-  _mm_sfence(); /* before another thread is told that the batch is ready */
   memcpy(out + head + body, in + head + body, bytes - head - body);
 }
 
+void ur_copy_settle(void) { _mm_sfence(); }
+
+void ur_copy_streaming(void *to, const void *from, size_t bytes) {
+  size_t lead = bytes > AHEAD ? bytes - AHEAD : 0;
+  ur_copy_piece(to, from, lead, AHEAD);
+  ur_copy_piece((uint8_t *)to + lead, (const uint8_t *)from + lead, bytes - lead, 0);
+  ur_copy_settle();
+}
+
 #else
+
+void ur_copy_piece(void *to, const void *from, size_t bytes, size_t ahead) {
+  (void)ahead;
+  memcpy(to, from, bytes);
+}
+
+void ur_copy_settle(void) {}
 
 void ur_copy_streaming(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
 

@@ -13,10 +13,15 @@
  * before it is overwritten, and pushes out what is still needed. The ranges must not overlap. */
 void ur_copy_streaming(void *to, const void *from, size_t bytes);
 
+/* The same piece by piece: with each line, the one that lies `ahead` bytes behind it in the source begins to be loaded
+ * (0: none). After the last piece, ur_copy_settle makes all of them seen by threads that hear of them afterwards. */
+void ur_copy_piece(void *to, const void *from, size_t bytes, size_t ahead);
+void ur_copy_settle(void);
+
 #if defined(__x86_64__) && defined(__GNUC__)
-/* The ways that ur_copy_streaming chooses between, for its test: `to` stands at a multiple of 64, and `bytes` is one. */
-void ur_stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes);
-void ur_stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes);
+/* The ways that ur_copy_piece chooses between, for its test: `to` stands at a multiple of 64, and `bytes` is one. */
+void ur_stream_sse2(uint8_t *to, const uint8_t *from, size_t bytes, size_t ahead);
+void ur_stream_avx512(uint8_t *to, const uint8_t *from, size_t bytes, size_t ahead);
 #endif
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "hash.h"
 
+#include "copy.h"
 #include "unirecord.h"
 
 #include <string.h>
@@ -36,7 +37,8 @@ enum {
   SCRAMBLE_SECRET = SECRET - STRIPE,
   LAST_STRIPE_SECRET = SECRET - STRIPE - 7,
   MERGE_SECRET = 11,
-  LONGEST_MEDIUM = 240
+  LONGEST_MEDIUM = 240,
+  PIECE_BLOCKS = 8                           /* digested and then copied, while the next ones are loaded */
 };
 
 static const uint8_t DEFAULT_SECRET[SECRET] = {
@@ -298,13 +300,30 @@ static void derive_secret(uint64_t seed, uint8_t secret[SECRET]) {
   }
 }
 
+/* Digests whole blocks and copies them, piece by piece. */
+static void copy_blocks(run_function *blocks, uint64_t sums[8], const uint8_t *data, const uint8_t *secret, size_t count,
+                        uint8_t *to) {
+  for (size_t first = 0; first < count; first += PIECE_BLOCKS) {
+    size_t n = count - first < PIECE_BLOCKS ? count - first : PIECE_BLOCKS;
+    size_t ahead = count - first >= 2 * PIECE_BLOCKS ? (size_t)PIECE_BLOCKS * BLOCK : 0;
+    blocks(sums, data + first * BLOCK, secret, n);
+    ur_copy_piece(to + first * BLOCK, data + first * BLOCK, n * BLOCK, ahead);
+  }
+}
+
 static uint64_t hash_long(run_function *blocks, run_function *stripes, const uint8_t *data, size_t bytes,
-                          uint64_t seed) {
+                          uint64_t seed, uint8_t *to) {
   uint8_t secret[SECRET];
   derive_secret(seed, secret);
   uint64_t sums[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
   size_t whole = (bytes - 1) / BLOCK;
-  blocks(sums, data, secret, whole);
+  if (to == NULL) {
+    blocks(sums, data, secret, whole);
+  } else {
+    copy_blocks(blocks, sums, data, secret, whole, to);
+    memcpy(to + whole * BLOCK, data + whole * BLOCK, bytes - whole * BLOCK);
+    ur_copy_settle();
+  }
   stripes(sums, data + whole * BLOCK, secret, (bytes - 1 - whole * BLOCK) / STRIPE);
   stripes(sums, data + bytes - STRIPE, secret + LAST_STRIPE_SECRET, 1);
   uint64_t merged = bytes * PRIME64_1;
@@ -334,15 +353,18 @@ static uint64_t hash_short(const uint8_t *data, size_t bytes, uint64_t seed) {
   return avalanche_xxh64(seed ^ load64(DEFAULT_SECRET + 56) ^ load64(DEFAULT_SECRET + 64));
 }
 
-uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed) {
-  if (bytes <= LONGEST_MEDIUM) return hash_short(data, bytes, seed);
+uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed, void *to) {
+  if (bytes <= LONGEST_MEDIUM) {
+    if (to != NULL && bytes > 0) memcpy(to, data, bytes);
+    return hash_short(data, bytes, seed);
+  }
 #if defined(__x86_64__)
-  if (way == UR_HASH_AVX512) return hash_long(blocks_avx512, stripes_avx512, data, bytes, seed);
-  if (way == UR_HASH_AVX2) return hash_long(blocks_avx2, stripes_avx2, data, bytes, seed);
-  if (way == UR_HASH_SSE2) return hash_long(blocks_sse2, stripes_sse2, data, bytes, seed);
+  if (way == UR_HASH_AVX512) return hash_long(blocks_avx512, stripes_avx512, data, bytes, seed, to);
+  if (way == UR_HASH_AVX2) return hash_long(blocks_avx2, stripes_avx2, data, bytes, seed, to);
+  if (way == UR_HASH_SSE2) return hash_long(blocks_sse2, stripes_sse2, data, bytes, seed, to);
 #endif
   (void)way;
-  return hash_long(blocks_portable, stripes_portable, data, bytes, seed);
+  return hash_long(blocks_portable, stripes_portable, data, bytes, seed, to);
 }
 
 static inline ur_hash_way best_way(void) {
@@ -356,7 +378,11 @@ static inline ur_hash_way best_way(void) {
 
 uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed) {
   if (bytes <= LONGEST_MEDIUM) return hash_short(data, bytes, seed);
-  return ur_hash_by(best_way(), data, bytes, seed);
+  return ur_hash_by(best_way(), data, bytes, seed, NULL);
+}
+
+uint64_t ur_xxh3_64_copying(void *to, const void *data, size_t bytes, uint64_t seed) {
+  return ur_hash_by(best_way(), data, bytes, seed, to);
 }
 
 void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,

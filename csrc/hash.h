@@ -1,4 +1,4 @@
-/* hash.h - the ways of computing XXH3-64, for tests that compare them. Internal. */
+/* hash.h - XXH3-64 of what is being copied, and the ways of computing it, for tests that compare them. Internal. */
 #ifndef UR_HASH_H
 #define UR_HASH_H
 
@@ -10,7 +10,12 @@ typedef enum { UR_HASH_PORTABLE = 0, UR_HASH_SSE2 = 1, UR_HASH_AVX2 = 2, UR_HASH
 /* 1 if this machine can run `way`. */
 int ur_hash_can(ur_hash_way way);
 
-/* What ur_xxh3_64 answers, computed in the given way, which the machine must be able to run. */
-uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed);
+/* What ur_xxh3_64 answers, computed in the given way, which the machine must be able to run; with `to`, the data are copied
+ * there on the way. */
+uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed, void *to);
+
+/* ur_xxh3_64 of the data, which are copied to `to` by stores past the caches: memory is read once for both, and while it
+ * is being written. The ranges must not overlap. */
+uint64_t ur_xxh3_64_copying(void *to, const void *data, size_t bytes, uint64_t seed);
 
 #endif

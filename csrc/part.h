@@ -139,7 +139,9 @@ bool ur_unit_is_checked(const ur_part *part, uint64_t unit);
  * to verifying. */
 bool ur_rows_are_checked(const ur_part *part, const int64_t *rows, int64_t n);
 
-/* Compares the digest of the unit's bytes, which the caller has read, with the index; remembers a match. */
-ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, ur_error *error);
+/* Compares the digest of the unit's bytes, which the caller has read, with the index; remembers a match. With `to`, the
+ * bytes are copied there on the way, right or wrong. */
+ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, uint8_t *to,
+                        ur_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "check.h"
+#include "hash.h"
 #include "part.h"
 
 static ur_status outside(const ur_part *part, uint64_t row, uint64_t offset, uint64_t bytes, ur_error *error) {
@@ -126,12 +127,15 @@ bool ur_rows_are_checked(const ur_part *part, const int64_t *rows, int64_t n) {
   return all == 1;
 }
 
-ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, ur_error *error) {
+ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, uint8_t *to,
+                        ur_error *error) {
   ur_vector digests = ur_vector_of(part, part->digests_section);
   ur_status status = ur_vector_check(part, &digests, unit, error);
   if (status != UR_OK) return status;
   uint64_t expected = ur_vector_load(&digests, unit);
-  uint64_t found = ur_xxh3_64(bytes, extent->bytes, part->unit_seed + unit * UR_PHI);
+  uint64_t seed = part->unit_seed + unit * UR_PHI;
+  uint64_t found = to == NULL ? ur_xxh3_64(bytes, extent->bytes, seed)
+                              : ur_xxh3_64_copying(to, bytes, extent->bytes, seed);
   if (expected != found)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, extent->offset,
                       "the digest of these %" PRIu64 " bytes (unit %" PRIu64 ") should be %016" PRIx64

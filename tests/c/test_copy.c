@@ -40,11 +40,11 @@ int main(void) {
   for (size_t bytes = 0; bytes <= 64 * 50; bytes += 64) {
     for (size_t in = 0; in < 64; in++) {
       memset(to, 0xEE, bytes + 4 * EDGE);
-      ur_stream_sse2(to + EDGE, from + in, bytes);
+      ur_stream_sse2(to + EDGE, from + in, bytes, in % 2 * 1024);
       if (!check(to, from + in, EDGE, bytes)) return 1;
       if (!__builtin_cpu_supports("avx512f")) continue;
       memset(to, 0xEE, bytes + 4 * EDGE);
-      ur_stream_avx512(to + EDGE, from + in, bytes);
+      ur_stream_avx512(to + EDGE, from + in, bytes, in % 2 * 1024);
       if (!check(to, from + in, EDGE, bytes)) return 1;
       cases++;
     }

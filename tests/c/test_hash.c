@@ -4,6 +4,7 @@
 #include "hash.h"
 #include "unirecord.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -45,15 +46,38 @@ static void ways_agree_at_the_edges_of_readable_memory(void) {
     memcpy(end - bytes, pattern, bytes);
     memcpy(start, pattern, bytes);
     for (size_t s = 0; s < sizeof seeds / sizeof seeds[0]; s++) {
-      uint64_t expected = ur_hash_by(UR_HASH_PORTABLE, end - bytes, bytes, seeds[s]);
+      uint64_t expected = ur_hash_by(UR_HASH_PORTABLE, end - bytes, bytes, seeds[s], NULL);
       for (int way = UR_HASH_SSE2; way <= UR_HASH_AVX512; way++) {
         if (!ur_hash_can((ur_hash_way)way)) continue;
-        EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, end - bytes, bytes, seeds[s]), expected);
-        EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, start, bytes, seeds[s]), expected);
+        EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, end - bytes, bytes, seeds[s], NULL), expected);
+        EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, start, bytes, seeds[s], NULL), expected);
       }
       EXPECT_EQUAL(ur_xxh3_64(end - bytes, bytes, seeds[s]), expected);
     }
   }
+}
+
+/* From the last byte of readable memory, to every alignment, with nothing beside the copy touched. */
+static void what_is_digested_on_the_way_is_copied(void) {
+  enum { PAGES = 40, LARGEST = 150000, EDGE = 64 };
+  uint8_t *end = guarded_end(PAGES), *to = malloc(LARGEST + 3 * EDGE);
+  EXPECT(to != NULL);
+  fill(end - LARGEST, LARGEST);
+  for (size_t bytes = 0, turn = 0; bytes <= LARGEST; bytes = bytes < LONGEST ? bytes + 1 : bytes + 9973, turn++) {
+    const uint8_t *from = end - bytes;
+    uint8_t *at = to + EDGE + turn % EDGE;
+    uint64_t expected = ur_xxh3_64(from, bytes, turn);
+    for (int way = UR_HASH_PORTABLE; way <= UR_HASH_AVX512 + 1; way++) {
+      if (way <= UR_HASH_AVX512 && !ur_hash_can((ur_hash_way)way)) continue;
+      memset(to, 0xEE, bytes + 3 * EDGE);
+      uint64_t found = way <= UR_HASH_AVX512 ? ur_hash_by((ur_hash_way)way, from, bytes, turn, at)
+                                             : ur_xxh3_64_copying(at, from, bytes, turn);
+      EXPECT_EQUAL(found, expected);
+      EXPECT(memcmp(at, from, bytes) == 0);
+      for (size_t i = 1; i <= EDGE; i++) EXPECT(at[-(ptrdiff_t)i] == 0xEE && at[bytes + i - 1] == 0xEE);
+    }
+  }
+  free(to);
 }
 
 static void published_digests_are_met(void) {
@@ -85,6 +109,7 @@ static void every_status_has_a_text(void) {
 
 int main(void) {
   ways_agree_at_the_edges_of_readable_memory();
+  what_is_digested_on_the_way_is_copied();
   published_digests_are_met();
   ranges_use_their_own_seeds();
   every_status_has_a_text();
