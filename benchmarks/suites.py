@@ -73,11 +73,12 @@ def latency(field: Field, plan: Plan) -> Iterator[Measurement]:
 
 
 def verifying(field: Field, plan: Plan) -> Iterator[Measurement]:
-    """First and later epochs under each `verify`."""
+    """First epochs under each `verify`, each in a fresh process; later epochs in turns."""
     for workload in plan.workloads:
         for number in range(plan.rounds):
-            for verify in VERIFY[number % 3 :] + VERIFY[: number % 3]:
-                options = ("--workload", workload.name, "--verify", verify)
+            turn = VERIFY[number % 3 :] + VERIFY[: number % 3]
+            for verify in (*((one,) for one in turn), turn):
+                options = ("--workload", workload.name, "--verify", *verify)
                 for measurement in _task(field, plan, "verifying", sys.executable, *options):
                     yield {**measurement, "round": number}
 
