@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 DROP = Path("/proc/sys/vm/drop_caches")
 COMPACT = Path("/proc/sys/vm/compact_memory")
 GROUPS = Path("/sys/fs/cgroup")
 GROUP = "unirecord-bench"
+SETTLE = 3.0  # seconds in which a virtual machine returns freed memory to its host: else some find it, and some don't
 SCARCE_LEAST = 512 << 20  # what the peers' libraries need for themselves
 
 
@@ -42,6 +44,13 @@ def empty(directory: Path) -> str:
             with path.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return "fadvise"
+
+
+def cold(directory: Path) -> str:
+    """`empty`, and the wait after which every entrant finds memory in the same state."""
+    how = empty(directory)
+    time.sleep(SETTLE)
+    return how
 
 
 def _limit_group(limit: int) -> Path:

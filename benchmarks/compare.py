@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 from entrants import Entrant, Field
@@ -56,8 +57,10 @@ def compare(
     for cache in plan.caches:
         for threads in plan.threads[:1] if cache == "scarce" else plan.threads:
             for number in range(plan.rounds):
-                yield from _round(field, plan, raw, [one for one in able if cache in one.caches], cache, threads,
-                                  {"suite": suite, "workload": workload.name, "round": number})  # fmt: skip
+                taking = [one for one in able if cache in one.caches]
+                Random(number).shuffle(taking)  # nobody always follows the same one, and the state it leaves
+                place = {"suite": suite, "workload": workload.name, "round": number}
+                yield from _round(field, plan, raw, taking, cache, threads, place)
 
 
 def _round(

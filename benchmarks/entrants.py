@@ -137,7 +137,7 @@ class Field:
     def read(self, entrant: Entrant, raw: Raw, threads: int, seconds: float, cache: str) -> dict[str, Any]:
         """One timed run, with the page cache "hot", "cold" for one epoch, or "scarce": too small for the data."""
         directory = self.directory(entrant, raw)
-        how = caches.fill(directory) or "filled" if cache == "hot" else caches.empty(directory)
+        how = caches.fill(directory) or "filled" if cache == "hot" else caches.cold(directory)
         command = self._command(entrant, raw, threads, seconds, cache)
         if cache == "scarce":
             try:
