@@ -19,6 +19,7 @@ from workloads import Raw
 CHUNK = 32_768  # rows of 512 B handed over at once: 16 MB
 FIRST = 256  # rows written before the clock starts, so that no import is timed
 REPEATS = 3
+SETTLE = 1.5  # seconds in which the disk forgets what was removed before: else the next writer waits
 
 Write = Callable[[Raw, Any, Path], None]  # the rows: bytes each, or one array [rows, row_bytes]
 
@@ -101,6 +102,7 @@ def _time(raw: Raw, rows: Any, write: Write, scratch: Path) -> tuple[float, floa
     path = scratch / "written"
     path.mkdir()
     os.sync()
+    time.sleep(SETTLE)
     start = time.perf_counter()
     write(raw, rows, path)
     closed = time.perf_counter() - start
