@@ -15,6 +15,8 @@
 #define AHEAD 32                                /* rows between touching a cell and copying it … */
 #define AHEAD_BYTES (UINT64_C(128) << 10)       /* … as long as what is copied meanwhile does not push it out of the cache */
 #define UNITS_AHEAD 3                           /* rows between touching a unit and digesting it */
+#define MORE_UNITS 8                            /* units checked in the file's order for each that had to be checked … */
+#define MORE_ROWS 32                            /* … among this many rows: whoever reads a few wants those alone */
 #define LINE 64
 
 bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to) {
@@ -86,13 +88,14 @@ static bool digested_on_the_way(const ur_output *output, const ur_extent *cell, 
   return streams(output, cell->bytes) && unit->offset == cell->offset && unit->bytes == cell->bytes;
 }
 
-/* Checks what will not be checked while it is copied. */
-static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, ur_error *error) {
+/* Checks what will not be checked while it is copied; of a batch of many rows, more than that. */
+static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, bool many, ur_error *error) {
   const ur_group *group = rows->group;
   ur_part *part = group->part;
   if (part->verify == UR_VERIFY_NEVER) return UR_OK;
   uint64_t k = part->data.unit_rows;
   int32_t count = k > 0 ? 1 : batch->count; /* units of k rows, or of one cell */
+  uint64_t checked = 0;
   if (k > 0 && ur_rows_are_checked(part, group->rows + rows->first, rows->n)) return UR_OK;
   for (int64_t i = 0; i < rows->n; i++) {
     uint64_t row = (uint64_t)group->rows[rows->first + i];
@@ -108,8 +111,10 @@ static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, ur
       if (status == UR_OK) status = ur_unit_check(part, unit, part->source->view + extent.offset, &extent, NULL, error);
       if (status != UR_OK)
         return ur_blame(error, status, group, rows->first + i, k > 0 ? -1 : batch->wanted[j].output->column);
+      checked++;
     }
   }
+  if (k > 0 && many && checked > 0) ur_units_check_ahead(part, checked * MORE_UNITS);
   return UR_OK;
 }
 
@@ -162,7 +167,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
   for (int64_t s = 0; s < located->count && status == UR_OK; s++) {
     const segment *rows = &located->segments[s];
     const uint8_t *view = rows->group->part->source->view;
-    status = verify_view(batch, rows, error);
+    status = verify_view(batch, rows, located->rows >= MORE_ROWS, error);
     for (int64_t c = rows->at * batch->count; c < (rows->at + rows->n) * batch->count; c++)
       located->from[c] = view + batch->cells[c].offset;
   }

@@ -38,8 +38,12 @@ typedef struct {
   ur_status (*read)(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error);
   /* Says that these spans will be read soon. May sort `spans`. NULL: nothing to say. */
   void (*advise)(ur_source *source, ur_span *spans, int64_t count);
+  /* Whether these bytes of the view can be read without waiting for the disk. NULL: all can, always. */
+  bool (*resident)(const ur_source *source, uint64_t offset, uint64_t bytes);
   void (*close)(ur_source *source);
 } ur_source_ops;
+
+#define UR_RESIDENT_MOST (UINT64_C(256) << 10) /* bytes that `resident` can be asked for at once */
 
 struct ur_source {
   const ur_source_ops *ops;

@@ -16,15 +16,24 @@
 /* The start of the page that holds byte `offset`; mappings start with a page. */
 static uint64_t page_of(uint64_t offset) { return offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1); }
 
+static bool map_resident(const ur_source *source, uint64_t offset, uint64_t bytes) {
+  unsigned char pages[UR_RESIDENT_MOST / 4096 + 2] = {0};
+  uint64_t first = page_of(offset), size = (uint64_t)sysconf(_SC_PAGESIZE);
+  uint64_t count = (offset + bytes - first + size - 1) / size;
+  if (count > sizeof pages) return false;
+  void *start = (void *)(uintptr_t)(source->view + first);
+  if (mincore(start, offset + bytes - first, (void *)pages) != 0) return false; /* macOS has another type for the last */
+  unsigned char all = 1; /* the lowest bit of each says it */
+  for (uint64_t i = 0; i < count; i++) all &= pages[i];
+  return all == 1;
+}
+
 /* Whether the first page of each of some spans is in the page cache. Readahead around faults brings many rows in by
  * chance, so a few samples would take a cold file for a cached one. */
 static bool seem_cached(const ur_source *source, const ur_span *spans, int64_t count) {
   int64_t step = count / SAMPLES + 1;
   for (int64_t i = 0; i < count; i += step) {
-    unsigned char resident = 0;
-    void *page = (void *)(uintptr_t)(source->view + page_of(spans[i].offset));
-    if (mincore(page, 1, (void *)&resident) != 0) return false; /* macOS has another type for the last */
-    if ((resident & 1) == 0) return false;
+    if (!map_resident(source, spans[i].offset, 1)) return false;
   }
   return true;
 }
@@ -49,7 +58,7 @@ static void map_advise(ur_source *source, ur_span *spans, int64_t count) {
 
 static void map_close(ur_source *source) { ur_file_unmap(source->view, source->bytes); }
 
-static const ur_source_ops map_ops = {.read = NULL, .advise = map_advise, .close = map_close};
+static const ur_source_ops map_ops = {.read = NULL, .advise = map_advise, .resident = map_resident, .close = map_close};
 
 ur_status ur_map_open(ur_source *source, ur_error *error) {
   source->ops = &map_ops;

@@ -36,6 +36,7 @@ struct ur_part {
   _Atomic(_Atomic(uint64_t) *) units_checked; /* a bit for each digest unit, made on first use */
   uint64_t units;
   _Atomic(uint64_t) units_left;         /* units not known to be right yet */
+  _Atomic(uint64_t) units_ahead;        /* where ur_units_check_ahead goes on */
 
   int32_t blob_columns;
   int32_t *blobs;                       /* schema positions of the blob columns */
@@ -143,5 +144,10 @@ bool ur_rows_are_checked(const ur_part *part, const int64_t *rows, int64_t n);
  * bytes are copied there on the way, right or wrong. */
 ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, const ur_extent *extent, uint8_t *to,
                         ur_error *error);
+
+/* Checks the next `count` units in the order of the file, of a part with a view and rows of fixed width: as far as they
+ * are in memory, from which they come twice as fast in that order as one here and one there. A unit that is not right
+ * stays unchecked, for whoever wants it. */
+void ur_units_check_ahead(ur_part *part, uint64_t count);
 
 #endif

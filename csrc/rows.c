@@ -148,3 +148,36 @@ ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, cons
   if ((before & bit) == 0) atomic_fetch_sub_explicit(&part->units_left, 1, memory_order_relaxed);
   return UR_OK;
 }
+
+/* Units [first, last) of one unit_rows; whether they lie close together in memory. */
+static bool are_resident(ur_part *part, uint64_t first, uint64_t last) {
+  uint64_t unit = 0, k = part->data.unit_rows;
+  ur_extent from, to;
+  if (ur_locate_unit(part, first * k, 0, NULL, &unit, &from, NULL) != UR_OK) return false;
+  if (ur_locate_unit(part, (last - 1) * k, 0, NULL, &unit, &to, NULL) != UR_OK) return false;
+  uint64_t end = to.offset + to.bytes;
+  if (to.offset < from.offset || end - from.offset > UR_RESIDENT_MOST) return false;
+  return part->source->ops->resident == NULL || part->source->ops->resident(part->source, from.offset, end - from.offset);
+}
+
+static void check_resident(ur_part *part, uint64_t first, uint64_t last) {
+  if (!are_resident(part, first, last)) return;
+  for (uint64_t u = first; u < last; u++) {
+    uint64_t unit = 0;
+    ur_extent extent;
+    if (ur_unit_is_checked(part, u)) continue;
+    if (ur_locate_unit(part, u * part->data.unit_rows, 0, NULL, &unit, &extent, NULL) == UR_OK)
+      (void)ur_unit_check(part, u, part->source->view + extent.offset, &extent, NULL, NULL);
+  }
+}
+
+void ur_units_check_ahead(ur_part *part, uint64_t count) {
+  if (part->verify != UR_VERIFY_FIRST || part->source->view == NULL || part->data.row_bytes > UR_RESIDENT_MOST) return;
+  uint64_t unit_bytes = part->data.unit_rows * part->data.row_bytes;
+  if (unit_bytes == 0) return;
+  uint64_t piece = UR_RESIDENT_MOST / 2 / unit_bytes; /* the other half for what lies between row groups */
+  if (piece == 0 || atomic_load_explicit(&part->units_ahead, memory_order_relaxed) >= part->units) return;
+  uint64_t first = atomic_fetch_add_explicit(&part->units_ahead, count, memory_order_relaxed);
+  uint64_t end = first + count < part->units ? first + count : part->units;
+  for (; first < end; first += piece) check_resident(part, first, end - first < piece ? end : first + piece);
+}
