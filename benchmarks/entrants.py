@@ -36,6 +36,7 @@ ENTRANTS = (
     Entrant("floor: memcpy", floor="memcpy", caches=("hot",)),
     Entrant("floor: pread", floor="pread"),
     Entrant("floor: io_uring O_DIRECT", floor="uring", caches=("cold", "scarce")),
+    Entrant("floor: io_uring O_DIRECT, copied", floor="uring-copy", caches=("cold", "scarce")),
     Entrant("floor: io_uring O_DIRECT, kept in memory", floor="uring-keep", caches=("cold",)),
     Entrant("UniRecord, verify=never", "unirecord", options={"verify": "never"}),
     Entrant("UniRecord", "unirecord"),

@@ -1,8 +1,11 @@
 /* floor.c - the fastest plain way to gather the same rows: memcpy from a filled map, pread, io_uring with O_DIRECT.
  *
  * floor MODE DATA OFFSETS ROWS ROW_BYTES THREADS SECONDS BATCH DEPTH
- *   MODE       memcpy, pread, uring, or uring-keep: each row into memory of its own that nobody has touched before,
- *              the least that a reader does whose data is to be in memory afterwards
+ *   MODE       memcpy, pread, uring, or
+ *              uring-copy: each row copied from where it was read to the end of the row before, the least that a reader
+ *              does that hands out rows of any length side by side
+ *              uring-keep: each row into memory of its own that nobody has touched before, the least that a reader does
+ *              whose data is to be in memory afterwards
  *   OFFSETS    file of ROWS + 1 little-endian int64, or "-" when every row has ROW_BYTES bytes
  *   SECONDS    0: one epoch, whatever it takes (for a cold cache)
  *   DEPTH      reads in flight (uring alone)
@@ -83,6 +86,8 @@ static int64_t largest_row(const job *j) {
   }
   return largest;
 }
+
+static int64_t mean_row(const job *j) { return j->offsets ? j->offsets[j->rows] / j->rows + 1 : j->row_bytes; }
 
 static uint8_t *buffer_of(int64_t bytes) {
   size_t room = ((size_t)bytes + HUGE_PAGE) / HUGE_PAGE * HUGE_PAGE;
@@ -209,6 +214,9 @@ typedef struct {
   const int64_t *rows;
   uint8_t *slots, *fresh; /* `fresh`: where the next row goes that is to be kept, or NULL */
   int64_t slot_bytes;
+  uint8_t *copies; /* two batches, over and over, or NULL */
+  int64_t copied, copies_bytes;
+  struct { int64_t skip, bytes; } *row_in; /* the row that each slot holds */
 } cursor;
 
 static uint8_t *destination(cursor *c, uint64_t slot, int64_t bytes) {
@@ -216,6 +224,14 @@ static uint8_t *destination(cursor *c, uint64_t slot, int64_t bytes) {
   uint8_t *to = c->fresh;
   c->fresh += bytes; /* a multiple of DIRECT_ALIGN */
   return to;
+}
+
+static void copy_row(cursor *c, uint64_t slot) {
+  int64_t bytes = c->row_in[slot].bytes;
+  if (!c->copies) return;
+  if (c->copied + bytes > c->copies_bytes) c->copied = 0;
+  memcpy(c->copies + c->copied, c->slots + (int64_t)slot * c->slot_bytes + c->row_in[slot].skip, (size_t)bytes);
+  c->copied += bytes;
 }
 
 /* Asks for the next row into `slot`; 0 when the work is over. */
@@ -233,6 +249,8 @@ static int submit_next(worker *w, cursor *c, ring *r, int file, uint64_t slot, d
   int64_t first = start / DIRECT_ALIGN * DIRECT_ALIGN;
   int64_t last = (start + bytes + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
   push_read(r, file, destination(c, slot, last - first), first, last - first, slot);
+  c->row_in[slot].skip = start - first;
+  c->row_in[slot].bytes = bytes;
   w->samples++;
   w->bytes += bytes;
   return 1;
@@ -245,7 +263,13 @@ static void run_uring(worker *w) {
   ring r = ring_of((unsigned)j->depth);
   cursor c = {.slot_bytes = (largest_row(j) + 2 * 4096) / 4096 * 4096};
   c.slots = buffer_of(j->depth * c.slot_bytes);
+  c.row_in = calloc((size_t)j->depth, sizeof *c.row_in);
+  if (!c.row_in) die("memory");
   if (strcmp(j->mode, "uring-keep") == 0) c.fresh = untouched(j->rows * c.slot_bytes);
+  if (strcmp(j->mode, "uring-copy") == 0) {
+    c.copies_bytes = 2 * j->batch * mean_row(j) + largest_row(j);
+    c.copies = buffer_of(c.copies_bytes);
+  }
   w->began = now();
   double deadline = w->began + j->seconds;
   unsigned ready = 0, flying = 0;
@@ -257,15 +281,19 @@ static void run_uring(worker *w) {
     flying += ready;
     ready = 0;
     unsigned head = *r.cq_head, tail = __atomic_load_n(r.cq_tail, __ATOMIC_ACQUIRE);
+    if (c.copies && head != tail) tail = head + 1; /* one at a time: the disk does not wait for many copies */
     for (; head != tail; head++, flying--) {
       struct io_uring_cqe done = r.completions[head & *r.cq_mask];
       if (done.res <= 0) die("read");
+      copy_row(&c, done.user_data);
       ready += (unsigned)submit_next(w, &c, &r, file, done.user_data, deadline);
     }
     __atomic_store_n(r.cq_head, head, __ATOMIC_RELEASE);
   }
   w->ended = now();
   free(c.slots);
+  free(c.copies);
+  free(c.row_in);
   close(file);
 }
 

@@ -10,7 +10,7 @@ from medians import Key, Medians, ratio, table
 OFF, ON = "UniRecord, verify=never", "UniRecord"
 UNCACHED = (OFF, ON, "UniRecord, io=uring-direct, verify=never", "UniRecord, io=uring-direct")
 MEMCPY, DIRECT = "floor: memcpy", "floor: io_uring O_DIRECT"
-KEPT = f"{DIRECT}, kept in memory"
+COPIED, KEPT = f"{DIRECT}, copied", f"{DIRECT}, kept in memory"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _reading() -> Iterator[Target]:
                         text, other, _hot(workload, mine, count), _hot(workload, other, count), wanted
                     )
     for text, cache, mine in _uncached():
-        for floor in (DIRECT, KEPT) if cache == "cold" and not _io(mine) else (DIRECT,):
+        for floor in (DIRECT, KEPT if cache == "cold" and not _io(mine) else COPIED):
             yield Target(
                 text, floor, ("peers", "blobs", cache, 1, mine), ("peers", "blobs", cache, 1, floor), 0.85
             )
