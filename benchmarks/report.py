@@ -53,7 +53,7 @@ def _absent(medians: Medians, suite: str) -> str:
 
 def _ways(medians: Medians) -> str:
     head, rows = ["", *(f"{TITLES[w]}, {c}" for w in TITLES for c in ("cached", "uncached"))], []
-    entrants = list(dict.fromkeys(key[4] for key in medians.values if key[0] == "ways"))
+    entrants = sorted({key[4] for key in medians.values if key[0] == "ways"})
     for entrant in entrants:
         cells = [rate(medians.figure(("ways", w, c, 1, entrant))) for w in TITLES for c in ("hot", "cold")]
         rows.append([entrant, *cells])
