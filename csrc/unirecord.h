@@ -88,6 +88,12 @@ UR_API void ur_digesting_end(ur_digesting *job); /* waits for the digests; NULL 
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
+/* Writes the pieces, one after the other, where the file stands, in as many system calls as are best. *written: the bytes
+ * that the file has taken, fewer when a call has taken fewer, or has failed. The errno of the first call when it has
+ * failed, else 0: a later one will fail again. */
+UR_API int32_t ur_append(int32_t fd, const void *const *pieces, const uint64_t *lengths, size_t count,
+                         uint64_t *written);
+
 /* Has the kernel begin to write these bytes of a file to the disk, where it can be asked to; waits for none of them, and
  * leaves errors to fsync. */
 UR_API void ur_start_writeback(int32_t fd, uint64_t offset, uint64_t bytes);

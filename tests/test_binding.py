@@ -34,6 +34,7 @@ from unirecord.binding import (
     Order,
     RowOutput,
     RowReader,
+    append,
     digest_ranges,
     xxh3_64,
 )
@@ -227,6 +228,23 @@ def test_digests_computed_meanwhile_are_the_same(size: int) -> None:
     assert found.digests().tolist() == found.digests().tolist() == expected
     views = [memoryview(cells[0]), *cells[1:]]
     assert Digesting.of_cells(views, 11, 3).digests().tolist() == expected
+
+
+def test_what_a_file_takes_is_counted_and_what_it_refuses_an_error() -> None:
+    pieces = [b"12", bytearray(), memoryview(b"345"), np.arange(100_000, dtype=np.uint16)]
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    taken = append(writing, pieces)
+    assert 0 < taken < 200_005
+    assert os.read(reading, 200_005) == b"".join(pieces)[:taken]
+    append(writing, [bytes(200_000)])
+    with pytest.raises(BlockingIOError):
+        append(writing, pieces)
+    os.close(reading)
+    os.close(writing)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        append(-1, pieces)
+    assert append(-1, []) == append(-1, [b""]) == 0
 
 
 def test_digests_that_nobody_waits_for_outlive_nothing() -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from .binding import start_writeback
+from .binding import append, start_writeback
 from .errors import BusyError
 
 Buffer = bytes | bytearray | memoryview | Any  # anything with the buffer protocol, numpy arrays included
 
-_MAX_BUFFERS = 1024  # IOV_MAX of Linux
-# Of a call: Linux 6.18 takes 8 MiB at once ten times slower than in pieces (docs/performance.md).
-_MAX_BYTES = 1 << 20
 _WRITEBACK_BYTES = 8 << 20  # appended before the disk is set to work on them
 
 
@@ -30,7 +27,7 @@ class OsCalls:
         os.close(fd)
 
     def writev(self, fd: int, buffers: Sequence[Buffer]) -> int:
-        return os.writev(fd, buffers)
+        return append(fd, buffers)
 
     def pwrite(self, fd: int, buffer: Buffer, offset: int) -> int:
         return os.pwrite(fd, buffer, offset)
@@ -108,27 +105,13 @@ class StagedFile:
         if self.size - self._begun >= _WRITEBACK_BYTES:
             os_calls.start_writeback(self._fd, self._begun, self.size - self._begun)
             self._begun = self.size
-        for call in _calls(buffers):
-            self._append(call)
-
-    def _append(self, buffers: Sequence[Buffer]) -> None:
-        expected = sum(memoryview(buffer).nbytes for buffer in buffers)
-        if not expected:
-            return
-        written = self._call(os_calls.writev, buffers)
-        self.size += written
-        if written < expected:  # the kernel takes at most 2 GiB at a time, and less when a disk runs full
-            for buffer in buffers:
-                view = memoryview(buffer).cast("B")
-                skipped = min(written, len(view))
-                written -= skipped
-                self._append_rest(view[skipped:])
-
-    def _append_rest(self, view: memoryview) -> None:
-        while len(view):
-            written = self._call(os_calls.writev, [view])
+        left = sum(memoryview(buffer).nbytes for buffer in buffers)
+        while left:
+            written = self._call(os_calls.writev, buffers)
             self.size += written
-            view = view[written:]
+            left -= written
+            if left:  # a signal came, or the disk runs full
+                buffers = _after(buffers, written)
 
     def write_at(self, offset: int, buffer: Buffer) -> None:
         """Writes all bytes of ``buffer`` at ``offset``, which may lie beyond the end; what is skipped reads as zero."""
@@ -190,27 +173,14 @@ class StagedFile:
             self.close()
 
 
-def _calls(buffers: Sequence[Buffer]) -> Iterator[list[Buffer]]:
-    """The buffers in lists that one call is to write; those too large for one are cut."""
-    call: list[Buffer] = []
-    room = _MAX_BYTES
+def _after(buffers: Sequence[Buffer], size: int) -> list[Buffer]:
+    """What is left of the buffers after ``size`` bytes."""
+    rest: list[Buffer] = []
     for buffer in buffers:
-        size = memoryview(buffer).nbytes
-        if size == 0:
-            continue
-        if size <= room and len(call) < _MAX_BUFFERS:
-            call.append(buffer)
-            room -= size
-            continue
         view = memoryview(buffer).cast("B")
-        while len(view):
-            if room == 0 or len(call) == _MAX_BUFFERS:
-                yield call
-                call, room = [], _MAX_BYTES
-            call.append(view[:room])
-            view, room = view[room:], room - min(room, len(view))
-    if call:
-        yield call
+        rest.append(view[size:])
+        size -= min(size, len(view))
+    return rest
 
 
 def _sync(fd: int, path: str) -> None:

@@ -212,6 +212,17 @@ ssize_t __wrap_preadv(int fd, const struct iovec *vectors, int count, off_t offs
   return due(FAULT_READ) ? faulty(got) : got;
 }
 
+ssize_t __real_writev(int fd, const struct iovec *vectors, int count);
+ssize_t __wrap_writev(int fd, const struct iovec *vectors, int count);
+
+/* A short one takes half of the first piece. */
+ssize_t __wrap_writev(int fd, const struct iovec *vectors, int count) {
+  if (!due(FAULT_WRITE)) return __real_writev(fd, vectors, count);
+  if (plan.manner == FAULT_ERROR) return -1;
+  struct iovec half = {vectors->iov_base, vectors->iov_len / 2};
+  return __real_writev(fd, &half, 1);
+}
+
 int32_t __wrap_ur_ring_take(ur_ring *ring, uint64_t *tag) {
   int32_t got = __real_ur_ring_take(ring, tag);
   if (got < 0 || !due(FAULT_READ)) return got;

@@ -17,6 +17,7 @@ enum {
   FAULT_RING = 32,   /* io_uring_setup, io_uring_enter */
   FAULT_THREAD = 64, /* pthread_create, and the making of locks and keys */
   FAULT_HINT = 128,  /* madvise, mincore, mprotect */
+  FAULT_WRITE = 256, /* writev */
 };
 
 enum { FAULT_ERROR, FAULT_SHORT, FAULT_END };

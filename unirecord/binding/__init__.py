@@ -1,5 +1,6 @@
 """The C core as typed classes and functions; nothing else imports unirecord._core."""
 
+from .append import append as append
 from .batches import BatchPool as BatchPool
 from .batches import NativeBatch as NativeBatch
 from .batches import NativeLoader as NativeLoader
