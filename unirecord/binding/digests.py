@@ -69,9 +69,9 @@ class Digesting:
     @classmethod
     def of_cells(cls, cells: Sequence[bytes | memoryview], first_seed: int, step: int) -> Digesting:
         """Begin to digest each cell, seeded ``first_seed + i * step``."""
-        starts = (int(ffi.cast("uintptr_t", ffi.from_buffer(cell))) for cell in cells)
+        starts = ffi.new("void *[]", list(map(ffi.from_buffer, cells)))
         lengths = np.fromiter(map(len, cells), np.uint64, len(cells))
-        job = _Job(None, np.fromiter(starts, np.uint64, len(cells)), lengths)
+        job = _Job(None, np.frombuffer(ffi.buffer(starts), np.uintp), lengths)
         return cls(job, first_seed, step, list(cells))
 
     def digests(self) -> U64:
