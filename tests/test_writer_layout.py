@@ -100,10 +100,10 @@ def test_groups_depend_on_rows_and_not_on_batches(sizes: list[int], cuts: list[i
 @pytest.mark.parametrize(
     ("schema", "expected"),  # blob_align, unit_rows, group_rows, row_bytes
     [
-        ({"x": {"type": "uint8", "shape": [512]}}, (64, 16, 8_192, 512)),
-        ({"x": {"type": "uint8", "shape": [100]}}, (1, 64, 32_768, 100)),
+        ({"x": {"type": "uint8", "shape": [512]}}, (64, 16, 16_384, 512)),
+        ({"x": {"type": "uint8", "shape": [100]}}, (1, 64, 65_536, 100)),
         ({"x": {"type": "float32", "shape": [3]}}, (8, 512, 65_536, 16)),
-        ({"x": {"type": "uint8", "shape": [150_528]}}, (64, 0, 16, 150_528)),
+        ({"x": {"type": "uint8", "shape": [150_528]}}, (64, 0, 32, 150_528)),
         ({"x": {"type": "uint8", "shape": [5_000_000]}}, (64, 0, 1, 5_000_000)),
         ({"n": "int32"}, (1, 0, 65_536, 0)),
         ({"b": "bytes"}, (1, 0, 0, 0)),

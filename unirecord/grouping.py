@@ -12,8 +12,7 @@ from .page import fixed_rows
 from .schema import Schema
 from .values import ColumnBatch, ColumnData
 
-TARGET_BYTES = 8 << 20  # rows of differing size
-FIXED_TARGET_BYTES = 4 << 20  # rows of one size
+TARGET_BYTES = 8 << 20
 MAX_ROWS = 65_536
 UNIT_BYTES = 8_192  # small rows share a digest up to this many bytes
 OWN_DIGEST_BYTES = 4_096  # from here on every cell has its own
@@ -84,7 +83,7 @@ def fixed_shape(schema: Schema, target: int) -> Shape:
     assert rows_at is not None
     row = rows_at.row_bytes
     unit = 0 if row > OWN_DIGEST_BYTES else _power_below(UNIT_BYTES // row)
-    group = min(MAX_ROWS, _power_below(min(target, FIXED_TARGET_BYTES) // row))
+    group = min(MAX_ROWS, _power_below(target // row))
     return Shape(align, unit, max(group, unit, 1), row)
 
 
