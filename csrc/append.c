@@ -4,8 +4,7 @@
 
 #include "unirecord.h"
 
-/* Of a system call. What one call writes is kept in pages that lie together, up to megabytes of them on some file systems;
- * a virtual machine has given such memory back to its host first, and gets it again slowly (docs/performance.md). */
+/* Of a system call: with a megabyte at a time, ext4 took up to three times as long (docs/performance.md). */
 enum { CALL_BYTES = 128 << 10, CALL_PIECES = 1024 /* IOV_MAX of Linux */ };
 
 int32_t ur_append(int32_t fd, const void *const *pieces, const uint64_t *lengths, size_t count, uint64_t *written) {
