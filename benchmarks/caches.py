@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ COMPACT = Path("/proc/sys/vm/compact_memory")
 GROUPS = Path("/sys/fs/cgroup")
 GROUP = "unirecord-bench"
 SETTLE = 3.0  # seconds in which a virtual machine returns freed memory to its host: else some find it, and some don't
+PAGE = 4096
 SCARCE_LEAST = 512 << 20  # what the peers' libraries need for themselves
 
 
@@ -51,6 +53,16 @@ def cold(directory: Path) -> str:
     how = empty(directory)
     time.sleep(SETTLE)
     return how
+
+
+def have_memory(size: int) -> None:
+    """Touches `size` bytes of memory and frees them, so that they are at hand.
+
+    A virtual machine gets memory that it has not used for some seconds from its host, at a fraction of memory's rate:
+    whoever fills the page cache would be timed waiting for the host.
+    """
+    with mmap.mmap(-1, size // PAGE * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+        memory[::PAGE] = bytes(size // PAGE)
 
 
 def _limit_group(limit: int) -> Path:

@@ -10,8 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+from caches import have_memory
 from protocol import Unsuitable, answer, marker, measure
 from workloads import Raw
+
+SPARE = 512 << 20  # bytes of memory at hand beyond the data
 
 
 def write(peer: str, raw: Raw, directory: Path) -> None:
@@ -31,6 +34,8 @@ def write(peer: str, raw: Raw, directory: Path) -> None:
 def read(peer: str, raw: Raw, directory: Path, arguments: argparse.Namespace) -> None:
     """Times shuffled reading."""
     module = importlib.import_module(f"peers.{peer}")
+    if arguments.cold:
+        have_memory(raw.total_bytes + SPARE)
     options = dict(option.split("=", 1) for option in arguments.option)
     reader = module.open_reader(raw, directory, arguments.threads, **options)
     answer(measure(raw, reader, arguments.seconds, arguments.cold))

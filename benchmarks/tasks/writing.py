@@ -14,11 +14,13 @@ from typing import Any
 
 import answer
 import numpy as np
+from caches import have_memory
 from workloads import Raw
 
 CHUNK = 32_768  # rows of 512 B handed over at once: 16 MB
 FIRST = 256  # rows written before the clock starts, so that no import is timed
 REPEATS = 3
+SPARE = 256 << 20  # bytes of memory at hand beyond the data
 SETTLE = 1.5  # seconds in which the disk forgets what was removed before: else the next writer waits
 
 Write = Callable[[Raw, Any, Path], None]  # the rows: bytes each, or one array [rows, row_bytes]
@@ -86,23 +88,13 @@ def _sync(directory: Path) -> None:
                 os.fsync(file.fileno())
 
 
-def _warm(raw: Raw, path: Path) -> None:
-    """Writes as much as is to be written, and removes it.
-
-    A virtual machine gets memory from its host when it first touches it, which takes longer than the write itself: who
-    writes first would pay for those after.
-    """
-    with path.open("wb") as out:
-        out.write(raw.data)
-    path.unlink()
-
-
 def _time(raw: Raw, rows: Any, write: Write, scratch: Path) -> tuple[float, float]:
     """Seconds until the file is closed and, for those who don't do so themselves, synced."""
     path = scratch / "written"
     path.mkdir()
     os.sync()
     time.sleep(SETTLE)
+    have_memory(raw.total_bytes + SPARE)
     start = time.perf_counter()
     write(raw, rows, path)
     closed = time.perf_counter() - start
@@ -117,7 +109,6 @@ def _measure(raw: Raw, entrant: str, write: Write, scratch: Path, place: str) ->
     rows = np.array(raw.matrix) if write is _unirecord_batches else list(raw)
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    _warm(raw, scratch / "warm")
     _time(raw, rows[:FIRST], write, scratch)
     times = [_time(raw, rows, write, scratch) for _ in range(REPEATS)]
     closed, synced = (statistics.median(found) for found in zip(*times, strict=True))
