@@ -97,9 +97,12 @@ class Field:
         self.floor = cache / "floor"
 
     def build_floor(self) -> str:
-        """Compiles floor.c; "" or the reason it can't."""
+        """Compiles floor.c where that has not been done since it was changed; "" or the reason it can't."""
+        source = HERE / "floor.c"
+        if self.floor.exists() and self.floor.stat().st_mtime > source.stat().st_mtime:
+            return ""
         self.cache.mkdir(parents=True, exist_ok=True)
-        command = ["cc", "-std=c11", "-O2", "-pthread", str(HERE / "floor.c"), "-o", str(self.floor)]
+        command = ["cc", "-std=c11", "-O2", "-pthread", str(source), "-o", str(self.floor)]
         done = subprocess.run(command, capture_output=True, text=True)
         return "" if done.returncode == 0 else done.stderr.strip()[-200:]
 
@@ -109,7 +112,7 @@ class Field:
     def ready(self, entrant: Entrant) -> str:
         """Installs what the entrant needs; "" or the reason it can't take part."""
         if entrant.floor:
-            return "" if self.floor.exists() else self.build_floor()
+            return self.build_floor()
         return environments.ensure(self.cache, entrant.environment) if entrant.environment else ""
 
     def directory(self, entrant: Entrant, raw: Raw) -> Path:
