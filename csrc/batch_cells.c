@@ -15,7 +15,7 @@
 #define AHEAD 32                                /* rows between touching a cell and copying it … */
 #define AHEAD_BYTES (UINT64_C(128) << 10)       /* … as long as what is copied meanwhile does not push it out of the cache */
 #define UNITS_AHEAD 3                           /* rows between touching a unit and digesting it */
-#define MORE_UNITS 8                            /* units checked in the file's order for each that had to be checked … */
+#define MORE_UNITS 16                           /* units checked in the file's order for each that had to be checked … */
 #define MORE_ROWS 32                            /* … among this many rows: whoever reads a few wants those alone */
 #define LINE 64
 

@@ -43,7 +43,7 @@ typedef struct {
   void (*close)(ur_source *source);
 } ur_source_ops;
 
-#define UR_RESIDENT_MOST (UINT64_C(256) << 10) /* bytes that `resident` can be asked for at once */
+#define UR_RESIDENT_MOST (UINT64_C(2) << 20) /* bytes that `resident` can be asked for at once */
 
 struct ur_source {
   const ur_source_ops *ops;

@@ -5,7 +5,7 @@
 #include "part_contents.h"
 #include "set.h"
 
-enum { ROWS = 40, UNIT = 4, UNITS = 10, MANY = 32, AHEAD = 8 };
+enum { ROWS = 40, UNIT = 1, UNITS = 40, MANY = 32, AHEAD = 16 };
 
 static char folder[] = "/tmp/unirecord-test-XXXXXX";
 static char path[64];
@@ -54,8 +54,9 @@ static void many_rows_check_what_follows(void) {
   store(37);
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io += UR_IO_MEMORY - UR_IO_MAP) {
     open_part(io, UR_VERIFY_FIRST);
-    EXPECT_EQUAL(left_after(22, MANY, UR_OK), UNITS - AHEAD); /* the row's own unit is one of the first eight */
-    EXPECT_EQUAL(left_after(33, MANY, UR_OK), 1);
+    EXPECT_EQUAL(left_after(22, MANY, UR_OK), UNITS - 1 - AHEAD);
+    EXPECT_EQUAL(left_after(33, MANY, UR_OK), UNITS - 2 - 2 * AHEAD + 1); /* row 22 was among those ahead */
+    EXPECT_EQUAL(left_after(39, MANY, UR_OK), 1);
     EXPECT_EQUAL(left_after(37, MANY, UR_CORRUPT), 1);
     EXPECT_EQUAL(left_after(37, 1, UR_CORRUPT), 1);
     EXPECT_EQUAL(left_after(0, MANY, UR_OK), 1);
@@ -66,7 +67,7 @@ static void many_rows_check_what_follows(void) {
 static void few_rows_check_their_own(void) {
   open_part(UR_IO_MAP, UR_VERIFY_FIRST);
   EXPECT_EQUAL(left_after(22, MANY - 1, UR_OK), UNITS - 1);
-  EXPECT_EQUAL(left_after(23, MANY, UR_OK), UNITS - 1); /* nothing was left to check */
+  EXPECT_EQUAL(left_after(22, MANY, UR_OK), UNITS - 1); /* nothing was left to check */
   close_part();
 }
 
