@@ -9,7 +9,7 @@ from dataclasses import replace
 import frameworks
 from compare import Measurement, Plan, compare
 from entrants import ENTRANTS, HERE, Entrant, Field, call
-from workloads import Workload, generate
+from workloads import Raw, Workload, generate
 
 WAYS = ("mmap", "pread", "uring", "uring-direct", "memory")
 VERIFY = ("never", "first", "always")
@@ -46,6 +46,10 @@ def sizes(field: Field, plan: Plan) -> Iterator[Measurement]:
         )
 
 
+def _raw(field: Field, workload: Workload) -> Raw:
+    return generate(workload, field.data / workload.name / "raw")
+
+
 def _task(field: Field, plan: Plan, name: str, python: str, *options: str) -> Iterator[Measurement]:
     """Runs tasks/NAME.py in a process of its own, which answers {"measurements": [...]}."""
     command = [python, str(HERE / "tasks" / f"{name}.py"), "--data", str(field.data), *options]
@@ -69,12 +73,16 @@ def opening(field: Field, plan: Plan) -> Iterator[Measurement]:
 
 def latency(field: Field, plan: Plan) -> Iterator[Measurement]:
     """One row, and 256 by a list of indices."""
-    yield from _rounds(field, plan, "latency")
+    for workload in plan.workloads:
+        if workload.name == "rows":
+            field.write(UNVERIFIED, _raw(field, workload))
+            yield from _rounds(field, plan, "latency")
 
 
 def verifying(field: Field, plan: Plan) -> Iterator[Measurement]:
     """First epochs under each `verify`, each in a fresh process; later epochs in turns."""
     for workload in plan.workloads:
+        field.write(UNVERIFIED, _raw(field, workload))
         for number in range(plan.rounds):
             turn = VERIFY[number % 3 :] + VERIFY[: number % 3]
             for verify in (*((one,) for one in turn), turn):
@@ -87,7 +95,7 @@ def parts(field: Field, plan: Plan) -> Iterator[Measurement]:
     """The same rows in one part and in many."""
     for workload in plan.workloads:
         if workload.name != "arrays":
-            generate(workload, field.data / workload.name / "raw")
+            _raw(field, workload)
             yield from _rounds(field, plan, "parts", "--workload", workload.name)
 
 
@@ -102,6 +110,9 @@ WRITERS = (
 
 def writing(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Rows a second written, until the file is closed."""
+    names = [workload.name for workload in plan.workloads if workload.name != "arrays"]
+    for workload in plan.workloads:
+        _raw(field, workload)
     for number in range(plan.rounds):
         turn = number % len(WRITERS)  # each is first once: disks take the first gigabytes faster
         for writer, environment in (*WRITERS[turn:], *WRITERS[:turn]):
@@ -109,7 +120,8 @@ def writing(field: Field, plan: Plan) -> Iterator[Measurement]:
             if reason:
                 yield {"suite": "writing", "workload": "", "entrant": writer, "absent": reason}
                 continue
-            for measurement in _task(field, plan, "writing", field.python(environment), "--writer", writer):
+            options = ("--writer", writer, "--workload", *names)
+            for measurement in _task(field, plan, "writing", field.python(environment), *options):
                 yield {**measurement, "round": number}
 
 

@@ -130,10 +130,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--writer", required=True)
+    parser.add_argument("--workload", nargs="*", choices=("rows", "blobs"), default=[])
     parser.add_argument("--small", action="store_true")
     arguments = parser.parse_args()
     measurements = []
-    for name in ("rows", "blobs"):
+    for name in arguments.workload:
         raw = Raw.open(arguments.data / name / "raw")
         for entrant, write in WRITERS[arguments.writer]:
             if write is not _unirecord_batches or raw.row_bytes:
