@@ -16,6 +16,7 @@ import unirecord
 
 BATCH = 256
 SECONDS = 1.0
+BATCHES_BYTES = 1 << 30  # of memory at hand for the batches of a first epoch
 
 
 def _rate(loader: Iterable[Mapping[str, Any]]) -> float:
@@ -50,6 +51,7 @@ def main() -> None:
     arguments = parser.parse_args()
     path = arguments.data / arguments.workload / "unirecord" / "data.urec"
     caches.fill(path.parent)
+    caches.have_memory(BATCHES_BYTES)
     loaders = {
         verify: unirecord.UniRecordDataset(path, shuffle=True, verify=verify).batches(BATCH, num_threads=1)
         for verify in arguments.verify
