@@ -64,6 +64,7 @@ def have_memory(size: int) -> None:
     child = os.fork()
     if child == 0:
         with mmap.mmap(-1, size // PAGE * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            memory.madvise(mmap.MADV_HUGEPAGE)  # so that large batches find large pages
             memory[::PAGE] = bytes(size // PAGE)
         os._exit(0)
     os.waitpid(child, 0)
