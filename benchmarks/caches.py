@@ -14,6 +14,7 @@ GROUPS = Path("/sys/fs/cgroup")
 GROUP = "unirecord-bench"
 SETTLE = 3.0  # seconds in which a virtual machine returns freed memory to its host: else some find it, and some don't
 PAGE = 4096
+SPARE = 512 << 20  # bytes of memory at hand beyond the data
 SCARCE_LEAST = 512 << 20  # what the peers' libraries need for themselves
 
 

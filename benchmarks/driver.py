@@ -10,11 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from caches import have_memory
+from caches import SPARE, have_memory
 from protocol import Unsuitable, answer, marker, measure
 from workloads import Raw
-
-SPARE = 512 << 20  # bytes of memory at hand beyond the data
 
 
 def write(peer: str, raw: Raw, directory: Path) -> None:

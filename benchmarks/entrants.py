@@ -143,6 +143,8 @@ class Field:
         directory = self.directory(entrant, raw)
         how = caches.fill(directory) or "filled" if cache == "hot" else caches.cold(directory)
         command = self._command(entrant, raw, threads, seconds, cache)
+        if cache == "cold" and entrant.floor:  # a peer's driver does so after its imports
+            caches.have_memory(raw.total_bytes + caches.SPARE)
         if cache == "scarce":
             try:
                 command = caches.scarce(command, raw.total_bytes)

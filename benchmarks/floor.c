@@ -31,7 +31,7 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-enum { DIRECT_ALIGN = 512, HUGE_PAGE = 2 << 20, SPARE = 512 << 20 };
+enum { DIRECT_ALIGN = 512, HUGE_PAGE = 2 << 20 };
 
 typedef struct {
   const char *mode, *path;
@@ -354,14 +354,6 @@ static void print_latencies(worker *workers, int threads) {
   free(all);
 }
 
-/* Memory that is at hand when an epoch begins: see have_memory in caches.py. */
-static void have_memory(size_t bytes) {
-  uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) die("memory");
-  for (size_t at = 0; at < bytes; at += 4096) memory[at] = 1;
-  munmap(memory, bytes);
-}
-
 static void run(job *j) {
   worker *workers = calloc((size_t)j->threads, sizeof *workers);
   if (!workers) die("memory");
@@ -396,7 +388,6 @@ int main(int argc, char **argv) {
   if (strcmp(argv[3], "-") != 0) j.offsets = map_file(argv[3], 1);
   if (strcmp(j.mode, "memcpy") == 0) j.map = map_file(j.path, 1);
   shuffle(&j);
-  if (j.seconds == 0) have_memory((size_t)(j.rows * mean_row(&j)) + SPARE);
   run(&j);
   return 0;
 }

@@ -110,9 +110,7 @@ WRITERS = (
 
 def writing(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Rows a second written, until the file is closed."""
-    names = [workload.name for workload in plan.workloads if workload.name != "arrays"]
-    for workload in plan.workloads:
-        _raw(field, workload)
+    names = [_raw(field, workload).name for workload in plan.workloads if workload.name != "arrays"]
     for number in range(plan.rounds):
         turn = number % len(WRITERS)  # each is first once: disks take the first gigabytes faster
         for writer, environment in (*WRITERS[turn:], *WRITERS[:turn]):

@@ -149,7 +149,7 @@ ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, cons
   return UR_OK;
 }
 
-/* Units [first, last) of one unit_rows; whether they lie close together in memory. */
+/* Whether units [first, last) lie close together in the file, and are all in memory. */
 static bool are_resident(ur_part *part, uint64_t first, uint64_t last) {
   uint64_t unit = 0, k = part->data.unit_rows;
   ur_extent from, to;

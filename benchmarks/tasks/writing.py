@@ -14,13 +14,12 @@ from typing import Any
 
 import answer
 import numpy as np
-from caches import have_memory
+from caches import SPARE, have_memory
 from workloads import Raw
 
 CHUNK = 32_768  # rows of 512 B handed over at once: 16 MB
 FIRST = 256  # rows written before the clock starts, so that no import is timed
 REPEATS = 3
-SPARE = 256 << 20  # bytes of memory at hand beyond the data
 SETTLE = 1.5  # seconds in which the disk forgets what was removed before: else the next writer waits
 
 Write = Callable[[Raw, Any, Path], None]  # the rows: bytes each, or one array [rows, row_bytes]
