@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unirecord.binding import Order
-from unirecord.order import OrderSpec, choose_blocks
+from unirecord.core import Order
+from unirecord.order.spec import OrderSpec, choose_blocks
 
 SIZES = [10**3, 10**4, 10**5, 10**6, 10**7, 2**24 + 1, 10**9, 10**12]
 BULK = 1 << 20  # indexes asked for at a time, as many as there are if they are fewer

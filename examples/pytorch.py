@@ -12,7 +12,7 @@ import digits
 import torch
 
 from unirecord import UniRecordDataset
-from unirecord.torch import loader
+from unirecord.frameworks.torch import loader
 
 EPOCHS = 10
 

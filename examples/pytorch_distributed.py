@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from unirecord import UniRecordDataset
-from unirecord.torch import loader
+from unirecord.frameworks.torch import loader
 
 EPOCHS, BATCH, SAVE_EVERY = 10, 10, 5
 

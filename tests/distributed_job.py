@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from unirecord import UniRecordDataset
-from unirecord.torch import loader
+from unirecord.frameworks.torch import loader
 
 BATCH = 6
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from unirecord import store
+from unirecord.storage import local as store
 
 KILLED = 17
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unirecord import store
+from unirecord.storage import local as store
 
 Op = tuple[Any, ...]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from unirecord.format.schema import Schema
 from unirecord.query.source import Dictionary, Strings, Vector, Zones
-from unirecord.schema import Schema
 
 ZONE = 8_192
 

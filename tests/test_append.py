@@ -11,7 +11,7 @@ from writing import SIX, SIX_SCHEMA, files, read, same, write
 
 import unirecord
 from unirecord.errors import BusyError, CorruptionError, MissingError, SchemaError
-from unirecord.writer import append
+from unirecord.writing.writer import append
 
 
 def manifest(path: Path) -> dict[str, object]:

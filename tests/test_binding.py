@@ -27,7 +27,7 @@ from unirecord import (
     UniRecordError,
     Writer,
 )
-from unirecord.binding import (
+from unirecord.core import (
     BatchPool,
     Digesting,
     NativeSet,
@@ -38,8 +38,8 @@ from unirecord.binding import (
     digest_ranges,
     xxh3_64,
 )
-from unirecord.failure import Failure, raise_failure
-from unirecord.order import OrderSpec
+from unirecord.core.failure import Failure, raise_failure
+from unirecord.order.spec import OrderSpec
 
 PATHS = ("set/a.urec", "set/b.urec")
 NAMES = ("x", "image")

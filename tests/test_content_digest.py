@@ -17,7 +17,7 @@ from unirecord import CorruptionError, StaleError, UniRecordDataset, Writer
 from unirecord._core import lib
 from unirecord.inspection.repair import repair
 from unirecord.inspection.verify import verify
-from unirecord.reader import PartSet, resolve
+from unirecord.parts.part_set import PartSet, resolve
 
 ID = b"given two times!"
 WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
@@ -155,8 +155,8 @@ def test_a_scalar_page_of_other_content_in_the_same_place_is_found(tmp_path: Pat
     assert any("content digest" in problem.what for problem in report.problems)
     with pytest.raises(Bad):
         read_part(path)
-    from unirecord.indexing import build_index
-    from unirecord.store import StagedFile
+    from unirecord.storage.local import StagedFile
+    from unirecord.writing.index_file import build_index
 
     staged = StagedFile(str(tmp_path / "again.idx"))
     with pytest.raises(CorruptionError, match="end page"):

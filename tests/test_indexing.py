@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from writing import write
 
-from unirecord import index_columns
 from unirecord.errors import CorruptionError, FormatError
-from unirecord.index_order import sorted_rows
-from unirecord.indexing import build_index
-from unirecord.store import StagedFile
-from unirecord.writer import Writer
+from unirecord.storage.local import StagedFile
+from unirecord.writing import index_columns
+from unirecord.writing.index_file import build_index
+from unirecord.writing.index_order import sorted_rows
+from unirecord.writing.writer import Writer
 
 
 def statistics(path: Path) -> list[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unirecord.errors import SchemaError
-from unirecord.inference import infer_schema
+from unirecord.writing.inference import infer_schema
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unirecord import layout
 from unirecord.errors import CorruptionError, FormatError, UniRecordError
-from unirecord.layout import PageHeader, Section, Shape
+from unirecord.format import layout
+from unirecord.format.layout import PageHeader, Section, Shape
 
 ID = b"0123456789abcdef"
 TABLE = bytes([6]).ljust(8, b"\0") + struct.pack("<Q", 4) + bytes(16)

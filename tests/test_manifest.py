@@ -12,10 +12,10 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unirecord import manifest
 from unirecord.errors import CorruptionError, FormatError, UniRecordError
-from unirecord.manifest import Manifest, PartEntry
-from unirecord.schema import Schema
+from unirecord.format.schema import Schema
+from unirecord.parts import manifest
+from unirecord.parts.manifest import Manifest, PartEntry
 
 SCHEMA = Schema.parse({"x": "int32", "b": {"type": "float32", "shape": [-1, 4]}})
 DIGEST = manifest.schema_digest(SCHEMA)

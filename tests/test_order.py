@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unirecord.binding import Order
-from unirecord.order import OrderSpec
+from unirecord.core import Order
+from unirecord.order.spec import OrderSpec
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "order_vectors.json").read_text())["vectors"]
 U64 = st.integers(0, 2**64 - 1)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unirecord.binding import Order
-from unirecord.order import OrderSpec, Sharding
+from unirecord.core import Order
+from unirecord.order.spec import OrderSpec, Sharding
 
 PAGE = Path(__file__).parent.parent / "docs" / "order.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ import numpy as np
 import order_statistics as statistics
 import pytest
 
-from unirecord.binding import Order
-from unirecord.order import OrderSpec
+from unirecord.core import Order
+from unirecord.order.spec import OrderSpec
 
 LEVEL = 4.5
 SIZES = [100, 1000, 2048, 2049, 4096, 5000, 8193]

@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unirecord.binding import Order
-from unirecord.order import OrderSpec, Sharding, check_shard_arguments, choose_blocks, shard_from_environment
+from unirecord.core import Order
+from unirecord.order.spec import (
+    OrderSpec,
+    Sharding,
+    check_shard_arguments,
+    choose_blocks,
+    shard_from_environment,
+)
 
 REMAINDER = st.sampled_from(["pad", "drop", "uneven"])
 

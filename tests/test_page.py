@@ -10,13 +10,13 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unirecord import layout
-from unirecord.binding import Digesting
+from unirecord.core import Digesting
 from unirecord.errors import CorruptionError
-from unirecord.layout import Shape
-from unirecord.page import Group, RowLayout, decode_scalar_page, encode_group, fixed_rows
-from unirecord.schema import Schema
-from unirecord.values import ColumnBatch, RecordEncoder
+from unirecord.format import layout
+from unirecord.format.layout import Shape
+from unirecord.format.page import Group, RowLayout, decode_scalar_page, encode_group, fixed_rows
+from unirecord.format.schema import Schema
+from unirecord.format.values import ColumnBatch, RecordEncoder
 
 ID = b"p" * 16
 

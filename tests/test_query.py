@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from query_columns import MemoryColumns
 
 from unirecord import QueryError
+from unirecord.format.schema import Schema
 from unirecord.query import compile_query
-from unirecord.schema import Schema
 
 SCHEMA = Schema.parse(
     {

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from unirecord import QueryError, Writer
+from unirecord.format.schema import Schema
 from unirecord.query import compile_query
-from unirecord.schema import Schema
 
 PAGE = (Path(__file__).parent.parent / "docs" / "query.md").read_text(encoding="utf-8")
 SCHEMA = {

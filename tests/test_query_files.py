@@ -10,22 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unirecord import (
-    CorruptionError,
-    MissingError,
-    QueryError,
-    SchemaError,
-    UniRecordDataset,
-    Writer,
-    append,
-    layout,
-)
+from unirecord import CorruptionError, MissingError, QueryError, SchemaError, UniRecordDataset, Writer, append
+from unirecord.format import layout
 from unirecord.inspection.chunks import scalar_field
-from unirecord.inspection.grouping import Group, group_counts
+from unirecord.inspection.group_by import Group, group_counts
 from unirecord.inspection.sorting import sampled_rows, sorted_rows
 from unirecord.inspection.statistics import column_statistics
+from unirecord.parts.part_set import PartSet, resolve
 from unirecord.query import compile_query
-from unirecord.reader import PartSet, resolve
 
 SCHEMA = {
     "file_name": "string",

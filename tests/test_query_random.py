@@ -11,8 +11,8 @@ import pytest
 from query_columns import MemoryColumns
 from query_oracle import Generator
 
+from unirecord.format.schema import Schema
 from unirecord.query import compile_query
-from unirecord.schema import Schema
 
 TYPES = {
     "i8": "int8", "u16": "uint16", "i32": "int32", "i64": "int64", "u64": "uint64",

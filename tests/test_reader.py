@@ -16,7 +16,7 @@ import pytest
 from partgen import MadePart, generate
 
 from unirecord import ClosedError, CorruptionError, FormatError, MissingError, SchemaError, StaleError, Writer
-from unirecord.reader import ColumnResult, PartSet, resolve
+from unirecord.parts.part_set import ColumnResult, PartSet, resolve
 
 WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
 

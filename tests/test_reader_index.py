@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unirecord import StaleError, UniRecordDataset, Writer
-from unirecord.reader import PartSet, resolve
+from unirecord.parts.part_set import PartSet, resolve
 
 MAPPED = ["auto", "mmap", "pread", "uring", "uring-direct"]
 SMALL, LARGE = 100, 20_000  # rows; an index of up to 64 KiB is read into memory

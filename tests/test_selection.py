@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unirecord.selection import Selection
+from unirecord.order.selection import Selection
 
 
 def rows_of(selection: Selection) -> list[int]:

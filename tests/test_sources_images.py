@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from unirecord.convert.sources import Source, open_source
+from unirecord.convert.sources.image_header import NotAnImageError, read_image_header
+from unirecord.convert.sources.images import ImageFolder
 from unirecord.errors import SchemaError
-from unirecord.sources import Source, open_source
-from unirecord.sources.image_header import NotAnImageError, read_image_header
-from unirecord.sources.images import ImageFolder
 
 FORMATS = ["PNG", "JPEG", "GIF", "BMP", "WebP", "TIFF"]
 

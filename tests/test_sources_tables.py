@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from unirecord.convert.sources import Source, open_source
+from unirecord.convert.sources.overrides import parse_overrides
 from unirecord.errors import MissingError, SchemaError
-from unirecord.schema import Schema
-from unirecord.sources import Source, open_source
-from unirecord.sources.overrides import parse_overrides
+from unirecord.format.schema import Schema
 
 
 def opened(tmp_path: Path, text: str, name: str = "x.csv", encoding: str = "utf-8", **options: Any) -> Source:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unirecord.dataset.state import ResumeState
 from unirecord.errors import StaleError
-from unirecord.order import OrderSpec
-from unirecord.state import ResumeState
+from unirecord.order.spec import OrderSpec
 
 
 def state(**changes: Any) -> ResumeState:

@@ -10,9 +10,9 @@ import faults
 import pytest
 from writing import files
 
-from unirecord import store
 from unirecord.errors import BusyError
-from unirecord.store import LockedFolder, StagedFile
+from unirecord.storage import local as store
+from unirecord.storage.local import LockedFolder, StagedFile
 
 
 def test_a_staged_file_is_visible_once_it_is_published(tmp_path: Path) -> None:

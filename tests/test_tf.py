@@ -172,7 +172,7 @@ def test_decode_resize_flip_normalise_in_parallel(tmp_path: Path) -> None:
 
 
 def test_python_is_called_once_for_a_batch(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unirecord.batch import BatchBuilder
+    from unirecord.loading.batch import BatchBuilder
 
     calls = []
     build = BatchBuilder.build

@@ -140,7 +140,7 @@ def test_stateful_dataloader_resumes_exactly(path: Path) -> None:
 
 
 def test_loader_gives_tensors_that_share_the_memory_read_into(path: Path) -> None:
-    from unirecord.torch import loader
+    from unirecord.frameworks.torch import loader
 
     batches = list(loader(UniRecordDataset(path), 64))
     assert labels(batches) == list(range(N))
@@ -158,7 +158,7 @@ def test_loader_gives_tensors_that_share_the_memory_read_into(path: Path) -> Non
 
 
 def test_loader_runs_transforms_and_collates_like_torch(path: Path) -> None:
-    from unirecord.torch import loader
+    from unirecord.frameworks.torch import loader
 
     def transform(sample: dict[str, object]) -> tuple[torch.Tensor, int]:
         return torch.from_numpy(sample["x"]) * 2, int(sample["label"])  # type: ignore[arg-type, call-overload, operator]
@@ -175,7 +175,7 @@ def test_loader_runs_transforms_and_collates_like_torch(path: Path) -> None:
 
 
 def test_loader_epochs_and_state(path: Path) -> None:
-    from unirecord.torch import loader
+    from unirecord.frameworks.torch import loader
 
     made = loader(UniRecordDataset(path, shuffle=True, columns=["label"]), 16)
     first, second = labels(made), labels(made)

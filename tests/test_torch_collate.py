@@ -298,7 +298,7 @@ def test_a_transform_gets_plain_dicts(path: Path) -> None:
 def test_full_shared_memory_is_no_reason_to_fail_before_torch_does(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unirecord import whole_read
+    from unirecord.loading import whole_read
 
     def full(size: int) -> None:
         raise RuntimeError("unable to allocate shared memory")

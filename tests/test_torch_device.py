@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from unirecord import UniRecordDataset, Writer
-from unirecord.binding import BatchPool
-from unirecord.torch import loader
+from unirecord.core import BatchPool
+from unirecord.frameworks.torch import loader
 
 N, BATCH, WIDTH = 960, 16, 500
 

@@ -15,14 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from unirecord.errors import CorruptionError, SchemaError
-from unirecord.schema import Schema
-from unirecord.values import (
-    ColumnBatch,
-    RecordEncoder,
-    decode_cell,
-    pack_object,
-    unpack_object,
-)
+from unirecord.format.schema import Schema
+from unirecord.format.values import ColumnBatch, RecordEncoder, decode_cell, pack_object, unpack_object
 
 INTS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from writing import SIX, SIX_SCHEMA, files, read, same, write
 
 import unirecord
-from unirecord.writer import Writer
+from unirecord.writing.writer import Writer
 
 NUMBERS = [
     "int8",

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 from writing import files, read, write
 
-from unirecord import store
 from unirecord.errors import BusyError, ClosedError
-from unirecord.writer import Writer, append
+from unirecord.storage import local as store
+from unirecord.writing.writer import Writer, append
 
 
 @pytest.fixture

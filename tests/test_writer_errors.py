@@ -11,7 +11,7 @@ import pytest
 from writing import SIX, SIX_SCHEMA, files, read, same, write
 
 from unirecord.errors import ClosedError, ExistsError, SchemaError
-from unirecord.writer import Writer
+from unirecord.writing.writer import Writer
 
 
 @pytest.mark.parametrize("target", ["x.urec", "x"])

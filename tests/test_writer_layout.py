@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from writing import read, same
 
-from unirecord.grouping import Grouper
-from unirecord.schema import Schema
-from unirecord.values import RecordEncoder
-from unirecord.writer import Writer
+from unirecord.format.schema import Schema
+from unirecord.format.values import RecordEncoder
+from unirecord.writing.row_groups import Grouper
+from unirecord.writing.writer import Writer
 
 ID = bytes(range(16))
 

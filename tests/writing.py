@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import reference
 
-from unirecord.writer import Writer
+from unirecord.writing.writer import Writer
 
 SIX = [
     {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .dataset import UniRecordDataset
+    from .dataset.dataset import UniRecordDataset
     from .errors import (
         BusyError,
         ClosedError,
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         TransformError,
         UniRecordError,
     )
+    from .format.schema import Column, Schema
     from .inspection.describe import describe
     from .inspection.repair import repair
     from .inspection.verify import verify
-    from .ragged import RaggedArray
-    from .schema import Column, Schema
-    from .writer import Writer, append
+    from .loading.ragged import RaggedArray
+    from .writing.writer import Writer, append
 
 __all__ = [
     "Writer",
@@ -54,12 +54,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Writer": "writer",
-    "append": "writer",
-    "UniRecordDataset": "dataset",
-    "RaggedArray": "ragged",
-    "Schema": "schema",
-    "Column": "schema",
+    "Writer": "writing.writer",
+    "append": "writing.writer",
+    "UniRecordDataset": "dataset.dataset",
+    "RaggedArray": "loading.ragged",
+    "Schema": "format.schema",
+    "Column": "format.schema",
     "describe": "inspection.describe",
     "verify": "inspection.verify",
     "repair": "inspection.repair",

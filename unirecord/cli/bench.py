@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any, Final
 
-from ..loader import usable_cores
-from ..reader import resolve
+from ..loading.loader import usable_cores
+from ..parts.part_set import resolve
 from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
 from .table import table
 from .usage import UsageError, make_parser, names

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..dataset import UniRecordDataset
-from ..reader import resolve
+from ..dataset.dataset import UniRecordDataset
+from ..parts.part_set import resolve
 
 __all__ = ["WAYS", "Measured", "Need", "advice", "forget_cached", "measure", "step_that_hides"]
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..convert.sources.image_header import NotAnImageError, read_image_header
 from ..sizes import format_size
-from ..sources.image_header import NotAnImageError, read_image_header
 from .table import clipped
 
 __all__ = ["cell_json", "cell_text"]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..dataset import UniRecordDataset
+from ..dataset.dataset import UniRecordDataset
 from ..inspection.describe import ColumnDescription, Description, describe
 from ..sizes import format_size
 from .cells import cell_json, cell_text

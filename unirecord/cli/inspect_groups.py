@@ -8,8 +8,8 @@ import json
 import sys
 from typing import Any
 
-from ..inspection.grouping import Group, group_counts
-from ..reader import PartSet
+from ..inspection.group_by import Group, group_counts
+from ..parts.part_set import PartSet
 from .cells import cell_json, cell_text
 from .inspect_rows import sort_keys
 from .table import table

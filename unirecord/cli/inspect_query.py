@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import ExistsError, SchemaError
 from ..inspection.extract import extract
+from ..parts.part_set import PartSet, resolve
 from ..query import Query, compile_query
-from ..reader import PartSet, resolve
 from ..sizes import format_size
 from .inspect_groups import show_groups
 from .inspect_rows import show_one, show_rows

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..format.schema import Column
 from ..inspection.sorting import sampled_rows, sorted_rows
-from ..reader import PartSet
-from ..samples import SampleReader
-from ..schema import Column
+from ..loading.samples import SampleReader
+from ..parts.part_set import PartSet
 from .cells import cell_json, cell_text
 from .table import clipped, table, width
 from .usage import UsageError

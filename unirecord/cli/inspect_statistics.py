@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ..inspection.statistics import ColumnStatistics, column_statistics
-from ..reader import PartSet
+from ..parts.part_set import PartSet
 from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .inspect_rows import chosen_columns

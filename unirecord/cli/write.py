@@ -9,14 +9,14 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..convert.sources import KINDS, Batch, Source, open_source
+from ..convert.sources.images import ImageFolder
+from ..convert.sources.overrides import parse_overrides
 from ..errors import ExistsError, SchemaError
-from ..reader import resolve
-from ..schema import Schema, near
+from ..format.schema import Schema, near
+from ..parts.part_set import resolve
 from ..sizes import format_size
-from ..sources import KINDS, Batch, Source, open_source
-from ..sources.images import ImageFolder
-from ..sources.overrides import parse_overrides
-from ..writer import Writer, append
+from ..writing.writer import Writer, append
 from .progress import ProgressBar, duration
 from .table import table
 from .usage import UsageError, count, make_parser, names, size

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError
+from ..format.schema import Schema
+from ..parts.part_set import PartSet
 from ..query.part_columns import columns_of
 from ..query.selection import Chosen, Reader
 from ..query.source import Strings
 from ..query.tree import Field
-from ..reader import PartSet
-from ..schema import Schema
 
 CHUNK = 1 << 20
 Rows = NDArray[np.int64]

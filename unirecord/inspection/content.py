@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout
-from ..binding import digest_ranges
+from ..core import digest_ranges
 from ..errors import CorruptionError
-from ..scan import DataFile, DataHead, ScannedGroup
-from ..schema import Schema
+from ..format import layout
+from ..format.schema import Schema
+from ..parts.data_file import DataFile, DataHead, ScannedGroup
 from .walk import Recovered, cell_sizes, row_starts
 
 __all__ = ["Finding", "check_group", "read_payload"]

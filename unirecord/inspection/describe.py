@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import layout
-from ..reader import Part, PartSet, Source, resolve
-from ..schema import Column
+from ..format import layout
+from ..format.schema import Column
+from ..parts.part_set import Part, PartSet, Source, resolve
 
 __all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]
 

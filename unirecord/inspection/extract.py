@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import store
 from ..errors import ExistsError, SchemaError
-from ..reader import PartSet
-from ..samples import SampleReader
+from ..loading.samples import SampleReader
+from ..parts.part_set import PartSet
+from ..storage import local as store
 
 _BATCH: Final = 16
 _MOST_NAME: Final = 100  # characters of a name that come from the data

@@ -11,14 +11,14 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout, metadata
-from ..binding import digest_ranges
+from ..core import digest_ranges
 from ..errors import CorruptionError, FormatError
-from ..indexing import build_index
-from ..layout import IndexHeader, Section
-from ..metadata import Metadata
-from ..scan import DataFile
-from ..store import StagedFile
+from ..format import layout, metadata
+from ..format.layout import IndexHeader, Section
+from ..format.metadata import Metadata
+from ..parts.data_file import DataFile
+from ..storage.local import StagedFile
+from ..writing.index_file import build_index
 
 __all__ = ["IndexFile", "check_blocks", "compare_with_data", "find_index", "strings", "validity"]
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .. import layout
 from ..errors import UniRecordError
-from ..page import ScalarColumn, ScalarPage, unit_count
-from ..scan import DataFile, DataHead
-from ..schema import Column
+from ..format import layout
+from ..format.page import ScalarColumn, ScalarPage, unit_count
+from ..format.schema import Column
+from ..parts.data_file import DataFile, DataHead
 from .index_check import NONSENSE, IndexFile, check_blocks, find_index, strings, validity
 from .walk import Recover, Recovered
 

@@ -8,16 +8,16 @@ import time
 
 import msgpack
 
-from .. import store
-from ..directory_writer import DirectoryWriter
 from ..errors import ExistsError, FormatError, UniRecordError
-from ..grouping import TARGET_BYTES, Grouper
-from ..indexing import build_index
-from ..manifest import Manifest
-from ..part_writer import PartContent
-from ..scan import DataFile, DataHead
-from ..single_writer import SinglePartWriter
-from ..store import StagedFile
+from ..parts.data_file import DataFile, DataHead
+from ..parts.manifest import Manifest
+from ..storage import local as store
+from ..storage.local import StagedFile
+from ..writing.directory_writer import DirectoryWriter
+from ..writing.index_file import build_index
+from ..writing.part_writer import PartContent
+from ..writing.row_groups import TARGET_BYTES, Grouper
+from ..writing.single_writer import SinglePartWriter
 from .index_check import IndexFile, check_blocks, compare_with_data, find_index
 from .report import Progress, RepairReport, Salvaged
 from .salvage import Survey, sound_batches, survey

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import UniRecordError
-from ..page import ScalarColumn
-from ..scan import DataFile, DataHead, ScannedGroup
-from ..schema import Column
-from ..values import ColumnBatch, ColumnData
+from ..format.page import ScalarColumn
+from ..format.schema import Column
+from ..format.values import ColumnBatch, ColumnData
+from ..parts.data_file import DataFile, DataHead, ScannedGroup
 from .content import Finding, check_group, read_payload
 from .recover import opened_index
 from .walk import Damage, End, cell_sizes, row_starts, walk

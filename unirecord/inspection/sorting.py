@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..binding import Order
-from ..order import OrderSpec
+from ..core import Order
+from ..order.spec import OrderSpec
+from ..parts.part_set import PartSet
 from ..query.part_columns import columns_of
 from ..query.tree import Field
-from ..reader import PartSet
 from .chunks import Chunk, Rows, chunks, scalar_field
 
 

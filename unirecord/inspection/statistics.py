@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import layout
+from ..format import layout
+from ..parts.part_set import PartSet
 from ..query.tree import Field
-from ..reader import PartSet
 from .chunks import Rows, chunks, scalar_field
-from .grouping import value_counts
+from .group_by import value_counts
 
 QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 BINS: Final = 20

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .. import manifest
 from ..errors import MissingError, UniRecordError
-from ..manifest import Manifest, PartEntry
+from ..parts import manifest
+from ..parts.manifest import Manifest, PartEntry
 from .report import Problem
 
 __all__ = ["Target", "Tracker", "targets"]

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from .. import layout
 from ..errors import CorruptionError, UniRecordError
-from ..manifest import Manifest, schema_digest
-from ..scan import DataFile, DataHead, ScannedGroup
+from ..format import layout
+from ..parts.data_file import DataFile, DataHead, ScannedGroup
+from ..parts.manifest import Manifest, schema_digest
 from .content import Finding, check_group
 from .index_check import IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Progress, Report

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout
 from ..errors import CorruptionError
-from ..layout import PageHeader
-from ..scan import DataFile, DataHead, ScannedGroup
+from ..format import layout
+from ..format.layout import PageHeader
+from ..parts.data_file import DataFile, DataHead, ScannedGroup
 
 __all__ = ["Damage", "End", "Recover", "Recovered", "cell_sizes", "row_starts", "walk"]
 

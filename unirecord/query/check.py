@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import QueryError
-from ..schema import Schema, near
+from ..format.schema import Schema, near
 from . import build, syntax
 from .bounds import INTEGERS
 from .failure import failure

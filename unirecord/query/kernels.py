@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..binding import AND as AND
-from ..binding import BITS as BITS
-from ..binding import BYTES as BYTES
-from ..binding import MASK as MASK
-from ..binding import MASKS as MASKS
-from ..binding import OR as OR
-from ..binding import RANGE as RANGE
-from ..binding import ROWS as ROWS
-from ..binding import SET as SET
-from ..binding import TABLE as TABLE
-from ..binding import Program as Program
-from ..binding import Step as Step
-from ..binding import match_between, match_pattern
+from ..core import AND as AND
+from ..core import BITS as BITS
+from ..core import BYTES as BYTES
+from ..core import MASK as MASK
+from ..core import MASKS as MASKS
+from ..core import OR as OR
+from ..core import RANGE as RANGE
+from ..core import ROWS as ROWS
+from ..core import SET as SET
+from ..core import TABLE as TABLE
+from ..core import Program as Program
+from ..core import Step as Step
+from ..core import match_between, match_pattern
 from .source import Array
 from .text_tests import Between, Like
 

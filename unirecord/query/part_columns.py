@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
 
-from .. import layout
 from ..errors import ClosedError, CorruptionError
+from ..format import layout
 from .source import ColumnSource, Dictionary, Strings, Vector, Zones
 
 if TYPE_CHECKING:
-    from ..part import Part
-    from ..reader import PartSet
+    from ..parts.part import Part
+    from ..parts.part_set import PartSet
 
 _OPENED: WeakKeyDictionary[PartSet, list[PartColumns]] = WeakKeyDictionary()
 Found = TypeVar("Found")

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import QueryError
-from ..schema import Schema
+from ..format.schema import Schema
 from . import zone_states
 from .bind import bind
 from .check import check
@@ -25,7 +25,7 @@ from .source import ColumnSource
 from .tree import Condition, fields_in
 
 if TYPE_CHECKING:
-    from ..reader import PartSet
+    from ..parts.part_set import PartSet
 
 FEW = 2 * zone_states.ZONE  # rows that are sooner tried than looked up
 MOST_RANGES = 64  # values of a list that are looked up one by one

@@ -1,0 +1,1 @@
+"""Scalar columns, read from the indexes alone."""

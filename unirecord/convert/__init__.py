@@ -1,0 +1,1 @@
+"""Raw data in: sources, and what a conversion needs."""

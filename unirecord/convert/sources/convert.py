@@ -1,0 +1,155 @@
+"""Text and parsed JSON to the values of a column of a given type, exactly or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...format.schema import Column
+
+__all__ = ["converted", "json_converter", "numbers", "text_converter"]
+
+_TRUE: Final = frozenset(("true", "t", "yes", "y", "1"))
+_FALSE: Final = frozenset(("false", "f", "no", "n", "0"))
+
+
+def converted(
+    values: Sequence[Any], convert: Callable[[Any], Any], column: Column, first_row: int, where: str
+) -> list[Any]:
+    """Return every value converted; `SchemaError` names the file, row and column of the first that cannot be."""
+    try:
+        return list(map(convert, values))
+    except (ValueError, TypeError, OverflowError):
+        for row, value in enumerate(values, first_row):
+            try:
+                convert(value)
+            except (ValueError, TypeError, OverflowError):  # noqa: PERF203
+                raise SchemaError(
+                    f"{where}: row {row}, column {column.name!r}: {_misfit(value, column)}"
+                ) from None
+        raise
+
+
+def _misfit(value: Any, column: Column) -> str:
+    if value == "":
+        allowed = f"{column} has no null" if column.is_blob else f'the type "{column}?" allows that'
+        return f"the cell is empty; {allowed}"
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
+    return f"{shown} is no {column}"
+
+
+def text_converter(column: Column) -> Callable[[str], Any]:
+    """Return the function that makes a value of the column from the text of a CSV cell; empty text is null."""
+    if column.type in ("string", "text"):
+        return (lambda text: text or None) if column.nullable else str
+    if column.type == "bytes" and not column.is_array:
+        return str.encode
+    convert = _array_from_text(column) if column.is_array else _scalar_from_text(column)
+    return (lambda text: convert(text) if text else None) if column.nullable else convert
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _scalar_from_text(column: Column) -> Callable[[str], Any]:
+    if column.type == "object":
+        return json.loads
+    if column.type == "bool":
+        return _bool_from_text
+    return _float_from_text if column.type.startswith("float") else _int_from_text
+
+
+def _bool_from_text(text: str) -> bool:
+    folded = text.strip().lower()
+    if folded in _TRUE or folded in _FALSE:
+        return folded in _TRUE
+    raise ValueError
+
+
+def _int_from_text(text: str) -> int:
+    if "_" in text:  # int() takes 1_000
+        raise ValueError
+    return int(text)
+
+
+def _float_from_text(text: str) -> float:
+    if "_" in text:
+        raise ValueError
+    value = float(text)
+    if math.isinf(value) and "n" not in text.lower():  # 1e999 is finite as text
+        raise ValueError
+    return value
+
+
+def _array_from_text(column: Column) -> Callable[[str], Any]:
+    convert = json_converter(column)
+    return lambda text: convert(json.loads(text))
+
+
+def json_converter(column: Column) -> Callable[[Any], Any]:
+    """Return the function that makes a column's value from parsed JSON; scalars are left to the writer's checks."""
+    if not column.is_array:
+        if column.type == "bytes":
+            return _encoded
+        return _as_text if column.type in ("string", "text") else _same
+    dtype = column.dtype
+    assert dtype is not None
+
+    def to_array(value: Any) -> Any:
+        array = numbers(value)
+        if array is None:
+            raise ValueError
+        cast = array.astype(dtype)
+        exact = array.size == 0 or column.type.startswith(("float", "complex")) or (cast == array).all()
+        if not exact or (dtype.kind == "f" and (np.isinf(cast) & ~np.isinf(array)).any()):
+            raise ValueError
+        return cast
+
+    return to_array
+
+
+def _encoded(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _as_text(value: Any) -> Any:
+    """Keep text and null; a number or a list in a column that was declared text becomes its JSON."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def numbers(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return a nested list of numbers of one kind as a bool, int64 or float64 array; None when it is anything else."""
+    if not isinstance(value, list):
+        return None
+    kinds = _leaf_types(value)
+    if kinds == {bool}:
+        wanted: Any = np.bool_
+    elif kinds <= {int}:
+        wanted = np.int64
+    elif kinds <= {int, float}:
+        wanted = np.float64
+    else:
+        return None
+    try:
+        array = np.array(value, dtype=wanted)
+    except (ValueError, OverflowError):  # ragged, or beyond 64 bits
+        return None
+    if kinds == {int, float} and (np.abs(array) > 2**53).any():  # an integer may have been rounded
+        return None
+    return array
+
+
+def _leaf_types(value: list[Any]) -> set[type]:
+    kinds = set(map(type, value))
+    if list in kinds:
+        kinds.discard(list)
+        for item in value:
+            if isinstance(item, list):
+                kinds |= _leaf_types(item)
+    return kinds

@@ -1,0 +1,83 @@
+"""The ``--schema`` option: text, a JSON file or ``name=type`` pairs to column types that replace inferred ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import SchemaError
+from ...format.schema import Column, Schema, near
+
+__all__ = ["apply_overrides", "parse_overrides"]
+
+
+def parse_overrides(text: str) -> dict[str, Any]:
+    """Return ``{name: type}`` from JSON text, the path of a JSON file, or ``label=int32,name=string``.
+
+    In the short form an array is written with its shape: ``tokens=int32[128]``, ``boxes=float32[-1,4]``.
+    """
+    stripped = text.strip()
+    if stripped.startswith("{"):
+        return _from_json(stripped, "--schema")
+    if "=" in stripped:
+        return dict(_pair(piece) for piece in _split(stripped))
+    path = Path(stripped)
+    if not path.is_file():
+        raise SchemaError(
+            f"--schema {text!r} is neither a file nor a schema; write label=int32,name=string or JSON "
+            f'such as {{"label": "int32"}}'
+        )
+    return _from_json(path.read_text(encoding="utf-8"), str(path))
+
+
+def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -> Schema:
+    """Return the schema with some of the inferred types replaced; an unknown name is an error."""
+    for name in overrides:
+        if name not in inferred:
+            raise SchemaError(
+                f"there is no column {name!r} in the data{near(name, inferred)}; it has {', '.join(inferred)}"
+            )
+    return Schema.parse({**inferred, **overrides})
+
+
+def _from_json(text: str, where: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SchemaError(f"{where} is not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise SchemaError(
+            f'{where}: a schema is an object such as {{"label": "int32"}}, got {type(found).__name__}'
+        )
+    Schema.parse(found)
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets."""
+    pieces, depth, start = [], 0, 0
+    for i, char in enumerate(text):
+        depth += (char == "[") - (char == "]")
+        if char == "," and depth == 0:
+            pieces.append(text[start:i])
+            start = i + 1
+    return [*pieces, text[start:]]
+
+
+def _pair(piece: str) -> tuple[str, Any]:
+    name, equals, type_name = (part.strip() for part in piece.partition("="))
+    if not equals or not name or not type_name:
+        raise SchemaError(f"--schema: {piece.strip()!r} is not of the form name=type")
+    base, bracket, dims = type_name.partition("[")
+    spec: Any = type_name
+    if bracket:
+        try:
+            spec = {"type": base.strip(), "shape": [int(d) for d in dims.rstrip("] ").split(",")]}
+        except ValueError:
+            raise SchemaError(
+                f"--schema: {type_name!r} is not of the form type[dimensions], as in int32[-1,4]"
+            ) from None
+    column: Column = Schema.parse({name: spec})[0]
+    return name, column.spec

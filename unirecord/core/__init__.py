@@ -1,0 +1,35 @@
+"""The C core as typed classes and functions; nothing else imports unirecord._core."""
+
+from .append import append as append
+from .batches import BatchPool as BatchPool
+from .batches import NativeBatch as NativeBatch
+from .batches import NativeLoader as NativeLoader
+from .digests import Digesting as Digesting
+from .digests import digest_ranges as digest_ranges
+from .digests import xxh3_64 as xxh3_64
+from .library import failure_of as failure_of
+from .library import raise_for as raise_for
+from .one_row import RowOutput as RowOutput
+from .one_row import RowReader as RowReader
+from .order import Order as Order
+from .parts import IO_CODES as IO_CODES
+from .parts import IO_NAMES as IO_NAMES
+from .parts import VERIFY_CODES as VERIFY_CODES
+from .parts import NativePart as NativePart
+from .parts import NativeSet as NativeSet
+from .parts import ReadBuffers as ReadBuffers
+from .scan import AND as AND
+from .scan import BITS as BITS
+from .scan import BYTES as BYTES
+from .scan import MASK as MASK
+from .scan import MASKS as MASKS
+from .scan import OR as OR
+from .scan import RANGE as RANGE
+from .scan import ROWS as ROWS
+from .scan import SET as SET
+from .scan import TABLE as TABLE
+from .scan import Program as Program
+from .scan import Step as Step
+from .scan import match_between as match_between
+from .scan import match_pattern as match_pattern
+from .writeback import start_writeback as start_writeback

@@ -1,0 +1,162 @@
+"""The C core's loader, the memory its batches lie in, and the batches."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from .library import ffi, lib
+from .order import Order
+
+# A ur_batch_info but for its first field: one call instead of one for each field.
+_INFO: Final = struct.Struct("=8xQQqqqQQQ")
+assert _INFO.size == ffi.sizeof("ur_batch_info")
+
+# Looked up once: batches of small rows come every few microseconds.
+_next_batch, _gc, _buffer, _unpack_info = lib.ur_loader_next, ffi.gc, ffi.buffer, _INFO.unpack
+
+
+class BatchPool:
+    """Memory of batches that is used again: at most ``spare`` pieces that no batch uses, and what it has been lent."""
+
+    __slots__ = ("_owner", "handle", "lent")
+
+    def __init__(self, spare: int) -> None:
+        out = ffi.new("ur_pool **")
+        if lib.ur_pool_new(spare, out, ffi.NULL) != lib.UR_OK:
+            raise MemoryError("no memory for a pool of batches")
+        self.handle = ffi.gc(out[0], lib.ur_pool_release)
+        self.lent: list[Any] = []
+        self._owner = os.getpid()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process made it; a child after fork makes its own."""
+        return self._owner == os.getpid()
+
+    def keep(self, spare: int) -> None:
+        """From now on keeps ``spare`` pieces, if that is more."""
+        lib.ur_pool_keep(self.handle, spare)
+
+    def lend(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Lets batches lie in ``memory``, a multiple of 64 bytes at such an address; they keep it alive."""
+        if lib.ur_pool_lend(self.handle, ffi.from_buffer(memory), memory.nbytes, ffi.NULL) != lib.UR_OK:
+            raise ValueError(
+                f"{memory.nbytes} bytes at {memory.ctypes.data:#x} cannot hold batches: not aligned, or too few"
+            )
+        self.lent.append(memory)
+
+    def releaser(self) -> Any:
+        """What ends the use of a batch of this pool."""
+        if not self.lent:
+            return lib.ur_batch_release
+        return lambda batch, _lent=self.lent: lib.ur_batch_release(batch)
+
+    @property
+    def allocations(self) -> int:
+        """Pieces of memory taken from the system so far."""
+        return int(lib.ur_pool_allocations(self.handle))
+
+
+class NativeBatch:
+    """One batch as the C loader hands it out: a piece of memory and the places of the arrays in it."""
+
+    __slots__ = ("_views", "data_bytes", "memory", "number", "row_ids_at", "rows", "skipped", "skipped_at")
+
+    def __init__(self, info: Any, fields: Any, release: Any) -> None:
+        """``fields`` is the memory of ``info``."""
+        memory_bytes: int
+        (
+            memory_bytes,
+            self.data_bytes,
+            self.number,
+            self.rows,
+            self.skipped,
+            self.row_ids_at,
+            self.skipped_at,
+            self._views,
+        ) = _unpack_info(fields)
+        # The buffer keeps the piece, and every array made over the buffer keeps the buffer: the piece goes back to the
+        # pool when the last of them is gone.
+        self.memory = _buffer(_gc(info.batch, release), memory_bytes)
+
+    def view(self, output: int) -> tuple[int, int, int, int]:
+        """Places of an output's arrays: data_at, data_bytes, offsets_at, valid_at (2^64 − 1 = none)."""
+        view = ffi.cast("ur_column_view *", self._views)[output]
+        return view.data_at, view.data_bytes, view.offsets_at, view.valid_at
+
+    def row_ids(self) -> npt.NDArray[np.int64]:
+        """Row of the set for each row of the batch, int64[rows]."""
+        return np.ndarray((self.rows,), np.int64, self.memory, self.row_ids_at)
+
+    def skipped_rows(self) -> npt.NDArray[np.int64]:
+        """Rows of the set that were left out because they are corrupt, int64[skipped]."""
+        return np.ndarray((self.skipped,), np.int64, self.memory, self.skipped_at)
+
+
+class NativeLoader:
+    """The C loader of one pass. One consumer at a time; ``close`` ends its threads."""
+
+    __slots__ = ("_error", "_fail", "_fields", "_info", "_kept", "_loader", "_release")
+
+    def __init__(
+        self,
+        handle: Any,
+        fail: Callable[[Any], NoReturn],
+        *,
+        order: Order,
+        selection: npt.NDArray[np.int64] | None,
+        selection_start: int,
+        selection_step: int,
+        first: int,
+        stride: int,
+        samples: int,
+        columns: Sequence[int],
+        pool: BatchPool,
+        batch_size: int,
+        drop_last: bool,
+        prefetch: int,
+        threads: int,
+        skip_corrupt: bool,
+    ) -> None:
+        options = ffi.new("ur_loader_options *")
+        options.order = order.handle
+        options.selection = ffi.NULL if selection is None else ffi.from_buffer("int64_t[]", selection)
+        options.selection_start, options.selection_step = selection_start, selection_step
+        options.first, options.stride, options.samples = first, stride, samples
+        options.batch_size, options.drop_last = batch_size, drop_last
+        options.prefetch, options.threads = prefetch, threads
+        options.output_count = len(columns)
+        options.columns = numbers = ffi.new("int32_t[]", list(columns))
+        options.on_corrupt = skip_corrupt
+        out = ffi.new("ur_loader **")
+        self._error = ffi.new("ur_error *")
+        self._fail = fail
+        self._release = pool.releaser()
+        if lib.ur_loader_new(handle, pool.handle, options, out, self._error) != lib.UR_OK:
+            fail(self._error)
+        self._kept = (order, selection, numbers, pool.lent)  # borrowed by the loader
+        self._loader = ffi.gc(out[0], lib.ur_loader_release)
+        self._info = ffi.new("ur_batch_info *")
+        self._fields = ffi.buffer(self._info)
+
+    def next(self) -> NativeBatch | None:
+        """The next batch, waiting for it; None after the last. A batch that could not be read raises."""
+        status = _next_batch(self._loader, self._info, self._error)
+        if status:
+            if status == lib.UR_END:
+                return None
+            self._fail(self._error)
+        return NativeBatch(self._info, self._fields, self._release)
+
+    def close(self) -> int:
+        """Ends the threads and returns the nanoseconds that they spent filling batches, all together."""
+        stats = ffi.new("ur_loader_stats *")
+        lib.ur_loader_stop(self._loader)
+        lib.ur_loader_statistics(self._loader, stats)
+        return int(stats.read_ns)

@@ -1,0 +1,82 @@
+"""XXH3-64 of one piece of memory and of many, at once or while the caller goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from .library import ffi, lib
+
+U64 = npt.NDArray[np.uint64]
+
+_THREAD_BYTES: Final = 256 << 10  # from here on a thread is worth its start
+
+
+def xxh3_64(data: Any, seed: int = 0) -> int:
+    """XXH3-64 of a bytes-like object or C-contiguous array."""
+    view = memoryview(data).cast("B")
+    return int(lib.ur_xxh3_64(ffi.from_buffer(view), len(view), seed))
+
+
+def digest_ranges(data: Any, starts: U64, lengths: U64, first_seed: int, step: int) -> U64:
+    """Digest of each ``data[start : start + length]``, seeded ``first_seed + i * step``; others run meanwhile."""
+    job = _Job(data, starts, lengths)
+    lib.ur_digest_ranges(*job.arguments(first_seed, step))
+    return job.found
+
+
+class _Job:
+    """What is to be digested, and the memory for the digests. Without ``data``, ``starts`` are addresses."""
+
+    def __init__(self, data: Any, starts: U64, lengths: U64) -> None:
+        self.data = None if data is None else memoryview(data).cast("B")
+        self.starts = np.ascontiguousarray(starts, np.uint64)
+        self.lengths = np.ascontiguousarray(lengths, np.uint64)
+        self.found = np.empty(len(starts), np.uint64)
+        if self.data is not None and len(starts) and int((self.starts + self.lengths).max()) > len(self.data):
+            raise ValueError("a range ends beyond the data")
+
+    def arguments(self, first_seed: int, step: int) -> tuple[Any, ...]:
+        data = ffi.NULL if self.data is None else ffi.from_buffer(self.data)
+        starts, lengths, found = (
+            ffi.from_buffer("uint64_t[]", a) for a in (self.starts, self.lengths, self.found)
+        )
+        return data, starts, lengths, len(self.found), first_seed, step, found
+
+
+class Digesting:
+    """Digests that another thread computes, of memory that stays as it is until `digests` has returned them."""
+
+    def __init__(self, job: _Job, first_seed: int, step: int, keep: object) -> None:
+        arguments = job.arguments(first_seed, step)
+        self._found = job.found
+        self._thread = ffi.NULL
+        if int(job.lengths.sum()) < _THREAD_BYTES:
+            lib.ur_digest_ranges(*arguments)
+        else:
+            kept = (arguments, job, keep)  # all that the thread looks at, until it has ended
+            thread = lib.ur_digesting_start(*arguments)
+            self._thread = ffi.gc(thread, lambda handle, _=kept: lib.ur_digesting_end(handle))
+
+    @classmethod
+    def of_ranges(cls, data: Any, starts: U64, lengths: U64, first_seed: int, step: int) -> Digesting:
+        """Begin what `digest_ranges` does."""
+        return cls(_Job(data, starts, lengths), first_seed, step, data)
+
+    @classmethod
+    def of_cells(cls, cells: Sequence[bytes | memoryview], first_seed: int, step: int) -> Digesting:
+        """Begin to digest each cell, seeded ``first_seed + i * step``."""
+        starts = ffi.new("void *[]", list(map(ffi.from_buffer, cells)))
+        lengths = np.fromiter(map(len, cells), np.uint64, len(cells))
+        job = _Job(None, np.frombuffer(ffi.buffer(starts), np.uintp), lengths)
+        return cls(job, first_seed, step, list(cells))
+
+    def digests(self) -> U64:
+        """Wait for the digests."""
+        if self._thread != ffi.NULL:
+            ffi.release(self._thread)
+            self._thread = ffi.NULL
+        return self._found

@@ -1,0 +1,125 @@
+"""Failures of the C core as exceptions: which file, row, column and offset, what was found, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from ..errors import (
+    ClosedError,
+    CorruptionError,
+    FormatError,
+    MissingError,
+    SchemaError,
+    StaleError,
+    UniRecordError,
+)
+
+# ur_status of csrc/unirecord.h.
+ARGUMENT: Final = 3
+NOT_FOUND: Final = 4
+FORMAT: Final = 5
+CORRUPT: Final = 6
+STALE: Final = 7
+IO: Final = 8
+NO_MEMORY: Final = 9
+CLOSED: Final = 10
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A ur_error as plain values; None where a place does not apply."""
+
+    status: int
+    errno: int
+    in_index: bool
+    part: int | None
+    row: int | None
+    column: int | None
+    offset: int | None
+    what: str
+
+
+def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] = ()) -> NoReturn:
+    """Raises the exception of a failed call, with file, row, column, offset and what to do."""
+    status, what = failure.status, failure.what
+    if status == CLOSED:
+        raise ClosedError("the dataset has been closed")
+    if status == NO_MEMORY:
+        raise MemoryError(what)
+    data = paths[failure.part] if failure.part is not None and failure.part < len(paths) else None
+    if status == ARGUMENT and data is None:
+        raise (IndexError if what.startswith("row ") else ValueError)(
+            what
+        )  # a row below 0 is no row in the place
+    if data is None:
+        data = paths[0] if len(paths) == 1 else "the dataset"
+    path = data + ".idx" if failure.in_index else data
+    column = names[failure.column] if failure.column is not None and failure.column < len(names) else None
+    text = _sentence(failure, path, column)
+    if status == ARGUMENT:
+        raise SchemaError(text)
+    if status == NOT_FOUND:
+        raise MissingError(_missing(data, failure.in_index))
+    if status == FORMAT:
+        raise FormatError(f"{text}; {_format_advice(what, data)}")
+    if status == CORRUPT:
+        raise CorruptionError(
+            f"{text}; {_corrupt_advice(data, failure.in_index)}",
+            path=path,
+            row=failure.row,
+            column=column,
+            offset=failure.offset,
+        )
+    if status == STALE:
+        raise StaleError(f"{text}; {_stale_advice(what, data, failure.in_index)}")
+    if status == IO:
+        raise OSError(failure.errno, f"{what}: {os.strerror(failure.errno)}", path)
+    raise UniRecordError(text)
+
+
+def _sentence(failure: Failure, path: str, column: str | None) -> str:
+    place = path
+    if failure.row is not None:
+        place += f", row {failure.row}"
+    if column is not None:
+        place += f", column {column!r}"
+    if failure.offset is not None:
+        place += f", at byte {failure.offset}"
+    return f"{place}: {failure.what}"
+
+
+def _missing(data: str, in_index: bool) -> str:
+    if in_index:
+        return f"{data}.idx: this index is missing; run `unirecord repair {data}` to rebuild it from the data file"
+    return (
+        f"{data}: this part does not exist; check the path, or put the file and its index ({data}.idx) back"
+    )
+
+
+def _format_advice(what: str, data: str) -> str:
+    if "newer" in what or "needs" in what:
+        return "upgrade unirecord"
+    if "unfinished" in what or "ends inside" in what:
+        return f"`unirecord repair {data}` saves the whole row groups that were written"
+    return "check the path: only files made by UniRecord can be read"
+
+
+def _corrupt_advice(data: str, in_index: bool) -> str:
+    if in_index:
+        return f"run `unirecord repair {data}` to rebuild the index from the data file"
+    return (
+        f"run `unirecord verify {data}` to see what is lost, and `unirecord repair {data}` to save the rest"
+    )
+
+
+def _stale_advice(what: str, data: str, in_index: bool) -> str:
+    if "other content" in what:
+        return f"run `unirecord repair {data}` to rebuild it from {data}"
+    if "another part" not in what and "headers' digests" not in what:
+        return "open the dataset again"
+    if in_index:
+        return f"put the index of {data} back, or run `unirecord repair {data}` to rebuild it"
+    return "put the right file back, or open the dataset again"

@@ -1,0 +1,31 @@
+"""The only importer of unirecord._core: the C core's functions, and its errors as exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from .._core import ffi as ffi
+from .._core import lib as lib
+from .failure import Failure, raise_failure
+
+_NOWHERE: Final = 2**64 - 1
+
+
+def failure_of(error: Any) -> Failure:
+    """What a filled ur_error says."""
+    return Failure(
+        error.status,
+        error.os_errno,
+        error.file == lib.UR_FILE_INDEX,
+        None if error.part < 0 else error.part,
+        None if error.row < 0 else error.row,
+        None if error.column < 0 else error.column,
+        None if error.offset == _NOWHERE else error.offset,
+        ffi.string(error.what).decode("utf-8", "replace"),
+    )
+
+
+def raise_for(error: Any, paths: Sequence[str], names: Sequence[str] = ()) -> NoReturn:
+    """Raises what a filled ur_error says of one of ``paths`` (data files by position of the part)."""
+    raise_failure(failure_of(error), paths, names)

@@ -1,0 +1,94 @@
+"""Single rows of a set as samples, through structures that are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .library import ffi, lib
+from .parts import NativeSet
+
+# Looked up once: samples are read one at a time through them.
+_read_row, _from_buffer, _buffer, _empty = lib.ur_set_read_row, ffi.from_buffer, ffi.buffer, np.empty
+_FIRST_SIZE: Final = 256  # bytes made room for in a value of variable width, until one is larger
+
+
+class RowOutput(NamedTuple):
+    """A column to be read: its position in the schema, and the bytes of a value, 0 when they differ.
+
+    With a ``shape``, which values of fixed width alone can have, values become arrays.
+    """
+
+    name: str
+    column: int
+    size: int
+    nullable: bool
+    shape: tuple[int, ...] | None = None
+    dtype: npt.DTypeLike = np.uint8
+
+
+class RowReader:
+    """Reads a row as a dict: writable arrays, bytes as stored for other values, None for null. One call at a time."""
+
+    __slots__ = ("_arrays", "_blank", "_cells", "_count", "_error", "_handle", "_outputs", "_parts")
+
+    def __init__(self, parts: NativeSet, outputs: Sequence[RowOutput]) -> None:
+        self._parts = parts
+        self._handle = parts.handle
+        self._count = len(outputs)
+        self._outputs = ffi.new("ur_output[]", max(len(outputs), 1))
+        self._error = ffi.new("ur_error *")
+        self._blank = dict.fromkeys(output.name for output in outputs)
+        self._arrays = []
+        self._cells: list[_Cell] = []
+        for i, output in enumerate(outputs):
+            native = self._outputs[i]
+            native.column = output.column
+            if output.shape is None:
+                self._cells.append(_Cell(native, output))
+            else:
+                native.capacity = output.size
+                self._arrays.append((native, output.name, output.shape, np.dtype(output.dtype)))
+
+    def read(self, row: int) -> dict[str, Any]:
+        """The sample of one row; its arrays and bytes are its own."""
+        sample: dict[str, Any] = self._blank.copy()
+        for output, name, shape, dtype in self._arrays:
+            sample[name] = array = _empty(shape, dtype)
+            output.data = _from_buffer("uint8_t[]", array, True)
+        while status := _read_row(self._handle, row, self._outputs, self._count, self._error):
+            if status != lib.UR_TOO_SMALL:
+                self._parts.fail(self._error)
+            for cell in self._cells:
+                cell.make_room()
+        for cell in self._cells:
+            if cell.valid is None or cell.valid[0]:
+                sample[cell.name] = _buffer(cell.data, cell.output.used)[:]
+        return sample
+
+
+class _Cell:
+    """An output that is no array, and its memory."""
+
+    __slots__ = ("data", "name", "offsets", "output", "valid")
+
+    def __init__(self, output: Any, column: RowOutput) -> None:
+        self.name = column.name
+        self.output = output
+        self.offsets = None if column.size else ffi.new("int64_t[2]")
+        self.valid = ffi.new("uint8_t[1]") if column.nullable else None
+        output.offsets = ffi.NULL if self.offsets is None else self.offsets
+        output.valid = ffi.NULL if self.valid is None else self.valid
+        self._hold(column.size or _FIRST_SIZE)
+
+    def _hold(self, size: int) -> None:
+        self.output.data = self.data = ffi.new("uint8_t[]", size)
+        self.output.capacity = size
+
+    def make_room(self) -> None:
+        """Makes the memory as large as the last read would have needed it, if that is more."""
+        if self.output.used > self.output.capacity:
+            self._hold(self.output.used)

@@ -1,0 +1,169 @@
+"""Opened parts, sets of them as one row space, and the buffers that rows are read into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from .library import ffi, lib, raise_for
+
+IO_CODES = {"auto": 0, "mmap": 1, "pread": 2, "uring": 3, "uring-direct": 4, "memory": 5}
+IO_NAMES = {code: name for name, code in IO_CODES.items()}
+VERIFY_CODES = {"first": 0, "always": 1, "never": 2}
+
+
+class NativePart:
+    """One opened part. Arrays over its memory keep it open."""
+
+    __slots__ = ("_paths", "handle", "info")
+
+    def __init__(self, handle: Any, path: str) -> None:
+        self.handle = ffi.gc(handle, lib.ur_part_release)
+        self.info = ffi.new("ur_part_info *")
+        self._paths = (path,)
+        lib.ur_part_describe(self.handle, self.info)
+
+    @property
+    def id(self) -> bytes:
+        """The 16 bytes of the part's id."""
+        return bytes(ffi.buffer(self.info.id))
+
+    def metadata(self) -> bytes:
+        """The index's msgpack map."""
+        return bytes(ffi.buffer(self.info.metadata, self.info.metadata_bytes))
+
+    def section(self, kind: int, column: int) -> Any | None:
+        """The ur_section of this kind, or None when the index has none."""
+        section = ffi.new("ur_section *")
+        status = lib.ur_part_section(self.handle, kind, column, section)
+        return section if status == lib.UR_OK else None
+
+    def array(self, section: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """A section as a read-only array over the mapped index, not checked."""
+        if section.bytes == 0:
+            return np.empty(0, dtype)
+        handle = self.handle
+        data = ffi.gc(section.data, lambda _, keep=handle: None)  # the array keeps the part open
+        return np.frombuffer(memoryview(ffi.buffer(data, section.bytes)).toreadonly(), dtype)
+
+    def check(self, section: Any, first: int, size: int) -> None:
+        """Checks the digests of the index blocks under bytes [first, first + size) of a section."""
+        error = ffi.new("ur_error *")
+        if lib.ur_part_check(self.handle, section, first, size, error) != lib.UR_OK:
+            error.part = 0
+            raise_for(error, self._paths)
+
+    def locate(self, row: int, column: int) -> tuple[int, int]:
+        """Offset in the data file, and size, of a blob."""
+        place, error = ffi.new("uint64_t[2]"), ffi.new("ur_error *")
+        if lib.ur_part_locate(self.handle, row, column, place, place + 1, error) != lib.UR_OK:
+            error.part = 0
+            raise_for(error, self._paths)
+        return place[0], place[1]
+
+
+class NativeSet:
+    """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1).
+
+    ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory.
+    """
+
+    __slots__ = ("handle", "names", "paths")
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[str, bytes | None, int]],
+        io: str,
+        verify: str,
+        names: Sequence[str] = (),
+        data_bytes: int = 0,
+    ) -> None:
+        options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
+        options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
+        refs, kept = ffi.new("ur_part_ref[]", max(len(parts), 1)), []
+        for ref, (path, part_id, rows) in zip(refs, parts, strict=False):
+            kept.append(name := ffi.new("char[]", os.fsencode(path)))
+            ref.data_path, ref.rows = name, rows
+            if part_id is not None:
+                kept.append(number := ffi.new("uint8_t[]", part_id))
+                ref.id = number
+        self.paths = tuple(path for path, _, _ in parts)
+        self.names = tuple(names)
+        out = ffi.new("ur_set **")
+        if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
+            raise_for(error, self.paths, self.names)
+        self.handle = ffi.gc(out[0], lib.ur_set_release)
+
+    def fail(self, error: Any) -> NoReturn:
+        """Raises what a failed call on this set says."""
+        raise_for(error, self.paths, self.names)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all parts."""
+        return int(lib.ur_set_rows(self.handle))
+
+    @property
+    def io_name(self) -> str:
+        """The way of reading in use; ``auto`` while no part has been opened."""
+        return IO_NAMES[lib.ur_set_io(self.handle)]
+
+    def part(self, number: int) -> NativePart:
+        """Part ``number``, opened if need be."""
+        out, error = ffi.new("ur_part **"), ffi.new("ur_error *")
+        if lib.ur_set_part(self.handle, number, out, error) != lib.UR_OK:
+            self.fail(error)
+        return NativePart(out[0], self.paths[number])
+
+    def advise(self, rows: npt.NDArray[np.int64]) -> None:
+        """Tells the kernel that the blobs of these rows will be read soon."""
+        lib.ur_set_advise(self.handle, ffi.from_buffer("int64_t[]", rows), len(rows))
+
+    def close(self) -> None:
+        """Ends reading: later calls raise ClosedError, calls in flight finish."""
+        lib.ur_set_close(self.handle)
+
+
+class ReadBuffers:
+    """The arguments of one ur_set_read at a time, made once: outputs for ``columns``, and where an error goes."""
+
+    __slots__ = ("_from", "error", "outputs")
+
+    def __init__(self, columns: Sequence[int]) -> None:
+        self.outputs = ffi.new("ur_output[]", max(len(columns), 1))
+        self.error = ffi.new("ur_error *")
+        self._from = ffi.from_buffer
+        for output, column in zip(self.outputs, columns, strict=False):
+            output.column = column
+
+    def set_data(self, i: int, data: Any, capacity: int) -> None:
+        """Where output ``i`` goes: a C-contiguous array, borrowed for the next read."""
+        output = self.outputs[i]
+        output.data, output.capacity = self._from("uint8_t[]", data, True), capacity
+
+    def set_offsets(self, i: int, offsets: npt.NDArray[np.int64]) -> None:
+        """Where the offsets of output ``i`` go, int64[n + 1]."""
+        self.outputs[i].offsets = self._from("int64_t[]", offsets, True)
+
+    def set_valid(self, i: int, valid: npt.NDArray[np.bool_]) -> None:
+        """Where output ``i`` says which values are not null, bool[n]."""
+        self.outputs[i].valid = self._from("uint8_t[]", valid, True)
+
+    def used(self, i: int) -> int:
+        """Bytes written to output ``i``, or needed when it was too small."""
+        return int(self.outputs[i].used)
+
+    def read(self, parts: NativeSet, rows: npt.NDArray[np.int64], count: int) -> bool:
+        """Reads the rows; False when an output was too small, other failures raise."""
+        status = lib.ur_set_read(
+            parts.handle, self._from("int64_t[]", rows), len(rows), self.outputs, count, self.error
+        )
+        if status == lib.UR_OK:
+            return True
+        if status != lib.UR_TOO_SMALL:
+            parts.fail(self.error)
+        return False

@@ -1,0 +1,134 @@
+"""Scans over flat arrays, and tests of strings: csrc/scan.c and scan_text.c."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CorruptionError
+from .library import ffi, lib
+
+TYPE_CODES: Final = {
+    "b1": 1,
+    "i1": 2,
+    "u1": 3,
+    "i2": 4,
+    "u2": 5,
+    "i4": 6,
+    "u4": 7,
+    "i8": 8,
+    "u8": 9,
+    "f2": 10,
+    "f4": 11,
+    "f8": 12,
+}
+RANGE, TABLE, BITS, BYTES, ROWS, MASK = range(6)
+SET, AND, OR = range(3)
+MASKS: Final = 16
+
+
+@dataclass
+class Step:
+    """One condition of a scan, as ``ur_scan_step``; ``data`` starts at row ``first``."""
+
+    op: int
+    combine: int
+    target: int
+    negated: bool = False
+    source: int = 0
+    data: npt.NDArray[Any] | None = None
+    first: int = 0
+    low: int | float = 0
+    high: int | float = 0
+    table: npt.NDArray[np.uint8] | None = None
+
+
+class Program:
+    """Steps made ready for C; immutable but for what `point` sets, so each thread has its own."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = list(steps)
+        self._c = ffi.new("ur_scan_step[]", len(self.steps))
+        self._kept: list[Any] = [None] * len(self.steps)
+        for place, step in enumerate(self.steps):
+            c = self._c[place]
+            c.op, c.combine, c.target, c.source, c.negated = (
+                step.op,
+                step.combine,
+                step.target,
+                step.source,
+                step.negated,
+            )
+            if step.table is not None:
+                c.table, c.table_entries = ffi.from_buffer("uint8_t[]", step.table), len(step.table)
+            dtype = np.dtype(np.int64) if step.data is None else step.data.dtype
+            if step.op in (RANGE, ROWS):
+                c.low, c.high = bits_of(dtype, step.low), bits_of(dtype, step.high)
+            if step.data is not None:
+                c.type = TYPE_CODES[dtype.str[1:]]
+                self.point(place, step.data, step.first)
+
+    def point(self, place: int, data: npt.NDArray[Any], first: int) -> None:
+        """Sets the data of a step."""
+        self._kept[place] = ffi.from_buffer(data) if len(data) else ffi.NULL
+        self._c[place].data, self._c[place].first = self._kept[place], first
+
+    def run(self, runs: npt.NDArray[np.int64], base: int, rows: npt.NDArray[np.int64] | None) -> int:
+        """Fills ``rows`` (unless None) with the rows that pass, ``base`` added; returns how many there are."""
+        count = ffi.new("int64_t *")
+        into = ffi.NULL if rows is None else ffi.from_buffer("int64_t[]", rows)
+        status = lib.ur_scan_rows(
+            self._c, len(self.steps), ffi.from_buffer("int64_t[]", runs), len(runs) // 3, base, into, count
+        )
+        if status == lib.UR_CORRUPT:
+            raise CorruptionError("a code has no entry in the dictionary of its column", row=int(count[0]))
+        if status != lib.UR_OK:
+            raise AssertionError(f"ur_scan_rows refused its arguments: status {status}")
+        return int(count[0])
+
+
+def bits_of(dtype: np.dtype[Any], value: int | float) -> int:
+    """A value as the C side takes bounds: integers as 64 bits, floats as their own."""
+    if dtype.kind == "f":
+        return int.from_bytes(np.array(value, dtype).tobytes(), "little")
+    return int(value) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def match_between(
+    offsets: npt.NDArray[Any], data: npt.NDArray[Any], low: bytes, high: bytes | None
+) -> npt.NDArray[np.uint8]:
+    """1 for each string with low <= string < high (no upper bound when None), else 0."""
+    return _match(offsets, data, lib.UR_TEXT_BETWEEN, low, high or b"", high is None)
+
+
+def match_pattern(
+    offsets: npt.NDArray[Any], data: npt.NDArray[Any], letters: bytes, kinds: bytes
+) -> npt.NDArray[np.uint8]:
+    """1 for each string that is like the pattern, one byte of ``kinds`` for each of ``letters``; else 0."""
+    return _match(offsets, data, lib.UR_TEXT_LIKE, letters, kinds, False)
+
+
+def _match(
+    offsets: npt.NDArray[Any], data: npt.NDArray[Any], op: int, low: bytes, high: bytes, is_open: bool
+) -> npt.NDArray[np.uint8]:
+    mask = np.empty(max(len(offsets) - 1, 0), np.uint8)
+    test = ffi.new("ur_text_test *")
+    kept = ffi.from_buffer("uint8_t[]", low), ffi.from_buffer("uint8_t[]", high)
+    test.op, test.open = op, is_open
+    test.low, test.low_bytes, test.high, test.high_bytes = kept[0], len(low), kept[1], len(high)
+    starts = np.ascontiguousarray(offsets, np.uint64)
+    status = lib.ur_scan_text(
+        ffi.from_buffer("uint64_t[]", starts),
+        ffi.from_buffer("uint8_t[]", data),
+        len(data),
+        len(mask),
+        test,
+        ffi.from_buffer("uint8_t[]", mask),
+    )
+    if status != lib.UR_OK:
+        raise CorruptionError("the offsets of a string column do not ascend")
+    return mask

@@ -1,0 +1,1 @@
+"""The public dataset: its face, position, resume state and shared epoch."""

@@ -1,0 +1,1 @@
+"""The bytes of the format: layouts, schema, values, pages; pure, no files."""

@@ -1,0 +1,310 @@
+"""The fixed-width structures of docs/format.md: bytes <-> fields, with every rule checked; pure."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ..core import xxh3_64
+from ..errors import CorruptionError, FormatError
+
+VERSION = 1
+DATA_MAGIC = b"\x89UREC\r\n\x1a"
+INDEX_MAGIC = b"\x89URIX\r\n\x1a"
+PAGE_MAGIC = b"URPG"
+
+HEADER_BYTES = 128
+COLUMN_BYTES = 32
+PAGE_HEADER_BYTES = 64
+SECTION_BYTES = 48
+BLOCK_BYTES = 65_536
+ZONE_ROWS = 8_192
+MAX_HEAD_BYTES = 1 << 24
+MAX_COLUMNS = 65_534
+MAX_GAP = 4_096
+NO_COLUMN = 65_535
+PAGE_ALIGN = 64
+BIG_PAYLOAD = 65_536  # blob payloads from here on start at multiples of MAX_GAP
+
+PAGE_SCALAR, PAGE_BLOB, PAGE_END = 1, 2, 3
+
+DOMAIN_HEADER, DOMAIN_HEAD, DOMAIN_PAGE, DOMAIN_SCALARS, DOMAIN_UNITS = 1, 2, 3, 4, 5
+DOMAIN_INDEX_HEADER, DOMAIN_INDEX_HEAD, DOMAIN_INDEX_BLOCK = 6, 7, 8
+DOMAIN_CONTENT = 9
+
+SECTION_GROUPS, SECTION_ROW_STARTS, SECTION_LENGTHS, SECTION_DIGESTS = 1, 2, 3, 4
+SECTION_VALUES, SECTION_VALIDITY, SECTION_CODES = 5, 6, 7
+SECTION_DICTIONARY_OFFSETS, SECTION_DICTIONARY_BYTES = 8, 9
+SECTION_STRING_OFFSETS, SECTION_STRING_BYTES = 10, 11
+SECTION_ZONES, SECTION_ZONE_FLAGS, SECTION_ORDER = 12, 13, 14
+
+PHI = 0x9E3779B97F4A7C15
+MASK64 = (1 << 64) - 1
+MAX_OFFSET = 1 << 63
+
+_FILE_HEADER = struct.Struct("<8sHHIII16sIIIIQQ40xQQ")
+_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQQQ")
+_PAGE_HEADER = struct.Struct("<4sHHQQQQQQQ")
+_SECTION = struct.Struct("<HHIQQQQ8x")
+
+
+def align(number: int, multiple: int) -> int:
+    """Least multiple of ``multiple`` that is not less than ``number``."""
+    return -(-number // multiple) * multiple
+
+
+def padding(number: int, multiple: int) -> int:
+    """How many bytes are missing from ``number`` to the next multiple."""
+    return -number % multiple
+
+
+def seed(part_id: bytes, domain: int, position: int = 0) -> int:
+    """Seed of the digest at ``position`` of ``domain`` in this part."""
+    base = xxh3_64(part_id + domain.to_bytes(8, "little"))
+    return (base + position * PHI) & MASK64
+
+
+def digest(data: bytes | bytearray | memoryview, seed_value: int = 0) -> int:
+    """XXH3-64."""
+    return xxh3_64(data, seed_value)
+
+
+def content_digest(part_id: bytes, page_digests: bytes | bytearray) -> int:
+    """The content digest of a part, of the ``payload_digest``s of its scalar pages, 8 bytes each, in order."""
+    return digest(page_digests, seed(part_id, DOMAIN_CONTENT))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How rows are laid out in the blob pages of a part; ``row_bytes`` 0: the rows' sizes differ."""
+
+    blob_align: int
+    unit_rows: int
+    group_rows: int
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class FileHeader:
+    id: bytes
+    columns: int
+    metadata_bytes: int
+    shape: Shape
+    header_bytes: int
+    head_digest: int
+    header_digest: int
+    writer_version: int = VERSION
+
+
+@dataclass(frozen=True)
+class PageHeader:
+    kind: int
+    group: int
+    first_row: int
+    rows: int
+    payload_bytes: int
+    gap: int
+    payload_digest: int  # of an end page: the content digest
+
+    def payload(self, offset: int) -> int:
+        """File offset of the payload of this page, which starts at ``offset``."""
+        return offset + PAGE_HEADER_BYTES + self.gap
+
+    def end(self, offset: int) -> int:
+        """File offset of the page after this one, which starts at ``offset``."""
+        return align(self.payload(offset) + self.payload_bytes, PAGE_ALIGN)
+
+
+@dataclass(frozen=True)
+class IndexHeader:
+    id: bytes
+    data_bytes: int
+    rows: int
+    groups: int
+    columns: int
+    sections: int
+    metadata_bytes: int
+    index_bytes: int
+    digests_offset: int
+    data_header_digest: int
+    content_digest: int
+    header_bytes: int
+    head_digest: int
+    header_digest: int
+    writer_version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Section:
+    kind: int
+    column: int
+    width: int
+    offset: int
+    bytes: int
+    count: int
+    extra: int = 0
+
+
+def _refuse(problem: str) -> FormatError:
+    return FormatError(problem)
+
+
+def _check_head_size(part: int, metadata: int) -> int:
+    size = align(part + metadata, PAGE_ALIGN)
+    if size > MAX_HEAD_BYTES:
+        raise _refuse(f"schema and metadata take {size} bytes; at most {MAX_HEAD_BYTES} are allowed")
+    return size
+
+
+def _check_versions(min_reader: int, required: int) -> None:
+    if min_reader == 0 or min_reader > VERSION:
+        raise _refuse(
+            f"it needs a reader of version {min_reader}; this one is version {VERSION}: upgrade unirecord"
+        )
+    if required:
+        raise _refuse(f"it needs features {required:#x} that this version does not have: upgrade unirecord")
+
+
+def check_shape(shape: Shape, *, blobs: bool) -> None:
+    """Holds the rules between the fields that lay out rows."""
+    a, k, group, row = shape.blob_align, shape.unit_rows, shape.group_rows, shape.row_bytes
+    if a not in (1, 2, 4, 8, 16, 32, 64):
+        raise _refuse(f"blob_align is {a}, which is not a power of two up to 64")
+    if not blobs:
+        good = row == 0 and k == 0 and group > 0
+    elif row:
+        good = group > 0 and row % a == 0 and k & (k - 1) == 0 and (k == 0 or group % k == 0)
+    else:
+        good = k <= 1 and group == 0
+    if not good or max(group, row) >= MAX_OFFSET:
+        raise _refuse(
+            f"impossible layout: unit_rows {k}, group_rows {group}, row_bytes {row}, blob columns: {blobs}"
+        )
+
+
+def pack_file_head(
+    part_id: bytes, columns: int, table: bytes, metadata: bytes, shape: Shape
+) -> tuple[bytes, int]:
+    """The head of a data file, whole, and its ``header_digest``."""
+    size = _check_head_size(HEADER_BYTES + len(table), len(metadata))
+    rest = (table + metadata).ljust(size - HEADER_BYTES, b"\0")
+    head_digest = digest(rest, seed(part_id, DOMAIN_HEAD))
+    header = _FILE_HEADER.pack(
+        DATA_MAGIC, VERSION, VERSION, 0, 0, size, part_id, columns, len(metadata), shape.blob_align,
+        shape.unit_rows, shape.group_rows, shape.row_bytes, head_digest, 0,
+    )  # fmt: skip
+    header_digest = digest(header[:120], seed(part_id, DOMAIN_HEADER))
+    return header[:120] + header_digest.to_bytes(8, "little") + rest, header_digest
+
+
+def unpack_file_header(raw: bytes) -> FileHeader:
+    """Reads the first 128 bytes of a data file; says what is wrong with them without naming the file."""
+    if len(raw) < HEADER_BYTES:
+        raise _refuse(f"it has {len(raw)} bytes, fewer than the {HEADER_BYTES} of a UniRecord header")
+    if raw[:8] != DATA_MAGIC:
+        raise _refuse("it does not start like a UniRecord data file")
+    (_, min_reader, writer, required, _, size, part_id, columns, metadata_bytes, a, k, group, row, head_digest,
+     header_digest) = _FILE_HEADER.unpack(raw[:HEADER_BYTES])  # fmt: skip
+    _check_versions(min_reader, required)
+    if digest(raw[:120], seed(part_id, DOMAIN_HEADER)) != header_digest:
+        raise CorruptionError("the file header does not have the digest stored with it", offset=0)
+    if any(raw[72:112]):
+        raise _refuse("reserved bytes of the file header are not zero")
+    if not 1 <= columns <= MAX_COLUMNS:
+        raise _refuse(f"it claims {columns} columns; 1 to {MAX_COLUMNS} are possible")
+    if size != _check_head_size(HEADER_BYTES + COLUMN_BYTES * columns, metadata_bytes):
+        raise _refuse(f"header_bytes is {size}, which is not what its fields add up to")
+    shape = Shape(a, k, group, row)
+    return FileHeader(part_id, columns, metadata_bytes, shape, size, head_digest, header_digest, writer)
+
+
+def pack_page_header(part_id: bytes, offset: int, page: PageHeader) -> bytes:
+    """The 64 bytes that start the page at ``offset``."""
+    body = _PAGE_HEADER.pack(
+        PAGE_MAGIC, page.kind, 0, page.group, page.first_row, page.rows, page.payload_bytes, page.gap,
+        page.payload_digest, 0,
+    )[:56]  # fmt: skip
+    return body + digest(body, seed(part_id, DOMAIN_PAGE, offset)).to_bytes(8, "little")
+
+
+def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
+    """Reads the 64 bytes of a page header at ``offset``; CorruptionError when they are not what was written there."""
+    if len(raw) < PAGE_HEADER_BYTES:
+        raise CorruptionError(f"the file ends inside the page header at {offset}", offset=offset)
+    if raw[:4] != PAGE_MAGIC:
+        raise CorruptionError(f"there is no page at {offset}", offset=offset)
+    _, kind, reserved, group, first, rows, size, gap, payload_digest, header_digest = _PAGE_HEADER.unpack(
+        raw[:PAGE_HEADER_BYTES]
+    )
+    if digest(raw[:56], seed(part_id, DOMAIN_PAGE, offset)) != header_digest:
+        raise CorruptionError(
+            f"the page header at {offset} does not have the digest stored with it", offset=offset
+        )
+    page = PageHeader(kind, group, first, rows, size, gap, payload_digest)
+    end = kind == PAGE_END
+    if (
+        reserved
+        or kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END)
+        or gap % PAGE_ALIGN
+        or gap > MAX_GAP
+        or (end and (first or size or gap))
+        or (not end and rows == 0)
+        or (kind == PAGE_BLOB and payload_digest)
+        or max(first, rows, size, first + rows, page.end(offset)) >= MAX_OFFSET
+    ):
+        raise CorruptionError(
+            f"the page header at {offset} breaks the rules of the format: {page}", offset=offset
+        )
+    return page
+
+
+def pack_section(entry: Section) -> bytes:
+    return _SECTION.pack(
+        entry.kind, entry.column, entry.width, entry.offset, entry.bytes, entry.count, entry.extra
+    )
+
+
+def pack_index_head(header: IndexHeader, table: bytes, sections: list[Section], metadata: bytes) -> bytes:
+    """The head of an index file, whole; sizes and digests in ``header`` are taken from the other arguments."""
+    directory = b"".join(map(pack_section, sections))
+    size = index_head_bytes(header.columns, len(sections), len(metadata))
+    rest = (table + directory + metadata).ljust(size - HEADER_BYTES, b"\0")
+    fixed = _INDEX_HEADER.pack(
+        INDEX_MAGIC, VERSION, VERSION, 0, 0, size, header.id, header.data_bytes, header.rows, header.groups,
+        header.columns, len(sections), len(metadata), BLOCK_BYTES, header.index_bytes, header.digests_offset,
+        header.data_header_digest, header.content_digest, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
+    )[:120]  # fmt: skip
+    return fixed + digest(fixed, seed(header.id, DOMAIN_INDEX_HEADER)).to_bytes(8, "little") + rest
+
+
+def index_head_bytes(columns: int, sections: int, metadata_bytes: int) -> int:
+    return _check_head_size(HEADER_BYTES + COLUMN_BYTES * columns + SECTION_BYTES * sections, metadata_bytes)
+
+
+def unpack_index_header(raw: bytes) -> IndexHeader:
+    """Reads the first 128 bytes of an index file; says what is wrong with them without naming the file."""
+    if len(raw) < HEADER_BYTES:
+        raise _refuse(f"it has {len(raw)} bytes, fewer than the {HEADER_BYTES} of a UniRecord index header")
+    if raw[:8] != INDEX_MAGIC:
+        raise _refuse("it does not start like a UniRecord index file")
+    (_, min_reader, writer, required, _, size, part_id, data_bytes, rows, groups, columns, sections, metadata_bytes,
+     block, index_bytes, digests_offset, data_digest, content, head_digest, header_digest) = _INDEX_HEADER.unpack(
+        raw[:HEADER_BYTES])  # fmt: skip
+    _check_versions(min_reader, required)
+    if digest(raw[:120], seed(part_id, DOMAIN_INDEX_HEADER)) != header_digest:
+        raise CorruptionError("the index header does not have the digest stored with it", offset=0)
+    if block != BLOCK_BYTES or not 1 <= columns <= MAX_COLUMNS:
+        raise _refuse("the index header breaks the rules of the format")
+    if size != index_head_bytes(columns, sections, metadata_bytes):
+        raise _refuse(f"header_bytes is {size}, which is not what its fields add up to")
+    blocks = -(-(digests_offset - size) // BLOCK_BYTES)
+    if digests_offset < size or digests_offset % PAGE_ALIGN or index_bytes != digests_offset + 8 * blocks:
+        raise _refuse("the sizes in the index header do not add up")
+    return IndexHeader(part_id, data_bytes, rows, groups, columns, sections, metadata_bytes, index_bytes,
+                       digests_offset, data_digest, content, size, head_digest, header_digest, writer)  # fmt: skip
+
+
+def unpack_section(raw: bytes) -> Section:
+    if any(raw[40:48]):
+        raise _refuse("reserved bytes of the section directory are not zero")
+    return Section(*_SECTION.unpack(raw[:SECTION_BYTES]))

@@ -1,0 +1,314 @@
+"""A row group <-> the bytes of its scalar page and blob page; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core import Digesting
+from ..errors import CorruptionError
+from . import layout
+from .layout import PageHeader, Shape
+from .schema import Column, Schema
+from .values import ColumnBatch, ColumnData
+
+U64 = npt.NDArray[np.uint64]
+
+_JOIN_BELOW = 32_768  # mean bytes of a row up to which one copy is cheaper than handing the kernel each piece
+_ZEROS = bytes(layout.MAX_GAP + 64)
+
+
+@dataclass(frozen=True)
+class RowLayout:
+    """Where the cells of a row of fixed width lie: offset in the row and width of each blob column."""
+
+    offsets: tuple[int, ...]
+    widths: tuple[int, ...]
+    row_bytes: int
+
+
+def fixed_rows(schema: Schema, blob_align: int) -> RowLayout | None:
+    """Layout of the rows when every blob column has fixed width, else None."""
+    offsets, widths, end = [], [], 0
+    for _, column in schema.blobs:
+        if not column.fixed_bytes:
+            return None
+        end = layout.align(end, blob_align)
+        offsets.append(end)
+        widths.append(column.fixed_bytes)
+        end += column.fixed_bytes
+    return RowLayout(tuple(offsets), tuple(widths), layout.align(end, blob_align)) if offsets else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a row group is told about its place: number, first row and file offset of its scalar page."""
+
+    number: int
+    first_row: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The bytes of a row group: those of the blob page, which may be written while their digests are being computed,
+    and then those of the scalar page before it, which holds the digests. How many each are is known at once.
+    """
+
+    part_id: bytes
+    group: Group
+    rows: int
+    scalars: list[bytes]
+    units: Digesting | None
+    scalar_bytes: int
+    blobs: list[Any]
+
+    def scalar_page(self) -> tuple[list[bytes], int]:
+        """The scalar page in pieces, and the digest of its payload; waits for the digests of the blobs."""
+        units = [] if self.units is None else [self.units.digests().tobytes()]
+        payload = b"".join([*self.scalars, *units])
+        digest = layout.digest(payload, layout.seed(self.part_id, layout.DOMAIN_SCALARS, self.group.offset))
+        header = _scalar_header(self.group, self.rows, len(payload), digest)
+        tail = _ZEROS[: self.scalar_bytes - layout.PAGE_HEADER_BYTES - len(payload)]
+        return [layout.pack_page_header(self.part_id, self.group.offset, header), payload, tail], digest
+
+
+def _scalar_header(group: Group, rows: int, size: int, digest: int) -> PageHeader:
+    return PageHeader(layout.PAGE_SCALAR, group.number, group.first_row, rows, size, 0, digest)
+
+
+def encode_group(
+    schema: Schema,
+    shape: Shape,
+    part_id: bytes,
+    group: Group,
+    pieces: Sequence[ColumnBatch],
+) -> Encoded:
+    """Encodes the rows of ``pieces`` as one row group. The buffers may be views of the pieces' own memory."""
+    rows = sum(piece.rows for piece in pieces)
+    scalars = _encode_scalars(schema, pieces)
+    if not schema.blobs:
+        page_bytes = _scalar_bytes(group, rows, scalars, 0)
+        return Encoded(part_id, group, rows, scalars, None, page_bytes, [])
+    seed = layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group))
+    if shape.row_bytes:
+        body, size, units = _encode_fixed(schema, shape, pieces, rows, seed)
+    else:
+        body, size, units, lengths = _encode_variable(schema, shape, pieces, rows, seed)
+        scalars += [_pad8(part) for part in lengths]
+    page_bytes = _scalar_bytes(group, rows, scalars, unit_count(schema, shape, rows))
+    start = group.offset + page_bytes
+    gap = (
+        layout.padding(start + layout.PAGE_HEADER_BYTES, layout.MAX_GAP) if size >= layout.BIG_PAYLOAD else 0
+    )
+    header = PageHeader(layout.PAGE_BLOB, group.number, group.first_row, rows, size, gap, 0)
+    end = header.end(start)
+    tail = _ZEROS[: end - header.payload(start) - size]
+    blobs = [layout.pack_page_header(part_id, start, header), _ZEROS[:gap], *body, tail]
+    return Encoded(part_id, group, rows, scalars, units, page_bytes, blobs)
+
+
+def _scalar_bytes(group: Group, rows: int, scalars: list[bytes], units: int) -> int:
+    header = _scalar_header(group, rows, sum(map(len, scalars)) + 8 * units, 0)
+    return header.end(group.offset) - group.offset
+
+
+def _first_unit(schema: Schema, shape: Shape, group: Group) -> int:
+    if shape.unit_rows:
+        return group.first_row // shape.unit_rows
+    return group.first_row * len(schema.blobs)
+
+
+def _pad8(data: bytes) -> bytes:
+    missing = -len(data) % 8
+    return data + _ZEROS[:missing] if missing else data
+
+
+def _encode_scalars(schema: Schema, pieces: Sequence[ColumnBatch]) -> list[bytes]:
+    parts: list[bytes] = []
+    for position, column in schema.scalars:
+        cells = [piece.columns[position] for piece in pieces]
+        if column.nullable:
+            parts.append(_pad8(np.packbits(_validity(cells), bitorder="little").tobytes()))
+        if column.is_string:
+            strings = [string or b"" for cell in cells for string in cell.values]
+            lengths = np.fromiter(map(len, strings), dtype="<u4", count=len(strings))
+            parts.append(_pad8(lengths.tobytes()))
+            parts.append(_pad8(b"".join(strings)))
+        else:
+            parts.append(_pad8(_values(cells).tobytes()))
+    return parts
+
+
+def _validity(cells: Sequence[ColumnData]) -> npt.NDArray[np.bool_]:
+    return np.concatenate([np.ones(len(c.values), bool) if c.valid is None else c.valid for c in cells])
+
+
+def _values(cells: Sequence[ColumnData]) -> npt.NDArray[Any]:
+    parts = []
+    for cell in cells:
+        values = np.asarray(cell.values)
+        if cell.valid is not None and not cell.valid.all():
+            values = values.copy()
+            values[~cell.valid] = 0
+        parts.append(values)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _encode_fixed(
+    schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
+) -> tuple[list[Any], int, Digesting]:
+    rows_at = fixed_rows(schema, shape.blob_align)
+    assert rows_at is not None
+    stored = _interleave(schema, rows_at, pieces, rows)
+    size = rows * rows_at.row_bytes
+    if shape.unit_rows:
+        unit = shape.unit_rows * rows_at.row_bytes
+        starts = np.arange(0, size, unit, dtype=np.uint64)
+        lengths = np.minimum(np.uint64(unit), np.uint64(size) - starts)
+    else:
+        firsts = np.arange(rows, dtype=np.uint64) * np.uint64(rows_at.row_bytes)
+        starts = (firsts[:, None] + np.array(rows_at.offsets, dtype=np.uint64)).ravel()
+        lengths = np.tile(np.array(rows_at.widths, dtype=np.uint64), rows)
+    return [stored], size, Digesting.of_ranges(stored, starts, lengths, seed, layout.PHI)
+
+
+def _interleave(
+    schema: Schema, rows_at: RowLayout, pieces: Sequence[ColumnBatch], rows: int
+) -> npt.NDArray[np.uint8]:
+    if len(pieces) == 1 and len(rows_at.widths) == 1 and rows_at.widths[0] == rows_at.row_bytes:
+        whole: npt.NDArray[np.uint8] = np.ascontiguousarray(pieces[0].columns[schema.blobs[0][0]].values)
+        return whole.reshape(-1)
+    full = sum(rows_at.widths) == rows_at.row_bytes
+    stored = (np.empty if full else np.zeros)((rows, rows_at.row_bytes), dtype=np.uint8)
+    first = 0
+    for piece in pieces:
+        target = stored[first : first + piece.rows]
+        for (position, _), offset, width in zip(schema.blobs, rows_at.offsets, rows_at.widths, strict=True):
+            target[:, offset : offset + width] = np.asarray(piece.columns[position].values)
+        first += piece.rows
+    return stored.reshape(-1)
+
+
+def _encode_variable(
+    schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
+) -> tuple[list[Any], int, Digesting, list[bytes]]:
+    columns = [_cells(column, [piece.columns[i] for piece in pieces]) for i, column in schema.blobs]
+    lengths = np.stack([_lengths(cells) for cells in columns], axis=1)
+    stored = [
+        length.astype("<u8").tobytes() for length, (_, column) in zip(lengths.T, schema.blobs, strict=True)
+        if not column.fixed_bytes
+    ]  # fmt: skip
+    mask = np.uint64(shape.blob_align - 1)
+    padded = (lengths + mask) & ~mask
+    size = int(padded.sum())
+    cells = columns[0] if len(columns) == 1 else [cell for row in zip(*columns, strict=True) for cell in row]
+    joined = size < rows * _JOIN_BELOW
+    if shape.unit_rows == 0 and not joined:
+        units = Digesting.of_cells(cells, seed, layout.PHI)
+    pads = (padded - lengths).ravel()
+    if pads.any():
+        each = zip(cells, pads.tolist(), strict=True)
+        cells = [part for cell, pad in each for part in (cell, _ZEROS[:pad]) if len(part)]
+    if not joined and shape.unit_rows == 0:
+        return cells, size, units, stored
+    whole = b"".join(cells)
+    sizes = padded.ravel() if shape.unit_rows == 0 else padded.sum(axis=1)
+    starts = np.cumsum(sizes, dtype=np.uint64) - sizes
+    ranges = lengths.ravel() if shape.unit_rows == 0 else sizes
+    return [whole], size, Digesting.of_ranges(whole, starts, ranges, seed, layout.PHI), stored
+
+
+def _cells(column: Column, data: Sequence[ColumnData]) -> list[Any]:
+    cells: list[Any] = []
+    for piece in data:
+        if isinstance(piece.values, np.ndarray):
+            flat = memoryview(np.ascontiguousarray(piece.values).reshape(-1))
+            width = column.fixed_bytes
+            cells.extend(flat[start : start + width] for start in range(0, len(flat), width))
+        else:
+            cells.extend(piece.values)
+    return cells
+
+
+def _lengths(cells: Sequence[Any]) -> U64:
+    return np.fromiter(map(len, cells), dtype=np.uint64, count=len(cells))
+
+
+def encode_end(part_id: bytes, offset: int, groups: int, rows: int, content: int) -> bytes:
+    """The end page, which stands at ``offset``; ``content``: the content digest."""
+    return layout.pack_page_header(
+        part_id, offset, PageHeader(layout.PAGE_END, groups, 0, rows, 0, 0, content)
+    )
+
+
+@dataclass(frozen=True)
+class ScalarColumn:
+    """One scalar column of a row group: values, or the lengths and bytes of strings; ``valid`` None: not nullable."""
+
+    values: npt.NDArray[Any]
+    valid: npt.NDArray[np.bool_] | None
+    strings: memoryview | None = None
+
+
+@dataclass(frozen=True)
+class ScalarPage:
+    """The payload of a scalar page: scalar columns, lengths of each variable blob column, digests of units."""
+
+    rows: int
+    scalars: list[ScalarColumn]
+    lengths: list[U64]
+    digests: U64
+
+
+class _Cursor:
+    """Takes arrays from a payload one after another, never beyond its end."""
+
+    def __init__(self, payload: memoryview) -> None:
+        self.payload = payload
+        self.place = 0
+
+    def take(self, count: int, dtype: Any) -> npt.NDArray[Any]:
+        size = count * np.dtype(dtype).itemsize
+        raw = self.bytes(size)
+        return np.frombuffer(raw, dtype=dtype, count=count)
+
+    def bytes(self, size: int) -> memoryview:
+        if size > len(self.payload) - self.place:
+            raise CorruptionError("a scalar page is shorter than its rows need")
+        raw = self.payload[self.place : self.place + size]
+        self.place = min(layout.align(self.place + size, 8), len(self.payload))
+        return raw
+
+
+def unit_count(schema: Schema, shape: Shape, rows: int) -> int:
+    """Digest units of a row group (or of a part) of ``rows`` rows."""
+    if not schema.blobs:
+        return 0
+    return -(-rows // shape.unit_rows) if shape.unit_rows else rows * len(schema.blobs)
+
+
+def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryview) -> ScalarPage:
+    """Reads a payload whose digest has been checked; CorruptionError when it is not what ``rows`` rows need."""
+    cursor = _Cursor(payload)
+    scalars = []
+    for _, column in schema.scalars:
+        valid = None
+        if column.nullable:
+            bits = cursor.take(-(-rows // 8), np.uint8)
+            valid = np.unpackbits(bits, count=rows, bitorder="little").astype(bool)
+        if column.is_string:
+            lengths = cursor.take(rows, "<u4")
+            total = int(lengths.sum(dtype=np.uint64))
+            scalars.append(ScalarColumn(lengths, valid, cursor.bytes(total)))
+        else:
+            scalars.append(ScalarColumn(cursor.take(rows, column.dtype), valid))
+    blobs: list[U64] = [cursor.take(rows, "<u8") for _, column in schema.blobs if not column.fixed_bytes]
+    digests = cursor.take(unit_count(schema, shape, rows), "<u8")
+    if cursor.place != len(payload):
+        raise CorruptionError(f"a scalar page has {len(payload)} bytes where its rows need {cursor.place}")
+    return ScalarPage(rows, scalars, blobs, digests)

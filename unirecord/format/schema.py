@@ -1,0 +1,372 @@
+"""The schema: names, types and shapes of the columns, from and to the forms a user and a file give them."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..errors import FormatError, SchemaError
+
+__all__ = ["Column", "Schema", "near"]
+
+# Type codes of docs/format.md, "Column types".
+_ELEMENTS: Final[dict[str, tuple[int, str]]] = {
+    "bool": (1, "?"),
+    "int8": (2, "<i1"),
+    "uint8": (3, "<u1"),
+    "int16": (4, "<i2"),
+    "uint16": (5, "<u2"),
+    "int32": (6, "<i4"),
+    "uint32": (7, "<u4"),
+    "int64": (8, "<i8"),
+    "uint64": (9, "<u8"),
+    "float16": (10, "<f2"),
+    "float32": (11, "<f4"),
+    "float64": (12, "<f8"),
+    "bfloat16": (13, "<u2"),  # numpy has no bfloat16: its bits travel as uint16
+    "complex64": (14, "<c8"),
+    "complex128": (15, "<c16"),
+}
+_ARRAY_ONLY: Final = ("bfloat16", "complex64", "complex128")
+_VARIABLE: Final[dict[str, int]] = {"string": 20, "bytes": 30, "text": 31, "object": 33}
+_ARRAY_CODE: Final = 32
+_PLAIN_TYPES: Final = tuple(t for t in _ELEMENTS if t not in _ARRAY_ONLY) + tuple(_VARIABLE)
+_DTYPES: Final[dict[str, np.dtype[np.generic]]] = {t: np.dtype(d) for t, (_, d) in _ELEMENTS.items()}
+_TABLE_ENTRY: Final = struct.Struct("<BBBBIQ16x")
+_NAME: Final = re.compile(r"[0-9A-Za-z_]+")
+_MAX_NAME_BYTES: Final = 255
+_MAX_COLUMNS: Final = 65_534
+_MAX_RANK: Final = 32
+_MAX_CELL_BYTES: Final = 1 << 62
+
+
+def near(word: str, options: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the option nearest to ``word``, or nothing when none is near."""
+    by_folded = {option.lower(): option for option in options}
+    found = difflib.get_close_matches(str(word).lower(), list(by_folded), n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[found[0]]!r}?" if found else ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    ``type`` is the element type of an array; ``shape`` is None for all else; −1 in it is a free dimension.
+    """
+
+    name: str
+    type: str
+    shape: tuple[int, ...] | None = None
+    nullable: bool = False
+
+    @property
+    def is_array(self) -> bool:
+        """Whether its values are arrays."""
+        return self.shape is not None
+
+    @property
+    def is_string(self) -> bool:
+        """Whether it is the scalar type ``string``."""
+        return self.type == "string"
+
+    @property
+    def is_blob(self) -> bool:
+        """Whether its values lie in the blob pages: bytes, text, array or object."""
+        return self.shape is not None or self.type in ("bytes", "text", "object")
+
+    @property
+    def code(self) -> int:
+        """Type code in the column table."""
+        if self.shape is not None:
+            return _ARRAY_CODE
+        return _VARIABLE[self.type] if self.type in _VARIABLE else _ELEMENTS[self.type][0]
+
+    @property
+    def dtype_code(self) -> int:
+        """Type code of an array's elements; 0 when not an array."""
+        return _ELEMENTS[self.type][0] if self.shape is not None else 0
+
+    @property
+    def dtype(self) -> np.dtype[np.generic] | None:
+        """Dtype of the values or elements (bfloat16: uint16), or None for string, bytes, text and object."""
+        return _DTYPES.get(self.type)
+
+    @property
+    def free_dims(self) -> int:
+        """How many dimensions of the shape are free."""
+        return 0 if self.shape is None else self.shape.count(-1)
+
+    @property
+    def item_shape(self) -> tuple[int, ...]:
+        """Shape of one value of fixed width: () for scalars; free dimensions stay −1."""
+        return self.shape or ()
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes of one value, or 0 when that varies."""
+        dtype = self.dtype
+        if dtype is None or self.free_dims:
+            return 0
+        return dtype.itemsize * math.prod(self.shape or ())
+
+    @property
+    def wire_type(self) -> str:
+        """The type's name as the metadata holds it: with ``?`` when nullable."""
+        return self.type + "?" if self.nullable else self.type
+
+    @property
+    def spec(self) -> str | dict[str, object]:
+        """The form a user writes: ``"int32?"`` or ``{"type": "float32", "shape": [-1, 4]}``."""
+        if self.shape is None:
+            return self.wire_type
+        return {"type": self.type, "shape": list(self.shape)}
+
+    def __str__(self) -> str:
+        """Return e.g. ``float32[-1, 4]`` or ``int32?``, as messages show a type."""
+        return self.wire_type if self.shape is None else f"{self.type}{list(self.shape)}"
+
+
+class Schema:
+    """The columns of a dataset in their order. Immutable, hashable; build one with `Schema.parse`."""
+
+    __slots__ = ("__dict__", "columns")
+    columns: tuple[Column, ...]
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        """Take columns that are already valid; `parse` and `from_wire` check theirs."""
+        object.__setattr__(self, "columns", tuple(columns))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a schema is shared between handles."""
+        raise AttributeError(f"a Schema cannot be changed (setting {name!r})")
+
+    def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Column, ...]]]:
+        """Pickle as the columns alone."""
+        return (Schema, (self.columns,))
+
+    @classmethod
+    def parse(cls, spec: Mapping[str, object] | Schema) -> Schema:
+        """Return the schema that ``spec`` describes.
+
+        ``spec`` maps names to a type name (``"int32"``, ``"string?"``) or to ``{"type": …, "shape": […]}``.
+        Raises `SchemaError`.
+        """
+        if isinstance(spec, Schema):
+            return spec
+        if not isinstance(spec, Mapping):
+            raise SchemaError(
+                f'a schema is a dict like {{"image": "bytes", "label": "int32"}}, got {type(spec).__name__}'
+            )
+        if not 1 <= len(spec) <= _MAX_COLUMNS:
+            raise SchemaError(f"a schema has 1 to {_MAX_COLUMNS:,} columns, got {len(spec):,}")
+        return cls(_parse_column(name, value) for name, value in spec.items())
+
+    @classmethod
+    def from_wire(cls, wire: object) -> Schema:
+        """Return the schema that a file's metadata holds; raise `FormatError` when it is none."""
+        if not isinstance(wire, list) or not 1 <= len(wire) <= _MAX_COLUMNS:
+            raise FormatError(f"the stored schema is not a list of 1 to {_MAX_COLUMNS:,} columns")
+        schema = cls(_column_from_wire(i, entry) for i, entry in enumerate(wire))
+        if len(schema._positions) != len(wire):
+            raise FormatError("the stored schema names a column twice")
+        return schema
+
+    def to_wire(self) -> list[list[object]]:
+        """Return ``[[name, type, shape or None], …]``, as the metadata holds it."""
+        return [[c.name, c.wire_type, None if c.shape is None else list(c.shape)] for c in self.columns]
+
+    def to_spec(self) -> dict[str, str | dict[str, object]]:
+        """Return the dict from which `parse` makes this schema again."""
+        return {c.name: c.spec for c in self.columns}
+
+    def column_table(self) -> bytes:
+        """Return the column table of docs/format.md: 32 bytes a column."""
+        return b"".join(
+            _TABLE_ENTRY.pack(c.code, c.dtype_code, int(c.nullable), len(c.shape or ()), 0, c.fixed_bytes)
+            for c in self.columns
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names, in order."""
+        return tuple(c.name for c in self.columns)
+
+    @cached_property
+    def scalars(self) -> tuple[tuple[int, Column], ...]:
+        """(position, column) of every scalar column, strings included."""
+        return tuple((i, c) for i, c in enumerate(self.columns) if not c.is_blob)
+
+    @cached_property
+    def blobs(self) -> tuple[tuple[int, Column], ...]:
+        """(position, column) of every blob column."""
+        return tuple((i, c) for i, c in enumerate(self.columns) if c.is_blob)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {c.name: i for i, c in enumerate(self.columns)}
+
+    def position(self, name: str) -> int:
+        """Return the position of a column; `SchemaError` names the columns there are and the nearest one."""
+        try:
+            return self._positions[name]
+        except (KeyError, TypeError):
+            raise SchemaError(
+                f"there is no column {name!r}{near(name, self.names) or '.'} "
+                f"The columns are: {_listing(self.names)}"
+            ) from None
+
+    def __getitem__(self, key: str | int) -> Column:
+        """Return a column by its name or position."""
+        return self.columns[key if isinstance(key, int) else self.position(key)]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a column has this name."""
+        return name in self._positions
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self.columns)
+
+    def __iter__(self) -> Iterator[Column]:
+        """Iterate over the columns."""
+        return iter(self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether names, types, shapes and order are the same."""
+        return self.columns == other.columns if isinstance(other, Schema) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash of the columns."""
+        return hash(self.columns)
+
+    def __repr__(self) -> str:
+        """Return ``Schema({…})`` with the user's form."""
+        return f"Schema({self.to_spec()!r})"
+
+
+def _listing(names: Sequence[str], most: int = 20) -> str:
+    shown = ", ".join(repr(n) for n in names[:most])
+    return shown + (f", … ({len(names):,} in all)" if len(names) > most else "")
+
+
+def _parse_column(name: object, spec: object) -> Column:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME_BYTES:
+        raise SchemaError(
+            f"column name {name!r} is not allowed: "
+            f"use 1 to {_MAX_NAME_BYTES} ASCII letters, digits and underscores"
+        )
+    shape: object = None
+    type_name: object = spec
+    if isinstance(spec, Mapping):
+        extra = [k for k in spec if k not in ("type", "shape")]
+        if "type" not in spec or extra:
+            wrong = f"unknown key {extra[0]!r}" if extra else "'type' is missing"
+            raise SchemaError(
+                f'column {name!r}: {wrong}; a column is {{"type": …}} or {{"type": …, "shape": […]}}'
+            )
+        type_name, shape = spec["type"], spec.get("shape")
+    if not isinstance(type_name, str):
+        raise SchemaError(
+            f'column {name!r}: a type is given by its name, such as "int32", '
+            f"got {type_name!r}{_dtype_hint(type_name)}"
+        )
+    nullable = type_name.endswith("?")
+    base = type_name[:-1] if nullable else type_name
+    if shape is not None:
+        return _parse_array(name, base, shape, nullable)
+    if base not in _PLAIN_TYPES:
+        raise SchemaError(_unknown_type(name, base))
+    if nullable and base in ("bytes", "text", "object"):
+        raise SchemaError(
+            f'column {name!r}: {base} cannot be nullable; store an empty value, or use "string?"'
+        )
+    return Column(name, base, None, nullable)
+
+
+def _dtype_hint(value: object) -> str:
+    """Name the type that a numpy dtype or Python class given as a type probably means."""
+    try:
+        found = np.dtype(value).name if isinstance(value, type | np.dtype) else ""
+    except TypeError:
+        found = ""
+    if value is bytes or value is str:
+        found = "bytes" if value is bytes else "string"
+    return f'; did you mean "{found}"?' if found in _PLAIN_TYPES else ""
+
+
+def _unknown_type(name: str, base: str) -> str:
+    if base in _ARRAY_ONLY:
+        return (
+            f'column {name!r}: {base} is for arrays; add a shape, such as {{"type": "{base}", "shape": [-1]}}'
+        )
+    known = ", ".join(_PLAIN_TYPES)
+    return f"column {name!r}: unknown type {base!r}{near(base, _PLAIN_TYPES) or '.'} The types are: {known}"
+
+
+def _parse_array(name: str, base: str, shape: object, nullable: bool) -> Column:
+    if base in _VARIABLE:
+        raise SchemaError(f"column {name!r}: {base} takes no shape; only arrays of numbers do")
+    if base not in _ELEMENTS:
+        known = ", ".join(_ELEMENTS)
+        raise SchemaError(
+            f"column {name!r}: unknown array type {base!r}{near(base, _ELEMENTS) or '.'} "
+            f"The types are: {known}"
+        )
+    if nullable:
+        raise SchemaError(
+            f"column {name!r}: an array cannot be nullable; use a free dimension and store an empty array"
+        )
+    if isinstance(shape, str | bytes) or not isinstance(shape, Sequence | np.ndarray):
+        raise SchemaError(f"column {name!r}: a shape is a list of dimensions, such as [3, -1], got {shape!r}")
+    dims = tuple(shape)
+    whole = all(isinstance(d, int | np.integer) and not isinstance(d, bool) for d in dims)
+    if not whole or not _shape_ok([int(d) for d in dims], base):
+        raise SchemaError(
+            f"column {name!r}: shape {list(dims)!r} is not allowed: 1 to {_MAX_RANK} dimensions, "
+            f"each at least 1, or -1 where it varies, and below 2^62 bytes (a scalar has no shape)"
+        )
+    return Column(name, base, tuple(int(d) for d in dims), False)
+
+
+def _shape_ok(dims: Sequence[int], base: str) -> bool:
+    if not 1 <= len(dims) <= _MAX_RANK or any(d < 1 and d != -1 for d in dims):
+        return False
+    fixed = math.prod(d for d in dims if d != -1)
+    return fixed * _DTYPES[base].itemsize < _MAX_CELL_BYTES
+
+
+def _column_from_wire(i: int, entry: object) -> Column:
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise FormatError(f"the stored schema's column {i} is not [name, type, shape]")
+    name, type_name, shape = entry
+    if not isinstance(name, str) or not 1 <= len(name.encode("utf-8", "surrogatepass")) <= _MAX_NAME_BYTES:
+        raise FormatError(f"the stored schema's column {i} has no name of 1 to {_MAX_NAME_BYTES} bytes")
+    if not isinstance(type_name, str):
+        raise FormatError(f"the stored schema's column {name!r} has no type name")
+    nullable = type_name.endswith("?")
+    base = type_name[:-1] if nullable else type_name
+    if shape is None:
+        if base not in _PLAIN_TYPES or (nullable and base in ("bytes", "text", "object")):
+            raise FormatError(f"the stored schema's column {name!r} has the unknown type {type_name!r}")
+        return Column(name, base, None, nullable)
+    dims_ok = isinstance(shape, list) and all(type(d) is int for d in shape)
+    if base not in _ELEMENTS or nullable or not dims_ok or not _shape_ok(shape, base):
+        raise FormatError(
+            f"the stored schema's column {name!r} has the unknown array type {type_name!r} of shape {shape!r}"
+        )
+    return Column(name, base, tuple(shape), False)
+
+
+def as_dtype(dtype: DTypeLike) -> str | None:
+    """Return the name of the array type that holds this dtype exactly, in either byte order, or None."""
+    name = np.dtype(dtype).name
+    return name if name in _ELEMENTS else None

@@ -1,0 +1,267 @@
+"""One value to the bytes of its cell: a function per column, made once, that refuses what does not fit."""
+
+from __future__ import annotations
+
+import operator
+import reprlib
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ..schema import Column
+from .objects import pack_object
+
+__all__ = [
+    "Encode",
+    "Refused",
+    "array_view",
+    "encoder_for",
+    "expected",
+    "flat_bytes",
+    "free_dims_suffix",
+    "scalar_format",
+    "shown",
+]
+
+Encode = Callable[[Any], bytes]
+Array = np.ndarray[Any, Any]
+
+_FORMATS: Final = {
+    "int8": "b", "int16": "h", "int32": "i", "int64": "q",
+    "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
+    "float16": "e", "float32": "f", "float64": "d",
+}  # fmt: skip
+_MAX_STRING_BYTES: Final = (1 << 32) - 1
+
+
+class Refused(Exception):
+    """A value does not fit its column; the text says what came and what to do, not where."""
+
+
+def encoder_for(column: Column) -> Encode:
+    """Return the function that turns a non-null value of this column into its bytes, or raises `Refused`."""
+    if column.shape is not None:
+        return _array_encoder(column, column.shape)
+    if column.type == "bool":
+        return _encode_bool
+    if column.type in _FORMATS:
+        maker = _float_encoder if column.type.startswith("float") else _int_encoder
+        return maker(column, struct.Struct("<" + _FORMATS[column.type]))
+    if column.type == "object":
+        return _object_encoder(column.name)
+    return {"string": _encode_string, "text": _encode_text, "bytes": _encode_bytes}[column.type]
+
+
+def scalar_format(column: Column) -> str | None:
+    """Return the struct letter of an integer or float column."""
+    return None if column.is_blob else _FORMATS.get(column.type)
+
+
+def expected(column: Column) -> str:
+    """Return what a value of the column is, for a message."""
+    if column.shape is not None:
+        dims = ", ".join("any" if d == -1 else str(d) for d in column.shape)
+        return f"{column.type} array of shape [{dims}]"
+    return f"{column.type} or None" if column.nullable else column.type
+
+
+def shown(value: object) -> str:
+    """Return the value for a message: its type and a short form of it."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} array of shape {list(value.shape)}"
+    if value is None:
+        return "None"
+    kind = type(value)
+    name = f"numpy.{kind.__name__}" if isinstance(value, np.generic) else kind.__name__
+    return f"{name} {reprlib.repr(value.item() if isinstance(value, np.generic) else value)}"
+
+
+def _unwrapped(value: Any) -> Any:
+    """Return the scalar inside a 0-dimensional array (numpy, torch, …), else the value."""
+    if (
+        getattr(value, "shape", None) == ()
+        and not isinstance(value, np.generic)
+        and hasattr(value, "__array__")
+    ):
+        return np.asarray(value)[()]
+    return value
+
+
+def _encode_bool(value: Any) -> bytes:
+    if value is True:
+        return b"\1"
+    if value is False:
+        return b"\0"
+    value = _unwrapped(value)
+    if not isinstance(value, np.bool_):
+        raise Refused(f"got {shown(value)}; pass True or False")
+    return b"\1" if value else b"\0"
+
+
+def _int_encoder(column: Column, packer: struct.Struct) -> Encode:
+    pack = packer.pack
+    assert column.dtype is not None
+    limits = np.iinfo(column.dtype.name)
+
+    def encode(value: Any) -> bytes:
+        if type(value) is not int:
+            value = _unwrapped(value)
+            if isinstance(value, bool | np.bool_ | float | str | bytes) or not hasattr(value, "__index__"):
+                raise Refused(f"got {shown(value)}")
+            try:
+                value = operator.index(value)
+            except TypeError:  # an array of several
+                raise Refused(f"got {shown(value)}") from None
+        try:
+            return pack(value)
+        except struct.error:
+            raise Refused(f"got {value}, out of range ({limits.min} to {limits.max})") from None
+
+    return encode
+
+
+def _float_encoder(column: Column, packer: struct.Struct) -> Encode:
+    pack, unpack, dtype = packer.pack, packer.unpack, column.dtype
+
+    def encode(value: Any) -> bytes:
+        if type(value) is not float:
+            value = _unwrapped(value)
+            if isinstance(value, np.generic) and value.dtype == dtype:
+                return value.tobytes()  # bit-exact: a conversion would make a signalling NaN quiet
+            if isinstance(value, int | np.integer) and not isinstance(value, bool):
+                return from_int(int(value))
+            if not isinstance(value, float | np.floating):
+                raise Refused(f"got {shown(value)}")
+            value = float(value)
+        try:
+            return pack(value)
+        except OverflowError:
+            raise Refused(f"got {value!r}, which is finite but too large for {column.type}") from None
+
+    def from_int(value: int) -> bytes:
+        try:
+            packed = pack(value)
+        except (OverflowError, struct.error):
+            packed = b""
+        if not packed or unpack(packed)[0] != value:
+            raise Refused(
+                f"got int {value}, which {column.type} cannot hold exactly; pass float(value) to round it"
+            )
+        return packed
+
+    return encode
+
+
+def _encode_text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise Refused(f"got {shown(value)}" + ("; decode it to str" if isinstance(value, bytes) else ""))
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise Refused(
+            f"got text with a lone surrogate at {error.start}, which is not valid Unicode"
+        ) from None
+
+
+def _encode_string(value: Any) -> bytes:
+    encoded = _encode_text(value)
+    if len(encoded) > _MAX_STRING_BYTES:
+        raise Refused(
+            f'got a string of {len(encoded):,} bytes; strings hold less than 4 GiB, use the type "text"'
+        )
+    return encoded
+
+
+def flat_bytes(value: Any) -> bytes | memoryview:
+    """Return a bytes-like value as bytes or as a flat view of its memory; `Refused` for anything else."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, np.ndarray):
+        if value.dtype != np.uint8 or value.ndim != 1:
+            raise Refused(f"got {shown(value)}; pass value.tobytes(), or make it an array column")
+        return np.ascontiguousarray(value).data
+    try:
+        view = memoryview(value)
+    except TypeError:
+        advice = "; encode it, e.g. value.encode()" if isinstance(value, str) else ""
+        raise Refused(f"got {shown(value)}{advice}") from None
+    if view.format not in ("B", "b", "c") or view.ndim != 1:
+        raise Refused(f"got {shown(value)}, whose items are not single bytes")
+    return view.cast("B") if view.c_contiguous else view.tobytes()
+
+
+def _encode_bytes(value: Any) -> bytes:
+    # Copied: the caller may change a bytearray or array after write() has returned.
+    return value if type(value) is bytes else bytes(flat_bytes(value))
+
+
+def _object_encoder(name: str) -> Encode:
+    def encode(value: Any) -> bytes:
+        try:
+            return pack_object(value, name)
+        except SchemaError as error:
+            raise Refused(str(error)) from None
+
+    return encode
+
+
+def array_view(column: Column, value: Any) -> Array:
+    """Return an array-like (not a list) in the column's dtype and byte order; `Refused` if it has another."""
+    array = value if isinstance(value, np.ndarray) else _read_array(column, value)
+    if isinstance(array, np.ma.MaskedArray):
+        if np.ma.is_masked(array):
+            raise Refused(f"got a masked {shown(array)}; fill it first")
+        array = np.asarray(array)
+    if array.dtype == column.dtype:
+        return array
+    if column.type == "bfloat16" and array.dtype.name == "bfloat16":  # ml_dtypes
+        return array.view(np.uint16)
+    if array.dtype.newbyteorder("<") == column.dtype:
+        return array.astype(column.dtype)
+    raise Refused(f"got {shown(array)}; convert it with value.astype({_numpy_name(column)!r})")
+
+
+def _read_array(column: Column, value: Any) -> Array:
+    if isinstance(value, np.generic) or not hasattr(value, "__array__"):
+        listed = isinstance(value, list | tuple)
+        advice = f"; pass np.asarray(value, {_numpy_name(column)!r})" if listed else ""
+        raise Refused(f"got {shown(value)}{advice}")
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise Refused(f"got {type(value).__name__} that numpy cannot read ({error})") from None
+
+
+def _numpy_name(column: Column) -> str:
+    return "uint16" if column.type == "bfloat16" else column.type
+
+
+def free_dims_suffix(shape: tuple[int, ...], actual: tuple[int, ...]) -> bytes:
+    """Return what follows an array with several free dimensions, else nothing; `Refused` when it misfits."""
+    if len(actual) != len(shape) or any(d not in (-1, a) for d, a in zip(shape, actual, strict=True)):
+        raise Refused(f"got an array of shape {list(actual)}")
+    free = [a for d, a in zip(shape, actual, strict=True) if d == -1]
+    return struct.pack(f"<{len(free)}Q", *free) if len(free) > 1 else b""
+
+
+def _array_encoder(column: Column, shape: tuple[int, ...]) -> Encode:
+    dtype = column.dtype
+
+    def encode_fixed(value: Any) -> bytes:
+        if type(value) is not np.ndarray or value.dtype is not dtype:
+            value = array_view(column, value)
+        if value.shape != shape:
+            raise Refused(f"got an array of shape {list(value.shape)}")
+        data: bytes = value.tobytes()
+        return data
+
+    def encode_free(value: Any) -> bytes:
+        value = array_view(column, value)
+        suffix = free_dims_suffix(shape, value.shape)
+        data: bytes = value.tobytes()
+        return data + suffix if suffix else data
+
+    return encode_free if -1 in shape else encode_fixed

@@ -1,0 +1,111 @@
+"""Objects (nested dicts and lists) to msgpack and back; an unsupported value is named by its place."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+
+from ...errors import CorruptionError, SchemaError
+
+__all__ = ["MAX_DEPTH", "pack_object", "unpack_object"]
+
+MAX_DEPTH: Final = 64
+_PLAIN: Final = frozenset((type(None), bool, float, bytes))
+_INT_MIN: Final = -(1 << 63)
+_INT_MAX: Final = (1 << 64) - 1
+
+
+def pack_object(value: object, place: str = "object") -> bytes:
+    """Return ``value`` as msgpack.
+
+    Allowed are None, bool, int of 64 bits, float, str, bytes, list, tuple (comes back as list) and dict with
+    str, int or bytes keys, nested up to 64 deep; numpy scalars are stored as the Python value. Raises
+    `SchemaError` that names the place, such as ``meta.boxes[3]``.
+    """
+    _check(value, place, 1)
+    packed = msgpack.packb(value, use_bin_type=True, default=_plain_scalar)
+    assert isinstance(packed, bytes)
+    return packed
+
+
+def unpack_object(data: bytes | memoryview) -> Any:
+    """Return the object that msgpack ``data`` holds; `CorruptionError` when it is malformed."""
+    try:
+        return msgpack.unpackb(data, raw=False, strict_map_key=False, ext_hook=_refuse_extension)
+    except CorruptionError:
+        raise
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise CorruptionError(
+            f"the object is not well-formed msgpack ({error or type(error).__name__})"
+        ) from None
+
+
+def _refuse_extension(code: int, data: bytes) -> object:
+    raise CorruptionError(f"the object holds the msgpack extension {code}, which UniRecord never writes")
+
+
+def _plain_scalar(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not supported")  # _check has refused all others
+
+
+def _check(value: object, place: str, depth: int) -> None:
+    kind = type(value)
+    if kind in _PLAIN:
+        return
+    if isinstance(value, str):
+        _check_text(value, place)
+    elif isinstance(value, int | np.integer):
+        if not _INT_MIN <= int(value) <= _INT_MAX:
+            raise SchemaError(f"{place}: {value} does not fit 64 bits; store it as a string")
+    elif isinstance(value, dict | list) or kind is tuple:
+        if depth > MAX_DEPTH:
+            raise SchemaError(f"{place}: nested more than {MAX_DEPTH} deep")
+        _check_items(value, place, depth)
+    elif not isinstance(value, float | bytes | np.bool_ | np.float16 | np.float32):
+        raise SchemaError(f"{place}: {_kind_name(value)} is not supported{_advice(value)}")
+
+
+def _check_items(value: Any, place: str, depth: int) -> None:
+    if not isinstance(value, dict):
+        for i, item in enumerate(value):
+            if type(item) not in _PLAIN:
+                _check(item, f"{place}[{i}]", depth + 1)
+        return
+    for key, item in value.items():
+        if isinstance(key, bool) or not isinstance(key, str | int | bytes):
+            raise SchemaError(f"{place}: a key is a str, int or bytes, got {_kind_name(key)} {key!r}")
+        _check(key, f"{place} key {key!r}", depth)
+        if type(item) not in _PLAIN:
+            _check(item, f"{place}.{key}" if isinstance(key, str) else f"{place}[{key!r}]", depth + 1)
+
+
+def _check_text(value: str, place: str) -> None:
+    if value.isascii():
+        return
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(
+            f"{place}: the text has a lone surrogate at {error.start}, not valid Unicode"
+        ) from None
+
+
+def _kind_name(value: object) -> str:
+    kind = type(value)
+    return (
+        kind.__name__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__name__}"
+    )
+
+
+def _advice(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return "; give it a column of its own, or store value.tolist()"
+    if isinstance(value, set | frozenset):
+        return "; store a list"
+    if hasattr(value, "isoformat"):
+        return "; store value.isoformat()"
+    return "; an object holds None, bool, int, float, str, bytes, list and dict"

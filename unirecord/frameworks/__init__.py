@@ -1,0 +1,1 @@
+"""UniRecord in other people's frameworks, each imported when it is first used."""

@@ -1,0 +1,157 @@
+"""TensorFlow: a dataset's shard as a ``tf.data.Dataset`` of batches, one call of Python a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import SchemaError
+from ..format.schema import Column
+from ..loading.ragged import RaggedArray
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from ..dataset.dataset import UniRecordDataset
+
+__all__ = ["to_tf"]
+
+
+def to_tf(
+    ds: UniRecordDataset,
+    batch_size: int,
+    *,
+    drop_last: bool = False,
+    prefetch: int | None = None,
+    num_threads: int | None = None,
+) -> tf.data.Dataset:
+    """Batches of a dataset's shard as dicts of tensors with static types and shapes.
+
+    Fixed-width columns are tensors [batch, …], strings, text and bytes ``tf.string`` [batch], arrays whose leading
+    dimensions are free ``tf.RaggedTensor``. A nullable column ``x`` comes with ``x_valid`` (bool); where that is
+    False, ``x`` is NaN, 0 or "". Every iteration, ``repeat`` included, is an epoch with an order of its own. The shards
+    are the dataset's: automatic sharding is off. The reading is done ahead by C threads; the order holds whatever
+    comes after. See docs/tensorflow.md.
+
+    Raises SchemaError for columns that have no tensor form (objects; arrays with a free dimension behind a fixed
+    one): leave them out with ``columns=``.
+    """
+    import tensorflow as tf
+
+    outputs = [_Output(column, batch_size if drop_last else None) for _, column in ds.output_columns]
+    loader = ds.without_transform().batches(
+        batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads
+    )
+
+    def generate() -> Iterator[tuple[Any, ...]]:
+        for batch in loader:
+            yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))
+
+    def assemble(*parts: Any) -> dict[str, Any]:
+        left = iter(parts)
+        tensors: dict[str, Any] = {}
+        for output in outputs:
+            tensors.update(output.tensors(left))
+        return tensors
+
+    signature = tuple(spec for output in outputs for spec in output.specs())
+    batches = tf.data.Dataset.from_generator(generate, output_signature=signature).map(assemble)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    options.deterministic = True
+    return batches.apply(tf.data.experimental.assert_cardinality(len(loader))).with_options(options)
+
+
+class _Output:
+    """One column: which flat arrays go through the generator, and which tensors they make on the other
+    side."""
+
+    def __init__(self, column: Column, batch: int | None) -> None:
+        self.column = column
+        self._batch = batch
+        shape = column.shape or ()
+        self._free = column.free_dims
+        text = column.type in ("string", "text", "bytes") and not column.is_array
+        if column.type == "object" or any(size == -1 for size in shape[self._free :]):
+            raise SchemaError(
+                f"column {column.name!r} ({column.spec!r}) has no tensor form: choose the others with columns=[…], "
+                "or decode it in a transform of batches()"
+            )
+        self._strings = text
+        self._bfloat16 = column.type == "bfloat16"
+
+    def specs(self) -> list[Any]:
+        """Types and shapes of the flat arrays."""
+        import tensorflow as tf
+
+        batch = self._batch
+        if self._strings:
+            specs = [tf.TensorSpec((batch,), tf.string)]
+        elif self._free:
+            inner = (self.column.shape or ())[self._free :]
+            splits = tf.TensorSpec((None if batch is None else batch + 1,), tf.int64)
+            specs = [tf.TensorSpec((None, *inner), self.column.dtype), splits]
+            specs += [tf.TensorSpec((None,), tf.int64) for _ in range(self._free - 1)]
+        else:
+            specs = [tf.TensorSpec((batch, *self.column.item_shape), self.column.dtype)]
+        return [*specs, tf.TensorSpec((batch,), tf.bool)] if self.column.nullable else specs
+
+    def parts(self, value: Any) -> list[Any]:
+        """The flat arrays of a batch's value."""
+        if self._strings:
+            items = value.to_list() if isinstance(value, RaggedArray) else value
+            cells = [item.encode() if isinstance(item, str) else item or b"" for item in items]
+            parts: list[Any] = [np.array(cells, object)]
+            if self.column.nullable:
+                parts.append(np.array([item is not None for item in items], np.bool_))
+            return parts
+        if isinstance(value, RaggedArray):
+            return _ragged_parts(value, self._free)
+        if isinstance(value, np.ma.MaskedArray):
+            filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
+            return [filled, ~np.ma.getmaskarray(value)]
+        return [value]
+
+    def tensors(self, parts: Iterator[Any]) -> dict[str, Any]:
+        """The tensors that the flat arrays make; graph operations alone."""
+        import tensorflow as tf
+
+        name = self.column.name
+        tensor = next(parts)
+        if self._bfloat16:
+            tensor = tf.bitcast(tensor, tf.bfloat16)
+        if self._free:
+            splits = [next(parts) for _ in range(self._free)]
+            tensor = tf.RaggedTensor.from_nested_row_splits(tensor, splits, validate=False)
+        tensors = {name: tensor}
+        if self.column.nullable:
+            tensors[f"{name}_valid"] = next(parts)
+        return tensors
+
+
+def _ragged_parts(ragged: RaggedArray, free: int) -> list[Any]:
+    """Flat values and, outermost first, the row splits of each free dimension."""
+    column = ragged.column
+    inner = (column.shape or ())[free:]
+    dtype = column.dtype
+    assert dtype is not None
+    if free == 1:
+        entry = dtype.itemsize * int(np.prod(inner, dtype=np.int64))
+        return [ragged.data.view(dtype).reshape(-1, *inner), ragged.offsets // entry]
+    arrays = list(ragged)
+    values = (
+        np.concatenate([array.reshape(-1, *inner) for array in arrays])
+        if arrays
+        else np.empty((0, *inner), dtype)
+    )
+    splits = [_splits(np.array([array.shape[0] for array in arrays], np.int64))]
+    for axis in range(1, free):
+        counts = [np.full(int(np.prod(array.shape[:axis])), array.shape[axis], np.int64) for array in arrays]
+        splits.append(_splits(np.concatenate(counts) if counts else np.empty(0, np.int64)))
+    return [values, *splits]
+
+
+def _splits(lengths: Any) -> Any:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])

@@ -1,0 +1,1 @@
+"""Rows to samples and batches, read ahead by the C loader."""

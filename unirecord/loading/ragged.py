@@ -1,0 +1,114 @@
+"""Values of different lengths in one batch: one buffer and the places where each value starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..format.schema import Column
+from ..format.values import decode_cell
+
+__all__ = ["RaggedArray"]
+
+
+class RaggedArray:
+    """The values of a column of variable width for the rows of a batch.
+
+    ``data`` is uint8[total], ``offsets`` int64[n + 1] in bytes: value i is ``data[offsets[i]:offsets[i +
+    1]]``. Item access gives a memoryview for ``bytes``, a str for ``text``, an array that looks into the
+    batch for arrays, and the object for ``object``. Everything stays good as long as it is referenced,
+    whatever the loader does next.
+    """
+
+    __slots__ = ("column", "data", "offsets")
+
+    def __init__(self, column: Column, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+        self.column = column
+        self.data = data
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Bytes of each value, int64[n]."""
+        lengths: NDArray[np.int64] = np.diff(self.offsets)
+        return lengths
+
+    def cell(self, i: int) -> memoryview:
+        """The stored bytes of value ``i``."""
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"value {i} of a batch of {len(self)}")
+        i %= len(self)
+        return memoryview(self.data)[self.offsets[i] : self.offsets[i + 1]]
+
+    @overload
+    def __getitem__(self, i: int) -> Any: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Any]: ...
+    def __getitem__(self, i: int | slice) -> Any:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        cell = self.cell(i)
+        if self.column.type == "bytes" and not self.column.is_array:
+            return cell
+        if self.column.is_array:
+            return self._array(cell)
+        return decode_cell(self.column, cell)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def to_list(self) -> list[Any]:
+        """The values as a list: ``bytes``, ``str``, arrays with memory of their own, or objects."""
+        return [decode_cell(self.column, self.cell(i)) for i in range(len(self))]
+
+    def _array(self, cell: memoryview) -> NDArray[Any]:
+        """The array that a cell holds, without copying (docs/format.md, "Array cells")."""
+        shape = list(self.column.shape or ())
+        dtype = self.column.dtype
+        assert dtype is not None
+        free = [axis for axis, size in enumerate(shape) if size == -1]
+        if len(free) == 1:
+            fixed = int(np.prod([size for size in shape if size != -1], dtype=np.int64))
+            shape[free[0]] = len(cell) // (dtype.itemsize * fixed)
+        else:
+            sizes = np.frombuffer(cell[len(cell) - 8 * len(free) :], "<u8")
+            for axis, size in zip(free, sizes, strict=True):
+                shape[axis] = int(size)
+            cell = cell[: len(cell) - 8 * len(free)]
+        return np.frombuffer(cell, dtype).reshape(shape)
+
+    def pad(self, value: Any = 0, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+        """One array [n, …]: every value filled up with ``value`` to the greatest size of each free
+        dimension, or to ``shape``.
+
+        Bytes are padded as uint8[n, length]. Text and objects cannot be padded: ``TypeError``. A value
+        larger than ``shape``:
+        ``ValueError``.
+        """
+        if not self.column.is_array and self.column.type != "bytes":
+            raise TypeError(
+                f"column {self.column.name!r} is {self.column.type}: only arrays and bytes can be padded"
+            )
+        items = [
+            self._array(self.cell(i)) if self.column.is_array else np.frombuffer(self.cell(i), np.uint8)
+            for i in range(len(self))
+        ]
+        rank = len(self.column.shape or (1,))
+        largest = tuple(max((item.shape[d] for item in items), default=0) for d in range(rank))
+        target = shape if shape is not None else largest
+        if len(target) != rank or any(have > want for have, want in zip(largest, target, strict=True)):
+            raise ValueError(f"column {self.column.name!r}: values of up to {largest} do not fit {target}")
+        dtype = items[0].dtype if items else (self.column.dtype or np.dtype(np.uint8))
+        padded = np.full((len(items), *target), value, dtype)
+        for row, item in zip(padded, items, strict=True):
+            row[tuple(slice(size) for size in item.shape)] = item
+        return padded
+
+    def __repr__(self) -> str:
+        return f"RaggedArray({self.column.name!r}: {len(self)} values of {self.column.spec!r}, {len(self.data)} bytes)"

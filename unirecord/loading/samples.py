@@ -1,0 +1,104 @@
+"""Rows of parts as samples: dicts of Python and numpy values, one at a time, many at once, or as a batch of
+arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CorruptionError
+from ..format.schema import Column
+from ..format.values import decode_cell
+from ..parts.part_set import Empty, PartSet
+from .batch import column_value, items_of, split_batch
+from .whole_read import memory_for_torch
+
+__all__ = ["SampleReader"]
+
+Decode = Callable[[bytes], Any]
+Read = TypeVar("Read")
+
+
+class SampleReader:
+    """Reads chosen columns of a set of parts. Thread-safe."""
+
+    def __init__(self, parts: PartSet, columns: Sequence[tuple[int, Column]]) -> None:
+        self._parts = parts
+        self._plan = parts.plan([position for position, _ in columns])
+        self._columns = [column for _, column in columns]
+        decoders = [(column.name, _decoder(column)) for column in self._columns]
+        self._decoders = [(name, decode) for name, decode in decoders if decode is not None]
+
+    def one(self, row: int) -> dict[str, Any]:
+        """The sample of one row."""
+        sample = self._plan.read_one(row)
+        for name, decode in self._decoders:
+            stored = sample[name]
+            if stored is None:
+                continue
+            try:
+                sample[name] = decode(stored)
+            except (CorruptionError, UnicodeDecodeError) as error:
+                raise self._placed(error, row, name) from error
+        return sample
+
+    def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """The samples of these rows, read with one call; their arrays share memory, each its own piece of
+        it."""
+        return self._placing(rows, lambda: split_batch(self.batch(rows), len(rows)))
+
+    def for_collate(self, rows: NDArray[np.int64]) -> Sequence[dict[str, Any]]:
+        """As ``many``; where PyTorch's loader is in use, as samples that its default_collate need not copy."""
+        memory = memory_for_torch()
+        if memory is None:
+            return self.many(rows)
+
+        def read() -> Sequence[dict[str, Any]]:
+            batch = self.batch(rows, memory.empty)
+            return memory.samples(batch, items_of(batch), len(rows))
+
+        return self._placing(rows, read)
+
+    def _placing(self, rows: NDArray[np.int64], read: Callable[[], Read]) -> Read:
+        """What ``read`` makes of the rows; one that cannot be decoded is named."""
+        try:
+            return read()
+        except (CorruptionError, UnicodeDecodeError) as error:
+            if isinstance(error, CorruptionError) and error.path is not None:
+                raise
+            for row in rows.tolist():  # finds the row that cannot be decoded
+                self.one(row)
+            raise
+
+    def batch(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> dict[str, Any]:
+        """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them; ``empty`` makes their memory."""
+        results = self._plan.read(rows, empty)
+        return {
+            column.name: column_value(column, result.data, result.offsets, result.valid)
+            for column, result in zip(self._columns, results, strict=True)
+        }
+
+    def _placed(self, error: Exception, row: int, column: str) -> CorruptionError:
+        """What is wrong with a row whose digests hold but whose bytes no writer of ours would have
+        written."""
+        path, row_in_part = self._parts.locate(row)
+        message = f"{path}: row {row_in_part}, column {column!r}: {error}"
+        return CorruptionError(message, path=path, row=row_in_part, column=column)
+
+
+def _decoder(column: Column) -> Decode | None:
+    """Stored bytes of one value to the value; None: they are the value."""
+    if column.is_array:
+        return None if column.fixed_bytes else lambda cell: decode_cell(column, cell)
+    if column.is_string or column.type == "text":
+        return bytes.decode
+    if column.type == "bytes":
+        return None
+    if column.type == "object":
+        return lambda cell: decode_cell(column, cell)
+    dtype = np.dtype(column.dtype)
+    frombuffer = np.frombuffer
+    return lambda cell: frombuffer(cell, dtype)[0]

@@ -1,0 +1,1 @@
+"""Which row is sample i of an epoch: selections, shards, permutations."""

@@ -1,0 +1,254 @@
+"""Reads a data file from front to back: head, and the scalar pages of its row groups, every one checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import CorruptionError, FormatError
+from ..format import layout, metadata
+from ..format.layout import FileHeader, PageHeader
+from ..format.metadata import Metadata
+from ..format.page import ScalarPage, decode_scalar_page, fixed_rows
+from ..format.schema import Schema
+
+_BLOCK_ROWS = 1 << 18
+_BLOCK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class DataHead:
+    """The head of a data file."""
+
+    header: FileHeader
+    table: bytes
+    metadata: Metadata
+
+    @property
+    def schema(self) -> Schema:
+        return self.metadata.schema
+
+
+@dataclass(frozen=True)
+class ScannedGroup:
+    """A row group: its first row, where its pages and its blobs start (0: no blob page), and its scalar page."""
+
+    first_row: int
+    offset: int
+    blob_offset: int
+    blob_payload: int
+    blob_bytes: int
+    end: int
+    page: ScalarPage
+    digest: int | None  # of the scalar page's payload; None: not known
+
+
+class DataFile:
+    """A data file open for reading, whose bytes may be hostile."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = os.fstat(self.fd).st_size
+
+    def __enter__(self) -> DataFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self.fd)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly these bytes; CorruptionError when the file ends before."""
+        if offset + size > self.size:
+            raise CorruptionError(
+                f"{self.path}: the file ends at {self.size}; expected {size} bytes at {offset}",
+                path=self.path,
+                offset=offset,
+            )
+        parts = []
+        while size:
+            part = os.pread(self.fd, size, offset)
+            if not part:
+                raise CorruptionError(
+                    f"{self.path}: the file was cut while it was read", path=self.path, offset=offset
+                )
+            parts.append(part)
+            offset += len(part)
+            size -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def head(self) -> DataHead:
+        """Reads and checks the head."""
+        try:
+            header = layout.unpack_file_header(self.read(0, min(self.size, layout.HEADER_BYTES)))
+            rest = self.read(layout.HEADER_BYTES, header.header_bytes - layout.HEADER_BYTES)
+            if layout.digest(rest, layout.seed(header.id, layout.DOMAIN_HEAD)) != header.head_digest:
+                raise CorruptionError(
+                    "the schema and metadata do not have the digest stored with them", offset=128
+                )
+            size = layout.COLUMN_BYTES * header.columns
+            found = metadata.decode(memoryview(rest)[size : size + header.metadata_bytes])
+            if found.schema.column_table() != rest[:size]:
+                raise FormatError("the column table and the schema in the metadata differ")
+            layout.check_shape(header.shape, blobs=bool(found.schema.blobs))
+            rows_at = fixed_rows(found.schema, header.shape.blob_align)
+            if header.shape.row_bytes != (rows_at.row_bytes if rows_at else 0):
+                raise FormatError(
+                    f"row_bytes is {header.shape.row_bytes}, which is not what the schema adds up to"
+                )
+        except FormatError as error:
+            raise FormatError(f"{self.path}: {error}") from error
+        except CorruptionError as error:
+            raise self.located(error) from error
+        return DataHead(header, rest[:size], found)
+
+    def located(self, error: CorruptionError) -> CorruptionError:
+        """The error with the file's name in it."""
+        if error.path is not None:
+            return error
+        return CorruptionError(f"{self.path}: {error}", path=self.path, offset=error.offset, row=error.row)
+
+    def page_header(self, head: DataHead, offset: int) -> PageHeader:
+        return layout.unpack_page_header(head.header.id, offset, self.read(offset, layout.PAGE_HEADER_BYTES))
+
+    def end_page(self, head: DataHead) -> PageHeader:
+        """The end page alone; CorruptionError when the file does not end with one."""
+        at = self.size - layout.PAGE_HEADER_BYTES
+        page = self.page_header(head, max(at, head.header.header_bytes))
+        if page.kind != layout.PAGE_END:
+            raise CorruptionError("the file does not end with an end page", offset=at)
+        return page
+
+    def content_digest(self, head: DataHead) -> int | None:
+        """The content digest that the end page holds; None when there is no end page."""
+        try:
+            return self.end_page(head).payload_digest
+        except CorruptionError:
+            return None
+
+    def group(self, head: DataHead, offset: int, header: PageHeader) -> ScannedGroup:
+        """The row group whose scalar page stands at ``offset``; its blobs are not read."""
+        payload = self.read(header.payload(offset), header.payload_bytes)
+        expected = layout.digest(payload, layout.seed(head.header.id, layout.DOMAIN_SCALARS, offset))
+        if expected != header.payload_digest:
+            raise CorruptionError(
+                f"the scalar page at {offset} does not have the digest stored with it", offset=offset
+            )
+        page = decode_scalar_page(head.schema, head.header.shape, header.rows, memoryview(payload))
+        start = header.end(offset)
+        if not head.schema.blobs:
+            return ScannedGroup(header.first_row, offset, 0, 0, 0, start, page, expected)
+        blob = self.page_header(head, start)
+        if blob.kind != layout.PAGE_BLOB or (blob.group, blob.first_row, blob.rows) != (
+            header.group, header.first_row, header.rows,
+        ):  # fmt: skip
+            raise CorruptionError(
+                f"the page at {start} is not the blob page of row group {header.group}", offset=start
+            )
+        end = blob.end(start)
+        if end > self.size:
+            raise CorruptionError(
+                f"the blob page at {start} ends at {end}, the file at {self.size}", offset=start
+            )
+        return ScannedGroup(
+            header.first_row, offset, start, blob.payload(start), blob.payload_bytes, end, page, expected
+        )
+
+    def groups(self, head: DataHead) -> Iterator[ScannedGroup]:
+        """All row groups of a finished file, in order; CorruptionError at the first thing that is not as it must be."""
+        try:
+            yield from self._groups(head)
+        except CorruptionError as error:
+            raise self.located(error) from error
+
+    def _groups(self, head: DataHead) -> Iterator[ScannedGroup]:
+        offset, number, rows = head.header.header_bytes, 0, 0
+        digests = bytearray()
+        even = head.header.shape.group_rows
+        while True:
+            header = self.page_header(head, offset)
+            if header.kind == layout.PAGE_END:
+                content = layout.content_digest(head.header.id, digests)
+                if (header.group, header.rows, header.payload_digest, offset + layout.PAGE_HEADER_BYTES) != (
+                    number, rows, content, self.size,
+                ):  # fmt: skip
+                    raise CorruptionError(
+                        f"the end page at {offset} does not go with what is before it", offset=offset
+                    )
+                return
+            short = even and (header.rows > even or rows % even)
+            if (
+                header.kind != layout.PAGE_SCALAR
+                or (header.group, header.first_row) != (number, rows)
+                or short
+            ):
+                raise CorruptionError(
+                    f"the page at {offset} is not that of row group {number}", offset=offset
+                )
+            group = self.group(head, offset, header)
+            yield group
+            digests += header.payload_digest.to_bytes(8, "little")
+            offset, number, rows = group.end, number + 1, rows + header.rows
+
+
+@dataclass(frozen=True)
+class BlockColumn:
+    """A scalar column of a block: values (strings: their lengths), validity, and the strings themselves."""
+
+    values: npt.NDArray[Any]
+    valid: npt.NDArray[np.bool_] | None
+    strings: list[bytes] | None
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some row groups in a row, their columns joined."""
+
+    first_row: int
+    rows: int
+    groups: list[ScannedGroup]
+    scalars: list[BlockColumn]
+    lengths: list[npt.NDArray[np.uint64]]
+    digests: npt.NDArray[np.uint64]
+
+
+def blocks(groups: Iterator[ScannedGroup]) -> Iterator[Block]:
+    """Joins row groups to blocks that are worth a vectorised step."""
+    pending: list[ScannedGroup] = []
+    rows = size = 0
+    for group in groups:
+        pending.append(group)
+        rows += group.page.rows
+        size += 8 * group.page.digests.size + sum(
+            len(c.strings or ()) + c.values.nbytes for c in group.page.scalars
+        )
+        if rows >= _BLOCK_ROWS or size >= _BLOCK_BYTES:
+            yield _join(pending)
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield _join(pending)
+
+
+def _join(groups: list[ScannedGroup]) -> Block:
+    pages = [group.page for group in groups]
+    scalars = []
+    for columns in zip(*(page.scalars for page in pages), strict=True):
+        values = np.concatenate([column.values for column in columns])
+        valid = None if columns[0].valid is None else np.concatenate([column.valid for column in columns])
+        strings = None
+        if columns[0].strings is not None:
+            strings = _cut(b"".join(column.strings for column in columns), values)
+        scalars.append(BlockColumn(values, valid, strings))
+    lengths = [np.concatenate(parts) for parts in zip(*(page.lengths for page in pages), strict=True)]
+    digests = np.concatenate([page.digests for page in pages])
+    return Block(groups[0].first_row, sum(page.rows for page in pages), groups, scalars, lengths, digests)
+
+
+def _cut(joined: bytes, lengths: npt.NDArray[Any]) -> list[bytes]:
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return [joined[a:b] for a, b in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]

@@ -1,0 +1,181 @@
+"""What a path names: one part, a directory of parts, a glob, or a list of these, as parts in order with one schema."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from glob import glob, has_magic
+
+from ..core import NativeSet, xxh3_64
+from ..errors import CorruptionError, FormatError, MissingError, SchemaError
+from ..format import metadata
+from ..format.schema import Schema
+from ..format.values import unpack_object
+from . import manifest
+from .manifest import Manifest
+
+__all__ = ["PartRef", "Source", "resolve"]
+
+PathLike = str | os.PathLike[str]
+_ATTEMPTS = 5  # readings of a manifest that is replaced while the files it names are looked for
+
+
+@dataclass(frozen=True)
+class PartRef:
+    """One part: its data file, and what is known of it (id None, rows and bytes -1: nothing)."""
+
+    path: str
+    id: bytes | None = None
+    rows: int = -1
+    bytes: int = -1
+
+
+@dataclass(frozen=True)
+class Source:
+    """The parts that a path names. ``identity`` changes with every part that comes or goes."""
+
+    parts: tuple[PartRef, ...]
+    schema: Schema
+    index: tuple[str, ...]
+    metadata: object
+    identity: str
+    path: object = field(compare=False, default=None)  # as it was given
+
+    @property
+    def rows(self) -> int:
+        """Rows of all parts."""
+        return sum(part.rows for part in self.parts)
+
+
+def resolve(path: PathLike | Sequence[PathLike]) -> Source:
+    """Finds out what ``path`` names: reads one file of a directory, and opens single parts.
+
+    Raises MissingError, FormatError, CorruptionError, StaleError about files, SchemaError when parts have
+    different schemas, each naming the file, and ValueError for an empty list.
+    """
+    if isinstance(path, (str, os.PathLike)):
+        source = _resolve_one(os.fspath(path))
+    elif isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
+        if not path:
+            raise ValueError("path is an empty list; expected at least one part or directory")
+        source = _join([_resolve_one(os.fspath(item)) for item in path])
+    else:
+        raise TypeError(f"path is {path!r}; expected a path, or a list of paths")
+    return Source(source.parts, source.schema, source.index, source.metadata, source.identity, path)
+
+
+def _resolve_one(path: str) -> Source:
+    if os.path.isdir(path):
+        return _resolve_directory(path)
+    if has_magic(path) and not os.path.lexists(path):
+        found = sorted(name for name in glob(path) if _may_be_data(name))
+        if not found:
+            raise MissingError(f"{path}: no part and no directory matches this pattern")
+        return _join([_resolve_one(name) for name in found])
+    if not path.endswith(".urec") and not os.path.lexists(path):
+        raise MissingError(f"{path}: there is no such file or directory")
+    return _resolve_part(path)
+
+
+def _may_be_data(path: str) -> bool:
+    return path.endswith(".urec") or os.path.isfile(os.path.join(path, manifest.NAME))
+
+
+def _resolve_part(path: str) -> Source:
+    parts = NativeSet([(path, None, -1)], "pread", "first")
+    try:
+        part = parts.part(0)
+        try:
+            content = metadata.decode(part.metadata())
+        except FormatError as error:
+            raise FormatError(f"{path}.idx: {error}") from error
+        ref = PartRef(path, part.id, part.info.rows, part.info.data_bytes)
+    finally:
+        parts.close()
+    identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
+    return Source((ref,), content.schema, content.index, content.user, identity)
+
+
+def _resolve_directory(path: str) -> Source:
+    for attempt in range(_ATTEMPTS):
+        found = _read_manifest(path)
+        missing = _missing_file(path, found)
+        if missing is None:
+            break
+        if attempt == _ATTEMPTS - 1 or _read_manifest(path) == found:
+            raise MissingError(_explain_missing(path, missing))
+    parts = tuple(
+        PartRef(os.path.join(path, part.name), part.id, part.rows, part.bytes) for part in found.parts
+    )
+    identity = _digest(found.id + b"".join(part.id for part in found.parts))
+    try:
+        user = None if found.metadata is None else unpack_object(found.metadata)
+    except CorruptionError as error:
+        raise FormatError(
+            f"{os.path.join(path, manifest.NAME)}: its metadata cannot be read: {error}"
+        ) from error
+    return Source(parts, found.schema, found.index, user, identity)
+
+
+def _digest(content: bytes) -> str:
+    return f"{xxh3_64(content):016x}{xxh3_64(content, 1):016x}"
+
+
+def _read_manifest(path: str) -> Manifest:
+    name = os.path.join(path, manifest.NAME)
+    try:
+        with open(name, "rb") as file:
+            return manifest.decode(file.read(manifest.MAX_BYTES + 1), name)
+    except FileNotFoundError:
+        raise MissingError(
+            f"{path}: there is no {manifest.NAME} in this directory, so it is not a dataset; "
+            "name a directory made by unirecord, or the .urec files themselves"
+        ) from None
+
+
+def _missing_file(path: str, found: Manifest) -> str | None:
+    """Name of a file that the manifest needs and the directory does not have."""
+    there = set(os.listdir(path))
+    for part in found.parts:
+        if part.name not in there:
+            return part.name
+        if part.name + ".idx" not in there and part.name + ".idx.new" not in there:
+            return part.name + ".idx"
+    return None
+
+
+def _explain_missing(path: str, name: str) -> str:
+    full = os.path.join(path, name)
+    if name.endswith(".idx"):
+        return (
+            f"{full}: this index is missing; run `unirecord repair {path}` to rebuild it from the data file"
+        )
+    return f"{full}: this part is missing, {manifest.NAME} names it; put the file and its index back"
+
+
+def _join(sources: Sequence[Source]) -> Source:
+    first = sources[0]
+    for other in sources[1:]:
+        if other.schema != first.schema:
+            raise SchemaError(
+                f"{_shown(other)} has another schema than {_shown(first)}: {_difference(first.schema, other.schema)}; "
+                "parts that are read together need the same columns"
+            )
+    if len(sources) == 1:
+        return first
+    identity = _digest("".join(source.identity for source in sources).encode())
+    parts = tuple(part for source in sources for part in source.parts)
+    index = tuple(name for name in first.index if all(name in other.index for other in sources))
+    return Source(parts, first.schema, index, first.metadata, identity)
+
+
+def _shown(source: Source) -> str:
+    return source.parts[0].path if source.parts else "an empty directory"
+
+
+def _difference(expected: Schema, found: Schema) -> str:
+    for i, (a, b) in enumerate(zip(expected, found, strict=False)):
+        if a != b:
+            return f"column {i} is {b.name!r} ({b.spec}), expected {a.name!r} ({a.spec})"
+    return f"{len(found)} columns, expected {len(expected)}"

@@ -1,0 +1,230 @@
+"""The manifest of a directory: which parts make up the dataset, in which order; text <-> fields, strictly checked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+from ..core import xxh3_64
+from ..errors import CorruptionError, FormatError
+from ..format.schema import Schema
+
+NAME = "manifest.json"
+VERSION = 1
+MAX_BYTES = 1 << 30
+PART_NAME = re.compile(r"part-([0-9]{6,12})-([0-9a-f]{8})\.urec")
+
+_HEX = {16: re.compile(r"[0-9a-f]{16}"), 32: re.compile(r"[0-9a-f]{32}")}
+_KEYS = {
+    "format",
+    "version",
+    "id",
+    "generation",
+    "next_part",
+    "schema",
+    "index",
+    "metadata",
+    "parts",
+    "digest",
+}
+_PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema"}
+_MAX_NUMBER = 1 << 63
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """One part: file name, id, rows, sizes of its two files, digest of its column table and schema."""
+
+    name: str
+    id: bytes
+    rows: int
+    bytes: int
+    index_bytes: int
+    schema: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    id: bytes
+    generation: int
+    next_part: int
+    schema: Schema
+    index: tuple[str, ...]
+    metadata: bytes | None = None  # the user's, as msgpack
+    parts: tuple[PartEntry, ...] = field(default=())
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+
+def part_name(number: int, part_id: bytes) -> str:
+    """File name of part ``number``."""
+    return f"part-{number:06d}-{part_id[:4].hex()}.urec"
+
+
+def part_id(dataset_id: bytes, number: int) -> bytes:
+    """Id of part ``number`` of a dataset: its own, and the same again when the dataset's id is given again."""
+    content = dataset_id + number.to_bytes(8, "little")
+    return b"".join(xxh3_64(content, seed).to_bytes(8, "little") for seed in (0, 1))
+
+
+def schema_digest(schema: Schema) -> str:
+    """What a manifest says of a part's schema."""
+    content = schema.column_table() + msgpack.packb(schema.to_wire(), use_bin_type=True)
+    return f"{xxh3_64(content):016x}"
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The whole text of ``manifest.json``."""
+    content = {
+        "format": "unirecord",
+        "version": VERSION,
+        "id": manifest.id.hex(),
+        "generation": manifest.generation,
+        "next_part": manifest.next_part,
+        "schema": manifest.schema.to_wire(),
+        "index": list(manifest.index),
+        "metadata": None if manifest.metadata is None else base64.b64encode(manifest.metadata).decode(),
+        "parts": [_encode_part(part) for part in manifest.parts],
+        "digest": "",
+    }
+    content["digest"] = f"{xxh3_64(_dump(content)):016x}"
+    return _dump(content) + b"\n"
+
+
+def _encode_part(part: PartEntry) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "id": part.id.hex(),
+        "rows": part.rows,
+        "bytes": part.bytes,
+        "index_bytes": part.index_bytes,
+        "schema": part.schema,
+    }
+
+
+def _dump(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(text: bytes, path: str) -> Manifest:
+    """Reads a manifest; FormatError when it is none or a newer one, CorruptionError when it is not what was written."""
+    content = _load(text, path)
+    if content.get("format") != "unirecord":
+        raise FormatError(f"{path}: this JSON file is not the manifest of a UniRecord dataset")
+    version = content.get("version")
+    if type(version) is not int or version < 1:
+        raise FormatError(f"{path}: its version is {version!r}; expected a number from 1")
+    if version > VERSION:
+        raise FormatError(
+            f"{path}: it needs a reader of version {version}; this one is version {VERSION}: upgrade unirecord"
+        )
+    if set(content) != _KEYS:
+        raise FormatError(f"{path}: expected the keys {sorted(_KEYS)}, found {sorted(content)}")
+    try:
+        _check_digest(content, text, path)
+        return _decode(content)
+    except (ValueError, FormatError) as error:
+        raise FormatError(f"{path}: {error}") from error
+
+
+def _load(text: bytes, path: str) -> dict[str, Any]:
+    if len(text) > MAX_BYTES:
+        raise FormatError(f"{path}: {len(text)} bytes; a manifest has at most {MAX_BYTES}")
+    try:
+        content = json.loads(text.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: not a manifest: it is not JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise FormatError(f"{path}: not a manifest: expected a JSON object")
+    return content
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _check_digest(content: dict[str, Any], text: bytes, path: str) -> None:
+    stored = _hex(content["digest"], 16, "digest")
+    found = f"{xxh3_64(_dump({**content, 'digest': ''})):016x}"
+    if stored != found or text != _dump(content) + b"\n":
+        raise CorruptionError(
+            f"{path}: its text has the digest {found}, but {stored} is stored in it: it was edited or damaged",
+            path=path,
+        )
+
+
+def _decode(content: dict[str, Any]) -> Manifest:
+    schema = Schema.from_wire(content["schema"])
+    index = content["index"]
+    if not isinstance(index, list) or any(type(name) is not str or name not in schema for name in index):
+        raise ValueError(f"index is {index!r}; expected a list of names of columns")
+    parts = content["parts"]
+    if not isinstance(parts, list):
+        raise ValueError("parts is not a list")
+    next_part = _number(content["next_part"], "next_part")
+    entries = tuple(_decode_part(part, next_part) for part in parts)
+    for what in ("name", "id"):
+        if len({getattr(entry, what) for entry in entries}) != len(entries):
+            raise ValueError(f"two parts have the same {what}")
+    digest = schema_digest(schema)
+    for entry in entries:
+        if entry.schema != digest:
+            raise ValueError(
+                f"part {entry.name} has another schema ({entry.schema}) than the dataset ({digest})"
+            )
+    return Manifest(
+        bytes.fromhex(_hex(content["id"], 32, "id")),
+        _number(content["generation"], "generation", least=1),
+        next_part,
+        schema,
+        tuple(index),
+        _metadata(content["metadata"]),
+        entries,
+    )
+
+
+def _decode_part(part: Any, next_part: int) -> PartEntry:
+    if not isinstance(part, dict) or set(part) != _PART_KEYS:
+        raise ValueError(f"a part needs the keys {sorted(_PART_KEYS)}")
+    name = part["name"]
+    match = PART_NAME.fullmatch(name) if type(name) is str else None
+    if match is None:
+        raise ValueError(f"{name!r} is not the name of a part (part-NUMBER-ID.urec)")
+    part_id = _hex(part["id"], 32, "id of a part")
+    if not part_id.startswith(match[2]) or int(match[1]) >= next_part:
+        raise ValueError(
+            f"the name {name} does not go with the part's id {part_id} and next_part {next_part}"
+        )
+    rows, size, index_size = (_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
+    return PartEntry(
+        name, bytes.fromhex(part_id), rows, size, index_size, _hex(part["schema"], 16, "schema of a part")
+    )
+
+
+def _metadata(text: Any) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except (TypeError, binascii.Error) as error:
+        raise ValueError(f"metadata is not base64 ({error})") from error
+
+
+def _number(value: Any, what: str, least: int = 0) -> int:
+    if type(value) is not int or not least <= value < _MAX_NUMBER:
+        raise ValueError(f"{what} is {value!r}; expected a number from {least}")
+    return value
+
+
+def _hex(value: Any, digits: int, what: str) -> str:
+    if type(value) is not str or not _HEX[digits].fullmatch(value):
+        raise FormatError(f"{what} is {value!r}; expected {digits} lower-case hex digits")
+    return value

@@ -1,0 +1,145 @@
+"""One opened part: what it is, and the flat arrays of its index as views, each checked where it is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import NativePart
+from ..errors import CorruptionError, FormatError
+from ..format import layout, metadata
+from ..format.metadata import Metadata
+
+__all__ = ["Part"]
+
+Array = NDArray[Any]
+_INTEGERS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    8: np.dtype("<u8"),
+}
+
+
+class Part:
+    """One opened part: what it is, and its index's arrays as read-only views that keep it open."""
+
+    def __init__(self, native: NativePart, path: str) -> None:
+        self._native = native
+        self.path = path
+        self.info = native.info  # ur_part_info of csrc/unirecord.h
+        self.id = native.id
+        self.rows: int = native.info.rows
+
+    @cached_property
+    def content(self) -> Metadata:
+        """Schema, index columns, user metadata and statistics; FormatError when they cannot be read."""
+        try:
+            return metadata.decode(self._native.metadata())
+        except FormatError as error:
+            raise FormatError(f"{self.path}.idx: {error}") from error
+
+    def vector(self, kind: int, column: int = -1) -> tuple[Array, Callable[[int, int], None]] | None:
+        """A section of the index, unchecked, and the check of its elements [start, stop); None when there is none.
+
+        Integers by their width, values and zones in the column's dtype; groups [n, 4], zones [n, 2].
+        """
+        section = self._native.section(kind, column)
+        if section is None:
+            return None
+        array = self._native.array(section, self._dtype(kind, column, section.width))
+        if kind in (layout.SECTION_GROUPS, layout.SECTION_ZONES):
+            array = array.reshape(section.count, 4 if kind == layout.SECTION_GROUPS else 2)
+        width = section.width
+
+        def check(start: int, stop: int) -> None:
+            self._native.check(section, start * width, max(stop - start, 0) * width)
+
+        return array, check
+
+    def zone_rows(self, column: int) -> int:
+        """Rows of a zone of this column; 0 when it has no zones."""
+        section = self._native.section(layout.SECTION_ZONE_FLAGS, column)
+        return 0 if section is None else int(section.extra)
+
+    def section(self, kind: int, column: int = -1) -> Array | None:
+        """A whole section, checked."""
+        found = self.vector(kind, column)
+        if found is None:
+            return None
+        array, check = found
+        check(0, len(array))
+        return array
+
+    def values(self, column: int) -> Array:
+        """All values of a scalar column of fixed width, zero where null."""
+        return self._need(layout.SECTION_VALUES, column)
+
+    def valid(self, column: int) -> NDArray[np.bool_] | None:
+        """Which rows have a value, or None when the column is not nullable."""
+        bits = self.section(layout.SECTION_VALIDITY, column)
+        return (
+            None if bits is None else np.unpackbits(bits, count=self.rows, bitorder="little").view(np.bool_)
+        )
+
+    def strings(self, column: int) -> NDArray[np.object_]:
+        """All values of a string column as ``str``, None where null."""
+        codes = self.section(layout.SECTION_CODES, column)
+        if codes is None:
+            found = self._texts(layout.SECTION_STRING_OFFSETS, layout.SECTION_STRING_BYTES, column)
+        else:
+            entries = self._texts(layout.SECTION_DICTIONARY_OFFSETS, layout.SECTION_DICTIONARY_BYTES, column)
+            if len(entries) == 0:
+                found = np.full(self.rows, "", object)
+            elif len(codes) and int(codes.max()) >= len(entries):
+                raise self._corrupt(column, f"a code exceeds the {len(entries)} strings of the dictionary")
+            else:
+                found = entries[codes]
+        valid = self.valid(column)
+        if valid is not None:
+            found[~valid] = None
+        return found
+
+    def _texts(self, offsets_kind: int, bytes_kind: int, column: int) -> NDArray[np.object_]:
+        offsets, raw = self._need(offsets_kind, column), self._need(bytes_kind, column)
+        ends = offsets.tolist()
+        if any(a > b for a, b in pairwise(ends)) or (ends and ends[-1] > len(raw)):
+            raise self._corrupt(column, "the offsets of its strings do not ascend, or exceed their bytes")
+        data = raw.tobytes()
+        found = np.empty(max(len(ends) - 1, 0), object)
+        try:
+            found[:] = [data[a:b].decode() for a, b in pairwise(ends)]
+        except UnicodeDecodeError as error:
+            raise self._corrupt(column, f"a string is not valid UTF-8 ({error.reason})") from None
+        return found
+
+    def _corrupt(self, column: int, what: str) -> CorruptionError:
+        name = self.content.schema[column].name
+        return CorruptionError(
+            f"{self.path}.idx, column {name!r}: {what}; run `unirecord repair {self.path}` to rebuild the index",
+            path=f"{self.path}.idx",
+            column=name,
+        )
+
+    def _need(self, kind: int, column: int) -> Array:
+        array = self.section(kind, column)
+        if array is None:
+            raise ValueError(f"{self.content.schema[column].name!r} has no section {kind} in the index")
+        return array
+
+    def _dtype(self, kind: int, column: int, width: int) -> np.dtype[Any]:
+        if kind == layout.SECTION_GROUPS:
+            return _INTEGERS[8]
+        if kind in (layout.SECTION_VALUES, layout.SECTION_ZONES):
+            dtype = self.content.schema[column].dtype
+            return _INTEGERS[width // 2] if dtype is None else np.dtype(dtype)
+        return _INTEGERS[width]
+
+    def locate(self, row: int, column: int) -> tuple[int, int]:
+        """Offset in the data file, and size, of a blob; its digest is not checked."""
+        return self._native.locate(row, column)

@@ -1,0 +1,223 @@
+"""Reads the rows of parts: many as arrays, one as stored bytes; one call into C for either."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers, RowOutput, RowReader
+from ..errors import ClosedError
+from ..format.schema import Column
+from .dataset_path import PartRef, Source, resolve
+from .part import Part
+
+__all__ = ["ColumnResult", "Part", "PartRef", "PartSet", "ReadPlan", "Source", "resolve"]
+
+Array = NDArray[Any]
+Empty = Callable[[tuple[int, ...], np.dtype[Any]], Array]
+_SPARE = 4  # argument structures kept by a plan; more are made when more threads read at once
+_FIRST_GUESS = 1 << 16  # bytes of values of variable width that a first read makes room for
+
+
+@dataclass(slots=True)
+class ColumnResult:
+    """A column of some rows, in memory of its own.
+
+    Fixed width: ``data`` [n, …] of the column's dtype. Variable: ``data`` uint8[bytes], and value i is
+    ``data[offsets[i]:offsets[i + 1]]``. ``valid`` bool[n] for nullable columns, else None.
+    """
+
+    data: Array
+    offsets: NDArray[np.int64] | None
+    valid: NDArray[np.bool_] | None
+
+
+class ReadPlan:
+    """Reads chosen columns of a set: knows their outputs, and keeps the structures that a call needs. Thread-safe."""
+
+    def __init__(self, parts: NativeSet, columns: Sequence[tuple[int, Column]]) -> None:
+        self._parts = parts
+        self._numbers = [number for number, _ in columns]
+        self._row_outputs = [_row_output(number, column) for number, column in columns]
+        self._count = len(columns)
+        self._outputs = [_Output(i, column) for i, (_, column) in enumerate(columns)]
+        self._spare: list[ReadBuffers] = []
+        self._spare_rows: list[RowReader] = []
+        self._mean = [_FIRST_GUESS // 256] * self._count  # bytes of a value of variable width, as seen lately
+
+    def read(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> list[ColumnResult]:
+        """The columns of these rows (int64, contiguous), in the order given; ``empty`` makes the memory of
+        columns of fixed width."""
+        try:
+            buffers = self._spare.pop()
+        except IndexError:  # there is none, or another thread has taken the last one
+            buffers = ReadBuffers(self._numbers)
+        count = len(rows)
+        results = [self._prepare(buffers, output, count, empty) for output in self._outputs]
+        if not buffers.read(self._parts, rows, self._count):
+            for output, result in zip(self._outputs, results, strict=True):
+                if output.variable:
+                    needed = buffers.used(output.i)
+                    result.data = np.empty(needed, np.uint8)
+                    buffers.set_data(output.i, result.data, needed)
+            if not buffers.read(self._parts, rows, self._count):
+                raise AssertionError("the sizes of values changed while they were read")
+        for output, result in zip(self._outputs, results, strict=True):
+            if output.variable:
+                used = buffers.used(output.i)
+                result.data = result.data[:used]
+                if count:
+                    self._mean[output.i] = max(used // count + 1, self._mean[output.i] * 7 // 8)
+        if len(self._spare) < _SPARE:
+            self._spare.append(buffers)
+        return results
+
+    def _prepare(self, buffers: ReadBuffers, output: _Output, count: int, empty: Empty) -> ColumnResult:
+        offsets = valid = None
+        if output.variable:
+            data: Array = np.empty(count * self._mean[output.i] * 5 // 4, np.uint8)
+            offsets = np.empty(count + 1, np.int64)
+            buffers.set_offsets(output.i, offsets)
+        else:
+            data = empty((count, *output.shape), output.dtype)
+        buffers.set_data(output.i, data, data.nbytes)
+        if output.nullable:
+            valid = np.empty(count, np.bool_)
+            buffers.set_valid(output.i, valid)
+        return ColumnResult(data, offsets, valid)
+
+    def read_one(self, row: int) -> dict[str, Any]:
+        """The columns of one row by name: bytes as stored, a writable array for arrays of fixed shape, None for
+        null."""
+        try:
+            reader = self._spare_rows.pop()
+        except IndexError:  # there is none, or another thread has taken the last one
+            reader = RowReader(self._parts, self._row_outputs)
+        sample = reader.read(row)
+        self._spare_rows.append(reader)  # as many as threads have read at once
+        return sample
+
+
+def _row_output(number: int, column: Column) -> RowOutput:
+    size, shape = column.fixed_bytes, column.item_shape if column.is_array and column.fixed_bytes else None
+    return RowOutput(column.name, number, size, column.nullable, shape, column.dtype or np.uint8)
+
+
+class _Output:
+    """What a plan knows of one output."""
+
+    __slots__ = ("dtype", "i", "nullable", "shape", "variable")
+
+    def __init__(self, i: int, column: Column) -> None:
+        self.i = i
+        self.variable = column.fixed_bytes == 0
+        self.nullable = column.nullable
+        self.shape = () if self.variable else column.item_shape
+        self.dtype = np.dtype(np.uint8) if column.dtype is None else np.dtype(column.dtype)
+
+
+class PartSet:
+    """The rows of a source's parts, one after the other, as one row space. Thread-safe; usable after fork."""
+
+    def __init__(self, source: Source, io: str = "auto", verify: str = "first") -> None:
+        if io not in IO_CODES:
+            raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
+        if verify not in VERIFY_CODES:
+            raise ValueError(f"verify is {verify!r}; expected one of {', '.join(map(repr, VERIFY_CODES))}")
+        self.source = source
+        self.schema = source.schema
+        self.rows = source.rows
+        self.starts: NDArray[np.int64] = np.cumsum([0, *(part.rows for part in source.parts)], dtype=np.int64)
+        self._starts: list[int] = self.starts.tolist()
+        self._native = NativeSet(
+            [(part.path, part.id, part.rows) for part in source.parts],
+            io,
+            verify,
+            source.schema.names,
+            self._data_bytes,
+        )
+        self._io = io
+        self._plans: dict[tuple[int, ...], ReadPlan] = {}
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self.source.parts)
+
+    @property
+    def handle(self) -> Any:
+        """The ur_set."""
+        return self._native.handle
+
+    @property
+    def io_name(self) -> str:
+        """The way of reading in use; before any part is opened, the one asked for."""
+        name = self._native.io_name
+        return self._io if name == "auto" else name
+
+    def plan(self, columns: Sequence[int]) -> ReadPlan:
+        """How to read these columns (positions in the schema); kept for the next time."""
+        key = tuple(columns)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = ReadPlan(self._native, [(i, self.schema.columns[i]) for i in key])
+        return plan
+
+    def read(self, rows: NDArray[np.int64], columns: Sequence[int]) -> list[ColumnResult]:
+        """Columns of rows [0, rows), in the order given. IndexError names a row that does not exist."""
+        return self.plan(columns).read(np.ascontiguousarray(rows, np.int64))
+
+    def advise(self, rows: NDArray[np.int64]) -> None:
+        """Tells the kernel that the blobs of these rows will be read soon."""
+        self._native.advise(np.ascontiguousarray(rows, np.int64))
+
+    def part(self, number: int) -> Part:
+        """Part ``number``, opened if need be."""
+        if not 0 <= number < len(self):
+            raise IndexError(f"part {number} is out of range: there are {len(self)}")
+        return Part(self._native.part(number), self.source.parts[number].path)
+
+    def locate(self, row: int) -> tuple[str, int]:
+        """Path of the part that holds a row, and its number in the part."""
+        if not 0 <= row < self.rows:
+            raise IndexError(f"row {row} is out of range: there are {self.rows}")
+        number = bisect_right(self._starts, row) - 1
+        return self.source.parts[number].path, row - self._starts[number]
+
+    def group_rows(self) -> int:
+        """Rows of a row group of the first part that has any; 1 without rows."""
+        for number, part in enumerate(self.source.parts):
+            if part.rows:
+                info = self._native.part(number).info
+                return int(info.group_rows or -(-info.rows // max(info.groups, 1)))
+        return 1
+
+    def mean_row_bytes(self) -> float:
+        """Bytes of the data files for each row; 0 without rows."""
+        return self._data_bytes / self.rows if self.rows else 0.0
+
+    @cached_property
+    def _data_bytes(self) -> int:
+        return sum(
+            part.bytes if part.bytes >= 0 else os.path.getsize(part.path) for part in self.source.parts
+        )
+
+    def open_loader(self, **options: Any) -> NativeLoader:
+        """The C loader over these parts."""
+        return NativeLoader(self._native.handle, self._native.fail, **options)
+
+    def check_open(self) -> None:
+        """Raises ClosedError after ``close``."""
+        if self._closed:
+            raise ClosedError("the dataset has been closed")
+
+    def close(self) -> None:
+        """Closes the files: later calls raise ClosedError, calls in flight finish, views stay good."""
+        self._closed = True
+        self._native.close()

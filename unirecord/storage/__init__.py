@@ -1,0 +1,1 @@
+"""Where bytes lie: the only code that changes the file system."""

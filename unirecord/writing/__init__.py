@@ -1,0 +1,1 @@
+"""Records to parts: the writer, row groups, the index file, publication."""

@@ -1,0 +1,328 @@
+"""Builds the index of a part from its data file alone, in two passes over the scalar pages and bounded memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+
+from ..core import digest_ranges
+from ..errors import CorruptionError
+from ..format import layout, metadata
+from ..format.layout import IndexHeader, Section
+from ..format.page import unit_count
+from ..parts.data_file import Block, DataFile, DataHead, ScannedGroup, blocks
+from ..storage.local import StagedFile
+from .index_columns import FixedColumn, StringColumn
+from .index_order import sorted_rows
+
+Array = npt.NDArray[Any]
+_KEEP_BYTES = 64 << 20  # scalar pages kept in memory between the passes
+_READ_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """What was indexed."""
+
+    id: bytes
+    rows: int
+    groups: int
+    index_bytes: int
+
+
+def build_index(data_path: str, out: StagedFile) -> IndexInfo:
+    """Writes the whole index of the data file at ``data_path`` to ``out``; syncing and publishing are the caller's."""
+    with DataFile(data_path) as data:
+        return _Builder(data, out).build()
+
+
+class _Pages:
+    """The row groups of a data file as blocks, read again for each pass, or kept when they are small."""
+
+    def __init__(self, data: DataFile, head: DataHead) -> None:
+        self._data, self._head = data, head
+        self._kept: list[Block] | None = None
+        self._passes = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[Block] | None = []
+        size = 0
+        for block in blocks(self._data.groups(self._head)):
+            size += _block_bytes(block)
+            kept = None if kept is None or size > _KEEP_BYTES else [*kept, block]
+            yield block
+        self._kept = kept
+
+
+def _block_bytes(block: Block) -> int:
+    strings = sum(
+        sum(map(len, c.strings)) + 60 * len(c.strings) for c in block.scalars if c.strings is not None
+    )
+    arrays = [column.values for column in block.scalars] + block.lengths + [block.digests]
+    return strings + sum(array.nbytes for array in arrays) + 1_000 * len(block.groups)
+
+
+class _Builder:
+    def __init__(self, data: DataFile, out: StagedFile) -> None:
+        self.data, self.out = data, out
+        self.head = data.head()
+        self.schema = self.head.schema
+        self.shape = self.head.header.shape
+        self.pages = _Pages(data, self.head)
+        self.columns = {
+            position: StringColumn(column) if column.is_string else FixedColumn(column)
+            for position, column in self.schema.scalars
+        }
+        self.variable = [position for position, column in self.schema.blobs if not column.fixed_bytes]
+        self.longest = [0] * len(self.variable)
+        self.rows = self.groups = 0
+        self.page_digests = bytearray()
+        self.sections: dict[tuple[int, int], Section] = {}
+        self.written: dict[tuple[int, int], int] = {}
+
+    def build(self) -> IndexInfo:
+        for block in self.pages:
+            self._observe(block)
+        self._plan()
+        header_bytes, body_end = self._place()
+        blocks_of_body = -(-(body_end - header_bytes) // layout.BLOCK_BYTES)
+        index_bytes = body_end + 8 * blocks_of_body
+        self.out.truncate(index_bytes)
+        self._write_sections()
+        self._write_orders()
+        self._write_digests(header_bytes, body_end)
+        self._write_head(body_end, index_bytes)
+        return IndexInfo(self.head.header.id, self.rows, self.groups, index_bytes)
+
+    # first pass
+
+    def _observe(self, block: Block) -> None:
+        self.rows += block.rows
+        self.groups += len(block.groups)
+        self.page_digests += np.array([group.digest for group in block.groups], "<u8").tobytes()
+        for i, lengths in enumerate(block.lengths):
+            self.longest[i] = max(self.longest[i], int(lengths.max()))
+        for column, values in zip(self.columns.values(), block.scalars, strict=True):
+            column.observe(values)
+
+    def _plan(self) -> None:
+        self._declare(layout.SECTION_GROUPS, layout.NO_COLUMN, 32, self.groups)
+        if self.schema.blobs:
+            if not self.shape.row_bytes:
+                self._declare(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, 8, self.rows)
+            units = unit_count(self.schema, self.shape, self.rows)
+            self._declare(layout.SECTION_DIGESTS, layout.NO_COLUMN, 8, units)
+        for longest, position in zip(self.longest, self.variable, strict=True):
+            self._declare(layout.SECTION_LENGTHS, position, 8 if longest >= 1 << 32 else 4, self.rows)
+        for position, column in self.columns.items():
+            for kind, (width, count, extra) in column.plan(self.rows).items():
+                self._declare(kind, position, width, count, extra)
+        for name in self.head.metadata.index:
+            width = 8 if self.rows > 1 << 32 else 4
+            self._declare(layout.SECTION_ORDER, self.schema.position(name), width, self.rows)
+
+    def _declare(self, kind: int, column: int, width: int, count: int, extra: int = 0) -> None:
+        self.sections[kind, column] = Section(kind, column, width, 0, width * count, count, extra)
+
+    def _place(self) -> tuple[int, int]:
+        self.metadata = self._metadata()
+        start = layout.index_head_bytes(len(self.schema), len(self.sections), len(self.metadata))
+        end = start
+        for key in sorted(self.sections):
+            entry = self.sections[key]
+            self.sections[key] = replace(entry, offset=end)
+            end = layout.align(end + entry.bytes, layout.PAGE_ALIGN)
+        self.written = dict.fromkeys(self.sections, 0)
+        return start, end
+
+    def _metadata(self) -> bytes:
+        found = self.head.metadata
+        columns = [self.columns.get(position) for position in range(len(self.schema))]
+        statistics = [None if column is None else column.statistics() for column in columns]
+        user = msgpack.packb(found.user, use_bin_type=True)
+        packed = metadata.encode(self.schema, found.index, user, statistics)
+        fixed = (
+            layout.HEADER_BYTES
+            + layout.COLUMN_BYTES * len(self.schema)
+            + layout.SECTION_BYTES * len(self.sections)
+        )
+        if fixed + len(packed) <= layout.MAX_HEAD_BYTES:
+            return packed
+        return metadata.encode(self.schema, found.index, user, [None] * len(self.schema))
+
+    # second pass
+
+    def _put(self, kind: int, column: int, elements: Array | bytes) -> None:
+        entry = self.sections[kind, column]
+        content: Any = elements
+        if isinstance(elements, np.ndarray):
+            content = np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
+        done = self.written[kind, column]
+        if done + len(content) > entry.bytes:
+            raise CorruptionError(f"{self.data.path}: it changed while it was indexed", path=self.data.path)
+        if len(content):
+            self.out.write_at(entry.offset + done, content)
+        self.written[kind, column] = done + len(content)
+
+    def _write_sections(self) -> None:
+        for position, column in self.columns.items():
+            column.start(lambda kind, elements, position=position: self._put(kind, position, elements))
+        for block in self.pages:
+            last = block.first_row + block.rows == self.rows
+            self._put(layout.SECTION_GROUPS, layout.NO_COLUMN, _group_table(block.groups))
+            for position, lengths in zip(self.variable, block.lengths, strict=True):
+                width = self.sections[layout.SECTION_LENGTHS, position].width
+                self._put(layout.SECTION_LENGTHS, position, lengths.astype(f"<u{width}"))
+            if self.schema.blobs:
+                self._put(layout.SECTION_DIGESTS, layout.NO_COLUMN, block.digests)
+                if not self.shape.row_bytes:
+                    self._put(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, self._row_starts(block))
+                else:
+                    self._check_even(block)
+            for (position, column), values in zip(self.columns.items(), block.scalars, strict=True):
+                column.write(values, lambda kind, elements, p=position: self._put(kind, p, elements), last)
+        for key, entry in self.sections.items():
+            if self.written[key] != entry.bytes and entry.kind != layout.SECTION_ORDER:
+                raise CorruptionError(
+                    f"{self.data.path}: it changed while it was indexed", path=self.data.path
+                )
+
+    def _row_starts(self, block: Block) -> Array:
+        mask = np.uint64(self.shape.blob_align - 1)
+        sizes = np.zeros(block.rows, np.uint64)
+        lengths = iter(block.lengths)
+        for _, column in self.schema.blobs:
+            cells = np.uint64(column.fixed_bytes) if column.fixed_bytes else next(lengths)
+            sizes += (cells + mask) & ~mask
+        starts = np.empty(block.rows, np.uint64)
+        first = 0
+        for group in block.groups:
+            mine = sizes[first : first + group.page.rows]
+            ends = np.cumsum(mine)
+            if int(ends[-1]) != group.blob_bytes or (ends < mine).any() or int(mine.max()) > group.blob_bytes:
+                self._refuse_blob_page(group)
+            starts[first : first + group.page.rows] = ends - mine + np.uint64(group.blob_payload)
+            first += group.page.rows
+        return starts
+
+    def _check_even(self, block: Block) -> None:
+        for group in block.groups:
+            if group.blob_bytes != group.page.rows * self.shape.row_bytes:
+                self._refuse_blob_page(group)
+
+    def _refuse_blob_page(self, group: ScannedGroup) -> None:
+        raise CorruptionError(
+            f"{self.data.path}: the blob page at {group.blob_offset} has {group.blob_bytes} bytes, "
+            f"which its rows do not add up to",
+            path=self.data.path,
+            offset=group.blob_offset,
+        )
+
+    # orders
+
+    def _write_orders(self) -> None:
+        for name in self.head.metadata.index:
+            position = self.schema.position(name)
+            width = self.sections[layout.SECTION_ORDER, position].width
+            column = self.columns[position]
+            plain = isinstance(column, StringColumn) and column.plain
+            keys = self._string_keys(position) if plain else self._keys(position)
+            refine = self._refine(position) if plain else None
+            for run in sorted_rows(self.rows, keys, self._validity(position), refine):
+                self._put(layout.SECTION_ORDER, position, run.astype(f"<u{width}"))
+
+    def _section(self, kind: int, position: int, start: int, stop: int, dtype: Any) -> Array:
+        entry = self.sections[kind, position]
+        raw = _pread(self.out.fileno(), entry.offset + start * entry.width, (stop - start) * entry.width)
+        return np.frombuffer(raw, dtype=dtype)
+
+    def _keys(self, position: int) -> Any:
+        column = self.columns[position]
+        if isinstance(column, FixedColumn):
+            return lambda start, stop: self._section(
+                layout.SECTION_VALUES, position, start, stop, column.dtype
+            )
+        dtype = f"<u{self.sections[layout.SECTION_CODES, position].width}"
+        return lambda start, stop: self._section(layout.SECTION_CODES, position, start, stop, dtype)
+
+    def _validity(self, position: int) -> Any:
+        if not self.schema[position].nullable:
+            return lambda start, stop: None
+
+        def read(start: int, stop: int) -> Array:
+            first = start // 8
+            raw = self._section(layout.SECTION_VALIDITY, position, first, -(-stop // 8), np.uint8)
+            return np.unpackbits(raw, bitorder="little")[start - 8 * first : stop - 8 * first].astype(bool)
+
+        return read
+
+    def _strings(self, position: int, start: int, stop: int) -> list[bytes]:
+        ends = self._section(layout.SECTION_STRING_OFFSETS, position, start, stop + 1, "<u8").tolist()
+        entry = self.sections[layout.SECTION_STRING_BYTES, position]
+        raw = _pread(self.out.fileno(), entry.offset + ends[0], ends[-1] - ends[0])
+        return [raw[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
+
+    def _string_keys(self, position: int) -> Any:
+        def read(start: int, stop: int) -> Array:
+            prefixes = b"".join(string[:8].ljust(8, b"\0") for string in self._strings(position, start, stop))
+            return np.frombuffer(prefixes, ">u8").astype(np.uint64)
+
+        return read
+
+    def _refine(self, position: int) -> Any:
+        def refine(rows: Array) -> Array:
+            strings = {row: self._strings(position, row, row + 1)[0] for row in rows.tolist()}
+            return np.array(sorted(strings, key=strings.__getitem__), dtype=rows.dtype)
+
+        return refine
+
+    # digests and head
+
+    def _write_digests(self, start: int, end: int) -> None:
+        seed = layout.seed(self.head.header.id, layout.DOMAIN_INDEX_BLOCK)
+        step = _READ_BYTES
+        for offset in range(start, end, step):
+            raw = _pread(self.out.fileno(), offset, min(step, end - offset))
+            starts = np.arange(0, len(raw), layout.BLOCK_BYTES, dtype=np.uint64)
+            lengths = np.minimum(np.uint64(layout.BLOCK_BYTES), np.uint64(len(raw)) - starts)
+            first = (offset - start) // layout.BLOCK_BYTES
+            found = digest_ranges(
+                raw, starts, lengths, (seed + first * layout.PHI) & layout.MASK64, layout.PHI
+            )
+            self.out.write_at(end + 8 * first, found.astype("<u8").tobytes())
+
+    def _write_head(self, body_end: int, index_bytes: int) -> None:
+        header = IndexHeader(
+            self.head.header.id, self.data.size, self.rows, self.groups, len(self.schema), len(self.sections),
+            len(self.metadata), index_bytes, body_end, self.head.header.header_digest,
+            layout.content_digest(self.head.header.id, self.page_digests), 0, 0, 0,
+        )  # fmt: skip
+        entries = [self.sections[key] for key in sorted(self.sections)]
+        self.out.write_at(0, layout.pack_index_head(header, self.head.table, entries, self.metadata))
+
+
+def _group_table(groups: list[ScannedGroup]) -> Array:
+    table = [(group.first_row, group.offset, group.blob_offset, group.blob_payload) for group in groups]
+    return np.array(table, dtype="<u8")
+
+
+def _pread(fd: int, offset: int, size: int) -> bytes:
+    parts = []
+    while size:
+        part = os.pread(fd, size, offset)
+        if not part:
+            raise OSError("the index was cut while it was being written")
+        parts.append(part)
+        offset += len(part)
+        size -= len(part)
+    return b"".join(parts)

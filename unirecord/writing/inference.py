@@ -1,0 +1,199 @@
+"""The schema that fits given records: what each column's values have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import SchemaError
+from ..format.schema import Schema
+
+__all__ = ["ColumnEvidence", "infer_schema", "schema_from_evidence"]
+
+# A longer string is a document, not a name: it goes to the blob pages and not into the index.
+_LONG_TEXT_BYTES: Final = 4096
+_UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
+_SIGNED: Final = ("int8", "int16", "int32", "int64")
+_FLOATS: Final = ("float16", "float32", "float64")
+_ELEMENTS: Final = ("bool", *_SIGNED, *_UNSIGNED, *_FLOATS, "bfloat16", "complex64", "complex128")
+_INT64: Final = range(-(1 << 63), 1 << 63)
+_INT_MAX: Final = (1 << 64) - 1
+
+
+def infer_schema(records: Sequence[Mapping[str, Any]]) -> Schema:
+    """Return the schema that all ``records`` fit, columns in the order they are first seen.
+
+    int → int64, float → float64 (also for a mix of both), numpy scalars and arrays → their dtype, str →
+    string (text when any is over 4 KiB), bytes-like → bytes, dict and list → object; None makes a scalar
+    nullable; a dimension that differs between arrays is free. Raises `SchemaError` when values conflict,
+    naming the column and both rows.
+    """
+    if not records:
+        raise SchemaError(
+            "there are no records to infer a schema from; give one, such as schema={'label': 'int32'}"
+        )
+    evidence: dict[str, ColumnEvidence] = {}
+    for row, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise SchemaError(f"row {row}: a record is a dict of column values, got {type(record).__name__}")
+        for name, value in record.items():
+            if name not in evidence:
+                if row:
+                    raise SchemaError(
+                        f"row {row} has the field {name!r}, which row 0 has not; use None for no value"
+                    )
+                evidence[name] = ColumnEvidence(name)
+            evidence[name].add(value, row)
+        if len(record) != len(evidence):
+            missing = next(n for n in evidence if n not in record)
+            raise SchemaError(
+                f"row {row}: column {missing!r} is missing, which row 0 has; use None for no value"
+            )
+    return schema_from_evidence(evidence.values())
+
+
+@dataclass
+class ColumnEvidence:
+    """What the values of one column seen so far allow."""
+
+    name: str
+    type: str | None = None  # None until a value that is not None was seen
+    shape: tuple[int, ...] | None = None
+    row: int = 0  # the first row with this type
+    null_row: int | None = None
+    low: int = 0
+    high: int = 0
+    longest: int = 0
+    _seen: dict[Any, str] = field(default_factory=dict)
+
+    def add(self, value: Any, row: int) -> None:
+        """Take one more value into account."""
+        if value is None:
+            if self.null_row is None:
+                self.null_row = row
+            return
+        type_name, shape = self._type_of(value, row)
+        if isinstance(value, int) and type_name == "int64":
+            self.low, self.high = min(self.low, value), max(self.high, value)
+        elif type_name == "string":
+            self.longest = max(self.longest, len(value))
+        if self.type is None:
+            self.type, self.shape, self.row = type_name, shape, row
+        elif (type_name, shape) != (self.type, self.shape):
+            self._merge(type_name, shape, row)
+
+    def _type_of(self, value: Any, row: int) -> tuple[str, tuple[int, ...] | None]:
+        known = self._seen.get(type(value))
+        if known is not None:
+            return known, None
+        shape = getattr(value, "shape", None)
+        if isinstance(value, np.generic) or (shape is not None and hasattr(value, "__array__")):
+            return self._array_type(value, row)
+        for kind, name in _PYTHON_TYPES:
+            if isinstance(value, kind):
+                self._seen[type(value)] = name
+                return name, None
+        raise SchemaError(
+            f"column {self.name!r}, row {row}: no column type holds a {type(value).__name__}; "
+            f"convert it to a number, str, bytes, numpy array, dict or list"
+        )
+
+    def _array_type(self, value: Any, row: int) -> tuple[str, tuple[int, ...] | None]:
+        if isinstance(value, np.str_ | np.bytes_):
+            return ("string" if isinstance(value, np.str_) else "bytes"), None
+        array = np.asarray(value)
+        name = array.dtype.name
+        if name not in _ELEMENTS:
+            raise SchemaError(
+                f"column {self.name!r}, row {row}: no column type holds numpy {array.dtype} values"
+            )
+        return name, tuple(array.shape) or None
+
+    def _merge(self, type_name: str, shape: tuple[int, ...] | None, row: int) -> None:
+        assert self.type is not None
+        if shape is not None and self.shape is not None and type_name == self.type:
+            if len(shape) == len(self.shape):
+                pairs = zip(shape, self.shape, strict=True)
+                self.shape = tuple(a if a == b else -1 for a, b in pairs)
+                return
+        elif shape is None and self.shape is None:
+            common = _common(self.type, type_name)
+            if common is not None:
+                self.type = common
+                return
+        before, now = _spelled(self.type, self.shape), _spelled(type_name, shape)
+        raise SchemaError(
+            f"column {self.name!r}: row {self.row} holds {before} and row {row} holds {now}; "
+            f"convert one of them, or give a schema"
+        )
+
+    def spec(self) -> str | dict[str, object]:
+        """Return the column's type in the user's form."""
+        if self.type is None:
+            raise SchemaError(f"column {self.name!r} holds only None, so its type is unknown; give a schema")
+        if self.shape is not None:
+            self._refuse_null(_spelled(self.type, self.shape))
+            return {"type": self.type, "shape": [d if d > 0 else -1 for d in self.shape]}
+        name = self._scalar_type(self.type)
+        if self.null_row is None or name == "object":
+            return name
+        if name in ("bytes", "text"):
+            self._refuse_null(name)
+        return name + "?"
+
+    def _scalar_type(self, name: str) -> str:
+        if name == "string" and self.longest > _LONG_TEXT_BYTES and self.null_row is None:
+            return "text"
+        if name == "int64" and self.high not in _INT64:
+            if self.low < 0 or self.high > _INT_MAX:
+                raise SchemaError(
+                    f"column {self.name!r}: its integers need more than 64 bits; store them as strings"
+                )
+            return "uint64"
+        if name == "int64" and self.low not in _INT64:
+            raise SchemaError(
+                f"column {self.name!r}: its integers need more than 64 bits; store them as strings"
+            )
+        return name
+
+    def _refuse_null(self, name: str) -> None:
+        if self.null_row is not None:
+            raise SchemaError(
+                f"column {self.name!r}: row {self.null_row} holds None and row {self.row} {name}, "
+                f"which cannot be null; use an empty value"
+            )
+
+
+_PYTHON_TYPES: Final[tuple[tuple[Any, str], ...]] = (
+    (bool, "bool"),
+    (int, "int64"),
+    (float, "float64"),
+    (str, "string"),
+    ((bytes, bytearray, memoryview), "bytes"),
+    ((dict, list, tuple), "object"),
+)
+
+
+def schema_from_evidence(columns: Any) -> Schema:
+    """Return the schema of columns given as `ColumnEvidence`."""
+    return Schema.parse({c.name: c.spec() for c in columns})
+
+
+def _common(a: str, b: str) -> str | None:
+    """Return the least type that holds the scalars of both, or None."""
+    for family in (_SIGNED, _UNSIGNED, _FLOATS):
+        if a in family and b in family:
+            return max(a, b, key=family.index)
+    integers = (*_SIGNED, *_UNSIGNED)
+    if a in integers and b in integers:
+        return "int64"
+    if a in (*integers, *_FLOATS) and b in (*integers, *_FLOATS):
+        return "float64"
+    return None
+
+
+def _spelled(name: str, shape: tuple[int, ...] | None) -> str:
+    return name if shape is None else f"{name} array of shape {list(shape)}"

@@ -1,0 +1,92 @@
+"""Writes one part: head, row groups and end page of the data file, and then its index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..format import layout, metadata
+from ..format.layout import Shape
+from ..format.page import Group, encode_end, encode_group
+from ..format.schema import Schema
+from ..format.values import ColumnBatch
+from ..storage.local import StagedFile
+from .index_file import build_index
+from .row_groups import group_size
+
+
+@dataclass(frozen=True)
+class PartContent:
+    """What every part of a dataset has in common: schema, names of index columns, the user's metadata as msgpack."""
+
+    schema: Schema
+    index: tuple[str, ...]
+    user: bytes
+
+
+@dataclass(frozen=True)
+class FinishedPart:
+    """A part whose two files are complete and synced under their temporary names."""
+
+    data: StagedFile
+    index: StagedFile
+    id: bytes
+    rows: int
+
+    def discard(self) -> None:
+        self.data.discard()
+        self.index.discard()
+
+
+class PartWriter:
+    """Appends row groups to a staged data file, which it owns from then on."""
+
+    def __init__(self, data: StagedFile, part_id: bytes, content: PartContent, shape: Shape) -> None:
+        self.data = data
+        self.id = part_id
+        self.shape = shape
+        self.content = content
+        self.rows = 0
+        self.groups = 0
+        self._digests = bytearray()  # of the scalar pages
+        head, _ = layout.pack_file_head(
+            part_id,
+            len(content.schema),
+            content.schema.column_table(),
+            metadata.encode(content.schema, content.index, content.user),
+            shape,
+        )
+        data.append([head])
+
+    def size_with(self, pieces: Sequence[ColumnBatch]) -> int:
+        """How long the finished file would be, about and at most, with these rows."""
+        return self.data.size + group_size(self.content.schema, self.shape, pieces) + layout.PAGE_HEADER_BYTES
+
+    def add(self, pieces: Sequence[ColumnBatch]) -> None:
+        """Writes the rows as one row group."""
+        place = Group(self.groups, self.rows, self.data.size)
+        encoded = encode_group(self.content.schema, self.shape, self.id, place, pieces)
+        if encoded.blobs:
+            self.data.append([bytes(encoded.scalar_bytes), *encoded.blobs])
+            page, digest = encoded.scalar_page()
+            self.data.write_at(place.offset, b"".join(page))
+        else:
+            page, digest = encoded.scalar_page()
+            self.data.append(page)
+        self._digests += digest.to_bytes(8, "little")
+        self.groups += 1
+        self.rows += sum(piece.rows for piece in pieces)
+
+    def finish(self, index_path: str) -> FinishedPart:
+        """Completes and syncs both files; the index is the one to be published at ``index_path``."""
+        content = layout.content_digest(self.id, self._digests)
+        self.data.append([encode_end(self.id, self.data.size, self.groups, self.rows, content)])
+        index = StagedFile(index_path)
+        try:
+            build_index(self.data.temporary, index)
+            self.data.sync()
+            index.sync()
+        except BaseException:
+            index.discard()
+            raise
+        return FinishedPart(self.data, index, self.id, self.rows)

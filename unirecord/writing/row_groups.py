@@ -1,0 +1,264 @@
+"""Rows -> row groups: where groups end and how their rows are laid out, from the rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..format.layout import MAX_GAP, PAGE_ALIGN, PAGE_HEADER_BYTES, Shape
+from ..format.page import fixed_rows
+from ..format.schema import Schema
+from ..format.values import ColumnBatch, ColumnData
+
+TARGET_BYTES = 8 << 20
+MAX_ROWS = 65_536
+UNIT_BYTES = 8_192  # small rows share a digest up to this many bytes
+OWN_DIGEST_BYTES = 4_096  # from here on every cell has its own
+WIDE_FIXED, WIDE_VARIABLE = 512, 1_024  # rows from here on are worth aligning to 64
+
+
+def row_weights(schema: Schema, batch: ColumnBatch) -> npt.NDArray[np.int64]:
+    """Bytes of the values of each row."""
+    weights = np.full(batch.rows, sum(column.fixed_bytes for column in schema), dtype=np.int64)
+    for column, data in zip(schema, batch.columns, strict=True):
+        if not column.fixed_bytes:
+            weights += np.fromiter(map(len, data.values), dtype=np.int64, count=batch.rows)
+    return weights
+
+
+def slice_batch(batch: ColumnBatch, start: int, stop: int) -> ColumnBatch:
+    """Rows [start, stop), as views."""
+    if start == 0 and stop == batch.rows:
+        return batch
+    columns = [
+        ColumnData(data.values[start:stop], None if data.valid is None else data.valid[start:stop])
+        for data in batch.columns
+    ]
+    return ColumnBatch(stop - start, columns)
+
+
+def own_batch(batch: ColumnBatch) -> ColumnBatch:
+    """The same rows in memory that the caller cannot change any more."""
+    return ColumnBatch(batch.rows, [_own(data) for data in batch.columns])
+
+
+def _own(data: ColumnData) -> ColumnData:
+    valid = None if data.valid is None else data.valid.copy()
+    if isinstance(data.values, np.ndarray):
+        return ColumnData(data.values.copy(), valid)
+    return ColumnData([v if type(v) is bytes else bytes(v) for v in data.values], valid)
+
+
+def _join(parts: list[ColumnData]) -> ColumnData:
+    """The values of one scalar column, one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays = [part.values for part in parts if isinstance(part.values, np.ndarray)]
+    strings = [value for part in parts if isinstance(part.values, list) for value in part.values]
+    valid = [part.valid for part in parts if part.valid is not None]
+    return ColumnData(np.concatenate(arrays) if arrays else strings, np.concatenate(valid) if valid else None)
+
+
+def _power_below(number: int) -> int:
+    return 1 << (number.bit_length() - 1) if number > 0 else 1
+
+
+def _item(schema: Schema) -> int:
+    return max((c.dtype.itemsize for c in schema if c.is_array and c.dtype is not None), default=1)
+
+
+def _narrow_align(schema: Schema) -> int:
+    return 8 if _item(schema) > 1 else 1
+
+
+def fixed_shape(schema: Schema, target: int) -> Shape:
+    """Layout of rows whose stored size the schema tells (no blob columns, or all of fixed width)."""
+    plain = fixed_rows(schema, 1)
+    if plain is None:
+        return Shape(1, 0, min(MAX_ROWS, _power_below(target // max(1, _scalar_bytes(schema)))), 0)
+    align = 64 if plain.row_bytes >= WIDE_FIXED else _narrow_align(schema)
+    rows_at = fixed_rows(schema, align)
+    assert rows_at is not None
+    row = rows_at.row_bytes
+    unit = 0 if row > OWN_DIGEST_BYTES else _power_below(UNIT_BYTES // row)
+    group = min(MAX_ROWS, _power_below(target // row))
+    return Shape(align, unit, max(group, unit, 1), row)
+
+
+def _scalar_bytes(schema: Schema) -> int:
+    return sum(column.fixed_bytes for _, column in schema.scalars)
+
+
+def variable_shape(schema: Schema, rows: int, size: int) -> Shape:
+    """Layout of rows of differing size, from the rows and bytes of the first group."""
+    mean = size // max(rows, 1)
+    align = 64 if mean >= WIDE_VARIABLE else _narrow_align(schema)
+    unit = 0 if mean >= OWN_DIGEST_BYTES or len(schema.blobs) == 1 else 1
+    return Shape(align, unit, 0, 0)
+
+
+class Grouper:
+    """Collects batches and gives out row groups.
+
+    A group ends where the next row would take it over the target, or where it has reached it; groups of rows of fixed
+    width all have the same number of rows. ``shape`` is known once the first group is out.
+    """
+
+    def __init__(self, schema: Schema, target: int = TARGET_BYTES) -> None:
+        self.schema = schema
+        self.target = target
+        self.shape: Shape | None = None
+        blobs = [column for _, column in schema.blobs]
+        self._variable = any(not column.fixed_bytes for column in blobs)
+        self._sized = not self._variable and not any(column.is_string for column in schema)
+        if self._sized:
+            self.shape = fixed_shape(schema, target)
+        self._pieces: list[ColumnBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        self._room: dict[str, npt.NDArray[np.uint8]] = {}  # a group's blobs by column
+
+    def add(self, batch: ColumnBatch, *, owned: bool) -> Iterator[list[ColumnBatch]]:
+        """Takes rows in; gives the groups that are complete. What is kept is copied unless ``owned``."""
+        rest = 0
+        if self.shape is not None and self.shape.group_rows:
+            cuts = self._even_cuts(batch.rows, self.shape.group_rows)
+        else:
+            weights = row_weights(self.schema, batch)
+            cuts = self._cuts(weights)
+            rest = int(weights.sum()) - sum(size for _, size in cuts)
+        start = 0
+        for stop, size in cuts:
+            self._take(slice_batch(batch, start, stop))
+            self._bytes += size
+            start = stop
+            first = self.shape is None
+            yield from self._emit()
+            if first and self.shape is not None and self.shape.group_rows:
+                yield from self.add(slice_batch(batch, start, batch.rows), owned=owned)
+                return
+        piece = slice_batch(batch, start, batch.rows)
+        self._bytes += rest
+        self._take(piece if owned or self._gathers(piece) else own_batch(piece))
+
+    def _take(self, piece: ColumnBatch) -> None:
+        if not piece.rows:
+            return
+        if self._gathers(piece):
+            piece = self._gather(piece)
+        self._pieces.append(piece)
+        self._rows += piece.rows
+
+    def _gathers(self, piece: ColumnBatch) -> bool:
+        """Whether the piece is part of a group of fixed rows, which is put together in memory that is used again."""
+        return self.shape is not None and self.shape.row_bytes > 0 and piece.rows < self.shape.group_rows
+
+    def _gather(self, piece: ColumnBatch) -> ColumnBatch:
+        assert self.shape is not None
+        columns = []
+        for column, data in zip(self.schema, piece.columns, strict=True):
+            if column.is_blob:
+                if column.name not in self._room:
+                    self._room[column.name] = np.empty((self.shape.group_rows, column.fixed_bytes), np.uint8)
+                self._room[column.name][self._rows : self._rows + piece.rows] = np.asarray(data.values)
+                columns.append(ColumnData([]))
+            else:
+                columns.append(_own(data))
+        return ColumnBatch(piece.rows, columns)
+
+    def _gathered(self, pieces: list[ColumnBatch], rows: int) -> list[ColumnBatch]:
+        """The pieces as one, when their blobs have been put together."""
+        if not self.schema.blobs or not pieces or not self._gathers(pieces[0]):
+            return pieces
+        columns = []
+        for position, column in enumerate(self.schema):
+            if column.is_blob:
+                columns.append(ColumnData(self._room[column.name][:rows]))
+            else:
+                columns.append(_join([piece.columns[position] for piece in pieces]))
+        return [ColumnBatch(rows, columns)]
+
+    def _even_cuts(self, rows: int, group_rows: int) -> list[tuple[int, int]]:
+        return [(stop, 0) for stop in range(group_rows - self._rows, rows + 1, group_rows)]
+
+    def _cuts(self, weights: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+        ends = np.cumsum(weights)
+        cuts: list[tuple[int, int]] = []
+        start, done, rows, size = 0, 0, self._rows, self._bytes
+        while start < len(ends):
+            # the first row that does not fit, and the first that fills the group exactly or alone exceeds it
+            stop = int(np.searchsorted(ends, done + self.target - size, side="right"))
+            stop = min(stop, start + MAX_ROWS - rows)
+            if stop == start and rows == 0:
+                stop = start + 1
+            stop = max(stop, start)
+            taken = (int(ends[stop - 1]) - done) if stop > start else 0
+            full = rows + stop - start >= MAX_ROWS or size + taken >= self.target
+            if stop == len(ends) and not full:
+                break
+            cuts.append((stop, taken))
+            done += taken
+            start, rows, size = stop, 0, 0
+        return cuts
+
+    def _emit(self) -> Iterator[list[ColumnBatch]]:
+        pieces, rows, size = self._pieces, self._rows, self._bytes
+        self._pieces, self._rows, self._bytes = [], 0, 0
+        if self.shape is None:
+            self.shape = self._decide(rows, size)
+            if self.shape.group_rows and self.shape.group_rows != rows:
+                for piece in pieces:
+                    yield from self.add(piece, owned=False)
+                return
+        yield self._gathered(pieces, rows)
+
+    def _decide(self, rows: int, size: int) -> Shape:
+        if self._variable:
+            return variable_shape(self.schema, rows, size)
+        widest = fixed_shape(self.schema, self.target)
+        group = min(widest.group_rows, max(_power_below(rows), widest.unit_rows))
+        return Shape(widest.blob_align, widest.unit_rows, group, widest.row_bytes)
+
+    def finish(self) -> Iterator[list[ColumnBatch]]:
+        """Gives out what is left; after it ``shape`` is known even when there were no rows at all."""
+        undecided = self.shape is None
+        if self.shape is None:
+            variable = self._variable
+            self.shape = (
+                self._decide(self._rows, self._bytes) if variable else fixed_shape(self.schema, self.target)
+            )
+        if self._rows:
+            pieces, rows, self._pieces, self._rows = self._pieces, self._rows, [], 0
+            yield from _split(pieces if undecided else self._gathered(pieces, rows), self.shape.group_rows)
+
+
+def _split(pieces: list[ColumnBatch], group_rows: int) -> Iterator[list[ColumnBatch]]:
+    """The pieces as they are, or in groups of ``group_rows`` when they hold more than one."""
+    if not group_rows or sum(piece.rows for piece in pieces) <= group_rows:
+        yield pieces
+        return
+    group: list[ColumnBatch] = []
+    room = group_rows
+    for piece in pieces:
+        start = 0
+        while start < piece.rows:
+            stop = min(piece.rows, start + room)
+            group.append(slice_batch(piece, start, stop))
+            room -= stop - start
+            start = stop
+            if not room:
+                yield group
+                group, room = [], group_rows
+    if group:
+        yield group
+
+
+def group_size(schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch]) -> int:
+    """At most how many bytes a row group of these rows takes in the file."""
+    rows = sum(piece.rows for piece in pieces)
+    values = sum(int(row_weights(schema, piece).sum()) for piece in pieces)
+    cells = rows * len(schema.blobs)
+    beside = rows * (2 * len(schema.scalars)) + 16 * cells + 16 * len(schema) + cells * (shape.blob_align - 1)
+    return values + beside + 4 * rows * len(schema.scalars) + 2 * PAGE_HEADER_BYTES + 2 * PAGE_ALIGN + MAX_GAP

@@ -1,0 +1,133 @@
+"""Writes a dataset that is one part: claims its path, and publishes both files of the part at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ..errors import BusyError, ExistsError, UniRecordError
+from ..format import layout
+from ..format.layout import Shape
+from ..format.values import ColumnBatch
+from ..parts.data_file import DataFile
+from ..storage import local as store
+from ..storage.local import StagedFile
+from .part_writer import FinishedPart, PartContent, PartWriter
+
+_LONGEST_SUFFIX = len(".") + len(".idx.tmp")
+
+
+class SinglePartWriter:
+    """The target of a Writer whose path ends in ``.urec``. Holds the path's lock until close or abort."""
+
+    def __init__(self, path: str, part_id: bytes, *, overwrite: bool) -> None:
+        self.path = path
+        self.id = part_id
+        self.target_bytes: int | None = None
+        self._part: PartWriter | None = None
+        check_target_folder(path)
+        _check_free(path, overwrite)
+        self._data = StagedFile(path, lock=True)
+        try:
+            if store.is_locked(path):  # its data file is out, its index is being renamed at this moment
+                raise BusyError(f"{path}: another writer is publishing it; try again")
+            _check_free(path, overwrite)
+            store.clear(store.temporary_name(path + ".idx"))
+            settle_index(path)
+        except BaseException:
+            self._data.discard()
+            raise
+
+    def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
+        """Writes a row group."""
+        if self._part is None:
+            self._part = PartWriter(self._data, self.id, content, shape)
+        self._part.add(pieces)
+
+    def finish(self, content: PartContent, shape: Shape) -> None:
+        """Completes both files and publishes them; the old ones stay until the rename of the data file."""
+        if self._part is None:
+            self._part = PartWriter(self._data, self.id, content, shape)
+        part = self._part.finish(self.path + ".idx")
+        try:
+            self._publish(part)
+        finally:
+            part.discard()
+
+    def _publish(self, part: FinishedPart) -> None:
+        waiting = self.path + ".idx.new"
+        try:
+            part.index.publish(waiting)
+            part.data.publish()
+        except BaseException:
+            if not part.data.published:
+                store.clear(waiting)
+            raise
+        store.move(waiting, self.path + ".idx")
+
+    def abort(self) -> None:
+        """Removes what has been written so far; what was published before stays."""
+        self._data.discard()
+
+    def forget(self) -> None:
+        """In a forked child: closes, and touches nothing."""
+        self._data.close()
+
+
+def check_target_folder(path: str) -> None:
+    """Refuses a path whose folder cannot hold it."""
+    folder, name = os.path.split(path)
+    folder = folder or "."
+    if not os.path.exists(folder):
+        raise FileNotFoundError(2, "the folder to write to does not exist; make it first", folder)
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(20, "not a directory, so nothing can be written into it", folder)
+    longest = os.pathconf(folder, "PC_NAME_MAX") - _LONGEST_SUFFIX
+    if len(os.fsencode(name)) > longest:
+        raise ValueError(f"{path}: the file name is too long; at most {longest} bytes fit")
+
+
+def _check_free(path: str, overwrite: bool) -> None:
+    if os.path.isdir(path):
+        raise ExistsError(f"{path}: a directory is in the way; a path that ends in .urec is a file")
+    if overwrite:
+        return
+    for there in (path, path + ".idx"):
+        if os.path.lexists(there):
+            raise ExistsError(
+                f"{there} exists already; pass overwrite=True to replace the dataset, or choose another path"
+            )
+
+
+def settle_index(path: str) -> None:
+    """Finishes or undoes what a writer that died while publishing left: an index under its waiting name."""
+    waiting, final = path + ".idx.new", path + ".idx"
+    if not os.path.lexists(waiting):
+        return
+    wanted = _data_identity(path)
+    if wanted is None and os.path.lexists(path):
+        return  # a damaged part: what waits may be its index
+    if wanted is not None and _index_identity(waiting) == wanted:
+        store.move(waiting, final)
+    else:
+        store.clear(waiting)
+
+
+def _data_identity(path: str) -> tuple[bytes, int] | None:
+    """Id and content digest of a data file; None when it has none."""
+    try:
+        with DataFile(path) as file:
+            head = file.head()
+            return head.header.id, file.end_page(head).payload_digest
+    except (OSError, UniRecordError):
+        return None
+
+
+def _index_identity(path: str) -> tuple[bytes, int] | None:
+    """The same of an index: of the part and the content that it belongs to."""
+    try:
+        with DataFile(path) as file:
+            header = layout.unpack_index_header(file.read(0, layout.HEADER_BYTES))
+            return header.id, header.content_digest
+    except (OSError, UniRecordError):
+        return None

@@ -1,0 +1,346 @@
+"""`Writer` and `append`: records in, a published dataset out."""
+
+from __future__ import annotations
+
+import copy
+import os
+import secrets
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal
+
+from ..errors import ClosedError, SchemaError
+from ..format import metadata as metadata_map
+from ..format.schema import Schema
+from ..format.values import ColumnBatch, RecordEncoder
+from ..sizes import parse_size
+from .directory_writer import DirectoryWriter
+from .inference import infer_schema
+from .part_writer import PartContent
+from .row_groups import TARGET_BYTES, Grouper
+from .single_writer import SinglePartWriter
+
+_INFER_RECORDS = 1_000  # records looked at to infer a schema
+_INFER_BYTES = 32 << 20
+_CHUNK_BYTES = 4 << 20  # records collected before they are turned into columns
+
+Path = str | os.PathLike[str]
+
+
+class Writer:
+    """Writes a dataset: a path that ends in ``.urec`` becomes one part, any other path a directory of parts.
+
+    Nothing is visible at ``path`` before `close`; leaving a ``with`` block by an exception publishes nothing. A refused
+    record (SchemaError) takes no row, and the writer goes on. After a failure of the file system it is of no more use.
+
+    ``schema`` left out is inferred from the first records. ``index`` names scalar columns to be looked up by value.
+    ``metadata`` is any value that msgpack holds. ``max_part_bytes`` is for directories. ``extra="ignore"`` drops fields
+    that are not in the schema. ``id`` (16 bytes) makes the output reproducible. One thread at a time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: Mapping[str, Any] | Schema | None = None,
+        *,
+        index: Sequence[str] = (),
+        metadata: object = None,
+        max_part_bytes: int | str = "20GB",
+        overwrite: bool = False,
+        extra: Literal["error", "ignore"] = "error",
+        id: bytes | None = None,
+    ) -> None:
+        self._target: SinglePartWriter | DirectoryWriter | None = None
+        self._open(path, schema, index, metadata, max_part_bytes, overwrite, extra, id, append=False)
+
+    def _open(
+        self, path: Path, schema: Mapping[str, Any] | Schema | None, index: Sequence[str] | None, user: object,
+        max_part_bytes: int | str, overwrite: bool, extra: Literal["error", "ignore"], id: bytes | None,
+        *, append: bool,
+    ) -> None:  # fmt: skip
+        self.path = _check_path(path)
+        self._stored = 0
+        self._extra = extra
+        self._pid = os.getpid()
+        self._failed: BaseException | None = None
+        self._unread: list[Mapping[str, Any]] = []
+        self._unread_bytes = 0
+        self._encoder: RecordEncoder | None = None
+        self._add: Callable[[Mapping[str, Any], int], int] | None = None  # None when not open, too
+        if type(overwrite) is not bool:
+            raise TypeError(f"overwrite is True or False, got {overwrite!r}")
+        if extra not in ("error", "ignore"):
+            raise ValueError(f'extra is "error" or "ignore", got {extra!r}')
+        part_bytes = parse_size(max_part_bytes)
+        if part_bytes < 1:
+            raise ValueError(f"max_part_bytes is at least 1, got {max_part_bytes!r}")
+        self._index = None if index is None else _check_index(index)
+        self._user = metadata_map.pack_user(user)
+        parsed = None if schema is None else Schema.parse(schema)
+        if parsed is not None:
+            _check_indexable(parsed, self._index or ())
+        new_id = _check_id(id)
+        place = os.path.abspath(self.path)
+        if place.endswith(".urec"):
+            self._target = SinglePartWriter(place, new_id, overwrite=overwrite)
+        else:
+            self._target = DirectoryWriter(
+                place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
+            )
+        try:
+            if append and isinstance(self._target, DirectoryWriter) and self._target.before is not None:
+                before = self._target.before
+                parsed = before.schema if parsed is None else parsed
+                self._index = before.index if self._index is None else self._index
+                self._user = before.metadata or b"\xc0"
+            if parsed is not None:
+                self._set_schema(parsed)
+        except BaseException:
+            self.abort()
+            raise
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema, as soon as it is known: given, or inferred from the first records."""
+        return self._content.schema if self._encoder is not None else None
+
+    @property
+    def rows(self) -> int:
+        """How many rows have been taken."""
+        return self._stored + (self._encoder.rows if self._encoder else 0) + len(self._unread)
+
+    def _set_schema(self, schema: Schema) -> None:
+        index = tuple(self._index or ())
+        _check_indexable(schema, index)
+        metadata_map.check_room(schema, index, self._user)
+        self._content = PartContent(schema, index, self._user)
+        assert self._target is not None
+        if isinstance(self._target, DirectoryWriter):
+            self._target.check_schema(self._content)
+        self._grouper = Grouper(schema, min(self._target.target_bytes or TARGET_BYTES, TARGET_BYTES))
+        self._encoder = RecordEncoder(schema, self._extra)
+        self._add = self._encoder.add
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Adds one row: a value for every column by name. SchemaError names row, column, expected and found."""
+        add = self._add
+        if add is None:
+            self._write_first(record)
+        elif add(record, self._stored) >= _CHUNK_BYTES:
+            self._flush()
+
+    def _write_first(self, record: Mapping[str, Any]) -> None:
+        self._check_open()
+        if not isinstance(record, Mapping):
+            kind = type(record).__name__
+            raise SchemaError(f"row {self.rows}: a record is a dict of column names and values, got {kind}")
+        self._unread.append(_snapshot(record))
+        self._unread_bytes += sum(_size(value) for value in record.values())
+        if self._unread_bytes >= _INFER_BYTES or len(self._unread) >= _INFER_RECORDS:
+            self._infer(self._unread)
+
+    def _infer(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Settles the schema from the first records, and takes in those that wait for it."""
+        if not records:
+            raise SchemaError(
+                f"{self.path}: without a schema and without rows there is nothing to write; pass schema="
+            )
+        self._set_schema(infer_schema(records))
+        waiting, self._unread = self._unread, []
+        refused = []
+        for record in waiting:
+            try:
+                self.write(record)
+            except SchemaError as error:  # noqa: PERF203 - every other one is to be taken
+                refused.append(error)
+        if len(refused) > 1:
+            more = len(refused) - 1
+            raise SchemaError(f"{refused[0]} (and {more} more of the first records do not fit)") from refused[
+                0
+            ]
+        if refused:
+            raise refused[0]
+
+    def write_batch(self, batch: Mapping[str, Any]) -> None:
+        """Adds rows given as whole columns, arrays or lists of one length: all of them, or none and a SchemaError."""
+        self._check_open()
+        if self._encoder is None:
+            self._infer(self._unread or _first_records(batch))
+        assert self._encoder is not None
+        encoded = self._encoder.encode_batch(batch, self.rows)
+        self._flush()
+        self._store(encoded, owned=False)
+
+    def _flush(self) -> None:
+        self._check_open()
+        if self._encoder is not None and self._encoder.rows:
+            self._store(None, owned=True)
+
+    def _store(self, batch: ColumnBatch | None, *, owned: bool) -> None:
+        """Hands on a batch, or the records that wait; a failure in the middle ends the writer."""
+        assert self._target is not None
+        assert self._encoder is not None
+        try:
+            if batch is None:
+                batch = self._encoder.take()
+            self._stored += batch.rows
+            for pieces in self._grouper.add(batch, owned=owned):
+                assert self._grouper.shape is not None
+                self._target.add(self._content, self._grouper.shape, pieces)
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def close(self) -> None:
+        """Publishes the dataset. Does nothing when it is closed already."""
+        if self._target is None and self._failed is None:
+            return
+        self._check_open()
+        target = self._target
+        assert target is not None
+        try:
+            if self._encoder is None:
+                self._infer(self._unread)
+            self._flush()
+            for pieces in self._grouper.finish():
+                assert self._grouper.shape is not None
+                target.add(self._content, self._grouper.shape, pieces)
+            assert self._grouper.shape is not None
+            target.finish(self._content, self._grouper.shape)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._target = self._add = None
+
+    def abort(self) -> None:
+        """Gives up: removes what has been written and publishes nothing. Does nothing when it is closed already."""
+        target, self._target, self._add = self._target, None, None
+        self._unread = []
+        if self._encoder is not None:
+            self._encoder.clear()
+        if target is not None:
+            if os.getpid() == self._pid:
+                target.abort()
+            else:
+                target.forget()
+
+    def _fail(self, error: BaseException) -> None:
+        self._failed = error
+        self.abort()
+
+    def _check_open(self) -> None:
+        if self._failed is not None:
+            raise ClosedError(
+                f"{self.path}: the writer has failed before and published nothing: {self._failed}"
+            )
+        if self._target is None:
+            raise ClosedError(f"{self.path}: the writer is closed; open a new one to write more")
+        if os.getpid() != self._pid:
+            raise ClosedError(f"{self.path}: the writer belongs to the process that made it, not to its fork")
+
+    def __enter__(self) -> Writer:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __del__(self) -> None:
+        if getattr(self, "_target", None) is not None:
+            if os.getpid() == self._pid:
+                warnings.warn(
+                    f"{self.path}: a Writer was dropped without close(); nothing was published",
+                    ResourceWarning,
+                    stacklevel=2,
+                    source=self,
+                )
+            self.abort()
+
+
+def append(
+    path: Path,
+    schema: Mapping[str, Any] | Schema | None = None,
+    *,
+    index: Sequence[str] | None = None,
+    max_part_bytes: int | str = "20GB",
+    extra: Literal["error", "ignore"] = "error",
+    id: bytes | None = None,
+) -> Writer:
+    """A Writer that adds parts to the dataset in a directory; they appear together, at `Writer.close`.
+
+    ``schema`` and ``index`` are the dataset's; given, they are compared with it.
+    """
+    if _check_path(path).endswith(".urec"):
+        raise SchemaError(
+            f"{os.fspath(path)}: a single part is never changed; write the new rows to another part or to a directory, "
+            f"and open both as a list of paths"
+        )
+    writer = Writer.__new__(Writer)
+    writer._target = None
+    writer._open(path, schema, index, None, max_part_bytes, False, extra, id, append=True)
+    return writer
+
+
+def _check_path(path: Path) -> str:
+    text = os.fspath(path)
+    if isinstance(text, bytes):
+        text = os.fsdecode(text)
+    if not text or "\0" in text:
+        raise ValueError(f"not a path to write to: {text!r}")
+    stripped = text.rstrip("/")
+    if stripped != text and stripped.endswith(".urec"):
+        raise ValueError(f"{text}: a path that ends in .urec is a file; leave out the slash")
+    if os.path.basename(stripped) in ("", ".", "..", ".urec"):
+        raise ValueError(f"{text}: name the file or directory to write")
+    return stripped
+
+
+def _check_index(index: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(index, str) or any(not isinstance(name, str) for name in index):
+        raise TypeError(f"index is a list of names of columns, got {index!r}")
+    return tuple(index)
+
+
+def _check_indexable(schema: Schema, index: Sequence[str]) -> None:
+    for place, name in enumerate(index):
+        column = schema[name]
+        if column.is_blob:
+            raise SchemaError(
+                f"index: column {name!r} is {column}; only scalar and string columns can be looked up by value"
+            )
+        if name in index[:place]:
+            raise SchemaError(f"index: column {name!r} is named twice")
+
+
+def _check_id(id: bytes | None) -> bytes:
+    if id is None:
+        return secrets.token_bytes(16)
+    if not isinstance(id, bytes) or len(id) != 16:
+        raise ValueError(f"id is 16 bytes, got {id!r}")
+    return id
+
+
+def _snapshot(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record as it is now, whatever the caller does to its buffers later."""
+    return {
+        name: bytes(v) if isinstance(v, bytearray | memoryview) else copy.deepcopy(v)
+        for name, v in record.items()
+    }
+
+
+def _size(value: Any) -> int:
+    return int(getattr(value, "nbytes", 0)) or (
+        len(value) if isinstance(value, str | bytes | bytearray) else 64
+    )
+
+
+def _first_records(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The first rows of a batch as records."""
+    rows = min((len(values) for values in batch.values()), default=0) if isinstance(batch, Mapping) else 0
+    return [{name: values[row] for name, values in batch.items()} for row in range(min(rows, _INFER_RECORDS))]
