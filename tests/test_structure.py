@@ -1,4 +1,4 @@
-"""The layers hold: who may import whom, who may write files, who may load the C module and the frameworks."""
+"""The layers hold: who may import whom, no cycles, who may write files, who may load the C module and frameworks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -109,22 +110,23 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def statements(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    """Every import below `node` and whether it stands in a function; those for the type checker alone are left out."""
+def statements(node: ast.AST, inside: bool = False, types: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every import below `node` and whether it stands in a function; those for the type checker alone if `types`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, inside
-        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test) and not types:
             for other in child.orelse:
-                yield from statements(other, inside)
+                yield from statements(other, inside, types)
         else:
-            yield from statements(child, inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)))
+            in_function = inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+            yield from statements(child, in_function, types)
 
 
-def imported(path: Path) -> Iterator[tuple[str, bool]]:
+def imported(path: Path, root: Path = PACKAGE, types: bool = False) -> Iterator[tuple[str, bool]]:
     """Dotted names that a file imports, absolute, and whether each is imported inside a function."""
-    package = ["unirecord", *path.relative_to(PACKAGE).parts[:-1]]
-    for statement, inside in statements(tree(path)):
+    package = ["unirecord", *path.relative_to(root).parts[:-1]]
+    for statement, inside in statements(tree(path), types=types):
         if isinstance(statement, ast.Import):
             yield from ((alias.name, inside) for alias in statement.names)
         elif isinstance(statement, ast.ImportFrom):
@@ -150,6 +152,78 @@ def test_modules_import_only_from_below() -> None:
             if LAYERS.index(there) < LAYERS.index(here):
                 wrong.append(f"{path.relative_to(ROOT)} imports {there}")
     assert not wrong, wrong
+
+
+def neighbours(folder: Path, root: Path) -> dict[str, set[str]]:
+    """What stands in a folder (modules and folders), and which of its neighbours each of them imports."""
+    inside = ["unirecord", *folder.relative_to(root).parts]
+    names = {p.stem if p.suffix else p.name for p in folder.iterdir() if p.suffix == ".py" or p.is_dir()}
+    names -= {"__init__", "_build", "__pycache__"}
+    graph: dict[str, set[str]] = {name: set() for name in names}
+    for name in names:
+        module = folder / f"{name}.py"
+        for path in [module] if module.exists() else (folder / name).rglob("*.py"):
+            for dotted, _ in imported(path, root, types=True):
+                parts = dotted.split(".")
+                if (
+                    parts[: len(inside)] == inside
+                    and len(parts) > len(inside)
+                    and parts[len(inside)] in names
+                ):
+                    graph[name].add(parts[len(inside)])
+        graph[name].discard(name)
+    return graph
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Names that import each other in a ring, or nothing."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as found:
+        return list(found.args[1])
+    return []
+
+
+ROOMS = sorted(
+    {path.parent for path in PACKAGE.rglob("*.py")} - {PACKAGE}, key=lambda path: path.relative_to(PACKAGE)
+)
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_inside_a_room_nothing_imports_what_imports_it(room: Path) -> None:
+    """Imports made in functions and for the type checker count: to a reader they are dependencies as well."""
+    ring = cycle(neighbours(room, PACKAGE))
+    assert not ring, f"in {room.relative_to(ROOT)}: " + " -> ".join(ring)
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_a_module_does_not_import_the_front_door_of_its_own_room(room: Path) -> None:
+    own = [".".join(["unirecord", *room.relative_to(PACKAGE).parts])]
+    taken = {node.name for node in tree(room / "__init__.py").body if isinstance(node, ast.FunctionDef)}
+    taken |= {name.rsplit(".", 1)[1] for name, _ in imported(room / "__init__.py")}
+    modules_here = {path.stem for path in room.iterdir()}
+    wrong = [
+        f"{path.name}: {dotted}"
+        for path in room.glob("*.py")
+        if path.name != "__init__.py"
+        for dotted, _ in imported(path, types=True)
+        if dotted.rsplit(".", 1)[0] in own and dotted.rsplit(".", 1)[1] in taken - modules_here
+    ]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(
+    "late",
+    ["from .b import x", "def f():\n    from . import b", "if TYPE_CHECKING:\n    from .deep.c import x"],
+    ids=["module", "function", "types"],
+)
+def test_the_check_on_cycles_sees(late: str, tmp_path: Path) -> None:
+    room = tmp_path / "room"
+    (room / "deep").mkdir(parents=True)
+    (room / "a.py").write_text(late)
+    (room / "b.py").write_text("import os\nfrom .deep import c")
+    (room / "deep" / "c.py").write_text("from ..a import y")
+    assert set(cycle(neighbours(room, tmp_path))) >= {"a", "deep"}
 
 
 def test_only_the_core_room_loads_the_c_module() -> None:
