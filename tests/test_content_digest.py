@@ -87,7 +87,7 @@ def test_verify_and_repair_know_an_index_of_other_content(tmp_path: Path) -> Non
         assert REUSED in report.problems[0].what
     assert [part.action for part in repair(path).parts] == ["index"]
     assert Path(f"{path}.idx").read_bytes() == sound
-    assert verify(path).ok()
+    assert verify(path).ok
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -110,11 +110,11 @@ def test_every_other_content_digest_is_refused_on_either_side(tmp_path: Path, ki
             assert refused.value.status == lib.UR_STALE
             with pytest.raises(Bad):
                 read_part(made.path)
-            assert not verify(made.path, quick=True).ok()
+            assert not verify(made.path, quick=True).ok
         made.path.write_bytes(data)  # they agree with each other, and not with the pages
         with pytest.raises(Bad):
             read_part(made.path)
-        assert not verify(made.path).ok()
+        assert not verify(made.path).ok
     made.path.write_bytes(made.data)
     Path(f"{made.path}.idx").write_bytes(made.index)
     assert probe.read() == want
@@ -137,7 +137,7 @@ def test_the_end_page_of_another_part_or_of_other_content_is_refused(tmp_path: P
             {lib.UR_CORRUPT} if what == "another part" else {lib.UR_CORRUPT, lib.UR_STALE}
         )
         report = verify(made.path)
-        assert not report.ok()
+        assert not report.ok
         with pytest.raises(Bad):
             read_part(made.path)
     saved = repair(made.path, output=tmp_path / "saved.urec")
@@ -195,7 +195,7 @@ def test_the_next_writer_settles_what_a_crash_left_by_content_and_not_by_id(
         "old.urec",
         "old.urec.idx",
     ]
-    assert verify(path).ok()
+    assert verify(path).ok
 
 
 def test_a_part_can_be_written_again_under_its_id_and_readers_notice(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_hostile_page_headers_and_scalar_pages(tmp_path: Path, kind: str) -> Non
                 try:
                     read_data(bytes(content))
                 except (Bad, UnicodeDecodeError):
-                    assert not verify(made.path, threads=1).ok(), (kind, at, field, value)
+                    assert not verify(made.path, threads=1).ok, (kind, at, field, value)
     print(f"{kind}: {tried} hostile pages")
 
 
@@ -176,7 +176,7 @@ def test_small_file_that_claims_many_rows_is_refused_at_once(tmp_path: Path, row
     assert resident() - before < 1 << 20
     tracemalloc.start()
     try:
-        assert not verify(path, threads=1).ok()
+        assert not verify(path, threads=1).ok
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
@@ -221,7 +221,7 @@ def test_hostile_metadata_is_refused_with_an_error_of_ours(tmp_path: Path, meta:
     made = scalar_part(tmp_path / "part.urec")
     made.path.write_bytes(hostile_metadata(made, meta))
     report = verify(made.path, threads=1)
-    assert not report.ok()
+    assert not report.ok
     with pytest.raises(unirecord.UniRecordError):
         repair(made.path, output=tmp_path / "out.urec")
     with pytest.raises(unirecord.UniRecordError):

@@ -28,7 +28,7 @@ def test_frozen_part_is_read_as_ever(tmp_path: Path, path: Path) -> None:
     want = expected(raw, columns)
     for io in ("mmap", "pread"):
         assert Probe(tmp_path / path.name, columns, len(raw)).read(io) == want
-    assert verify(tmp_path / path.name).ok()
+    assert verify(tmp_path / path.name).ok
     with unirecord.UniRecordDataset(tmp_path / path.name) as dataset:
         assert len(dataset) == len(raw)
         assert not raw or list(dataset[0]) == [c.name for c in part.schema]

@@ -28,10 +28,10 @@ def test_lost_indexes_are_rebuilt_from_the_data_file(tmp_path: Path, first: int)
         made = generate(seed, tmp_path)
         Path(f"{made.path}.idx").unlink()
         report = repair(made.path)
-        assert report.ok()
+        assert report.ok
         assert report.parts[0].action == "index"
         assert read_part(made.path).raw == made.raw
-        assert verify(made.path).ok()
+        assert verify(made.path).ok
         assert repair(made.path).parts[0].action == "none"
         assert made.path.read_bytes() == made.data
 
@@ -43,7 +43,7 @@ def test_damaged_indexes_are_rebuilt(tmp_path: Path, kind: str) -> None:
     for place in range(0, len(made.index), 97):
         index.write_bytes(made.index[:place] + bytes([made.index[place] ^ 16]) + made.index[place + 1 :])
         assert repair(made.path).parts[0].action == "index", place
-        assert verify(made.path).ok()
+        assert verify(made.path).ok
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -66,7 +66,7 @@ def test_flipped_bytes_cost_no_more_than_their_rows(tmp_path: Path, kind: str) -
             assert not output.exists()
             continue
         assert read_part(output).raw == [row for n, row in enumerate(made.raw) if n not in lost]
-        assert verify(output).ok()
+        assert verify(output).ok
 
 
 @pytest.mark.parametrize("with_index", [True, False])
@@ -105,7 +105,7 @@ def test_sound_datasets_are_left_alone(tmp_path: Path) -> None:
     made = variable_part(tmp_path / "part.urec")
     before = {p: p.stat() for p in tmp_path.iterdir()}
     report = repair(made.path)
-    assert report.ok()
+    assert report.ok
     assert [p.action for p in report.parts] == ["none"]
     assert {p: p.stat() for p in tmp_path.iterdir()} == before
 
@@ -128,7 +128,7 @@ def test_directory_is_repaired_into_a_new_one(tmp_path: Path) -> None:
     parts = sorted(path.glob("part-*.urec"))
     Path(f"{parts[0]}.idx").unlink()
     assert [p.action for p in repair(path).parts][:2] == ["index", "none"]
-    assert verify(path).ok()
+    assert verify(path).ok
 
     content = bytearray(parts[1].read_bytes())
     content[-100] ^= 1
@@ -138,7 +138,7 @@ def test_directory_is_repaired_into_a_new_one(tmp_path: Path) -> None:
     found = [row["x"] for part in read_directory(tmp_path / "set.repaired") for row in part.rows]
     assert found == sorted(set(found))
     assert len(found) == report.kept
-    assert verify(tmp_path / "set.repaired").ok()
+    assert verify(tmp_path / "set.repaired").ok
     assert 250 < len(found) <= 300
 
 
@@ -154,7 +154,7 @@ def test_pages_that_only_describe_rows_are_made_up_for_by_a_good_index(tmp_path:
             content[place] ^= 4
             made.path.write_bytes(content)
             report = repair(made.path, output=tmp_path / f"{place}.urec")
-            assert report.ok(), (place, report)
+            assert report.ok, (place, report)
             assert report.parts[0].action == "salvaged"
             assert read_part(tmp_path / f"{place}.urec").raw == made.raw
             tried += 1

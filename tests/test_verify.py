@@ -21,10 +21,10 @@ def test_random_legal_parts_are_good(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 30):
         made = generate(seed, tmp_path)
         report = verify(made.path)
-        assert report.ok(), (seed, report.problems)
+        assert report.ok, (seed, report.problems)
         assert (report.parts, report.rows) == (1, len(made.raw))
         assert report.bytes == len(made.data) + len(made.index)
-        assert verify(made.path, quick=True).ok()
+        assert verify(made.path, quick=True).ok
 
 
 @pytest.mark.parametrize("suffix", ["", ".idx"], ids=["data file", "index"])
@@ -38,7 +38,7 @@ def test_flipped_bits_are_found_wherever_they_are(tmp_path: Path, kind: str, suf
         content[place] ^= (bit := 1 << r.randrange(8))
         path.write_bytes(content)
         report = verify(made.path, threads=1)
-        assert not report.ok(), f"byte {place} of {path}"
+        assert not report.ok, f"byte {place} of {path}"
         content[place] ^= bit
 
 
@@ -86,10 +86,10 @@ def test_good_and_damaged_directories(tmp_path: Path) -> None:
         for i in range(300):
             writer.write({"x": i, "b": bytes(i % 50)})
     report = verify(path)
-    assert report.ok(), report.problems
+    assert report.ok, report.problems
     assert report.rows == 300
     assert report.parts > 2
-    assert verify(path, quick=True).ok()
+    assert verify(path, quick=True).ok
     parts = sorted(path.glob("part-*.urec"))
     parts[1].unlink()
     content = parts[2].read_bytes()
@@ -112,7 +112,7 @@ def test_report_is_plain_json(tmp_path: Path) -> None:
 def test_progress_reaches_the_whole_size(tmp_path: Path) -> None:
     made = fixed_part(tmp_path / "part.urec")
     seen: list[tuple[int, int]] = []
-    assert verify(made.path, progress=lambda done, total: seen.append((done, total))).ok()
+    assert verify(made.path, progress=lambda done, total: seen.append((done, total))).ok
     assert seen
     assert seen == sorted(seen)
     assert seen[-1][1] == len(made.data) + len(made.index)

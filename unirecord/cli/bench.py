@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any, Final
 
-from ..loading.loader import usable_cores
+from ..core import usable_cores
 from ..parts.part_set import resolve
 from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
 from .table import table

@@ -45,7 +45,7 @@ def _run(args: argparse.Namespace) -> int:
         print(json.dumps(report.to_dict(), indent=2))
     else:
         _print_report(report)
-    return 0 if report.ok() else 1
+    return 0 if report.ok else 1
 
 
 def _print_report(report: RepairReport) -> None:

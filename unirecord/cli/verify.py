@@ -1,4 +1,4 @@
-"""``unirecord verify PATH``: every byte against its digest."""
+"""``unirecord verify PATH …``: every byte against its digest."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ that each index says what its data file does. Files are only read. Exit code 1 w
 
 _EXAMPLES: Final = """examples:
   unirecord verify pictures.urec
+  unirecord verify train val            several at once
   unirecord verify dataset --quick      headers, identities and sizes alone
   unirecord verify dataset --json"""
 
@@ -28,7 +29,7 @@ def add_parser(subparsers: Any) -> None:
     parser = make_parser(
         subparsers.add_parser, "verify", help="check every byte", description=_DESCRIPTION, epilog=_EXAMPLES
     )
-    parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="parts and directories of parts")
     parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=_run)
@@ -36,18 +37,18 @@ def add_parser(subparsers: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     with ProgressBar("verifying", 0, format_size) as bar:
-        report = verify(args.path, quick=args.quick, progress=bar.update)
+        report = verify(args.paths, quick=args.quick, progress=bar.update)
     if args.json:
         print(json.dumps(report.to_dict(), indent=2))
     else:
         _print_report(report)
-    return 0 if report.ok() else 1
+    return 0 if report.ok else 1
 
 
 def _print_report(report: Report) -> None:
     parts = f"{report.parts:,} {'part' if report.parts == 1 else 'parts'}"
     looked = f"{parts}, {report.rows:,} rows, {format_size(report.bytes)}, in {duration(report.seconds)}"
-    if report.ok():
+    if report.ok:
         print(
             f"{report.path}: {'headers and sizes are' if report.quick else 'every byte is'} as written ({looked})"
         )

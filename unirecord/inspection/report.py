@@ -45,13 +45,14 @@ class Report:
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
 
+    @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
-        return {"ok": self.ok(), **asdict(self)}
+        return {"ok": self.ok, **asdict(self)}
 
 
 @dataclass
@@ -79,6 +80,7 @@ class RepairReport:
     parts: list[Salvaged] = field(default_factory=list)
     seconds: float = 0.0
 
+    @property
     def ok(self) -> bool:
         """Whether no row was lost."""
         return not any(part.lost or part.rows is None for part in self.parts)
@@ -95,4 +97,4 @@ class RepairReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, ready for JSON."""
-        return {"ok": self.ok(), "kept": self.kept, "lost": self.lost, **asdict(self)}
+        return {"ok": self.ok, "kept": self.kept, "lost": self.lost, **asdict(self)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from ..core import submit, usable_cores
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..parts.data_file import DataFile, DataHead, ScannedGroup
@@ -22,31 +23,37 @@ __all__ = ["Problem", "Report", "verify"]
 
 _REPAIR = "Run: unirecord repair"
 _RESTORE = "Restore the file from a copy"
+_MOST_THREADS = 8  # memory and disk are the limit beyond
 _ALONE_BYTES = 256 << 20  # larger row groups are checked one at a time
 
 
 def verify(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     quick: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check the dataset at ``path`` and report all that is wrong with it; files are only read.
+    """Check the dataset at ``path``, or all of a list of them, and report what is wrong; files are only read.
 
-    ``quick`` looks at headers, identities, sizes and the manifest alone. Raises `MissingError` when there is nothing
-    at ``path``; what is wrong with the files is in the report, never an exception. Memory is bounded by a few row
-    groups, whatever the size of the dataset.
+    ``quick`` looks at headers, identities, sizes and the manifest alone; ``threads`` defaults to the processors that
+    this process may use, at most 8. Raises `MissingError` when there is nothing at ``path`` and ValueError for an empty
+    list; what is wrong with the files is in the report, never an exception. Memory is bounded by a few row groups,
+    whatever the size of the dataset.
     """
     started = time.monotonic()
-    report = Report(os.fspath(path), quick)
-    parts, listing, problems = targets(report.path)
-    report.problems += problems
+    paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
+    if not paths:
+        raise ValueError("path is an empty list; expected at least one part or directory")
+    report = Report(", ".join(paths), quick)
+    found = [targets(each) for each in paths]
+    parts = [(part, listing) for listed, listing, _ in found for part in listed]
+    report.problems += [problem for _, _, problems in found for problem in problems]
     report.parts = len(parts)
-    tracker = Tracker(sum(_size(p.path) + _size(p.path + ".idx") for p in parts), progress)
-    workers = threads or min(8, os.cpu_count() or 1)
+    tracker = Tracker(sum(_size(p.path) + _size(p.path + ".idx") for p, _ in parts), progress)
+    workers = threads or min(_MOST_THREADS, usable_cores())
     with ThreadPoolExecutor(workers) as pool:
-        for part in parts:
+        for part, listing in parts:
             _Part(part, listing, report, tracker).check(pool, workers)
     report.seconds = time.monotonic() - started
     return report
@@ -252,7 +259,7 @@ def _in_parallel(
             done, task = waiting.popleft()
             yield done, task.result() if task else []
         if isinstance(found, ScannedGroup):
-            waiting.append((found, pool.submit(check_group, data, head, found)))
+            waiting.append((found, submit(pool, check_group, data, head, found)))
             if large:
                 done, task = waiting.popleft()
                 yield done, task.result() if task else []

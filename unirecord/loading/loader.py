@@ -4,7 +4,6 @@ reader."""
 from __future__ import annotations
 
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import BatchPool, NativeBatch, NativeLoader
+from ..core import BatchPool, NativeBatch, NativeLoader, submit, usable_cores
 from ..errors import TransformError
 from ..format.schema import Column
 from ..order.shard_order import EpochRun
@@ -108,13 +107,6 @@ class LoaderOptions:
     def workers(self) -> int:
         """Transforming threads: as asked, or one per usable core."""
         return self.num_workers or usable_cores()
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class BatchLoader:
@@ -245,7 +237,7 @@ class BatchLoader:
                     batch = native.next()
                     more = batch is not None
                     if batch is not None:
-                        waiting.append((batch, pool.submit(self._transform, batch)))
+                        waiting.append((batch, submit(pool, self._transform, batch)))
                 if not waiting:
                     return
                 batch, future = waiting.popleft()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
+
+from ..core import usable_cores
 
 PARALLEL = 1 << 20  # rows to try from which threads pay
 MOST_THREADS = 8  # memory is the limit beyond
@@ -18,8 +19,7 @@ def threads_for(effort: int) -> int:
     """How many threads to try ``effort`` rows with."""
     if effort < PARALLEL:
         return 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(usable, MOST_THREADS)
+    return min(usable_cores(), MOST_THREADS)
 
 
 def in_threads(
@@ -33,7 +33,10 @@ def in_threads(
         return []
     job = _Job(work, state, tasks)
     for _ in range(min(threads, len(tasks)) - 1):
-        threading.Thread(target=job.run, name="unirecord-query", daemon=True).start()
+        try:
+            threading.Thread(target=job.run, name="unirecord-query", daemon=True).start()
+        except RuntimeError:  # noqa: PERF203
+            break  # the system gives no more: those there are, this one at least, do it all
     job.run()
     job.finished.wait()
     if job.failures:
