@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any, Final
 
 from ..core import usable_cores
 from ..parts.part_set import resolve
 from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
 from .table import table
+from .terminal import print_json, say
 from .usage import UsageError, make_parser, names
 
 __all__ = ["add_parser"]
@@ -74,7 +74,7 @@ def _run(args: argparse.Namespace) -> int:
     measured = [_measure(args, io) for io in ways]
     need = _need(args, measured[0])
     if args.json:
-        print(json.dumps(_report(args, measured, need), indent=2))
+        print_json(_report(args, measured, need), indent=2)
     else:
         _print(args, measured, need)
     return 0
@@ -133,9 +133,8 @@ def _print(args: argparse.Namespace, measured: list[Measured], need: Need | None
         times = (f"{one.p50_ms:.3f}", f"{one.p99_ms:.3f}", f"{one.first_batch_ms:.3f}")
         rows.append((name, f"{one.samples_per_s:,.0f}", f"{one.bytes_per_s / 1e6:,.0f}", *times, bar))
     state = "dropped from the page cache before each run" if args.cold else "after a warm-up"
-    print(f"{args.path}: shuffled batches of {args.batch:,}, {state}\n")
-    print("\n".join(table(rows, "<>>>>><")))
-    print()
+    say(f"{args.path}: shuffled batches of {args.batch:,}, {state}", "")
+    say(*table(rows, "<>>>>><"), "")
     _print_verdict(args, measured, need)
 
 
@@ -143,20 +142,20 @@ def _print_verdict(args: argparse.Namespace, measured: list[Measured], need: Nee
     auto = measured[0]
     shortest = step_that_hides(auto, args.batch)
     if need is None:
-        print(f"Reading keeps up with steps of {shortest:,.3g} ms or more. --step-ms T judges your job's.")
+        say(f"Reading keeps up with steps of {shortest:,.3g} ms or more. --step-ms T judges your job's.")
         return
     asked = f"{need.samples_per_s:,.0f} samples/s, {need.bytes_per_s / 1e6:,.0f} MB/s"
-    print(f"The job needs   {asked}   ({args.batch:,} samples every {args.step_ms:g} ms)")
-    print(
+    say(f"The job needs   {asked}   ({args.batch:,} samples every {args.step_ms:g} ms)")
+    say(
         f"Reading gives   {auto.samples_per_s:,.0f} samples/s, {auto.bytes_per_s / 1e6:,.0f} MB/s   (io {auto.used})"
     )
     if need.met_by(auto):
-        print(
+        say(
             f"Enough: {auto.samples_per_s / need.samples_per_s:,.1f} times what is needed. The step sets the pace."
         )
         return
-    print(
+    say(
         f"Short: the step waits; reading keeps up with steps of {shortest:,.3g} ms or more. What would change that:"
     )
     for line in _advice(args, measured, need):
-        print(f"  - {line}")
+        say(f"  - {line}")

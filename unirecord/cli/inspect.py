@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import shutil
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from ..inspection.describe import ColumnDescription, Description, describe
 from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .table import clipped, table, width
+from .terminal import print_json, say, to_json
 from .usage import count, make_parser
 
 __all__ = ["add_parser", "print_rows", "sample_json"]
@@ -68,13 +68,13 @@ def _run(args: argparse.Namespace, views: list[Any]) -> int:
         content = {**found.to_dict(), "metadata": cell_json(found.metadata)}
         content["columns"] = [cell_json(column) for column in content["columns"]]
         content["first_rows"] = [sample_json(sample) for sample in samples]
-        print(json.dumps(content, indent=2, ensure_ascii=False))
+        print_json(content, indent=2)
         return 0
     _print_head(found)
     _print_columns(found)
     _print_parts(found)
     if samples:
-        print()
+        say("")
         print_rows(range(len(samples)), samples)
     return 0
 
@@ -98,7 +98,7 @@ def print_rows(numbers: Any, samples: list[dict[str, Any]]) -> None:
     align = ">" + "".join(">" if _is_number(samples, name) else "<" for name in names)
     room = shutil.get_terminal_size((160, 24)).columns
     for line in table([["row", *names], *body], align):
-        print(clipped(line, room) if width(line) > room else line)
+        say(clipped(line, room) if width(line) > room else line)
 
 
 def _is_number(samples: list[dict[str, Any]], name: str) -> bool:
@@ -111,28 +111,28 @@ def _print_head(found: Description) -> None:
         if found.kind != "part"
         else ""
     )
-    print(f"{found.path}  ({'one part' if found.kind == 'part' else found.kind})")
-    print(
+    say(f"{found.path}  ({'one part' if found.kind == 'part' else found.kind})")
+    say(
         f"{found.rows:,} {'row' if found.rows == 1 else 'rows'}{many}, {format_size(found.data_bytes)} data "
         f"+ {format_size(found.index_bytes)} index, id {found.identity}"
     )
     if found.metadata is not None:
-        text = json.dumps(cell_json(found.metadata), ensure_ascii=False)
-        print(f"metadata  {clipped(text, max(40, shutil.get_terminal_size((160, 24)).columns - 10))}")
+        text = to_json(cell_json(found.metadata))
+        say(f"metadata  {clipped(text, max(40, shutil.get_terminal_size((160, 24)).columns - 10))}")
 
 
 def _print_columns(found: Description) -> None:
     head = ["column", "type", "data", "index", "min", "max", "distinct", "nulls", ""]
     rows = [head, *(_column_row(column) for column in found.columns)]
     kept = [i for i in range(len(head)) if i < 4 or any(row[i] not in ("", "0") for row in rows[1:])]
-    print()
+    say("")
     align = "<<>><<>><"
     for line in table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept)):
-        print(line)
+        say(line)
     other_data = found.data_bytes - sum(c.data_bytes for c in found.columns)
     other_index = found.index_bytes - sum(c.index_bytes for c in found.columns)
     about = "" if all(c.exact for c in found.columns) else "about "
-    print(
+    say(
         f"besides: {about}{format_size(max(other_data, 0))} of heads, digests and padding in the data, "
         f"{format_size(max(other_index, 0))} of places and digests in the index"
     )
@@ -161,12 +161,12 @@ def _column_row(column: ColumnDescription) -> list[str]:
 def _print_parts(found: Description) -> None:
     if found.kind == "part" or not found.parts:
         return
-    print()
+    say("")
     shown = found.parts if len(found.parts) <= _SHOWN_PARTS + 2 else found.parts[:_SHOWN_PARTS]
     rows = [
         [p.name, f"{p.rows:,}", format_size(p.data_bytes), format_size(p.index_bytes), p.id] for p in shown
     ]
     for line in table([["part", "rows", "data", "index", "id"], *rows], "<>>><"):
-        print(line)
+        say(line)
     if len(shown) < len(found.parts):
-        print(f"… and {len(found.parts) - len(shown):,} more parts")
+        say(f"… and {len(found.parts) - len(shown):,} more parts")

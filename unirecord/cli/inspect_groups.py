@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import json
-import sys
 from typing import Any
 
 from ..inspection.group_by import Group, group_counts
@@ -13,6 +10,7 @@ from ..parts.part_set import PartSet
 from .cells import cell_json, cell_text
 from .inspect_rows import sort_keys
 from .table import table
+from .terminal import print_csv, print_json, say
 from .usage import UsageError
 
 __all__ = ["show_groups"]
@@ -30,12 +28,11 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     limit = args.limit if args.limit is not None else None if args.csv or args.json else _LIMIT
     shown = groups[offset : None if limit is None else offset + limit]
     if args.csv:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow([*args.group_by, "rows"])
-        writer.writerows([*("" if v is None else v for v in group.values), group.rows] for group in shown)
+        counts = ([*("" if v is None else v for v in group.values), group.rows] for group in shown)
+        print_csv([[*args.group_by, "rows"], *counts], args.quote_formulas)
     elif args.json:
         listed = [{"values": [cell_json(v) for v in group.values], "rows": group.rows} for group in shown]
-        print(json.dumps({"by": args.group_by, "groups": len(groups), "counts": listed}, ensure_ascii=False))
+        print_json({"by": args.group_by, "groups": len(groups), "counts": listed})
     else:
         _print(groups, shown, args.group_by)
 
@@ -64,6 +61,6 @@ def _print(groups: list[Group], shown: list[Group], by: list[str]) -> None:
         for group in shown
     ]
     for line in table([[*by, "rows", "share", ""], *lines], "<" * len(by) + ">><"):
-        print(line)
+        say(line)
     rest = "" if len(shown) == len(groups) else f", {len(shown):,} shown"
-    print(f"{len(groups):,} {'group' if len(groups) == 1 else 'groups'} of {total:,} rows{rest}")
+    say(f"{len(groups):,} {'group' if len(groups) == 1 else 'groups'} of {total:,} rows{rest}")

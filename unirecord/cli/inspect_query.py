@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from ..sizes import format_size
 from .inspect_groups import show_groups
 from .inspect_rows import show_one, show_rows
 from .inspect_statistics import show_statistics
+from .terminal import print_json, say
 from .usage import UsageError, count, names
 
 __all__ = ["EXAMPLES", "add_arguments", "run", "wanted"]
@@ -29,7 +29,19 @@ EXAMPLES: Final = """  unirecord inspect data --where 'label == 3 and width >= 5
   unirecord inspect data --where 'label == 3' --extract image --out threes/"""
 
 _VIEWS: Final = ("count", "group_by", "stats", "row", "extract", "explain")
-_OTHERS: Final = ("where", "columns", "limit", "offset", "sort", "sample", "csv", "seed", "out", "name")
+_OTHERS: Final = (
+    "where",
+    "columns",
+    "limit",
+    "offset",
+    "sort",
+    "sample",
+    "csv",
+    "quote_formulas",
+    "seed",
+    "out",
+    "name",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rows.add_argument("--sample", type=count, metavar="N", help="N rows picked at random")
     rows.add_argument("--seed", type=int, default=None, help="another seed picks other rows (default 0)")
     rows.add_argument("--csv", action="store_true", default=None, help="print as CSV")
+    rows.add_argument(
+        "--quote-formulas",
+        action="store_true",
+        default=None,
+        help="with --csv: an apostrophe before texts that a spreadsheet would run (=, +, -, @ …)",
+    )
     views = parser.add_argument_group("what to show of them").add_mutually_exclusive_group()
     views.add_argument("--count", action="store_true", default=None, help="how many there are")
     views.add_argument("--group-by", type=names, metavar="A,B", help="how many there are of each value")
@@ -82,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     if args.csv and args.json:
         raise UsageError("--csv and --json cannot both be given")
+    if args.quote_formulas and not args.csv:
+        raise UsageError("--quote-formulas goes with --csv")
     if (args.extract is None) != (args.out is None):
         raise UsageError("--extract COLUMN and --out DIR go together")
     if args.name is not None and args.extract is None:
@@ -97,11 +117,17 @@ def _check(args: argparse.Namespace) -> None:
 def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None:
     if args.count:
         found = parts.rows if query is None else query.count(parts)
-        print(json.dumps({"rows": found}) if args.json else found)
+        if args.json:
+            print_json({"rows": found})
+        else:
+            say(str(found))
         return
     if args.explain and query is not None:
         explanation = query.explain(parts)
-        print(json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False) if args.json else explanation)
+        if args.json:
+            print_json(explanation.to_dict(), indent=2)
+        else:
+            say(*str(explanation).split("\n"))
         return
     if args.row is not None:
         show_one(parts, args.row, args.columns, args.json)
@@ -123,8 +149,8 @@ def _extract(args: argparse.Namespace, parts: PartSet, rows: Any) -> None:
     chosen = (np.arange(parts.rows, dtype=np.int64) if rows is None else rows)[first:stop]
     done = extract(parts, chosen, args.extract, args.out, args.name)
     if args.json:
-        print(json.dumps({"folder": done.folder, "files": done.files, "bytes": done.bytes}))
+        print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes})
     else:
-        print(
+        say(
             f"{done.files:,} {'file' if done.files == 1 else 'files'}, {format_size(done.bytes)}, in {done.folder}"
         )

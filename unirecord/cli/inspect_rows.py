@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -18,6 +15,7 @@ from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
 from .cells import cell_json, cell_text
 from .table import clipped, table, width
+from .terminal import print_csv, print_json, print_json_list, say
 from .usage import UsageError
 
 __all__ = ["show_one", "show_rows", "sort_keys"]
@@ -41,7 +39,7 @@ def show_rows(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     columns = chosen_columns(parts, args.columns)
     samples = _samples(parts, shown, columns)
     if args.csv:
-        _print_csv(shown, columns, samples)
+        _print_csv(shown, columns, samples, args.quote_formulas)
     elif args.json:
         _print_json(matched, shown, samples)
     else:
@@ -66,27 +64,30 @@ def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> It
         yield from reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64))
 
 
-def _print_csv(rows: Any, columns: list[tuple[int, Column]], samples: Iterator[dict[str, Any]]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["row", *(column.name for _, column in columns)])
-    for number, sample in zip(rows.tolist(), samples, strict=True):
-        writer.writerow([number, *(_csv_cell(sample[column.name]) for _, column in columns)])
+def _print_csv(
+    rows: Any, columns: list[tuple[int, Column]], samples: Iterator[dict[str, Any]], quote_formulas: bool
+) -> None:
+    print_csv([["row", *(column.name for _, column in columns)]], quote_formulas)
+    lines = (
+        [number, *(_csv_cell(sample[column.name]) for _, column in columns)]
+        for number, sample in zip(rows.tolist(), samples, strict=True)
+    )
+    print_csv(lines, quote_formulas)
 
 
-def _csv_cell(value: Any) -> str:
+def _csv_cell(value: Any) -> Any:
     """A scalar exactly, a blob in short; null is empty."""
     if value is None:
         return ""
-    return str(value) if isinstance(value, np.generic | str) else cell_text(value)
+    return value if isinstance(value, str | np.generic) else cell_text(value)
 
 
 def _print_json(matched: int, rows: Any, samples: Iterator[dict[str, Any]]) -> None:
-    print(f'{{"matched": {matched}, "rows": [', end="")
-    for place, (number, sample) in enumerate(zip(rows.tolist(), samples, strict=True)):
-        values = {name: cell_json(value) for name, value in sample.items()}
-        line = json.dumps({"row": number, "values": values}, ensure_ascii=False)
-        print(f"{',' if place else ''}\n  {line}", end="")
-    print("\n]}")
+    lines = (
+        {"row": number, "values": {name: cell_json(value) for name, value in sample.items()}}
+        for number, sample in zip(rows.tolist(), samples, strict=True)
+    )
+    print_json_list({"matched": matched}, "rows", lines)
 
 
 def _print_table(
@@ -101,9 +102,9 @@ def _print_table(
         align = ">" + "".join("<" if column.dtype is None or column.is_blob else ">" for _, column in columns)
         room = shutil.get_terminal_size((160, 24)).columns
         for line in table([head, *body], align):
-            print(clipped(line, room) if width(line) > room else line)
+            say(clipped(line, room) if width(line) > room else line)
     rest = "" if len(samples) == matched else f", {len(samples):,} shown"
-    print(f"{matched:,} {'row' if matched == 1 else 'rows'}{rest}")
+    say(f"{matched:,} {'row' if matched == 1 else 'rows'}{rest}")
 
 
 def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bool) -> None:
@@ -116,13 +117,9 @@ def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bo
     path, place = parts.locate(number)
     if as_json:
         values = {name: cell_json(value) for name, value in sample.items()}
-        print(
-            json.dumps(
-                {"row": number, "part": path, "row_in_part": place, "values": values}, ensure_ascii=False
-            )
-        )
+        print_json({"row": number, "part": path, "row_in_part": place, "values": values})
         return
-    print(f"row {number:,}: row {place:,} of {path}")
+    say(f"row {number:,}: row {place:,} of {path}")
     lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
     for line in table([["column", "type", "value"], *lines]):
-        print(line)
+        say(line)

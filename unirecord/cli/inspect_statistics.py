@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from ..inspection.statistics import ColumnStatistics, column_statistics
@@ -12,6 +11,7 @@ from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .inspect_rows import chosen_columns
 from .table import table
+from .terminal import print_json, say
 
 __all__ = ["show_statistics", "sparkline"]
 
@@ -23,21 +23,21 @@ def show_statistics(parts: PartSet, rows: Any, args: argparse.Namespace) -> None
     """Prints the statistics of the columns over the rows (None: all)."""
     found = [column_statistics(parts, column.name, rows) for _, column in chosen_columns(parts, args.columns)]
     if args.json:
-        print(json.dumps([cell_json(_plain(column)) for column in found], indent=2, ensure_ascii=False))
+        print_json([cell_json(_plain(column)) for column in found], indent=2)
         return
     head = ["column", "type", "min", "5%", "median", "95%", "max", "mean", "nulls", "distinct", "histogram"]
     lines = [_line(column) for column in found]
     kept = [place for place in range(len(head)) if place < 2 or any(line[place] for line in lines)]
     align = "<<>>>>>>>><"
     for line in table([[row[p] for p in kept] for row in (head, *lines)], "".join(align[p] for p in kept)):
-        print(line)
+        say(line)
     for column in found:
         if column.common:
             listed = ", ".join(f"{cell_text(value, 24)} {count:,}" for value, count in column.common)
-            print(f"most frequent {column.name}: {listed}")
+            say(f"most frequent {column.name}: {listed}")
     total = parts.rows if rows is None else len(rows)
     about = "" if all(column.exact for column in found) else "; ~ from evenly spaced rows"
-    print(f"{total:,} {'row' if total == 1 else 'rows'}{about}")
+    say(f"{total:,} {'row' if total == 1 else 'rows'}{about}")
 
 
 def _plain(column: ColumnStatistics) -> dict[str, Any]:

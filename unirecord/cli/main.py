@@ -7,12 +7,14 @@ import importlib
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Final
 
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
-from .usage import UsageError, make_parser
+from .terminal import warn
+from .usage import CommandParser, UsageError, make_parser
 
 __all__ = ["main"]
 
@@ -38,24 +40,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     args = _parser().parse_args(argv)
     try:
-        code: int = args.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            code: int = args.run(args)
         sys.stdout.flush()
         return code
     except BaseException as error:
         if getattr(args, "debug", False) and not isinstance(error, BrokenPipeError):
-            traceback.print_exc()
+            warn(*traceback.format_exc().rstrip("\n").split("\n"))
         return _failure(error)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = make_parser(
-        argparse.ArgumentParser, prog="unirecord", description=_DESCRIPTION, epilog=_EXAMPLES
-    )
+    parser = make_parser(CommandParser, prog="unirecord", description=_DESCRIPTION, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name in _COMMANDS:
         importlib.import_module(f".{name}", __package__).add_parser(subparsers)
     return parser
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    warn(*f"unirecord: {category.__name__}: {message}".split("\n"))
 
 
 def _failure(error: BaseException) -> int:
@@ -68,7 +74,7 @@ def _failure(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return _say("interrupted; nothing was published", 130)
     if isinstance(error, QueryError):  # its further lines show the place in the text
-        print(f"unirecord: {error}", file=sys.stderr)
+        warn(*f"unirecord: {error}".split("\n"))
         return 2
     if isinstance(error, UsageError | MissingError | ExistsError):
         return _say(str(error), 2)
@@ -84,5 +90,5 @@ def _failure(error: BaseException) -> int:
 
 def _say(message: str, code: int) -> int:
     line = " ".join(message.split("\n"))
-    print(f"unirecord: {line}", file=sys.stderr)
+    warn(f"unirecord: {line}")
     return code

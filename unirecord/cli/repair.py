@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any, Final
 
 from ..inspection.repair import RepairReport, Salvaged, repair
 from ..sizes import format_size
 from .progress import ProgressBar, duration
+from .terminal import print_json, say
 from .usage import make_parser
 
 __all__ = ["add_parser"]
@@ -42,7 +42,7 @@ def _run(args: argparse.Namespace) -> int:
     with ProgressBar("repairing", 0, format_size) as bar:
         report = repair(args.path, output=args.output, progress=bar.update)
     if args.json:
-        print(json.dumps(report.to_dict(), indent=2))
+        print_json(report.to_dict(), indent=2)
     else:
         _print_report(report)
     return 0 if report.ok else 1
@@ -50,17 +50,15 @@ def _run(args: argparse.Namespace) -> int:
 
 def _print_report(report: RepairReport) -> None:
     for part in report.parts:
-        print(_told(part))
+        say(_told(part))
         for first, stop in part.lost[:20]:
-            print(
-                f"  lost: row {first:,}" if stop == first + 1 else f"  lost: rows {first:,} to {stop - 1:,}"
-            )
+            say(f"  lost: row {first:,}" if stop == first + 1 else f"  lost: rows {first:,} to {stop - 1:,}")
         if len(part.lost) > 20:
-            print(f"  … and {len(part.lost) - 20:,} more ranges")
+            say(f"  … and {len(part.lost) - 20:,} more ranges")
         for reason in part.reasons[:20]:
-            print(f"  because: {reason}")
+            say(f"  because: {reason}")
     lost = f", {report.lost:,} lost" if report.lost else ""
-    print(f"{report.path}: {report.kept:,} rows can be read{lost} (in {duration(report.seconds)})")
+    say(f"{report.path}: {report.kept:,} rows can be read{lost} (in {duration(report.seconds)})")
 
 
 def _told(part: Salvaged) -> str:

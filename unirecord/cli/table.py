@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
+from .terminal import escaped
+
 __all__ = ["clipped", "table", "width"]
 
 
@@ -15,6 +17,7 @@ def table(rows: Sequence[Sequence[str]], align: str = "", gap: int = 2) -> list[
     """
     if not rows:
         return []
+    rows = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     sides = align.ljust(len(widths), "<")
     lines = []
@@ -35,7 +38,7 @@ def width(text: str) -> int:
 
 def clipped(text: str, most: int) -> str:
     """Return the text in at most so many terminal cells, control characters made visible."""
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: most + 1])
+    text = escaped(text[: most + 1])
     if width(text) <= most:
         return text
     out = ""

@@ -7,13 +7,38 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from ..format.schema import near
 from ..sizes import parse_size
+from .terminal import escaped
 
-__all__ = ["UsageError", "count", "make_parser", "names", "size"]
+__all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "size"]
 
 
 class UsageError(Exception):
     """The call is wrong: exit code 2."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that names the subcommand's usage for an unknown option, guesses what was meant, and escapes."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; what is unknown is refused here, where the subcommand is known."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            guesses = [near(text.partition("=")[0], self._option_string_actions) for text in unknown]
+            guess = next((guess for guess in guesses if guess), f"; {self.prog} --help lists the options")
+            self.error(f"unknown argument{'s' if len(unknown) > 1 else ''} {' '.join(unknown)}{guess}")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(map(str, action.choices))
+            raise argparse.ArgumentError(
+                action, f"there is no {str(value)!r}{near(str(value), known)} (there are {', '.join(known)}"
+            )
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(escaped(message, keep="\n"), file)
 
 
 def make_parser(

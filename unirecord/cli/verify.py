@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any, Final
 
 from ..inspection.verify import Report, verify
 from ..sizes import format_size
 from .progress import ProgressBar, duration
+from .terminal import print_json, say, warn
 from .usage import make_parser
 
 __all__ = ["add_parser"]
@@ -39,7 +38,7 @@ def _run(args: argparse.Namespace) -> int:
     with ProgressBar("verifying", 0, format_size) as bar:
         report = verify(args.paths, quick=args.quick, progress=bar.update)
     if args.json:
-        print(json.dumps(report.to_dict(), indent=2))
+        print_json(report.to_dict(), indent=2)
     else:
         _print_report(report)
     return 0 if report.ok else 1
@@ -49,11 +48,9 @@ def _print_report(report: Report) -> None:
     parts = f"{report.parts:,} {'part' if report.parts == 1 else 'parts'}"
     looked = f"{parts}, {report.rows:,} rows, {format_size(report.bytes)}, in {duration(report.seconds)}"
     if report.ok:
-        print(
+        say(
             f"{report.path}: {'headers and sizes are' if report.quick else 'every byte is'} as written ({looked})"
         )
         return
     many = "1 problem" if len(report.problems) == 1 else f"{len(report.problems):,} problems"
-    print(f"unirecord: {report.path}: {many} ({looked})", file=sys.stderr)
-    for problem in report.problems:
-        print(f"  {problem}", file=sys.stderr)
+    warn(f"unirecord: {report.path}: {many} ({looked})", *(f"  {problem}" for problem in report.problems))

@@ -19,6 +19,7 @@ from ..sizes import format_size
 from ..writing.writer import Writer, append
 from .progress import ProgressBar, duration
 from .table import table
+from .terminal import say, warn
 from .usage import UsageError, count, make_parser, names, size
 
 __all__ = ["add_parser"]
@@ -149,12 +150,12 @@ def _check_index(index: list[str], schema: Schema) -> None:
 
 
 def _print_plan(source: Source, schema: Schema, args: argparse.Namespace) -> None:
-    print(f"{source.path} → {args.target}  ({source.kind}, {_many(source.rows, 'row')})")
+    say(f"{source.path} → {args.target}  ({source.kind}, {_many(source.rows, 'row')})")
     marks = [[c.name, str(c) + (", indexed" if c.name in args.index else "")] for c in schema]
     for line in table(marks):
-        print(f"  {line}")
+        say(f"  {line}")
     for note in source.notes:
-        print(f"  {note}")
+        say(f"  {note}")
     sys.stdout.flush()
 
 
@@ -204,9 +205,9 @@ def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float
     rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 and rows >= 1000 else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
     size_text = f"{_many(parts, 'part')}, {format_size(total)}"
-    print(f"wrote {_many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
+    say(f"wrote {_many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
     if source.skipped.others:
-        print(f"left out {_many(source.skipped.others, 'file')} that by name are no pictures")
+        say(f"left out {_many(source.skipped.others, 'file')} that by name are no pictures")
     return _report_unreadable(source, args.skip_bad)
 
 
@@ -214,10 +215,8 @@ def _report_unreadable(source: Source, skip_bad: bool) -> int:
     bad = source.skipped.unreadable
     if not bad:
         return 0
-    sys.stdout.flush()
-    print(f"unirecord: {_many(len(bad), 'picture')} could not be read, left out:", file=sys.stderr)
-    for line in bad[:20]:
-        print(f"  {line}", file=sys.stderr)
+    warn(f"unirecord: {_many(len(bad), 'picture')} could not be read, left out:")
+    warn(*(f"  {line}" for line in bad[:20]))
     if len(bad) > 20:
-        print(f"  … and {len(bad) - 20:,} more", file=sys.stderr)
+        warn(f"  … and {len(bad) - 20:,} more")
     return 0 if skip_bad else 1
