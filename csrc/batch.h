@@ -48,6 +48,11 @@ ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengt
  * row in turn. */
 void ur_touch_lengths(const ur_group *group, int32_t column);
 
+/* UR_CORRUPT when the values measured for a batch, each row counted once, are more than the files of its parts hold
+ * (batch_total.c). */
+ur_status ur_check_total(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
+                         ur_error *error);
+
 /* Scalars of one column into `output` (batch_scalars.c). Strings need output->offsets filled. */
 ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_error *error);
 ur_status ur_gather_strings(const ur_group *group, const ur_output *output, ur_error *error);

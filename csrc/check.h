@@ -21,6 +21,16 @@ static inline bool ur_align(uint64_t value, uint64_t to, uint64_t *aligned) {
   return true;
 }
 
+/* An array of `count` elements of `width` bytes that begins at *at: *place is where, and *at becomes the next multiple of
+ * `to` after its end. False on overflow. */
+static inline bool ur_append_array(uint64_t *at, uint64_t count, uint64_t width, uint64_t to, uint64_t *place) {
+  uint64_t bytes, end, next;
+  if (!ur_multiply(count, width, &bytes) || !ur_add(*at, bytes, &end) || !ur_align(end, to, &next)) return false;
+  *place = *at;
+  *at = next;
+  return true;
+}
+
 /* Whether [offset, offset + bytes) lies in [0, size). */
 static inline bool ur_inside(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;

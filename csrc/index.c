@@ -12,7 +12,8 @@ static ur_status bad_section(const ur_section_entry *entry, const char *problem,
                     ", count %" PRIu64 ")", entry->kind, entry->column, problem, entry->width, entry->count);
 }
 
-static ur_status read_columns(ur_part *part, ur_error *error) {
+/* *row_bytes = what every row takes in the data file at least: its cells of fixed width. */
+static ur_status read_columns(ur_part *part, uint64_t *row_bytes, ur_error *error) {
   uint64_t place = 0;
   int32_t blobs = 0;
   for (uint32_t i = 0; i < part->header.columns; i++) {
@@ -24,17 +25,16 @@ static ur_status read_columns(ur_part *part, ur_error *error) {
     if (!column->info.is_blob) continue;
     part->blobs[blobs] = (int32_t)i;
     column->blob = blobs++;
-    /* ur_check_data_head has added these up without overflow */
-    place = (place + part->data.blob_align - 1) & ~((uint64_t)part->data.blob_align - 1);
-    column->place = place;
-    place += (uint64_t)column->info.fixed_bytes;
+    if (!ur_append_array(&place, (uint64_t)column->info.fixed_bytes, 1, part->data.blob_align, &column->place))
+      return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_FILE_HEADER_BYTES, "the bytes of a row exceed 2^64");
   }
   part->blob_columns = blobs;
+  *row_bytes = place;
   return UR_OK;
 }
 
 /* Rows, groups and units: the numbers that the counts of the sections must equal. */
-static ur_status count_units(ur_part *part, ur_error *error) {
+static ur_status count_units(ur_part *part, uint64_t row_bytes, ur_error *error) {
   uint64_t rows = part->header.rows, k = part->data.unit_rows;
   part->units = 0;
   if (part->blob_columns > 0 && k > 0) part->units = divide_up(rows, k);
@@ -45,10 +45,10 @@ static ur_status count_units(ur_part *part, ur_error *error) {
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_GROUPS,
                       "%" PRIu64 " rows in groups of %" PRIu64 " are not %" PRIu64 " groups", rows, group_rows,
                       part->header.groups);
-  if (part->data.row_bytes > 0 && (!ur_multiply(rows, part->data.row_bytes, &bytes) || bytes > part->header.data_bytes))
+  if (!ur_multiply(rows, row_bytes, &bytes) || bytes > part->header.data_bytes)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_ROWS,
                       "%" PRIu64 " rows of %" PRIu64 " bytes do not fit a data file of %" PRIu64 " bytes", rows,
-                      part->data.row_bytes, part->header.data_bytes);
+                      row_bytes, part->header.data_bytes);
   return UR_OK;
 }
 
@@ -149,8 +149,9 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
   part->sections = calloc(part->header.sections + (size_t)1, sizeof *part->sections);
   if (part->columns == NULL || part->blobs == NULL || part->sections == NULL)
     return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRIu32 " columns", part->header.columns);
-  ur_status status = read_columns(part, error);
-  if (status == UR_OK) status = count_units(part, error);
+  uint64_t row_bytes = 0;
+  ur_status status = read_columns(part, &row_bytes, error);
+  if (status == UR_OK) status = count_units(part, row_bytes, error);
   atomic_init(&part->units_left, part->units);
   if (status == UR_OK) status = read_directory(part, error);
   if (status != UR_OK) {

@@ -8,16 +8,17 @@
 #endif
 #include "loader_fill.h"
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "check.h"
 #include "fail.h"
 #include "reader.h"
 
 enum { ALIGNMENT = 64, ADVISE_BATCHES = 256, GLANCE_BATCHES = 8 };
-
-static uint64_t align_up(uint64_t value) { return (value + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* ---- what to fill ------------------------------------------------------------------------------------------------ */
 
@@ -76,9 +77,17 @@ void ur_scratch_free(ur_scratch *s) {
   free(s->rows);
   free(s->skipped);
   free(s->ahead);
-  free(s->bytes);
+  free(s->offsets);
   free(s->outputs);
   free(s->views);
+}
+
+/* rows + 1 offsets for each output of variable width; NULL without memory. */
+static int64_t *room_for_offsets(const ur_filler *filler, size_t rows) {
+  size_t variable = 0, count = 0;
+  for (int32_t c = 0; c < filler->options.output_count; c++) variable += filler->infos[c].fixed_bytes == 0;
+  if (__builtin_mul_overflow(rows + 1, variable, &count)) return NULL;
+  return calloc(count + 1, sizeof(int64_t));
 }
 
 int ur_scratch_make(const ur_filler *filler, ur_scratch *s) {
@@ -89,10 +98,10 @@ int ur_scratch_make(const ur_filler *filler, ur_scratch *s) {
   s->rows = calloc(rows + 1, sizeof *s->rows);
   s->skipped = calloc(rows + 1, sizeof *s->skipped);
   s->ahead = calloc(rows + 1, sizeof *s->ahead);
-  s->bytes = calloc(outputs + 1, sizeof *s->bytes);
+  s->offsets = room_for_offsets(filler, rows);
   s->outputs = calloc(outputs + 1, sizeof *s->outputs);
   s->views = calloc(outputs + 1, sizeof *s->views);
-  if (s->rows && s->skipped && s->ahead && s->bytes && s->outputs && s->views) return 1;
+  if (s->rows && s->skipped && s->ahead && s->offsets && s->outputs && s->views) return 1;
   ur_scratch_free(s);
   memset(s, 0, sizeof *s);
   return 0;
@@ -113,77 +122,74 @@ static ur_status row_ids_of_batch(const ur_filler *filler, int64_t number, int64
   if (status != UR_OK) return status;
   if (o->selection != NULL) {
     for (int64_t i = 0; i < count; i++) rows[i] = o->selection[rows[i]];
-  } else if (o->selection_start != 0 || o->selection_step != 1) {
-    for (int64_t i = 0; i < count; i++) rows[i] = o->selection_start + rows[i] * o->selection_step;
+  } else if (o->selection_start != 0 || o->selection_step != 1) { /* what leaves the set, wraps included, is refused */
+    for (int64_t i = 0; i < count; i++) rows[i] = (int64_t)((uint64_t)o->selection_start + (uint64_t)rows[i] * (uint64_t)o->selection_step);
   }
   return UR_OK;
 }
 
-/* Places of the arrays of a batch of `rows` rows, given the bytes of each output's data; the end is returned. */
-static uint64_t lay_out(const ur_filler *filler, int64_t rows, const uint64_t *data_bytes, ur_column_view *views,
-                        uint64_t *row_ids_at) {
-  uint64_t n = (uint64_t)rows;
-  uint64_t at = align_up(sizeof(ur_batch) + (size_t)filler->options.output_count * sizeof(ur_column_view));
-  *row_ids_at = at;
-  at = align_up(at + n * sizeof(int64_t));
+/* Places of the arrays of a batch of `rows` rows and `skipped` others, given s->outputs[c].used bytes for each output;
+ * false when they exceed 2^64. */
+static bool lay_out(const ur_filler *filler, const ur_scratch *s, int64_t rows, int64_t skipped, ur_batch *head,
+                    uint64_t *end) {
+  uint64_t n = (uint64_t)rows, at = 0, start = 0;
+  bool good = ur_append_array(&at, sizeof *head, 1, 1, &start) &&
+              ur_append_array(&at, (uint64_t)filler->options.output_count, sizeof(ur_column_view), ALIGNMENT, &start) &&
+              ur_append_array(&at, n, sizeof(int64_t), ALIGNMENT, &head->row_ids_at);
+  for (int32_t c = 0; c < filler->options.output_count && good; c++) {
+    ur_column_view *view = &s->views[c];
+    *view = (ur_column_view){.data_bytes = s->outputs[c].used, .offsets_at = UINT64_MAX, .valid_at = UINT64_MAX};
+    if (filler->infos[c].fixed_bytes == 0)
+      good = ur_append_array(&at, n + 1, sizeof(int64_t), ALIGNMENT, &view->offsets_at);
+    if (good && filler->infos[c].nullable) good = ur_append_array(&at, n, 1, ALIGNMENT, &view->valid_at);
+    good = good && ur_append_array(&at, view->data_bytes, 1, ALIGNMENT, &view->data_at);
+  }
+  if (!good || !ur_append_array(&at, (uint64_t)skipped, sizeof(int64_t), ALIGNMENT, &head->skipped_at)) return false;
+  *end = at;
+  return true;
+}
+
+/* The outputs as they are measured: offsets in the thread's own memory, and no data yet. */
+static void outputs_to_measure(const ur_filler *filler, const ur_scratch *s, int64_t rows) {
+  int64_t *offsets = s->offsets;
   for (int32_t c = 0; c < filler->options.output_count; c++) {
-    views[c].offsets_at = UINT64_MAX;
-    views[c].valid_at = UINT64_MAX;
-    if (filler->infos[c].fixed_bytes == 0) {
-      views[c].offsets_at = at;
-      at = align_up(at + (n + 1) * sizeof(int64_t));
-    }
-    if (filler->infos[c].nullable) {
-      views[c].valid_at = at;
-      at = align_up(at + n);
-    }
-    views[c].data_at = at;
-    views[c].data_bytes = data_bytes[c];
-    at = align_up(at + data_bytes[c]);
+    s->outputs[c] = (ur_output){.column = filler->columns[c]};
+    if (filler->infos[c].fixed_bytes != 0) continue;
+    s->outputs[c].offsets = offsets;
+    offsets += rows + 1;
   }
-  return at;
 }
 
-/* s->bytes[c] = bytes of output c for these rows; columns of fixed width need no look at the files. */
-static ur_status measure(const ur_filler *filler, const ur_scratch *s, const ur_read *read, ur_error *error) {
-  int32_t count = filler->options.output_count;
-  int32_t variable = 0;
-  for (int32_t c = 0; c < count; c++) {
-    s->bytes[c] = (uint64_t)read->rows * (uint64_t)filler->infos[c].fixed_bytes;
-    if (filler->infos[c].fixed_bytes == 0) variable++;
+/* Points s->outputs into the batch's memory, and takes the offsets that were measured along. */
+static void outputs_to_fill(const ur_filler *filler, const ur_scratch *s, int64_t rows, uint8_t *memory) {
+  for (int32_t c = 0; c < filler->options.output_count; c++) {
+    const ur_column_view *view = &s->views[c];
+    ur_output *output = &s->outputs[c];
+    output->data = memory + view->data_at;
+    output->capacity = view->data_bytes;
+    output->valid = view->valid_at == UINT64_MAX ? NULL : memory + view->valid_at;
+    if (output->offsets == NULL) continue;
+    memcpy(memory + view->offsets_at, output->offsets, ((size_t)rows + 1) * sizeof *output->offsets);
+    output->offsets = (int64_t *)(void *)(memory + view->offsets_at);
   }
-  return variable == 0 ? UR_OK : ur_read_measure(read, filler->columns, count, s->bytes, error);
 }
 
-/* A piece of memory with room for the rows that are about to be read, and s->outputs pointing into it. */
+/* A piece of memory with room for the rows that have been measured, and s->outputs pointing into it. */
 static ur_status prepare(const ur_filler *filler, const ur_scratch *s, int64_t number, int64_t rows, int64_t skipped,
                          ur_batch **out, ur_error *error) {
-  int32_t count = filler->options.output_count;
-  uint64_t row_ids_at = 0;
-  uint64_t skipped_at = lay_out(filler, rows, s->bytes, s->views, &row_ids_at);
-  uint64_t end = skipped_at + (uint64_t)skipped * sizeof(int64_t);
-  ur_piece *piece = ur_pool_take(filler->pool, end);
-  if (piece == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a batch of %llu bytes", (unsigned long long)end);
+  ur_batch head = {.number = number, .rows = rows, .skipped = skipped};
+  uint64_t end = 0;
+  ur_piece *piece = lay_out(filler, s, rows, skipped, &head, &end) ? ur_pool_take(filler->pool, end) : NULL;
+  if (piece == NULL)
+    return ur_fail(error, UR_NO_MEMORY, "no memory for a batch of %" PRId64 " rows (%" PRIu64 " bytes)", rows, end);
+  head.piece = *piece;
   ur_batch *batch = (ur_batch *)piece;
   uint8_t *memory = (uint8_t *)piece;
-  batch->number = number;
-  batch->rows = rows;
-  batch->skipped = skipped;
-  batch->row_ids_at = row_ids_at;
-  batch->skipped_at = skipped_at;
-  memcpy(batch->columns, s->views, (size_t)count * sizeof(ur_column_view));
-  memcpy(memory + row_ids_at, s->rows, (size_t)rows * sizeof(int64_t));
-  memcpy(memory + skipped_at, s->skipped, (size_t)skipped * sizeof(int64_t));
-  for (int32_t c = 0; c < count; c++) {
-    const ur_column_view *view = &s->views[c];
-    s->outputs[c] = (ur_output){
-        .column = filler->columns[c],
-        .data = memory + view->data_at,
-        .capacity = view->data_bytes,
-        .offsets = view->offsets_at == UINT64_MAX ? NULL : (int64_t *)(void *)(memory + view->offsets_at),
-        .valid = view->valid_at == UINT64_MAX ? NULL : memory + view->valid_at,
-    };
-  }
+  *batch = head;
+  memcpy(batch->columns, s->views, (size_t)filler->options.output_count * sizeof(ur_column_view));
+  memcpy(memory + head.row_ids_at, s->rows, (size_t)rows * sizeof(int64_t));
+  memcpy(memory + head.skipped_at, s->skipped, (size_t)skipped * sizeof(int64_t));
+  outputs_to_fill(filler, s, rows, memory);
   *out = batch;
   return UR_OK;
 }
@@ -192,10 +198,12 @@ static ur_status read_into_batch(const ur_filler *filler, const ur_scratch *s, i
                                  int64_t skipped, ur_batch **out, ur_error *error) {
   ur_read read;
   ur_batch *batch = NULL;
+  int32_t count = filler->options.output_count;
+  outputs_to_measure(filler, s, rows);
   ur_status status = ur_read_open(&read, filler->set, s->rows, rows, error);
-  if (status == UR_OK) status = measure(filler, s, &read, error);
+  if (status == UR_OK) status = ur_read_measure(&read, s->outputs, count, error);
   if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
-  if (status == UR_OK) status = ur_read_fill(&read, s->outputs, filler->options.output_count, error);
+  if (status == UR_OK) status = ur_read_gather(&read, s->outputs, count, error);
   ur_read_close(&read);
   if (status == UR_OK) {
     *out = batch;

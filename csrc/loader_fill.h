@@ -27,7 +27,7 @@ typedef struct {
   int64_t *rows;     /* the batch's row ids, in order */
   int64_t *skipped;
   int64_t *ahead;    /* row ids of a batch to come */
-  uint64_t *bytes;
+  int64_t *offsets;  /* of all outputs of variable width, as measured */
   ur_output *outputs;
   ur_column_view *views;
   int64_t looked;    /* batches since this thread's page faults were last counted */

@@ -3,8 +3,11 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
+
+#define NEAR_ROWS 256 /* row numbers that are copied to the stack: taking memory costs as much as a single row */
 
 static bool is_variable(const ur_column_info *info) { return info->fixed_bytes == 0; }
 
@@ -57,6 +60,7 @@ static ur_status check_column(const ur_read *read, int32_t column, ur_error *err
 
 static ur_status check_outputs(const ur_read *read, const ur_output *outputs, int32_t count,
                                ur_error *error) {
+  if (count < 0) return ur_fail(error, UR_ARGUMENT, "%" PRId32 " columns are not possible", count);
   for (int32_t i = 0; i < count; i++) {
     int32_t column = outputs[i].column;
     ur_status status = check_column(read, column, error);
@@ -101,10 +105,6 @@ void ur_read_close(ur_read *read) {
   if (read->set != NULL) ur_set_leave(read->set);
 }
 
-static ur_status check_count(int32_t count, ur_error *error) {
-  return count >= 0 ? UR_OK : ur_fail(error, UR_ARGUMENT, "%" PRId32 " columns are not possible", count);
-}
-
 /* Bytes that the values of a column take; fills `offsets` for a column of variable width. */
 static ur_status measure_column(const ur_read *read, int32_t column, int64_t *offsets, uint64_t *needed,
                                 ur_error *error) {
@@ -119,17 +119,23 @@ static ur_status measure_column(const ur_read *read, int32_t column, int64_t *of
   return status;
 }
 
-/* Fills offsets, and says what every output needs; UR_TOO_SMALL when one has less. */
-static ur_status measure_outputs(const ur_read *read, ur_output *outputs, int32_t count, ur_error *error) {
-  bool fits = true;
-  for (int32_t i = 0; i < count; i++) {
-    uint64_t needed = 0;
-    ur_status status = measure_column(read, outputs[i].column, outputs[i].offsets, &needed, error);
-    if (status != UR_OK) return status;
-    outputs[i].used = needed;
-    fits = fits && needed <= outputs[i].capacity;
-  }
-  return fits ? UR_OK : ur_fail(error, UR_TOO_SMALL, "a buffer is too small for %" PRId64 " rows", read->rows);
+ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
+  ur_status status = check_outputs(read, outputs, output_count, error);
+  for (int32_t i = 0; i < output_count && status == UR_OK; i++)
+    status = measure_column(read, outputs[i].column, outputs[i].offsets, &outputs[i].used, error);
+  return status == UR_OK ? ur_check_total(read->groups, read->opened, outputs, output_count, error) : status;
+}
+
+/* UR_TOO_SMALL when an output has less room than it needs. What is left over of fixed width is set to zero, so that nothing
+ * is handed out that was not written. */
+static ur_status check_room(const ur_read *read, const ur_output *outputs, int32_t count, ur_error *error) {
+  for (int32_t i = 0; i < count; i++)
+    if (outputs[i].used > outputs[i].capacity)
+      return ur_fail(error, UR_TOO_SMALL, "a buffer is too small for %" PRId64 " rows", read->rows);
+  for (int32_t i = 0; i < count; i++)
+    if (outputs[i].offsets == NULL && outputs[i].used < outputs[i].capacity)
+      memset(outputs[i].data + outputs[i].used, 0, outputs[i].capacity - outputs[i].used);
+  return UR_OK;
 }
 
 static ur_status gather_scalars(const ur_read *read, const ur_group *group, const ur_output *outputs, int32_t count,
@@ -152,10 +158,8 @@ static bool has_blobs(const ur_read *read, const ur_output *outputs, int32_t cou
   return false;
 }
 
-ur_status ur_read_fill(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
-  ur_status status = check_count(output_count, error);
-  if (status == UR_OK) status = check_outputs(read, outputs, output_count, error);
-  if (status == UR_OK) status = measure_outputs(read, outputs, output_count, error);
+ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
+  ur_status status = UR_OK;
   for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
     status = gather_scalars(read, &read->groups[g], outputs, output_count, error);
   if (status == UR_OK && has_blobs(read, outputs, output_count))
@@ -163,31 +167,37 @@ ur_status ur_read_fill(const ur_read *read, ur_output *outputs, int32_t output_c
   return status;
 }
 
-ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
-                      ur_error *error) {
+static ur_status read_rows(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
+                           ur_error *error) {
   ur_read read;
   ur_status status = ur_read_open(&read, set, rows, n, error);
-  if (status == UR_OK) status = ur_read_fill(&read, outputs, output_count, error);
+  if (status == UR_OK) status = ur_read_measure(&read, outputs, output_count, error);
+  if (status == UR_OK) status = check_room(&read, outputs, output_count, error);
+  if (status == UR_OK) status = ur_read_gather(&read, outputs, output_count, error);
   ur_read_close(&read);
   return status;
 }
 
-ur_status ur_set_read_row(ur_set *set, int64_t row, ur_output *outputs, int32_t output_count, ur_error *error) {
-  return ur_set_read(set, &row, 1, outputs, output_count, error);
+/* The caller's row numbers in memory that no other thread can change between checking and using them: in `near` when they
+ * are few. NULL without memory. */
+static int64_t *copy_rows(const int64_t *rows, int64_t n, int64_t near[NEAR_ROWS]) {
+  if (n <= 0) return near;
+  int64_t *copy = n <= NEAR_ROWS ? near : (uint64_t)n > SIZE_MAX / sizeof *copy ? NULL : malloc((size_t)n * sizeof *copy);
+  if (copy != NULL) memcpy(copy, rows, (size_t)n * sizeof *copy);
+  return copy;
 }
 
-ur_status ur_read_measure(const ur_read *read, const int32_t *columns, int32_t count, uint64_t *bytes_needed,
-                          ur_error *error) {
-  ur_status status = check_count(count, error);
-  if (status != UR_OK) return status;
-  int64_t *offsets = malloc(((size_t)read->rows + 1) * sizeof *offsets);
-  if (offsets == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " lengths", read->rows);
-  for (int32_t i = 0; i < count && status == UR_OK; i++)
-    status = check_column(read, columns[i], error);
-  for (int32_t i = 0; i < count && status == UR_OK; i++)
-    status = measure_column(read, columns[i], offsets, &bytes_needed[i], error);
-  free(offsets);
+ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
+                      ur_error *error) {
+  int64_t near[NEAR_ROWS], *copy = copy_rows(rows, n, near);
+  if (copy == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " row numbers", n);
+  ur_status status = read_rows(set, copy, n, outputs, output_count, error);
+  if (copy != near) free(copy);
   return status;
+}
+
+ur_status ur_set_read_row(ur_set *set, int64_t row, ur_output *outputs, int32_t output_count, ur_error *error) {
+  return read_rows(set, &row, 1, outputs, output_count, error);
 }
 
 /* ---- telling the kernel ----------------------------------------------------------------------------------------- */
@@ -210,8 +220,7 @@ static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
   free(spans);
 }
 
-void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n) {
-  if (n <= 0 || !ur_set_enter(set, NULL)) return;
+static void advise_rows(ur_set *set, const int64_t *rows, int64_t n) {
   ur_plan plan = {0};
   if (ur_plan_rows(set, rows, n, &plan, NULL) == UR_OK) {
     for (int64_t i = 0; i < plan.count; i++) {
@@ -224,5 +233,12 @@ void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n) {
     }
   }
   ur_plan_free(&plan);
+}
+
+void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n) {
+  if (n <= 0 || !ur_set_enter(set, NULL)) return;
+  int64_t near[NEAR_ROWS], *copy = copy_rows(rows, n, near);
+  if (copy != NULL) advise_rows(set, copy, n);
+  if (copy != near) free(copy);
   ur_set_leave(set);
 }

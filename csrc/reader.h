@@ -21,13 +21,11 @@ typedef struct {
 /* Opens; the row ids are borrowed until ur_read_close, which must follow whatever this returns. */
 ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, ur_error *error);
 
-/* bytes_needed[c] = bytes of data that ur_read_fill will write for columns[c]. */
-ur_status ur_read_measure(const ur_read *read, const int32_t *columns, int32_t count, uint64_t *bytes_needed,
-                          ur_error *error);
+/* Fills the offsets of the outputs, and `used` with the bytes of data that each needs: never more than the files hold. */
+ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error);
 
-/* Fills the outputs as ur_set_read does (UR_TOO_SMALL included: every `used` then says what is needed, so a caller with
- * buffers that are mostly large enough reads without measuring first). */
-ur_status ur_read_fill(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error);
+/* Fills data and validity of outputs that have been measured, and whose data has room for that. */
+ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error);
 void ur_read_close(ur_read *read);
 
 /* ur_set_advise (unirecord.h) tells the kernel about rows to come; it asks for nothing when the rows are in memory. */

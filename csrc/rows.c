@@ -41,10 +41,29 @@ static ur_status fixed_start(ur_part *part, uint64_t row, uint64_t *start, ur_er
   return UR_OK;
 }
 
+static ur_status overlaps(uint64_t row, uint64_t end, uint64_t next, ur_error *error) {
+  ur_status status = ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE,
+                                "the row ends at %" PRIu64 " of the data file, the one after it starts at %" PRIu64
+                                ": they overlap", end, next);
+  if (error != NULL) error->row = (int64_t)row;
+  return status;
+}
+
+/* Where the row after `row` starts, which no cell of `row` may reach beyond. */
+static ur_status next_start(ur_part *part, const ur_vector *starts, uint64_t row, uint64_t *next, ur_error *error) {
+  *next = part->header.data_bytes;
+  if (row + 1 >= starts->count) return UR_OK;
+  ur_status status = ur_vector_check(part, starts, row + 1, error);
+  if (status == UR_OK) *next = ur_vector_load(starts, row + 1);
+  return status;
+}
+
 static ur_status variable_cells(ur_part *part, uint64_t row, int32_t count, ur_extent *cells, ur_extent *whole,
                                 ur_error *error) {
   ur_vector starts = ur_vector_of(part, part->starts_section);
+  uint64_t next = 0;
   ur_status status = ur_vector_check(part, &starts, row, error);
+  if (status == UR_OK) status = next_start(part, &starts, row, &next, error);
   if (status != UR_OK) return status;
   uint64_t size = part->header.data_bytes, start = ur_vector_load(&starts, row), at = start;
   int32_t needed = whole != NULL ? part->blob_columns : count;
@@ -55,8 +74,9 @@ static ur_status variable_cells(ur_part *part, uint64_t row, int32_t count, ur_e
     if (!ur_align(at, part->data.blob_align, &at) || !ur_inside(at, bytes, size))
       return outside(part, row, at, bytes, error);
     if (i < count) cells[i] = (ur_extent){at, bytes};
-    at += bytes;
+    at += bytes; /* exact: inside the file */
   }
+  if (next < at) return overlaps(row, at, next, error);
   if (whole == NULL) return UR_OK;
   if (!ur_align(at, part->data.blob_align, &at) || size < at) return outside(part, row, start, at - start, error);
   *whole = (ur_extent){start, at - start};

@@ -325,8 +325,7 @@ static void calls_out_of_range_are_refused(void) {
   EXPECT_EQUAL(ur_set_find(set, ROWS, &number, &inside), UR_ARGUMENT);
   ur_column_info info;
   ur_section section = {0};
-  uint64_t offset = 0, bytes = 0, needed[2];
-  int32_t columns[] = {0, -1}, beyond[] = {4, 0};
+  uint64_t offset = 0, bytes = 0;
   for (int32_t column = -1; column <= 4; column += 5) {
     EXPECT_EQUAL(ur_part_column(opened, column, &info), UR_ARGUMENT);
     EXPECT_EQUAL(ur_set_column(set, column, &info, &error), UR_ARGUMENT);
@@ -354,11 +353,13 @@ static void calls_out_of_range_are_refused(void) {
   EXPECT_EQUAL(ur_read_open(&read, set, rows, -1, &error), UR_ARGUMENT);
   ur_read_close(&read);
   EXPECT_EQUAL(ur_read_open(&read, set, rows, 2, &error), UR_OK);
-  EXPECT_EQUAL(ur_read_measure(&read, columns, 2, needed, &error), UR_ARGUMENT);
-  EXPECT_EQUAL(ur_read_measure(&read, beyond, 1, needed, &error), UR_ARGUMENT);
-  EXPECT_EQUAL(ur_read_measure(&read, columns, -1, needed, &error), UR_ARGUMENT);
-  ur_read_close(&read);
   ur_output output = {.column = -1};
+  EXPECT_EQUAL(ur_read_measure(&read, &output, 1, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_measure(&read, &output, -1, &error), UR_ARGUMENT);
+  output.column = 99;
+  EXPECT_EQUAL(ur_read_measure(&read, &output, 1, &error), UR_ARGUMENT);
+  ur_read_close(&read);
+  output.column = -1;
   EXPECT_EQUAL(ur_set_read(set, rows, 1, &output, 1, &error), UR_ARGUMENT);
   EXPECT_EQUAL(ur_set_read(set, rows, 1, &output, -1, &error), UR_ARGUMENT);
   ur_set_advise(set, rows, 0);

@@ -53,13 +53,13 @@ static void rows_of_several_parts_come_in_the_order_asked(void) {
     EXPECT_EQUAL(ur_set_rows(set), 45);
     EXPECT_EQUAL(read_columns(set, rows, n, 4, &found, &error), UR_OK);
     for (int64_t i = 0; i < n; i++) expect_row(&found, i, rows[i] % ROWS, 0);
-    int32_t columns[] = {0, 1, 2, 3};
-    uint64_t needed[4];
+    ur_output measured[] = {{.column = 0}, {.column = 1, .offsets = found.offsets[1]}, {.column = 2},
+                            {.column = 3, .offsets = found.offsets[3]}};
     ur_read read;
     EXPECT_EQUAL(ur_read_open(&read, set, rows, n, &error), UR_OK);
-    EXPECT_EQUAL(ur_read_measure(&read, columns, 4, needed, &error), UR_OK);
+    EXPECT_EQUAL(ur_read_measure(&read, measured, 4, &error), UR_OK);
     ur_read_close(&read);
-    for (int c = 0; c < 4; c++) EXPECT_EQUAL(needed[c], found.used[c]);
+    for (int c = 0; c < 4; c++) EXPECT_EQUAL(measured[c].used, found.used[c]);
     ur_set_advise(set, rows, n);
     int64_t number = 0, inside = 0;
     EXPECT_EQUAL(ur_set_find(set, 41, &number, &inside), UR_OK);
