@@ -20,7 +20,7 @@ int32_t ur_append(int32_t fd, const void *const *pieces, const uint64_t *lengths
       /* writev only reads what it is given */
       if (bytes > 0) call[n++] = (struct iovec){(void *)((uintptr_t)pieces[piece] + (uintptr_t)done), (size_t)bytes};
       room -= bytes;
-      done += bytes;
+      done += bytes; /* exact: what is left of this piece */
       if (done == lengths[piece]) {
         piece++;
         done = 0;

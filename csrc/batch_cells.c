@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "batch_cells.h"
+#include "check.h"
 #include "copy.h"
 
 #define CHUNK 256                               /* rows located before the first is copied */
@@ -21,7 +22,7 @@
 
 bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to) {
   if (output->offsets == NULL) {
-    *to = output->data + (uint64_t)place * bytes;
+    *to = output->data + (uint64_t)place * bytes; /* exact: all n of them are in the output, which was measured */
     return true;
   }
   uint64_t room = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
@@ -74,8 +75,10 @@ static void touch_unit(const ur_cell_batch *batch, const segment *rows, int64_t 
   uint64_t k = part->data.unit_rows, row = (uint64_t)rows->group->rows[rows->first + i];
   if (k == 0 || part->data.row_bytes == 0 || ur_unit_is_checked(part, row / k)) return;
   const ur_extent *cell = &batch->cells[(rows->at + i) * batch->count];
-  uint64_t before = (row % k) * part->data.row_bytes;
-  if (before <= cell->offset) touch(part->source->view + (cell->offset - before), part->data.row_bytes * k);
+  uint64_t before = (row % k) * part->data.row_bytes; /* exact: rows x row_bytes is in the data file */
+  uint64_t bytes = 0;
+  if (before <= cell->offset && ur_multiply(part->data.row_bytes, k, &bytes))
+    touch(part->source->view + (cell->offset - before), bytes); /* exact: the unit begins in the file */
 }
 
 /* Whether a cell is large enough to be copied past the caches. */
@@ -108,6 +111,7 @@ static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, bo
       const ur_extent *cell = &batch->cells[(rows->at + i) * batch->count + j];
       ur_status status = ur_locate_unit(part, row, blob, cell, &unit, &extent, error);
       if (status == UR_OK && digested_on_the_way(batch->wanted[j].output, cell, &extent)) continue;
+      /* exact: units are inside the file */
       if (status == UR_OK) status = ur_unit_check(part, unit, part->source->view + extent.offset, &extent, NULL, error);
       if (status != UR_OK)
         return ur_blame(error, status, group, rows->first + i, k > 0 ? -1 : batch->wanted[j].output->column);
@@ -169,7 +173,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
     const uint8_t *view = rows->group->part->source->view;
     status = verify_view(batch, rows, located->rows >= MORE_ROWS, error);
     for (int64_t c = rows->at * batch->count; c < (rows->at + rows->n) * batch->count; c++)
-      located->from[c] = view + batch->cells[c].offset;
+      located->from[c] = view + batch->cells[c].offset; /* exact: cells are inside the file */
   }
   for (int32_t j = 0; j < batch->count && status == UR_OK; j++) {
     for (int64_t i = 0; i < located->rows && i < located->ahead; i++)
@@ -300,8 +304,8 @@ void ur_touch_lengths(const ur_group *group, int32_t column) {
   ur_vector starts = ur_vector_of(part, part->starts_section);
   for (int64_t i = 0; i < group->count; i++) {
     uint64_t row = (uint64_t)group->rows[i];
-    __builtin_prefetch(lengths.data + row * lengths.width, 0, 2);
-    __builtin_prefetch(starts.data + row * starts.width, 0, 2);
+    __builtin_prefetch(lengths.data + row * lengths.width, 0, 2); /* exact: inside the section */
+    __builtin_prefetch(starts.data + row * starts.width, 0, 2); /* exact: inside the section */
   }
 }
 

@@ -67,6 +67,7 @@ ur_status ur_queue_flush(ur_cell_queue *queue, ur_error *error) {
   for (int64_t r = 0; r < queue->count; r++) {
     const ur_reading *job = &queue->readings[r];
     if (job->unit_bytes != job->to && job->unit_bytes != NULL && job->cell.bytes > 0)
+      /* exact: the cell is inside its unit */
       memcpy(job->to, job->unit_bytes + (job->cell.offset - job->extent.offset), job->cell.bytes);
   }
   queue->count = queue->span_count = 0;
@@ -123,9 +124,9 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
       ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &job.unit, &job.extent, error);
       if (status == UR_OK) status = reserve(queue, job.extent.bytes, error);
       if (status != UR_OK) return status;
-      uint8_t *scratch = queue->scratch + queue->scratch_used;
+      uint8_t *scratch = queue->scratch + queue->scratch_used; /* exact: reserve() has seen to the room */
       add_span(queue, part->source, &job.extent, scratch);
-      queue->scratch_used += job.extent.bytes;
+      queue->scratch_used += job.extent.bytes; /* exact: reserve() has seen to the room */
       job.unit_bytes = scratch;
     }
   }

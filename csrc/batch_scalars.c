@@ -25,10 +25,11 @@ static ur_status check_rows(const ur_group *group, const ur_vector *vector, int3
 }
 
 /* memcpy of a constant size compiles to one load and one store. */
-#define GATHER(width)                                                                              \
-  for (int64_t i = 0; i < n; i++) {                                                                \
-    if (i + AHEAD < n) __builtin_prefetch(from + (uint64_t)rows[i + AHEAD] * (width));             \
-    memcpy(to + (uint64_t)ur_place(group, i) * (width), from + (uint64_t)rows[i] * (width), width); \
+#define GATHER(width)                                                                                     \
+  for (int64_t i = 0; i < n; i++) { /* exact: rows of the section, and places of the output, which was measured */ \
+    if (i + AHEAD < n) __builtin_prefetch(from + (uint64_t)rows[i + AHEAD] * (width));                    \
+    /* exact: likewise */                                                                                 \
+    memcpy(to + (uint64_t)ur_place(group, i) * (width), from + (uint64_t)rows[i] * (width), width);        \
   }
 
 ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_error *error) {
@@ -142,6 +143,7 @@ ur_status ur_gather_strings(const ur_group *group, const ur_output *output, ur_e
   for (int64_t i = 0; i < group->count; i++) {
     uint64_t start = 0, length = 0;
     ur_status status = find_string(group->part, &strings, (uint64_t)group->rows[i], &start, &length, error);
+    /* exact: find_string() has checked the start */
     if (status == UR_OK) status = ur_index_check(group->part, strings.bytes.offset + start, length, error);
     if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
     int64_t place = ur_place(group, i);

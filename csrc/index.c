@@ -130,7 +130,7 @@ static ur_status read_directory(ur_part *part, ur_error *error) {
       if (!sorted) return bad_section(entry, "is not in order", error);
     }
     if (entry->offset < end) return bad_section(entry, "overlaps the one before", error);
-    end = entry->offset + entry->bytes;
+    end = entry->offset + entry->bytes; /* exact: ur_parse_section() has checked the end */
     status = place_section(part, i, error);
     if (status != UR_OK) return status;
   }
@@ -175,9 +175,11 @@ void ur_index_free(ur_part *part) {
 }
 
 ur_status ur_index_check_block(ur_part *part, uint64_t block, ur_error *error) {
+  /* exact: `block` is one of the part's, inside the index */
   uint64_t start = part->header.header_bytes + block * UR_BLOCK_BYTES;
   uint64_t left = part->header.digests_offset - start;
   uint64_t bytes = left < UR_BLOCK_BYTES ? left : UR_BLOCK_BYTES;
+  /* exact: a digest for each block was checked to be inside the index */
   uint64_t expected = ur_load64(part->index + part->header.digests_offset + block * 8);
   uint64_t found = ur_xxh3_64(part->index + start, bytes, part->block_seed + block * UR_PHI);
   if (expected != found)

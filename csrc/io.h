@@ -31,6 +31,11 @@ typedef struct {
   int64_t failed; /* out: the tag of the span that could not be read */
 } ur_landing;
 
+/* Where a span ends. */
+static inline uint64_t ur_span_end(const ur_span *span) {
+  return span->offset + span->bytes; /* exact: spans are inside the file, and files end below 2^63 */
+}
+
 typedef struct {
   /* Fills every span, of which none is empty; the caller has checked that each lies inside its file, and that all the
    * sources have these ops: reads of many files are in flight together. UR_STALE when a file ends early. May sort

@@ -54,7 +54,7 @@ ur_status ur_file_read(int fd, ur_file_kind file, uint64_t offset, uint64_t byte
     if (got == 0)
       return ur_fail_at(error, UR_STALE, file, offset, "the file ends at %" PRIu64 ", %" PRIu64
                         " bytes early: it has been cut", offset, bytes);
-    offset += (uint64_t)got;
+    offset += (uint64_t)got; /* exact: inside the file */
     bytes -= (uint64_t)got;
     to += got;
   }

@@ -19,10 +19,12 @@ static uint64_t page_of(uint64_t offset) { return offset & ~((uint64_t)sysconf(_
 static bool map_resident(const ur_source *source, uint64_t offset, uint64_t bytes) {
   unsigned char pages[UR_RESIDENT_MOST / 4096 + 2] = {0};
   uint64_t first = page_of(offset), size = (uint64_t)sysconf(_SC_PAGESIZE);
+  /* exact: spans are inside the file, and files end below 2^63 */
   uint64_t count = (offset + bytes - first + size - 1) / size;
   if (count > sizeof pages) return false;
   void *start = (void *)(uintptr_t)(source->view + first);
-  if (mincore(start, offset + bytes - first, (void *)pages) != 0) return false; /* macOS has another type for the last */
+  /* exact: inside the file; macOS has another type for the last argument */
+  if (mincore(start, offset + bytes - first, (void *)pages) != 0) return false;
   unsigned char all = 1; /* the lowest bit of each says it */
   for (uint64_t i = 0; i < count; i++) all &= pages[i];
   return all == 1;
@@ -49,9 +51,9 @@ static void map_advise(ur_source *source, ur_span *spans, int64_t count) {
   ur_spans_sort(spans, count);
   for (int64_t i = 0; i < count;) {
     uint64_t first = page_of(spans[i].offset);
-    uint64_t end = spans[i].offset + spans[i].bytes;
+    uint64_t end = ur_span_end(&spans[i]);
     for (i++; i < count && spans[i].offset <= end + JOIN_BYTES; i++)
-      if (end < spans[i].offset + spans[i].bytes) end = spans[i].offset + spans[i].bytes;
+      if (end < ur_span_end(&spans[i])) end = ur_span_end(&spans[i]);
     (void)madvise((void *)(uintptr_t)(source->view + first), end - first, MADV_WILLNEED);
   }
 }

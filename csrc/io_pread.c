@@ -28,12 +28,12 @@ void ur_spans_sort(ur_span *spans, int64_t count) {
 
 /* How many spans from the first on lie so close behind each other that one preadv reads them. */
 static int64_t run_length(const ur_span *spans, int64_t count) {
-  uint64_t end = spans[0].offset + spans[0].bytes;
+  uint64_t end = ur_span_end(&spans[0]);
   int64_t used = 1;
   while (used < count && used < VECTORS / 2 && spans[used].source == spans[0].source && end <= spans[used].offset &&
          spans[used].offset - end <= GAP_BYTES &&
-         spans[used].offset + spans[used].bytes - spans[0].offset <= JOIN_BYTES) {
-    end = spans[used].offset + spans[used].bytes;
+         ur_span_end(&spans[used]) - spans[0].offset <= JOIN_BYTES) {
+    end = ur_span_end(&spans[used]);
     used++;
   }
   return used;
@@ -56,7 +56,7 @@ static bool read_run(const ur_span *spans, int64_t count, uint8_t *skipped) {
   for (int64_t i = 0; i < count; i++) {
     if (spans[i].offset > end) vectors[used++] = (struct iovec){skipped, (size_t)(spans[i].offset - end)};
     vectors[used++] = (struct iovec){spans[i].to, (size_t)spans[i].bytes};
-    end = spans[i].offset + spans[i].bytes;
+    end = ur_span_end(&spans[i]);
   }
   ssize_t got = preadv(spans[0].source->fd, vectors, used, (off_t)spans[0].offset);
   return got >= 0 && (uint64_t)got == end - spans[0].offset;

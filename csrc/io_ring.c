@@ -52,7 +52,7 @@ static void make_key(void) { key_made = pthread_key_create(&key, ring_free) == 0
 
 /* Atomic views of the words that the kernel shares with us. */
 static _Atomic(uint32_t) *shared_word(void *rings, uint32_t offset) {
-  return (_Atomic(uint32_t) *)(void *)((uint8_t *)rings + offset);
+  return (_Atomic(uint32_t) *)(void *)((uint8_t *)rings + offset); /* exact: the kernel's own offset */
 }
 
 static bool map_rings(ur_ring *ring, const struct io_uring_params *params) {

@@ -59,9 +59,10 @@ static bool next_read(cursor *at, ur_span *read) {
   if (at->span == at->count) return false;
   const ur_span *span = &at->spans[at->span];
   uint64_t left = span->bytes - at->done, bytes = left < READ_BYTES ? left : READ_BYTES;
-  *read = (ur_span){
-      .source = span->source, .offset = span->offset + at->done, .bytes = bytes, .to = span->to + at->done, .tag = at->span};
-  at->done += bytes;
+  *read = (ur_span){.source = span->source, .bytes = bytes, .tag = at->span,
+                    /* exact: inside the span */
+                    .offset = span->offset + at->done, .to = span->to + at->done};
+  at->done += bytes; /* exact: what is left of the span */
   return true;
 }
 
@@ -92,7 +93,7 @@ static ur_status cached_read(ur_span *spans, int64_t count, ur_landing *landing,
     if (status != UR_OK) landing->failed = spans[read->tag].tag;
     if (status != UR_OK) continue;
     uint64_t got = result > 0 ? (uint64_t)result : 0;
-    read->offset += got;
+    read->offset += got; /* exact: what is left of the read */
     read->bytes -= got;
     read->to += got;
     if (got > 0) landed(&spans[read->tag], got, landing);
@@ -130,20 +131,18 @@ static uint64_t slot_for(const ur_span *spans, int64_t count) {
   return slot;
 }
 
-static uint64_t end_of(const ur_span *span) { return span->offset + span->bytes; }
-
 /* The next piece: from the first byte still needed to as far as spans go on without a gap of a block. */
 static bool next_piece(direct_cursor *at, piece *out) {
   const ur_span *span = &at->spans[at->first];
-  for (; at->first < at->count && span->source == at->source && end_of(span) <= at->offset; span++) at->first++;
+  for (; at->first < at->count && span->source == at->source && ur_span_end(span) <= at->offset; span++) at->first++;
   if (at->first == at->count) return false;
   if (span->source != at->source) at->offset = 0;
   uint64_t start = span->offset < at->offset ? at->offset : span->offset & ~(DIRECT_ALIGN - 1);
-  uint64_t most = start + at->slot_bytes, end = start;
+  uint64_t most = start + at->slot_bytes, end = start; /* exact: in a file, below 2^63, and a slot more */
   int64_t last = at->first;
   for (; last < at->count && at->spans[last].source == span->source && at->spans[last].offset < most; last++) {
     if (last > at->first && at->spans[last].offset > end) break;
-    uint64_t aligned = (end_of(&at->spans[last]) + DIRECT_ALIGN - 1) & ~(DIRECT_ALIGN - 1);
+    uint64_t aligned = (ur_span_end(&at->spans[last]) + DIRECT_ALIGN - 1) & ~(DIRECT_ALIGN - 1);
     if (aligned > end) end = aligned;
   }
   *out = (piece){span->source, start, end < most ? end : most, at->first, last};
@@ -157,11 +156,11 @@ static ur_status copy_out(const piece *from, ur_span *spans, const uint8_t *slot
                           ur_error *error) {
   for (int64_t i = from->first; i < from->last; i++) {
     uint64_t start = spans[i].offset > from->offset ? spans[i].offset : from->offset;
-    uint64_t end = end_of(&spans[i]) < from->end ? end_of(&spans[i]) : from->end;
+    uint64_t end = ur_span_end(&spans[i]) < from->end ? ur_span_end(&spans[i]) : from->end;
     if (start >= end) continue;
     uint8_t *to = spans[i].to + (start - spans[i].offset);
     ur_status status = UR_OK;
-    if (end <= from->offset + got)
+    if (end <= from->offset + got) /* exact: the piece begins in the file */
       memcpy(to, slot + (start - from->offset), end - start);
     else
       status = ur_file_read(from->source->fd, UR_FILE_DATA, start, end - start, to, error);
@@ -186,14 +185,14 @@ static ur_status direct_read(ur_span *spans, int64_t count, ur_landing *landing,
   uint64_t flying = 0;
   ur_status status = UR_OK;
   while (flying < depth && next_piece(&at, &pieces[flying])) {
-    put_piece(ring, &pieces[flying], slots + flying * at.slot_bytes, flying);
+    put_piece(ring, &pieces[flying], slots + flying * at.slot_bytes, flying); /* exact: one of the ring's slots */
     flying++;
   }
   while (flying > 0) {
     uint64_t tag = 0;
     int32_t result = ur_ring_take(ring, &tag);
     piece *read = &pieces[tag];
-    uint8_t *slot = slots + tag * at.slot_bytes;
+    uint8_t *slot = slots + tag * at.slot_bytes; /* exact: one of the ring's slots */
     flying--;
     if (status != UR_OK) continue;
     if (result == -EINVAL) result = 0; /* the flag was taken when the file was opened, but this read of it is not */

@@ -85,7 +85,8 @@ void ur_scratch_free(ur_scratch *s) {
 /* rows + 1 offsets for each output of variable width; NULL without memory. */
 static int64_t *room_for_offsets(const ur_filler *filler, size_t rows) {
   size_t variable = 0, count = 0;
-  for (int32_t c = 0; c < filler->options.output_count; c++) variable += filler->infos[c].fixed_bytes == 0;
+  for (int32_t c = 0; c < filler->options.output_count; c++)
+    if (filler->infos[c].fixed_bytes == 0) variable++;
   if (__builtin_mul_overflow(rows + 1, variable, &count)) return NULL;
   return calloc(count + 1, sizeof(int64_t));
 }
@@ -110,7 +111,7 @@ int ur_scratch_make(const ur_filler *filler, ur_scratch *s) {
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
 int64_t ur_filler_rows(const ur_filler *filler, int64_t number) {
-  int64_t left = filler->options.samples - number * filler->options.batch_size;
+  int64_t left = filler->options.samples - number * filler->options.batch_size; /* exact: no more than `samples` */
   return left < filler->options.batch_size ? left : filler->options.batch_size;
 }
 
@@ -118,6 +119,7 @@ static ur_status row_ids_of_batch(const ur_filler *filler, int64_t number, int64
   const ur_loader_options *o = &filler->options;
   int64_t count = ur_filler_rows(filler, number);
   ur_status status =
+      /* exact: check_options() has checked the last sample's */
       ur_order_range(o->order, o->first + number * o->batch_size * o->stride, o->stride, count, rows);
   if (status != UR_OK) return status;
   if (o->selection != NULL) {
@@ -169,8 +171,9 @@ static void outputs_to_fill(const ur_filler *filler, const ur_scratch *s, int64_
     output->capacity = view->data_bytes;
     output->valid = view->valid_at == UINT64_MAX ? NULL : memory + view->valid_at;
     if (output->offsets == NULL) continue;
+    /* exact: lay_out() has checked it */
     memcpy(memory + view->offsets_at, output->offsets, ((size_t)rows + 1) * sizeof *output->offsets);
-    output->offsets = (int64_t *)(void *)(memory + view->offsets_at);
+    output->offsets = (int64_t *)(void *)(memory + view->offsets_at); /* exact: likewise */
   }
 }
 

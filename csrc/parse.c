@@ -103,6 +103,7 @@ ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t f
   memcpy(fields.id, header + UR_AT_ID, UR_ID_BYTES);
   status = check_columns(fields.columns, UR_FILE_DATA, error);
   if (status != UR_OK) return status;
+  /* exact: 32-bit fields */
   uint64_t parts = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * fields.columns + fields.metadata_bytes;
   status = check_head_size(parts, fields.header_bytes, file_bytes, UR_FILE_DATA, error);
   if (status != UR_OK) return status;
@@ -177,6 +178,7 @@ ur_status ur_check_data_head(const uint8_t *head, const ur_data_header *header, 
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the digest of column table and metadata should be %016" PRIx64 ", their bytes give %016" PRIx64,
                       header->head_digest, found);
+  /* exact: check_head_size() has checked it */
   uint64_t end = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns + header->metadata_bytes;
   if (!all_zero(head + end, header->header_bytes - end))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, end, "the bytes after the metadata are not zero");
@@ -245,7 +247,7 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
   status = check_columns(fields.columns, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
   uint64_t parts = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * fields.columns +
-                   (uint64_t)UR_SECTION_BYTES * fields.sections + fields.metadata_bytes;
+                   (uint64_t)UR_SECTION_BYTES * fields.sections + fields.metadata_bytes; /* exact: 32-bit fields */
   status = check_head_size(parts, fields.header_bytes, file_bytes, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
   if (ur_load32(header + UR_AT_BLOCK_BYTES) != UR_BLOCK_BYTES)
@@ -268,6 +270,7 @@ ur_status ur_check_index_head(const uint8_t *head, const ur_index_header *header
                       "the digest of the index's head should be %016" PRIx64 ", its bytes give %016" PRIx64,
                       header->head_digest, found);
   uint64_t end = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns +
+                 /* exact: check_head_size() has checked it */
                  (uint64_t)UR_SECTION_BYTES * header->sections + header->metadata_bytes;
   if (!all_zero(head + end, header->header_bytes - end))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, end, "the bytes after the metadata are not zero");

@@ -117,9 +117,10 @@ static ur_status open_index(const ur_part_ref *ref, ur_part *part, const opened_
   char *path = malloc(length + sizeof ".idx.new");
   if (path == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the path of the index");
   memcpy(path, ref->data_path, length);
-  memcpy(path + length, ".idx", sizeof ".idx");
+  memcpy(path + length, ".idx", sizeof ".idx"); /* exact: there is room for it */
   ur_status status = try_index(path, part, data, file, &other, error);
   if (status == UR_NOT_FOUND || other) { /* a crash between the two renames leaves the index under its second name */
+    /* exact: there is room for it */
     memcpy(path + length, ".idx.new", sizeof ".idx.new");
     bool new_other = false;
     ur_error new_error = {0};
@@ -286,7 +287,7 @@ ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_
   else if (kind == UR_SECTION_DIGESTS) number = part->digests_section;
   if (number == 0) return UR_NOT_FOUND;
   const ur_section_entry *entry = &part->sections[number - 1];
-  *section = (ur_section){.data = part->index + entry->offset,
+  *section = (ur_section){.data = part->index + entry->offset, /* exact: ur_parse_section() has checked it */
                           .offset = entry->offset,
                           .bytes = entry->bytes,
                           .count = (int64_t)entry->count,

@@ -74,6 +74,7 @@ static inline bool ur_index_is_checked(const ur_part *part, uint64_t block) {
 static inline ur_status ur_index_check(ur_part *part, uint64_t offset, uint64_t bytes, ur_error *error) {
   if (bytes == 0) return UR_OK;
   uint64_t block = (offset - part->header.header_bytes) / UR_BLOCK_BYTES;
+  /* exact: the caller vouches that it lies in the body */
   uint64_t last = (offset + bytes - 1 - part->header.header_bytes) / UR_BLOCK_BYTES;
   for (; block <= last; block++) {
     if (__builtin_expect(ur_index_is_checked(part, block), 1)) continue;
@@ -93,11 +94,13 @@ typedef struct {
 
 static inline ur_vector ur_vector_of(const ur_part *part, uint32_t section) {
   const ur_section_entry *entry = &part->sections[section - 1];
+  /* exact: ur_parse_section() has checked it */
   return (ur_vector){part->index + entry->offset, entry->offset, entry->count, entry->width};
 }
 
 /* Checks the block under element i (elements never lie across blocks: widths are powers of two, starts multiples of 64). */
 static inline ur_status ur_vector_check(ur_part *part, const ur_vector *vector, uint64_t i, ur_error *error) {
+  /* exact: i < count, and width x count was checked */
   uint64_t block = (vector->offset + i * vector->width - part->header.header_bytes) / UR_BLOCK_BYTES;
   if (__builtin_expect(ur_index_is_checked(part, block), 1)) return UR_OK;
   return ur_index_check_block(part, block, error);
@@ -105,7 +108,7 @@ static inline ur_status ur_vector_check(ur_part *part, const ur_vector *vector, 
 
 /* Element i as a number; the caller has checked i < count and the block. */
 static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
-  const uint8_t *at = vector->data + i * vector->width;
+  const uint8_t *at = vector->data + i * vector->width; /* exact: i < count, and width x count was checked */
   switch (vector->width) {
     case 1: return at[0];
     case 2: return ur_load16(at);

@@ -101,16 +101,17 @@ static ur_piece *take_spare(ur_pool *pool, size_t bytes) {
 
 static ur_piece *map_piece(size_t bytes) {
   /* An eighth more than asked for: batches of variable rows differ in size, and most then fit a used piece. */
-  size_t wanted = bytes + bytes / 8;
+  size_t wanted = bytes + bytes / 8; /* exact: it is compared with `bytes` below */
   size_t page = wanted >= HUGE_PAGE ? HUGE_PAGE : SMALL_PAGE;
   if (wanted < bytes || wanted > SIZE_MAX / 2) return NULL;
   size_t size = (wanted + page - 1) / page * page;
   size_t slack = page == HUGE_PAGE ? HUGE_PAGE : 0;
+  /* exact: at most half of what there is, and 2 MiB */
   uint8_t *raw = mmap(NULL, size + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return NULL;
   size_t skip = slack == 0 ? 0 : (HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE) % HUGE_PAGE;
   if (skip != 0) munmap(raw, skip);
-  if (slack - skip != 0) munmap(raw + skip + size, slack - skip);
+  if (slack - skip != 0) munmap(raw + skip + size, slack - skip); /* exact: inside what was mapped */
 #ifdef MADV_HUGEPAGE
   if (page == HUGE_PAGE) madvise(raw + skip, size, MADV_HUGEPAGE);
 #endif

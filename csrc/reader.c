@@ -134,7 +134,7 @@ static ur_status check_room(const ur_read *read, const ur_output *outputs, int32
       return ur_fail(error, UR_TOO_SMALL, "a buffer is too small for %" PRId64 " rows", read->rows);
   for (int32_t i = 0; i < count; i++)
     if (outputs[i].offsets == NULL && outputs[i].used < outputs[i].capacity)
-      memset(outputs[i].data + outputs[i].used, 0, outputs[i].capacity - outputs[i].used);
+      memset(outputs[i].data + outputs[i].used, 0, outputs[i].capacity - outputs[i].used); /* exact: used < capacity */
   return UR_OK;
 }
 
@@ -181,6 +181,7 @@ static ur_status read_rows(ur_set *set, const int64_t *rows, int64_t n, ur_outpu
 /* The caller's row numbers in memory that no other thread can change between checking and using them: in `near` when they
  * are few. NULL without memory. */
 static int64_t *copy_rows(const int64_t *rows, int64_t n, int64_t near[NEAR_ROWS]) {
+  near[0] = 0;
   if (n <= 0) return near;
   int64_t *copy = n <= NEAR_ROWS ? near : (uint64_t)n > SIZE_MAX / sizeof *copy ? NULL : malloc((size_t)n * sizeof *copy);
   if (copy != NULL) memcpy(copy, rows, (size_t)n * sizeof *copy);

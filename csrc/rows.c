@@ -35,6 +35,7 @@ static ur_status fixed_start(ur_part *part, uint64_t row, uint64_t *start, ur_er
   if (status != UR_OK) return status;
   uint64_t payload = ur_load64(groups.data + group * 32 + 24);
   /* rows x row_bytes <= data_bytes was checked when the part was opened, so this product is exact */
+  /* exact: rows x row_bytes <= data_bytes was checked when the part was opened */
   uint64_t inside = (row - group * part->data.group_rows) * part->data.row_bytes;
   if (!ur_add(payload, inside, start) || !ur_inside(*start, part->data.row_bytes, part->header.data_bytes))
     return outside(part, row, payload, part->data.row_bytes, error);
@@ -91,6 +92,7 @@ ur_status ur_locate_cells(ur_part *part, uint64_t row, int32_t count, ur_extent 
   if (status != UR_OK) return status;
   for (int32_t i = 0; i < count; i++) {
     const ur_column *column = &part->columns[part->blobs[i]];
+    /* exact: the cell is inside its row, and the row inside the file */
     cells[i] = (ur_extent){start + column->place, (uint64_t)column->info.fixed_bytes};
   }
   if (whole != NULL) *whole = (ur_extent){start, part->data.row_bytes};
@@ -109,6 +111,7 @@ ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_ext
   ur_status status = ur_locate_cells(part, *unit * k, 0, NULL, extent, error);
   if (status != UR_OK || part->data.row_bytes == 0) return status;
   uint64_t left = part->header.rows - *unit * k;
+  /* exact: rows x row_bytes <= data_bytes was checked when the part was opened */
   extent->bytes = (left < k ? left : k) * part->data.row_bytes; /* in one group: group_rows is a multiple of k */
   if (!ur_inside(extent->offset, extent->bytes, part->header.data_bytes))
     return outside(part, row, extent->offset, extent->bytes, error);
@@ -175,7 +178,7 @@ static bool are_resident(ur_part *part, uint64_t first, uint64_t last) {
   ur_extent from, to;
   if (ur_locate_unit(part, first * k, 0, NULL, &unit, &from, NULL) != UR_OK) return false;
   if (ur_locate_unit(part, (last - 1) * k, 0, NULL, &unit, &to, NULL) != UR_OK) return false;
-  uint64_t end = to.offset + to.bytes;
+  uint64_t end = to.offset + to.bytes; /* exact: units are inside the file */
   if (to.offset < from.offset || end - from.offset > UR_RESIDENT_MOST) return false;
   return part->source->ops->resident == NULL || part->source->ops->resident(part->source, from.offset, end - from.offset);
 }
@@ -187,13 +190,14 @@ static void check_resident(ur_part *part, uint64_t first, uint64_t last) {
     ur_extent extent;
     if (ur_unit_is_checked(part, u)) continue;
     if (ur_locate_unit(part, u * part->data.unit_rows, 0, NULL, &unit, &extent, NULL) == UR_OK)
+      /* exact: units are inside the file */
       (void)ur_unit_check(part, u, part->source->view + extent.offset, &extent, NULL, NULL);
   }
 }
 
 void ur_units_check_ahead(ur_part *part, uint64_t count) {
   if (part->verify != UR_VERIFY_FIRST || part->source->view == NULL || part->data.row_bytes > UR_RESIDENT_MOST) return;
-  uint64_t unit_bytes = part->data.unit_rows * part->data.row_bytes;
+  uint64_t unit_bytes = part->data.unit_rows * part->data.row_bytes; /* exact: 2^32 times 2 MiB at most */
   if (unit_bytes == 0) return;
   uint64_t piece = UR_RESIDENT_MOST / 2 / unit_bytes; /* the other half for what lies between row groups */
   if (piece == 0 || atomic_load_explicit(&part->units_ahead, memory_order_relaxed) >= part->units) return;

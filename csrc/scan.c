@@ -252,7 +252,7 @@ static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t st
     for (int32_t s = 0; s < step_count; s++) {
       int64_t place = try_step(&steps[s], row, n, masks);
       if (place < n) {
-        *broken = row + place;
+        *broken = row + place; /* exact: a row of the run */
         return -1;
       }
     }

@@ -66,7 +66,7 @@ ur_status ur_scan_text(const uint64_t *offsets, const uint8_t *bytes, uint64_t s
     memcpy(&start, offsets + i, sizeof start);
     memcpy(&stop, offsets + i + 1, sizeof stop);
     if (start > stop || stop > size) return UR_CORRUPT;
-    const uint8_t *text = bytes + start;
+    const uint8_t *text = bytes + start; /* exact: start <= size */
     uint64_t length = stop - start;
     mask[i] = (uint8_t)(test->op == UR_TEXT_LIKE ? is_like(test, text, length) : is_between(test, text, length));
   }

@@ -126,9 +126,10 @@ ur_status ur_set_acquire(ur_set *set, int64_t number, ur_part **out, ur_error *e
 static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
   size_t bytes = 1;
   for (int64_t i = 0; i < set->parts; i++) {
-    bytes += strlen(refs[i].data_path) + 1;
+    bytes += strlen(refs[i].data_path) + 1; /* exact: all of these are in memory */
+    /* exact: likewise */
     if (refs[i].index_path != NULL) bytes += strlen(refs[i].index_path) + 1;
-    if (refs[i].id != NULL) bytes += UR_ID_BYTES;
+    if (refs[i].id != NULL) bytes += UR_ID_BYTES; /* exact: likewise */
   }
   set->refs = calloc((size_t)set->parts + 1, sizeof *set->refs);
   char *at = set->names = malloc(bytes);
@@ -137,11 +138,11 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
     size_t length = strlen(refs[i].data_path) + 1;
     set->refs[i].rows = refs[i].rows;
     set->refs[i].data_path = memcpy(at, refs[i].data_path, length);
-    at += length;
+    at += length; /* exact: inside the names */
     if (refs[i].index_path != NULL) {
       length = strlen(refs[i].index_path) + 1;
       set->refs[i].index_path = memcpy(at, refs[i].index_path, length);
-      at += length;
+      at += length; /* exact: inside the names */
     }
     if (refs[i].id == NULL) continue;
     set->refs[i].id = memcpy(at, refs[i].id, UR_ID_BYTES);
