@@ -72,7 +72,7 @@ def measure(
         if not cold:
             _take(batches, seconds, at_most_one=True)
         latencies, samples, size, took = _take(batches, seconds, at_most_one=cold)
-        used = _used(repr(ds), io)
+        used = ds.io
     p50, p99 = np.percentile(latencies, [50, 99]) * 1e3
     return Measured(
         io, used, samples, took, samples / took, size / took, float(p50), float(p99), latencies[0] * 1e3
@@ -96,12 +96,6 @@ def _take(batches: Any, seconds: float, *, at_most_one: bool) -> tuple[list[floa
             break
     after = batches.stats()
     return latencies, after.samples - before.samples, after.bytes - before.bytes, last - start
-
-
-def _used(shown: str, io: str) -> str:
-    """The way of reading as ``repr(ds)`` tells it: "…, io mmap, verify first>"."""
-    _, found, rest = shown.partition("io ")
-    return rest.split(",")[0] if found else io
 
 
 def forget_cached(path: str) -> None:
