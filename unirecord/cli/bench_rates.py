@@ -63,8 +63,7 @@ class Need:
 def measure(
     path: str, io: str, *, batch: int, threads: int | None, seconds: float, cold: bool, **options: Any
 ) -> Measured:
-    """Read shuffled batches for ``seconds``. Warm: after as long a warm-up; cold: from the first batch on, at
-    most one epoch."""
+    """Read shuffled batches for ``seconds``: after as long a warm-up, or cold, and then one epoch at most."""
     if cold:
         forget_cached(path)
     with UniRecordDataset(path, shuffle=True, io=io, **options) as ds:
