@@ -122,7 +122,7 @@ test: venv build lint test-c tsan frameworks
 demo: venv build
 	$(BIN)/python examples/demo.py
 
-# Every peer beside UniRecord and the floor; writes docs/performance.md. BENCH="--quick" shows that it works.
+# Every peer beside UniRecord and the floor; writes docs/performance.md and docs/performance/. BENCH="--quick" shows that it works.
 bench: venv build frameworks
 	$(BIN)/python benchmarks/run.py $(BENCH)
 

@@ -1,4 +1,4 @@
-"""docs/performance.md: fills the tables between its markers, and draws its plots, from the stored measurements."""
+"""docs/performance.md and docs/performance/: tables between markers, and plots, from the stored measurements."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from medians import Medians, rate, ratio, table, times
 
 UNIRECORD, FLOOR = "UniRecord", "floor"
 TITLES = targets.TITLES
+SUMMARY = (("rows", "hot"), ("arrays", "hot"), ("blobs", "hot"), ("blobs", "cold"), ("blobs", "scarce"))
 CACHES = {"hot": "cached", "cold": "uncached", "scarce": "more than memory"}
 
 
@@ -43,6 +44,19 @@ def _peers(medians: Medians, workload: str, cache: str) -> str:
         "peak resident MB",
     ]
     return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
+
+
+def _summary(medians: Medians) -> str:
+    """One table for the reader: samples/s of every entrant on one thread."""
+    names = {name for workload, cache in SUMMARY for name in medians.entrants("peers", workload, cache)}
+    figures = {
+        name: [medians.figure(("peers", workload, cache, 1, name)) for workload, cache in SUMMARY]
+        for name in names
+        if name in (UNIRECORD, targets.MEMCPY, targets.DIRECT) or not name.startswith((UNIRECORD, FLOOR))
+    }
+    ordered = sorted(figures, key=lambda name: -(figures[name][0] or 0.0))
+    head = ["", *(f"{TITLES[workload]}, {CACHES[cache]}" for workload, cache in SUMMARY)]
+    return table(head, [[name, *(rate(value) for value in figures[name])] for name in ordered])
 
 
 def _absent(medians: Medians, suite: str) -> str:
@@ -132,6 +146,8 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
         for cache in CACHES:
             if medians.entrants("peers", workload, cache):
                 texts[f"peers-{workload}-{cache}"] = _peers(medians, workload, cache)
+    if all(medians.entrants("peers", workload, cache) for workload, cache in SUMMARY):
+        texts["summary"] = _summary(medians)
     for suite, write in SUITES.items():
         if suite in measured:
             texts[suite] = write(medians)
@@ -189,10 +205,16 @@ def fill(page: str, texts: Mapping[str, str]) -> str:
     return page
 
 
+def pages(docs: Path) -> list[Path]:
+    """The page for readers, and the record behind it."""
+    return [docs / "performance.md", *sorted((docs / "performance").glob("*.md"))]
+
+
 def write(stored: Mapping[str, Any], docs: Path) -> None:
-    """Brings docs/performance.md and docs/plots/ up to the stored measurements."""
-    page = docs / "performance.md"
-    page.write_text(fill(page.read_text(), sections(stored)))
+    """Brings docs/performance.md, docs/performance/ and docs/plots/ up to the stored measurements."""
+    texts = sections(stored)
+    for page in pages(docs):
+        page.write_text(fill(page.read_text(), texts))
     folder = docs / "plots"
     folder.mkdir(exist_ok=True)
     for name, text in plots(stored).items():

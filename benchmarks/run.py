@@ -1,4 +1,4 @@
-"""The one command behind `make bench`: data, peers, floor, all measurements, then docs/performance.md."""
+"""The one command behind `make bench`: data, peers, floor, all measurements, then the pages on performance."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, help="JSON of all measurements (under the cache)")
     parser.add_argument("--keep", action="store_true", help="add to the results that are there")
     parser.add_argument(
-        "--docs", type=Path, default=DOCS, help="where performance.md and its plots are written"
+        "--docs", type=Path, default=DOCS, help="where performance.md, performance/ and the plots are written"
     )
     parser.add_argument(
         "--report-only", action="store_true", help="write the tables from the results that are there"
