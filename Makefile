@@ -18,7 +18,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 
-.PHONY: venv build frameworks lint docs test-c tsan fuzz coverage test demo bench wheel clean
+.PHONY: venv build frameworks lint test-c tsan fuzz coverage conformance test demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -43,11 +43,6 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict unirecord
-
-# docs/api.md from the docstrings, and the prose of all pages wrapped at one width.
-docs: build
-	$(BIN)/python docs/build_api.py
-	$(BIN)/python docs/wrap.py
 
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.
 build/c/core/%.o: csrc/%.c $(C_HEADERS)
@@ -115,6 +110,13 @@ fuzz: build/fuzz/fuzz_open
 	$(PYTHON) tests/fuzz_seeds.py build/fuzz/seeds
 	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=4096 -max_total_time=$(FUZZ_SECONDS) \
 		-print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
+
+# Loaders against an oracle, in CASES random configurations from number FIRST on; what fails is replayed by its number.
+CASES ?= 20000
+FIRST ?= 0
+
+conformance: venv build frameworks
+	cd tests && ../$(BIN)/python -W ignore -m conformance $(FIRST) $(CASES)
 
 test: venv build lint test-c tsan frameworks
 	$(BIN)/python -m pytest -q

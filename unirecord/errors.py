@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 class UniRecordError(Exception):
-    """Base of every error but those for wrong calls: ``IndexError``, ``TypeError``, ``ValueError``."""
+    """Base of every error that UniRecord raises on purpose, except ``IndexError``, ``TypeError`` and
+    ``ValueError`` for wrong calls."""
 
 
 class FormatError(UniRecordError):

@@ -65,7 +65,8 @@ def to_tf(
 
 
 class _Output:
-    """One column: the flat arrays that go through the generator, and the tensors made of them."""
+    """One column: which flat arrays go through the generator, and which tensors they make on the other
+    side."""
 
     def __init__(self, column: Column, batch: int | None) -> None:
         self.column = column

@@ -93,14 +93,9 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Description:
-    """What lies at ``path``: kind, rows, bytes, columns with their statistics, and parts, from the indexes alone.
+    """Return what lies at ``path``: one part, a directory of parts, a glob, or a list of these.
 
-    Args:
-        path: one part, a directory of parts, a glob, or a list of these.
-
-    Raises:
-        MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another
-            one than expected.
+    Reads the indexes alone. Raises `MissingError`, `FormatError`, `CorruptionError` or `StaleError`.
     """
     source = resolve(path)
     columns = [

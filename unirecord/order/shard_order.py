@@ -1,4 +1,5 @@
-"""From the samples of one shard to row numbers: a selection, its order in an epoch, and a rank's share."""
+"""From the samples of one shard to row numbers: a selection, its order in an epoch, and this rank's share of
+it."""
 
 from __future__ import annotations
 

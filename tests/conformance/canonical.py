@@ -1,0 +1,43 @@
+"""One form for a value whoever delivers it: equal forms are equal types, shapes and bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xxhash
+
+Sample = dict[str, Any]
+
+
+def freeze(value: Any) -> Any:
+    """The value as nested tuples; bfloat16 is the uint16 that holds its bits."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, np.generic):
+        return (value.dtype.name, value.tobytes())
+    if isinstance(value, np.ndarray):
+        return (value.dtype.name, value.shape, value.tobytes())
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, float):
+        return ("float", struct.pack("<d", value))
+    if isinstance(value, (bool, int)):
+        return (type(value).__name__, value)
+    if isinstance(value, Mapping):
+        return ("dict", *((freeze(key), freeze(item)) for key, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return ("list", *map(freeze, value))
+    raise TypeError(f"no loader should deliver a {type(value).__name__}: {value!r}")
+
+
+def frozen(sample: Mapping[str, Any]) -> Sample:
+    """A sample with its values frozen."""
+    return {name: freeze(value) for name, value in sample.items()}
+
+
+def digested(sample: Mapping[str, Any]) -> dict[str, np.int64]:
+    """The transform of the harness: one number that depends on all of a sample, and that any loader can stack."""
+    return {"digest": np.int64(xxhash.xxh3_64_intdigest(repr(frozen(sample)).encode()) >> 1)}

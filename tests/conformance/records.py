@@ -1,0 +1,163 @@
+"""Random datasets: a schema, the records that were written, and the parts they lie in."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unirecord import Writer, append
+
+NUMBERS = [
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    "float64",
+]
+ELEMENTS = [*NUMBERS, "bool", "bfloat16", "complex64", "complex128"]
+TEXTS = ["", "a", "ab", "b", "é", "日本", "\U0001f600x", "a\x00b", "z" * 300]
+KINDS = {
+    "number": 5,
+    "bool": 1,
+    "string": 2,
+    "bytes": 2,
+    "text": 1,
+    "fixed": 3,
+    "free": 2,
+    "inner": 1,
+    "free2": 1,
+    "object": 1,
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a random schema: what is declared, and which of KINDS it is."""
+
+    name: str
+    kind: str
+    spec: Any
+    nullable: bool = False
+
+    @property
+    def type(self) -> str:
+        """The type without shape and without ``?``."""
+        return str(self.spec["type"] if isinstance(self.spec, dict) else self.spec.removesuffix("?"))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The declared shape of an array."""
+        return tuple(self.spec["shape"])
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: ``path`` as a dataset takes it, the rows of each part, and every record in order."""
+
+    path: Any
+    fields: list[Field]
+    parts: list[int]
+    records: list[dict[str, Any]]
+
+
+def write(number: int, directory: Path) -> Written:
+    """Dataset ``number``, always the same."""
+    pick = random.Random(f"conformance dataset {number}")
+    large = pick.random() < 0.05  # orders of more than 2,048 rows are computed in another way
+    fields = _fields(pick, 2 if large else pick.choice([0, 1, 3, 5, 8]))
+    form = pick.choice(["part", "list", "glob", "directory"])
+    sizes = [pick.choice([1, 5, 11, 23]) for _ in range(1 if form == "part" else pick.randint(1, 5))]
+    if large:
+        sizes[0] += 2048
+    if form in ("part", "list", "glob") and pick.random() < 0.3:
+        sizes[pick.randrange(len(sizes))] = 0
+    records = [{field.name: _value(field, pick, row) for field in fields} for row in range(sum(sizes))]
+    path = _store(fields, sizes, records, form, directory, pick)
+    return Written(path, fields, sizes, records)
+
+
+def _fields(pick: random.Random, more: int) -> list[Field]:
+    """``n``, which numbers the rows, and ``more`` others."""
+    fields = [Field("n", "number", "int64")]
+    for position in range(more):
+        kind = pick.choices(list(KINDS), list(KINDS.values()))[0]
+        fields.append(_field(f"{kind}{position}", kind, pick))
+    pick.shuffle(fields)
+    return fields
+
+
+def _field(name: str, kind: str, pick: random.Random) -> Field:
+    if kind in ("number", "bool", "string"):
+        base = pick.choice(NUMBERS) if kind == "number" else kind
+        nullable = pick.random() < 0.4
+        return Field(name, kind, base + "?" * nullable, nullable)
+    shapes = {"fixed": [[3], [2, 2], [1]], "free": [[-1], [-1, 2]], "inner": [[2, -1]], "free2": [[-1, -1]]}
+    if kind in shapes:
+        return Field(name, kind, {"type": pick.choice(ELEMENTS), "shape": pick.choice(shapes[kind])})
+    return Field(name, kind, kind)
+
+
+def _value(field: Field, pick: random.Random, row: int) -> Any:
+    if field.name == "n":
+        return np.int64(row)
+    if field.nullable and pick.random() < 0.3:
+        return None
+    if field.kind == "number":
+        return _numbers(field.type, (), pick)[()]
+    if field.kind == "bool":
+        return np.bool_(pick.random() < 0.5)
+    if field.kind in ("string", "text"):
+        return pick.choice(TEXTS)
+    if field.kind == "bytes":
+        return pick.randbytes(pick.choice([0, 1, 7, 64, 3000]))
+    if field.kind == "object":
+        return pick.choice(
+            [None, True, row, -0.0, "x", b"y", [1, [2.5, None]], {"a": {"b": row}, 3: b""}, {}]
+        )
+    size = pick.randint(0, 3)  # of all free dimensions: a ragged tensor of no rows could not say the others
+    return _numbers(field.type, tuple(size if length == -1 else length for length in field.shape), pick)
+
+
+def _numbers(type_: str, shape: tuple[int, ...], pick: random.Random) -> Any:
+    dtype = np.dtype({"bfloat16": "uint16"}.get(type_, type_))
+    count = int(np.prod(shape, dtype=int))
+    if dtype.kind in "iu":
+        edges = [0, 1, 7, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)]
+        return np.array([pick.choice(edges) for _ in range(count)], dtype).reshape(shape)
+    if dtype.kind == "b":
+        return np.array([pick.random() < 0.5 for _ in range(count)], dtype).reshape(shape)
+    edges = [0.0, -0.0, 0.5, -1.5, 2.0, float("inf"), float("nan")]
+    return np.array([pick.choice(edges) for _ in range(count)], dtype).reshape(shape)
+
+
+def _store(
+    fields: list[Field],
+    sizes: list[int],
+    records: list[dict[str, Any]],
+    form: str,
+    directory: Path,
+    pick: random.Random,
+) -> Any:
+    schema = {field.name: field.spec for field in fields}
+    scalars = [field.name for field in fields if field.kind in ("number", "bool", "string")]
+    index = pick.sample(scalars, min(len(scalars), pick.randint(0, 2)))
+    paths = [directory / f"{part}.urec" for part in range(len(sizes))]
+    first = 0
+    for part, size in enumerate(sizes):
+        if form != "directory":
+            writer = Writer(paths[part], schema, index=index)
+        else:
+            writer = append(directory / "set") if part else Writer(directory / "set", schema, index=index)
+        with writer:
+            for record in records[first : first + size]:
+                writer.write(record)
+        first += size
+    return {
+        "part": paths[0],
+        "list": paths,
+        "glob": str(directory / "*.urec"),
+        "directory": directory / "set",
+    }[form]

@@ -1,0 +1,64 @@
+"""Every public way to get samples has a consumer in the registry, and whoever adds one is told to add another."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import conformance.tf_consumers
+import conformance.torch_consumers  # noqa: F401  (registers its consumers)
+import unirecord.frameworks
+from conformance.case import CASES_A_DATASET
+from conformance.consumers import CONSUMERS
+from conformance.test_conformance import DATASETS
+from unirecord import UniRecordDataset
+
+COVERED = {consumer.covers for consumer in CONSUMERS}
+DELIVERING_PROTOCOLS = {"__getitem__", "__getitems__", "__iter__"}
+
+# Public names of a dataset that hand out no samples, or do so through a dataset that the harness reads.
+NO_LOADERS = {
+    *(
+        "schema",
+        "columns",
+        "metadata",
+        "num_rows",
+        "shard_id",
+        "num_shards",
+        "epoch",
+        "on_corrupt",
+        "output_columns",
+    ),
+    *("mean_row_bytes", "row_ids", "locate", "samples_left", "set_epoch", "state_dict", "load_state_dict"),
+    *("select", "take", "skip", "split", "distributed", "without_transform", "refresh", "close"),
+    *("begin_epoch", "deliver", "open_native", "batch_pool"),  # what loaders stand on
+}
+# What the modules of frameworks export and what it is reached through.
+FRAMEWORK_NAMES = {
+    "torch.loader": "unirecord.torch.loader",
+    "torch.TorchLoader": "unirecord.torch.loader",
+    "torch.to_tensors": "unirecord.torch.loader",
+    "tf.to_tf": "UniRecordDataset.to_tf",
+    "arrow.to_arrow": "UniRecordDataset.to_arrow",
+}
+
+
+def test_every_method_of_a_dataset_that_delivers_samples_has_a_consumer() -> None:
+    public = {name for name in dir(UniRecordDataset) if not name.startswith("_")} | DELIVERING_PROTOCOLS
+    unknown = {name for name in public - NO_LOADERS if f"UniRecordDataset.{name}" not in COVERED}
+    assert unknown == set(), "register a consumer for it, or name it above if it delivers no samples"
+    assert public >= NO_LOADERS, "no longer a public name"
+
+
+def test_every_framework_has_a_consumer() -> None:
+    exported = set()
+    for module in pkgutil.iter_modules(unirecord.frameworks.__path__):
+        found = importlib.import_module(f"unirecord.frameworks.{module.name}")
+        exported |= {f"{module.name}.{name}" for name in found.__all__}
+    assert exported == set(FRAMEWORK_NAMES), "register a consumer, and say here which it is"
+    assert set(FRAMEWORK_NAMES.values()) <= COVERED
+
+
+def test_names_are_unique_and_the_normal_run_has_two_thousand_cases() -> None:
+    assert len({consumer.name for consumer in CONSUMERS}) == len(CONSUMERS)
+    assert DATASETS * CASES_A_DATASET >= 2000
