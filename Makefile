@@ -18,7 +18,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 
-.PHONY: venv build frameworks lint test-c tsan fuzz coverage conformance test demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan fuzz coverage conformance test demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -43,6 +43,11 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict unirecord
+
+# docs/api.md from the docstrings, and the prose of all pages wrapped at one width.
+docs: build
+	$(BIN)/python docs/build_api.py
+	$(BIN)/python docs/wrap.py
 
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.
 build/c/core/%.o: csrc/%.c $(C_HEADERS)

@@ -53,6 +53,18 @@ def test_one_way_is_shown_beside_the_automatic_one(
     assert "\nuring" not in out
 
 
+def test_the_way_in_use_is_told_whatever_the_condition_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "io nonsense, x.urec"  # repr(ds) shows path and condition, too
+    with Writer(path, {"name": "string"}) as writer:
+        writer.write_batch({"name": ["a"] * 50})
+    argv = ["bench", str(path), *QUICK, "--io", "mmap", "--where", "name != 'io pread, '", "--json"]
+    assert main(argv) == 0
+    ways = json.loads(capsys.readouterr().out)["ways"]
+    assert {one["io"]: one["used"] for one in ways}["mmap"] == "mmap"
+
+
 def test_a_slow_job_is_fed(part: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", str(part), *QUICK, "--io", "mmap", "--step-ms", "10000"]) == 0
     assert "Enough" in capsys.readouterr().out

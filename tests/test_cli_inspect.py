@@ -216,7 +216,7 @@ def test_repair_says_what_was_saved_and_what_was_lost(
 ) -> None:
     path = made(tmp_path / "x.urec")
     (tmp_path / "x.urec.idx").unlink()
-    assert main(["inspect", path]) in (1, 2)
+    assert main(["inspect", path]) == 2
     assert "unirecord repair" in capsys.readouterr().err
     assert main(["repair", path]) == 0
     assert "the index was rebuilt, 6 rows" in capsys.readouterr().out

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 
 class UniRecordError(Exception):
-    """Base of every error that UniRecord raises on purpose, except ``IndexError``, ``TypeError`` and
-    ``ValueError`` for wrong calls."""
+    """Base of every error but those for wrong calls: ``IndexError``, ``TypeError``, ``ValueError``."""
 
 
 class FormatError(UniRecordError):

@@ -63,8 +63,7 @@ class Need:
 def measure(
     path: str, io: str, *, batch: int, threads: int | None, seconds: float, cold: bool, **options: Any
 ) -> Measured:
-    """Read shuffled batches for ``seconds``. Warm: after as long a warm-up; cold: from the first batch on, at
-    most one epoch."""
+    """Read shuffled batches for ``seconds``: after as long a warm-up, or cold, and then one epoch at most."""
     if cold:
         forget_cached(path)
     with UniRecordDataset(path, shuffle=True, io=io, **options) as ds:
@@ -72,7 +71,7 @@ def measure(
         if not cold:
             _take(batches, seconds, at_most_one=True)
         latencies, samples, size, took = _take(batches, seconds, at_most_one=cold)
-        used = _used(repr(ds), io)
+        used = ds.io
     p50, p99 = np.percentile(latencies, [50, 99]) * 1e3
     return Measured(
         io, used, samples, took, samples / took, size / took, float(p50), float(p99), latencies[0] * 1e3
@@ -96,12 +95,6 @@ def _take(batches: Any, seconds: float, *, at_most_one: bool) -> tuple[list[floa
             break
     after = batches.stats()
     return latencies, after.samples - before.samples, after.bytes - before.bytes, last - start
-
-
-def _used(shown: str, io: str) -> str:
-    """The way of reading as ``repr(ds)`` tells it: "…, io mmap, verify first>"."""
-    _, found, rest = shown.partition("io ")
-    return rest.split(",")[0] if found else io
 
 
 def forget_cached(path: str) -> None:

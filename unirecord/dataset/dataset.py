@@ -162,6 +162,11 @@ class UniRecordDataset:
         return self._progress.epoch
 
     @property
+    def io(self) -> str:
+        """The way of reading in use; before any part is opened, the one asked for."""
+        return self._data.parts.io_name
+
+    @property
     def on_corrupt(self) -> str:
         """What loaders do with corrupt rows: "raise" or "skip"."""
         return self._on_corrupt
@@ -191,7 +196,7 @@ class UniRecordDataset:
         if spec.mode != "sequential":
             mode = "shuffled" if spec.mode == "shuffle" else f"shuffled by {spec.mode}"
             shown.append(f"{mode}, seed {spec.seed}, epoch {self.epoch}")
-        shown.append(f"io {self._data.parts.io_name}, verify {self._verify}")
+        shown.append(f"io {self.io}, verify {self._verify}")
         columns = ", ".join(f"{column.name}: {column.spec}" for _, column in self._data.columns)
         path = self.path if isinstance(self.path, (list, tuple)) else os.fspath(self.path)  # type: ignore[arg-type]
         return f"UniRecordDataset({path!r}: {'; '.join(shown)}; columns {columns})"

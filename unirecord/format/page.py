@@ -55,8 +55,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The bytes of a row group: those of the blob page, which may be written while their digests are being computed,
-    and then those of the scalar page before it, which holds the digests. How many each are is known at once.
+    """The bytes of a row group: those of the blob page, and of the scalar page that stands before it.
+
+    Those of the blob page may be written while their digests, which the scalar page holds, are being computed.
+    How many bytes each page has is known at once.
     """
 
     part_id: bytes

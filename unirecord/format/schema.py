@@ -58,9 +58,13 @@ def near(word: str, options: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """One column of a schema: immutable and hashable.
 
-    ``type`` is the element type of an array; ``shape`` is None for all else; −1 in it is a free dimension.
+    Attributes:
+        name: its name.
+        type: the name of its type (docs/schema.md); of an array, that of its elements.
+        shape: the shape of an array, −1 for a free dimension; None for all else.
+        nullable: whether values may be None.
     """
 
     name: str
@@ -85,14 +89,14 @@ class Column:
 
     @property
     def code(self) -> int:
-        """Type code in the column table."""
+        """Internal: type code in the column table."""
         if self.shape is not None:
             return _ARRAY_CODE
         return _VARIABLE[self.type] if self.type in _VARIABLE else _ELEMENTS[self.type][0]
 
     @property
     def dtype_code(self) -> int:
-        """Type code of an array's elements; 0 when not an array."""
+        """Internal: type code of an array's elements; 0 when not an array."""
         return _ELEMENTS[self.type][0] if self.shape is not None else 0
 
     @property
@@ -120,7 +124,7 @@ class Column:
 
     @property
     def wire_type(self) -> str:
-        """The type's name as the metadata holds it: with ``?`` when nullable."""
+        """Internal: the type's name as the metadata holds it, with ``?`` when nullable."""
         return self.type + "?" if self.nullable else self.type
 
     @property
@@ -172,7 +176,7 @@ class Schema:
 
     @classmethod
     def from_wire(cls, wire: object) -> Schema:
-        """Return the schema that a file's metadata holds; raise `FormatError` when it is none."""
+        """Internal: the schema that a file's metadata holds; `FormatError` when it is none."""
         if not isinstance(wire, list) or not 1 <= len(wire) <= _MAX_COLUMNS:
             raise FormatError(f"the stored schema is not a list of 1 to {_MAX_COLUMNS:,} columns")
         schema = cls(_column_from_wire(i, entry) for i, entry in enumerate(wire))
@@ -181,7 +185,7 @@ class Schema:
         return schema
 
     def to_wire(self) -> list[list[object]]:
-        """Return ``[[name, type, shape or None], …]``, as the metadata holds it."""
+        """Internal: ``[[name, type, shape or None], …]``, as the metadata holds it."""
         return [[c.name, c.wire_type, None if c.shape is None else list(c.shape)] for c in self.columns]
 
     def to_spec(self) -> dict[str, str | dict[str, object]]:
@@ -189,7 +193,7 @@ class Schema:
         return {c.name: c.spec for c in self.columns}
 
     def column_table(self) -> bytes:
-        """Return the column table of docs/format.md: 32 bytes a column."""
+        """Internal: the column table of docs/format.md, 32 bytes a column."""
         return b"".join(
             _TABLE_ENTRY.pack(c.code, c.dtype_code, int(c.nullable), len(c.shape or ()), 0, c.fixed_bytes)
             for c in self.columns
@@ -215,7 +219,7 @@ class Schema:
         return {c.name: i for i, c in enumerate(self.columns)}
 
     def position(self, name: str) -> int:
-        """Return the position of a column; `SchemaError` names the columns there are and the nearest one."""
+        """The position of column ``name``; SchemaError names the columns there are and the nearest one."""
         try:
             return self._positions[name]
         except (KeyError, TypeError):

@@ -18,8 +18,7 @@ __all__ = ["to_arrow"]
 
 
 def to_arrow(parts: PartSet, selection: Selection, names: Sequence[str]) -> pyarrow.Table:
-    """The columns as a table; values are shared with the mapped index where arrays are, strings and bools
-    are copied."""
+    """The columns as a table; arrays are shared with the mapped index, strings and bools are copied."""
     import pyarrow
 
     arrays = {}

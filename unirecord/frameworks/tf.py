@@ -65,8 +65,7 @@ def to_tf(
 
 
 class _Output:
-    """One column: which flat arrays go through the generator, and which tensors they make on the other
-    side."""
+    """One column: the flat arrays that go through the generator, and the tensors made of them."""
 
     def __init__(self, column: Column, batch: int | None) -> None:
         self.column = column

@@ -93,9 +93,14 @@ class Description:
 
 
 def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Description:
-    """Return what lies at ``path``: one part, a directory of parts, a glob, or a list of these.
+    """What lies at ``path``: kind, rows, bytes, columns with their statistics, and parts, from the indexes alone.
 
-    Reads the indexes alone. Raises `MissingError`, `FormatError`, `CorruptionError` or `StaleError`.
+    Args:
+        path: one part, a directory of parts, a glob, or a list of these.
+
+    Raises:
+        MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another
+            one than expected.
     """
     source = resolve(path)
     columns = [

@@ -34,13 +34,21 @@ def repair(
     output: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> RepairReport:
-    """Rebuild what is lost at ``path``; data files are never changed.
+    """Rebuilds what is lost at ``path``; data files are never changed (docs/repair.md).
 
-    A lost or bad index is rebuilt beside its data file. When a data file is damaged or unfinished, the rows whose
-    digests hold go into a new dataset at ``output`` (default: ``NAME.repaired.urec`` beside a part, ``NAME.repaired``
-    beside a directory, whose sound parts are copied as well). Raises `MissingError` when there is nothing at ``path``,
-    `ExistsError` when ``output`` exists, `FormatError` when the head of the data file is lost, so that nothing can be
-    salvaged.
+    A lost or bad index is rebuilt beside its data file. When a data file is damaged or unfinished, the rows
+    whose digests hold go into a new dataset.
+
+    Args:
+        path: a part or a directory.
+        output: where the new dataset goes: by default ``NAME.repaired.urec`` beside a part, or ``NAME.repaired``
+            beside a directory, whose sound parts are copied as well.
+        progress: called with (bytes done, bytes in all), from any thread, never from two at once.
+
+    Raises:
+        MissingError: there is nothing at ``path``.
+        ExistsError: there is something at ``output``.
+        FormatError: the head of the data file is lost, so that nothing can be salvaged.
     """
     started = time.monotonic()
     path = os.fspath(path)

@@ -34,12 +34,20 @@ def verify(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Check the dataset at ``path``, or all of a list of them, and report what is wrong; files are only read.
+    """Checks the dataset at ``path``, or all of a list of them, and reports what is wrong; files are only read.
 
-    ``quick`` looks at headers, identities, sizes and the manifest alone; ``threads`` defaults to the processors that
-    this process may use, at most 8. Raises `MissingError` when there is nothing at ``path`` and ValueError for an empty
-    list; what is wrong with the files is in the report, never an exception. Memory is bounded by a few row groups,
+    What is wrong with the files is in the report, never an exception. Memory is bounded by a few row groups,
     whatever the size of the dataset.
+
+    Args:
+        path: a part, a directory, or a list of these.
+        quick: look at headers, identities, sizes and the manifest alone.
+        threads: by default the processors that this process may use, at most 8.
+        progress: called with (bytes done, bytes in all), from any thread, never from two at once.
+
+    Raises:
+        MissingError: there is nothing at ``path``.
+        ValueError: the list is empty.
     """
     started = time.monotonic()
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]

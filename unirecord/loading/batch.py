@@ -1,5 +1,4 @@
-"""One batch as a dict of arrays: views into the memory that the C loader filled, and samples taken out of
-and put into batches."""
+"""One batch as a dict of arrays that look into the C loader's memory; batches to samples and back."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ class BatchBuilder:
         return {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
 
     def _build_plain(self, native: NativeBatch) -> dict[str, Any]:
-        """With fixed widths alone, the places depend on the number of rows alone, so they are looked up
-        once."""
+        """For columns of fixed width: the places depend on the number of rows alone, and are found once."""
         rows = native.rows
         layout = self._layouts.get(rows)
         if layout is None:
@@ -69,8 +67,7 @@ class BatchBuilder:
 def column_value(
     column: Column, data: NDArray[Any], offsets: NDArray[np.int64] | None, valid: NDArray[np.bool_] | None
 ) -> Any:
-    """What a batch shows for a column: ``data`` itself [n, …], masked where null; a list of strings; or a
-    ``RaggedArray``."""
+    """What a batch shows for a column: an array [n, …], masked if nullable, a list, or a ``RaggedArray``."""
     if offsets is None:
         return data if valid is None else np.ma.MaskedArray(data, mask=~valid)
     if column.is_string:
@@ -125,8 +122,7 @@ def _items(value: Any) -> Sequence[Any]:
 
 
 def collate(samples: Sequence[Any]) -> Any:
-    """Transformed samples as one batch: dicts and tuples field by field, arrays and numbers stacked, all
-    else as a list."""
+    """Samples as one batch: dicts and tuples field by field, arrays and numbers stacked, else lists."""
     first = samples[0]
     if isinstance(first, Mapping):
         return {key: collate([sample[key] for sample in samples]) for key in first}

@@ -17,10 +17,14 @@ __all__ = ["RaggedArray"]
 class RaggedArray:
     """The values of a column of variable width for the rows of a batch.
 
-    ``data`` is uint8[total], ``offsets`` int64[n + 1] in bytes: value i is ``data[offsets[i]:offsets[i +
-    1]]``. Item access gives a memoryview for ``bytes``, a str for ``text``, an array that looks into the
-    batch for arrays, and the object for ``object``. Everything stays good as long as it is referenced,
-    whatever the loader does next.
+    ``ragged[i]`` is a memoryview for ``bytes``, a str for ``text``, an array that looks into the batch for
+    arrays, and the object for ``object``. Everything stays good as long as it is referenced, whatever the
+    loader does next.
+
+    Attributes:
+        column: the ``Column`` of the schema.
+        data: uint8[total], the values one after the other.
+        offsets: int64[n + 1], in bytes: value i is ``data[offsets[i]:offsets[i + 1]]``.
     """
 
     __slots__ = ("column", "data", "offsets")
@@ -40,7 +44,7 @@ class RaggedArray:
         return lengths
 
     def cell(self, i: int) -> memoryview:
-        """The stored bytes of value ``i``."""
+        """The stored bytes of value ``i``, as a memoryview; IndexError when there is none."""
         if not -len(self) <= i < len(self):
             raise IndexError(f"value {i} of a batch of {len(self)}")
         i %= len(self)
@@ -84,12 +88,15 @@ class RaggedArray:
         return np.frombuffer(cell, dtype).reshape(shape)
 
     def pad(self, value: Any = 0, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-        """One array [n, …]: every value filled up with ``value`` to the greatest size of each free
-        dimension, or to ``shape``.
+        """One array [n, …] of all values, each filled up with ``value``; bytes become uint8[n, length].
 
-        Bytes are padded as uint8[n, length]. Text and objects cannot be padded: ``TypeError``. A value
-        larger than ``shape``:
-        ``ValueError``.
+        Args:
+            value: what stands where a value has ended.
+            shape: the shape of each value; by default the greatest size of each free dimension.
+
+        Raises:
+            TypeError: text and objects cannot be padded.
+            ValueError: a value is larger than ``shape``.
         """
         if not self.column.is_array and self.column.type != "bytes":
             raise TypeError(

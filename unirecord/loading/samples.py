@@ -1,5 +1,4 @@
-"""Rows of parts as samples: dicts of Python and numpy values, one at a time, many at once, or as a batch of
-arrays."""
+"""Rows of parts as samples: dicts of Python and numpy values, one, many, or a batch of arrays."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class SampleReader:
         return sample
 
     def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
-        """The samples of these rows, read with one call; their arrays share memory, each its own piece of
-        it."""
+        """The samples of these rows, read with one call; their arrays are pieces of one block of memory."""
         return self._placing(rows, lambda: split_batch(self.batch(rows), len(rows)))
 
     def for_collate(self, rows: NDArray[np.int64]) -> Sequence[dict[str, Any]]:
@@ -82,8 +80,7 @@ class SampleReader:
         }
 
     def _placed(self, error: Exception, row: int, column: str) -> CorruptionError:
-        """What is wrong with a row whose digests hold but whose bytes no writer of ours would have
-        written."""
+        """The error for a row whose digests hold but whose bytes no writer of ours would have written."""
         path, row_in_part = self._parts.locate(row)
         message = f"{path}: row {row_in_part}, column {column!r}: {error}"
         return CorruptionError(message, path=path, row=row_in_part, column=column)

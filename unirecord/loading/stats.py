@@ -16,13 +16,21 @@ _WAITING_SHARE = 0.05  # below this share of waiting, the consumer is what limit
 
 @dataclass(frozen=True)
 class LoaderStats:
-    """What a loader has delivered so far, and how long each side took. Times in seconds unless the name says
-    ms.
+    """What a loader has delivered so far, and how long each side took.
 
-    ``wait_s`` is the time in which the consumer had to wait for a batch (G > min(F, P): a GPU would have
-    starved), ``consumer_s`` the time it kept the batches. ``read_s`` sums over the reading threads,
-    ``transform_s`` over the transforming ones. ``p50_ms`` and
-    ``p99_ms`` are over the waits for single batches. ``bound`` is "consumer", "reading" or "transform".
+    Attributes:
+        batches, samples: delivered so far, all epochs together.
+        skipped: corrupt rows left out (``on_corrupt="skip"``).
+        bytes: of the values delivered.
+        seconds: waiting and consuming together; the rates are over these.
+        samples_per_s, bytes_per_s: samples and bytes over ``seconds``.
+        wait_s: seconds in which the consumer waited for a batch: the time in which a GPU would have starved.
+        consumer_s: seconds in which the consumer kept the batches.
+        read_s: seconds of work, summed over the reading threads.
+        transform_s: seconds of work, summed over the transforming threads.
+        p50_ms, p99_ms: milliseconds of waiting for one batch, over the latest 4,096.
+        bound: what limits the rate: ``"consumer"``, ``"reading"`` or ``"transform"``.
+        buffers: pieces of memory for batches that have been allocated.
     """
 
     batches: int

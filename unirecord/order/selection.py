@@ -147,8 +147,7 @@ class Selection:
             yield self.row_ids(np.arange(first, min(first + _CHUNK, self.length), dtype=np.int64))
 
     def split(self, sizes: Sequence[float], seed: int | None = 0) -> list[Selection]:
-        """Disjoint selections that together are this one: fractions that sum to 1, or counts that sum to its
-        length.
+        """Disjoint selections that together are this one, from fractions (sum 1) or counts (sum: its length).
 
         With a seed each row is dealt to a part at random, always the same for the same seed and length;
         without one the parts are runs of neighbours. Rows keep their order inside a part: order is the
@@ -184,11 +183,10 @@ class Selection:
         return self._digest
 
     def part_rows(self, part_starts: Rows) -> Rows:
-        """How many selected rows each part has, for the orders by parts; ``part_starts`` has the end of the
-        last one too.
+        """How many selected rows each part has, for the orders by parts.
 
-        Where rows of a part do not lie together in the selection, each run of rows of one part counts as a
-        part.
+        ``part_starts`` has the end of the last part too. Where rows of a part do not lie together in the
+        selection, each run of rows of one part counts as a part.
         """
         parts = len(part_starts) - 1
         if self.array is None and self.step == 1:

@@ -1,5 +1,4 @@
-"""From the samples of one shard to row numbers: a selection, its order in an epoch, and this rank's share of
-it."""
+"""From the samples of one shard to row numbers: a selection, its order in an epoch, and a rank's share."""
 
 from __future__ import annotations
 

@@ -53,8 +53,10 @@ class ReadPlan:
         self._mean = [_FIRST_GUESS // 256] * self._count  # bytes of a value of variable width, as seen lately
 
     def read(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> list[ColumnResult]:
-        """The columns of these rows (int64, contiguous), in the order given; ``empty`` makes the memory of
-        columns of fixed width."""
+        """The columns of these rows (int64, contiguous), in the order given.
+
+        ``empty`` makes the memory of columns of fixed width.
+        """
         try:
             buffers = self._spare.pop()
         except IndexError:  # there is none, or another thread has taken the last one
@@ -94,8 +96,7 @@ class ReadPlan:
         return ColumnResult(data, offsets, valid)
 
     def read_one(self, row: int) -> dict[str, Any]:
-        """The columns of one row by name: bytes as stored, a writable array for arrays of fixed shape, None for
-        null."""
+        """The columns of one row by name: bytes as stored, writable arrays of fixed shape, None for null."""
         try:
             reader = self._spare_rows.pop()
         except IndexError:  # there is none, or another thread has taken the last one

@@ -34,9 +34,26 @@ class Writer:
     Nothing is visible at ``path`` before `close`; leaving a ``with`` block by an exception publishes nothing. A refused
     record (SchemaError) takes no row, and the writer goes on. After a failure of the file system it is of no more use.
 
-    ``schema`` left out is inferred from the first records. ``index`` names scalar columns to be looked up by value.
-    ``metadata`` is any value that msgpack holds. ``max_part_bytes`` is for directories. ``extra="ignore"`` drops fields
-    that are not in the schema. ``id`` (16 bytes) makes the output reproducible. One thread at a time.
+    One thread at a time may use a writer.
+
+    Args:
+        path: where the dataset is to be; the folder above must exist.
+        schema: a dict (docs/schema.md) or a ``Schema``; left out, it is inferred from the first 1,000 records.
+        index: names of scalar columns to be looked up by value (docs/query.md).
+        metadata: any value that msgpack holds; readers get it as ``ds.metadata``.
+        max_part_bytes: bytes after which a directory begins a new part: a number, or text like ``"2GiB"``.
+        overwrite: replace what is at ``path`` instead of raising ExistsError.
+        extra: fields of a record that are not in the schema: ``"error"`` refuses it, ``"ignore"`` drops them.
+        id: 16 bytes that make the output reproducible; random by default.
+
+    Attributes:
+        path: where the dataset will be.
+
+    Raises:
+        ExistsError: there is something at ``path``, and ``overwrite`` is False.
+        BusyError: another writer that is alive holds the dataset.
+        SchemaError: the schema is wrong, or ``index`` names a column that cannot be looked up by value.
+        ValueError, TypeError: another wrong argument.
     """
 
     def __init__(
@@ -123,7 +140,13 @@ class Writer:
         self._add = self._encoder.add
 
     def write(self, record: Mapping[str, Any]) -> None:
-        """Adds one row: a value for every column by name. SchemaError names row, column, expected and found."""
+        """Adds one row: a dict with a value for every column.
+
+        Raises:
+            SchemaError: the record does not fit; it takes no row, and the writer goes on.
+            ClosedError: the writer has been closed, or has failed before.
+            OSError: the file system refused; the writer is of no more use, and nothing is published.
+        """
         add = self._add
         if add is None:
             self._write_first(record)
@@ -163,7 +186,12 @@ class Writer:
             raise refused[0]
 
     def write_batch(self, batch: Mapping[str, Any]) -> None:
-        """Adds rows given as whole columns, arrays or lists of one length: all of them, or none and a SchemaError."""
+        """Adds the rows of ``batch``: a dict of whole columns, arrays or lists [n, …] of one length.
+
+        Raises:
+            SchemaError: a value does not fit; none of the rows is taken, and the writer goes on.
+            ClosedError, OSError: as for ``write``.
+        """
         self._check_open()
         if self._encoder is None:
             self._infer(self._unread or _first_records(batch))
@@ -193,7 +221,10 @@ class Writer:
             raise
 
     def close(self) -> None:
-        """Publishes the dataset. Does nothing when it is closed already."""
+        """Publishes the dataset: it is synced to the disk, and then appears at ``path`` whole.
+
+        Does nothing when the writer is closed already. OSError when the file system refuses: nothing is published.
+        """
         if self._target is None and self._failed is None:
             return
         self._check_open()
@@ -214,7 +245,7 @@ class Writer:
         self._target = self._add = None
 
     def abort(self) -> None:
-        """Gives up: removes what has been written and publishes nothing. Does nothing when it is closed already."""
+        """Gives up: removes what has been written and publishes nothing; does nothing after ``close``."""
         target, self._target, self._add = self._target, None, None
         self._unread = []
         if self._encoder is not None:
@@ -272,9 +303,17 @@ def append(
     extra: Literal["error", "ignore"] = "error",
     id: bytes | None = None,
 ) -> Writer:
-    """A Writer that adds parts to the dataset in a directory; they appear together, at `Writer.close`.
+    """A Writer that adds parts to the dataset in a directory; they appear together, at ``close``.
 
-    ``schema`` and ``index`` are the dataset's; given, they are compared with it.
+    Args:
+        path: the directory of a dataset.
+        schema, index: the dataset's own by default; given, they must be the same.
+        max_part_bytes, extra, id: as for ``Writer``.
+
+    Raises:
+        MissingError: there is no dataset at ``path``; ``Writer`` makes one.
+        SchemaError: ``path`` is a single part, which is never changed, or ``schema`` or ``index`` differ.
+        BusyError: another writer that is alive holds the dataset.
     """
     if _check_path(path).endswith(".urec"):
         raise SchemaError(

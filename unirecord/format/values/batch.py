@@ -23,10 +23,11 @@ Cells = list[bytes | memoryview]
 class ColumnData:
     """The values of one column.
 
-    ``values``: scalars of fixed width, an array [B] of the column's dtype (zero where null); blobs of fixed
-    width, uint8 [B, fixed_bytes] in C order; strings (empty where null) and blobs of variable width, a list
-    of bytes-like cells.
-    ``valid``: bool [B] for nullable columns, else None.
+    Attributes:
+        values: scalars of fixed width, an array [B] of the column's dtype (zero where null); blobs of fixed
+            width, uint8 [B, fixed_bytes] in C order; strings (empty where null) and blobs of variable width,
+            a list of bytes-like cells.
+        valid: bool [B] for nullable columns, else None.
     """
 
     values: Array | Cells
