@@ -15,7 +15,7 @@ static ur_status check_range(const int64_t *rows, int64_t n, int64_t limit, ur_e
   while ((uint64_t)rows[i] < (uint64_t)limit) i++;
   ur_status status = ur_fail(error, UR_ARGUMENT, "row %" PRId64 " is not in [0, %" PRId64 ")", rows[i], limit);
   if (error != NULL) error->row = rows[i];
-  return status;
+  return ur_because(error, UR_REASON_ROW, status);
 }
 
 /* to[0 .. n) = the places in `from`, sorted by one digit of their part's number, and else in the order that they had. */

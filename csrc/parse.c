@@ -36,18 +36,23 @@ static ur_status check_start(const uint8_t *header, uint64_t bytes, const char *
   if (memcmp(header, magic, seen) != 0)
     return ur_fail_at(error, UR_FORMAT, file, 0, "the file does not start with the magic of a UniRecord %s file",
                       file == UR_FILE_DATA ? "data" : "index");
-  if (bytes < UR_FILE_HEADER_BYTES)
-    return ur_fail_at(error, UR_FORMAT, file, bytes, "the file ends inside its header: it has %" PRIu64 " of 128 bytes",
-                      bytes);
+  ur_status status;
+  if (bytes < UR_FILE_HEADER_BYTES) {
+    status = ur_fail_at(error, UR_FORMAT, file, bytes, "the file ends inside its header: it has %" PRIu64 " of 128 bytes",
+                        bytes);
+    return ur_because(error, UR_REASON_UNFINISHED, status);
+  }
   unsigned version = ur_load16(header + UR_AT_MIN_VERSION);
-  if (version != UR_VERSION)
-    return ur_fail_at(error, UR_FORMAT, file, UR_AT_MIN_VERSION, "the file needs reader version %u, this is version %u",
-                      version, UR_VERSION);
+  if (version != UR_VERSION) {
+    status = ur_fail_at(error, UR_FORMAT, file, UR_AT_MIN_VERSION, "the file needs reader version %u, this is version %u",
+                        version, UR_VERSION);
+    return ur_because(error, UR_REASON_NEWER, status);
+  }
   uint32_t required = ur_load32(header + UR_AT_REQUIRED);
-  if (required != 0)
-    return ur_fail_at(error, UR_FORMAT, file, UR_AT_REQUIRED,
+  if (required == 0) return UR_OK;
+  status = ur_fail_at(error, UR_FORMAT, file, UR_AT_REQUIRED,
                       "the file needs features 0x%08" PRIx32 " that this reader does not have", required);
-  return UR_OK;
+  return ur_because(error, UR_REASON_NEWER, status);
 }
 
 static ur_status check_header_digest(const uint8_t *header, const uint8_t *id, uint64_t domain, ur_file_kind file,

@@ -29,8 +29,9 @@ static ur_status other_id(ur_file_kind file, const uint8_t *expected, const uint
   char wanted[33], there[33];
   hex_id(expected, wanted);
   hex_id(found, there);
-  return ur_fail_at(error, UR_STALE, file, UR_AT_ID, "the id should be %s, the file's is %s: this is another part",
-                    wanted, there);
+  ur_status status = ur_fail_at(error, UR_STALE, file, UR_AT_ID,
+                                "the id should be %s, the file's is %s: this is another part", wanted, there);
+  return ur_because(error, UR_REASON_OTHER_PART, status);
 }
 
 static ur_status open_file(const char *path, ur_file_kind kind, opened_file *file, uint8_t header[UR_FILE_HEADER_BYTES],
@@ -79,10 +80,11 @@ static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_data *d
 }
 
 static ur_status other_content(const ur_index_header *index, const ur_page_header *end, ur_error *error) {
-  return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_CONTENT_DIGEST,
-                    "the index belongs to other content of this part: the content digest is %016" PRIx64
-                    " here, and %016" PRIx64 " in the end page of the data file", index->content_digest,
-                    end->payload_digest);
+  ur_status status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_CONTENT_DIGEST,
+                                "the index belongs to other content of this part: the content digest is %016" PRIx64
+                                " here, and %016" PRIx64 " in the end page of the data file", index->content_digest,
+                                end->payload_digest);
+  return ur_because(error, UR_REASON_OTHER_CONTENT, status);
 }
 
 /* Opens one candidate for the index; *other says that it is there and well, but of another part or other content. */
@@ -131,10 +133,10 @@ static ur_status open_index(const ur_part_ref *ref, ur_part *part, const opened_
     }
   }
   free(path);
-  if (status == UR_NOT_FOUND && data->end_error.status != UR_OK)
-    return ur_fail_at(error, UR_FORMAT, UR_FILE_DATA, data->file.bytes,
+  if (status != UR_NOT_FOUND || data->end_error.status == UR_OK) return status;
+  status = ur_fail_at(error, UR_FORMAT, UR_FILE_DATA, data->file.bytes,
                       "the file is unfinished: it has no end page (and no index)");
-  return status;
+  return ur_because(error, UR_REASON_UNFINISHED, status);
 }
 
 static ur_status check_end_page(const opened_data *data, const ur_index_header *index, ur_error *error) {
@@ -157,10 +159,12 @@ static ur_status check_pair(const ur_part *part, const opened_data *data, ur_err
                       index->data_bytes, bytes < index->data_bytes ? "is cut off" : "has grown");
   if (index->data_header_digest != part->data.header_digest || index->columns != part->data.columns ||
       memcmp(part->head + UR_FILE_HEADER_BYTES, data->head + UR_FILE_HEADER_BYTES,
-             (size_t)UR_COLUMN_BYTES * index->columns) != 0)
-    return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_DATA_DIGEST,
-                      "the index was not made for this data file: the headers' digests differ (%016" PRIx64
-                      ", %016" PRIx64 ")", index->data_header_digest, part->data.header_digest);
+             (size_t)UR_COLUMN_BYTES * index->columns) != 0) {
+    ur_status status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_DATA_DIGEST,
+                                  "the index was not made for this data file: the headers' digests differ (%016" PRIx64
+                                  ", %016" PRIx64 ")", index->data_header_digest, part->data.header_digest);
+    return ur_because(error, UR_REASON_OTHER_PART, status);
+  }
   return check_end_page(data, index, error);
 }
 

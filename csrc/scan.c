@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
+#include "layout.h"
 #include "unirecord.h"
 
 #define CHUNK 4096
-#define MASKS 16
 
 /* One loop body for several instruction sets, chosen when the module is loaded; not under sanitizers, which run before
  * the choice can. */
@@ -18,8 +18,6 @@
 #else
 #define WIDE
 #endif
-
-enum { BOOL = 1, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64 };
 
 /* ---- ranges */
 
@@ -73,10 +71,10 @@ static double double_of(uint64_t bits) {
 
 static size_t width_of(int32_t type) {
   switch (type) {
-    case BOOL: case INT8: case UINT8: return 1;
-    case INT16: case UINT16: case FLOAT16: return 2;
-    case INT32: case UINT32: case FLOAT32: return 4;
-    case INT64: case UINT64: case FLOAT64: return 8;
+    case UR_TYPE_BOOL: case UR_TYPE_INT8: case UR_TYPE_UINT8: return 1;
+    case UR_TYPE_INT16: case UR_TYPE_UINT16: case UR_TYPE_FLOAT16: return 2;
+    case UR_TYPE_INT32: case UR_TYPE_UINT32: case UR_TYPE_FLOAT32: return 4;
+    case UR_TYPE_INT64: case UR_TYPE_UINT64: case UR_TYPE_FLOAT64: return 8;
     default: return 0;
   }
 }
@@ -85,18 +83,18 @@ static void try_range(const ur_scan_step *s, const uint8_t *data, int64_t n, uin
   int64_t low = (int64_t)s->low, high = (int64_t)s->high;
   uint8_t flip = s->negated != 0;
   switch (s->type) {
-    case INT8: range_i8(data, n, (int8_t)low, (int8_t)high, flip, out); break;
-    case BOOL: case UINT8: range_u8(data, n, (uint8_t)low, (uint8_t)high, flip, out); break;
-    case INT16: range_i16(data, n, (int16_t)low, (int16_t)high, flip, out); break;
-    case UINT16: range_u16(data, n, (uint16_t)low, (uint16_t)high, flip, out); break;
-    case INT32: range_i32(data, n, (int32_t)low, (int32_t)high, flip, out); break;
-    case UINT32: range_u32(data, n, (uint32_t)low, (uint32_t)high, flip, out); break;
-    case INT64: range_i64(data, n, low, high, flip, out); break;
-    case UINT64: range_u64(data, n, s->low, s->high, flip, out); break;
-    case FLOAT16:
+    case UR_TYPE_INT8: range_i8(data, n, (int8_t)low, (int8_t)high, flip, out); break;
+    case UR_TYPE_BOOL: case UR_TYPE_UINT8: range_u8(data, n, (uint8_t)low, (uint8_t)high, flip, out); break;
+    case UR_TYPE_INT16: range_i16(data, n, (int16_t)low, (int16_t)high, flip, out); break;
+    case UR_TYPE_UINT16: range_u16(data, n, (uint16_t)low, (uint16_t)high, flip, out); break;
+    case UR_TYPE_INT32: range_i32(data, n, (int32_t)low, (int32_t)high, flip, out); break;
+    case UR_TYPE_UINT32: range_u32(data, n, (uint32_t)low, (uint32_t)high, flip, out); break;
+    case UR_TYPE_INT64: range_i64(data, n, low, high, flip, out); break;
+    case UR_TYPE_UINT64: range_u64(data, n, s->low, s->high, flip, out); break;
+    case UR_TYPE_FLOAT16:
       range_f16(data, n, half_order((uint32_t)s->low), half_order((uint32_t)s->high), flip, out);
       break;
-    case FLOAT32: range_f32(data, n, float_of(s->low), float_of(s->high), flip, out); break;
+    case UR_TYPE_FLOAT32: range_f32(data, n, float_of(s->low), float_of(s->high), flip, out); break;
     default: range_f64(data, n, double_of(s->low), double_of(s->high), flip, out); break;
   }
 }
@@ -122,8 +120,8 @@ DEFINE_TABLE(table_u32, uint32_t)
 /* Returns n, or the place of the first code without an entry. */
 static int64_t try_table(const ur_scan_step *s, const uint8_t *data, int64_t n, uint8_t *out) {
   uint8_t flip = s->negated != 0;
-  if (s->type == UINT8) return table_u8(data, n, s->table, s->table_entries, flip, out);
-  if (s->type == UINT16) return table_u16(data, n, s->table, s->table_entries, flip, out);
+  if (s->type == UR_TYPE_UINT8) return table_u8(data, n, s->table, s->table_entries, flip, out);
+  if (s->type == UR_TYPE_UINT16) return table_u16(data, n, s->table, s->table_entries, flip, out);
   return table_u32(data, n, s->table, s->table_entries, flip, out);
 }
 
@@ -229,10 +227,10 @@ static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t 
 }
 
 static int step_is_sound(const ur_scan_step *s) {
-  if (s->target < 0 || s->target >= MASKS || s->source < 0 || s->source >= MASKS) return 0;
+  if (s->target < 0 || s->target >= UR_SCAN_MASKS || s->source < 0 || s->source >= UR_SCAN_MASKS) return 0;
   if (s->combine < UR_SCAN_SET || s->combine > UR_SCAN_OR) return 0;
   if (s->op == UR_SCAN_RANGE) return width_of(s->type) != 0;
-  if (s->op == UR_SCAN_TABLE) return s->type == UINT8 || s->type == UINT16 || s->type == UINT32;
+  if (s->op == UR_SCAN_TABLE) return s->type == UR_TYPE_UINT8 || s->type == UR_TYPE_UINT16 || s->type == UR_TYPE_UINT32;
   return s->op >= UR_SCAN_BITS && s->op <= UR_SCAN_MASK;
 }
 
@@ -245,7 +243,7 @@ WIDE static int64_t take_all(int64_t start, int64_t stop, int64_t base, int64_t 
 /* Tries a run chunk by chunk; returns how many rows were taken, or -1 with *broken = the row with corrupt data. */
 static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t start, int64_t stop, int64_t base,
                        int64_t *rows, int64_t *broken) {
-  uint8_t masks[MASKS][CHUNK];
+  uint8_t masks[UR_SCAN_MASKS][CHUNK];
   int64_t found = 0;
   for (int64_t row = start; row < stop; row += CHUNK) {
     int64_t n = stop - row < CHUNK ? stop - row : CHUNK;

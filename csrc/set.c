@@ -67,9 +67,11 @@ static ur_status check_columns(ur_set *set, const ur_part *part, ur_error *error
     free(made);
   }
   if (columns->count != part->header.columns ||
-      memcmp(columns->table, part->head + UR_FILE_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0)
-    return ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
-                      "the part's columns are not those of the part opened first: their schemas differ");
+      memcmp(columns->table, part->head + UR_FILE_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0) {
+    ur_status status = ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
+                                  "the part's columns are not those of the part opened first: their schemas differ");
+    return ur_because(error, UR_REASON_SCHEMA, status);
+  }
   return UR_OK;
 }
 

@@ -53,6 +53,17 @@ typedef enum {
   UR_CLOSED = 10      /* the handle has been closed */
 } ur_status;
 
+/* Why, where a status alone does not say what to do about it. */
+typedef enum {
+  UR_REASON_NONE = 0,
+  UR_REASON_ROW = 1,           /* UR_ARGUMENT: a row that is not there */
+  UR_REASON_SCHEMA = 2,        /* UR_ARGUMENT: a part with other columns than the part opened first */
+  UR_REASON_NEWER = 3,         /* UR_FORMAT: only a newer reader can read the file */
+  UR_REASON_UNFINISHED = 4,    /* UR_FORMAT: the file was never finished; its whole row groups can be saved */
+  UR_REASON_OTHER_PART = 5,    /* UR_STALE: the file, or its index, is another part's */
+  UR_REASON_OTHER_CONTENT = 6  /* UR_STALE: the index is of this part with other rows */
+} ur_reason;
+
 typedef enum { UR_FILE_NONE = 0, UR_FILE_DATA = 1, UR_FILE_INDEX = 2 } ur_file_kind;
 
 typedef struct {
@@ -60,6 +71,8 @@ typedef struct {
   int32_t os_errno;   /* 0 unless status is UR_IO or UR_NOT_FOUND */
   int32_t file;       /* ur_file_kind: which of the part's files */
   int32_t column;     /* schema position, or -1 */
+  int32_t reason;     /* ur_reason */
+  int32_t reserved;
   int64_t part;       /* position of the part in its set, or -1 */
   int64_t row;        /* row within the part, or -1 */
   uint64_t offset;    /* byte offset in the file, or UINT64_MAX */
@@ -341,6 +354,8 @@ typedef enum {
   UR_SCAN_MASK = 5   /* what mask number `source` says */
 } ur_scan_op;
 
+enum { UR_SCAN_MASKS = 16 }; /* the masks of one scan */
+
 typedef enum { UR_SCAN_SET = 0, UR_SCAN_AND = 1, UR_SCAN_OR = 2 } ur_scan_combine;
 
 /* One condition. Its outcome, turned round if `negated`, goes into mask number `target` as `combine` says. */
@@ -349,8 +364,8 @@ typedef struct {
   int32_t type;     /* type code of the values or codes (docs/format.md), for RANGE and TABLE */
   int32_t negated;
   int32_t combine;  /* ur_scan_combine */
-  int32_t target;   /* 0 .. 15 */
-  int32_t source;   /* 0 .. 15 */
+  int32_t target;   /* 0 .. UR_SCAN_MASKS - 1 */
+  int32_t source;   /* likewise */
   const void *data; /* flat little-endian array, no alignment needed */
   int64_t first;    /* row that the first element of `data` belongs to */
   uint64_t low;     /* bounds as the bits of a value of `type`: integers as int64 or uint64 */

@@ -39,6 +39,7 @@ from unirecord.core import (
     xxh3_64,
 )
 from unirecord.core.failure import Failure, raise_failure
+from unirecord.core.library import lib
 from unirecord.order.spec import OrderSpec
 
 PATHS = ("set/a.urec", "set/b.urec")
@@ -47,7 +48,8 @@ NAMES = ("x", "image")
 
 def raised(status: int, **place: Any) -> BaseException:
     fields: dict[str, Any] = {
-        "errno": 0, "in_index": False, "part": None, "row": None, "column": None, "offset": None, "what": "it is wrong",
+        "reason": 0, "errno": 0,
+        "in_index": False, "part": None, "row": None, "column": None, "offset": None, "what": "it is wrong",
     }  # fmt: skip
     try:
         raise_failure(Failure(status, **{**fields, **place}), PATHS, NAMES)
@@ -59,13 +61,14 @@ def raised(status: int, **place: Any) -> BaseException:
     ("status", "place", "kind", "parts"),
     [
         (3, {}, ValueError, ["it is wrong"]),
-        (3, {"what": "row 9 is not in [0, 5)", "row": 9}, IndexError, ["row 9 is not in [0, 5)"]),
-        (3, {"part": 1}, SchemaError, ["set/b.urec: it is wrong"]),
+        (3, {"what": "row 9 is not there", "row": 9}, ValueError, ["row 9 is not there"]),
+        (3, {"reason": lib.UR_REASON_ROW, "row": 9}, IndexError, ["it is wrong"]),
+        (3, {"reason": lib.UR_REASON_SCHEMA, "part": 1}, SchemaError, ["set/b.urec: it is wrong"]),
         (4, {"part": 0}, MissingError, ["set/a.urec: this part does not exist", "check the path"]),
         (4, {"part": 0, "in_index": True}, MissingError, ["set/a.urec.idx", "unirecord repair set/a.urec"]),
         (5, {"part": 0}, FormatError, ["set/a.urec: it is wrong", "only files made by UniRecord"]),
-        (5, {"part": 0, "what": "the file needs reader version 2"}, FormatError, ["upgrade unirecord"]),
-        (5, {"part": 0, "what": "the file is unfinished"}, FormatError, ["unirecord repair set/a.urec"]),
+        (5, {"part": 0, "reason": lib.UR_REASON_NEWER}, FormatError, ["upgrade unirecord"]),
+        (5, {"part": 0, "reason": lib.UR_REASON_UNFINISHED}, FormatError, ["unirecord repair set/a.urec"]),
         (
             6,
             {"part": 1, "row": 7, "column": 1, "offset": 640},
@@ -79,7 +82,20 @@ def raised(status: int, **place: Any) -> BaseException:
             ["set/b.urec.idx", "repair set/b.urec`", "index"],
         ),
         (7, {"part": 1}, StaleError, ["set/b.urec", "open the dataset again"]),
-        (7, {"part": 1, "what": "this is another part"}, StaleError, ["put the right file back"]),
+        (7, {"part": 1, "what": "this is another part"}, StaleError, ["open the dataset again"]),
+        (7, {"part": 1, "reason": lib.UR_REASON_OTHER_PART}, StaleError, ["put the right file back"]),
+        (
+            7,
+            {"part": 1, "reason": lib.UR_REASON_OTHER_PART, "in_index": True},
+            StaleError,
+            ["put the index of set/b.urec back"],
+        ),
+        (
+            7,
+            {"part": 1, "reason": lib.UR_REASON_OTHER_CONTENT},
+            StaleError,
+            ["repair set/b.urec` to rebuild it from"],
+        ),
         (8, {"part": 1, "errno": 5}, OSError, ["Input/output error", "set/b.urec"]),
         (9, {}, MemoryError, ["it is wrong"]),
         (10, {}, ClosedError, ["has been closed"]),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import NoReturn
 
+from .._core import lib
 from ..errors import (
     ClosedError,
     CorruptionError,
@@ -17,22 +18,13 @@ from ..errors import (
     UniRecordError,
 )
 
-# ur_status of csrc/unirecord.h.
-ARGUMENT: Final = 3
-NOT_FOUND: Final = 4
-FORMAT: Final = 5
-CORRUPT: Final = 6
-STALE: Final = 7
-IO: Final = 8
-NO_MEMORY: Final = 9
-CLOSED: Final = 10
-
 
 @dataclass(frozen=True)
 class Failure:
     """A ur_error as plain values; None where a place does not apply."""
 
-    status: int
+    status: int  # ur_status of csrc/unirecord.h
+    reason: int  # ur_reason
     errno: int
     in_index: bool
     part: int | None
@@ -45,27 +37,27 @@ class Failure:
 def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] = ()) -> NoReturn:
     """Raises the exception of a failed call, with file, row, column, offset and what to do."""
     status, what = failure.status, failure.what
-    if status == CLOSED:
+    if status == lib.UR_CLOSED:
         raise ClosedError("the dataset has been closed")
-    if status == NO_MEMORY:
+    if status == lib.UR_NO_MEMORY:
         raise MemoryError(what)
+    if failure.reason == lib.UR_REASON_ROW:
+        raise IndexError(what)
     data = paths[failure.part] if failure.part is not None and failure.part < len(paths) else None
-    if status == ARGUMENT and data is None:
-        raise (IndexError if what.startswith("row ") else ValueError)(
-            what
-        )  # a row below 0 is no row in the place
     if data is None:
         data = paths[0] if len(paths) == 1 else "the dataset"
     path = data + ".idx" if failure.in_index else data
     column = names[failure.column] if failure.column is not None and failure.column < len(names) else None
     text = _sentence(failure, path, column)
-    if status == ARGUMENT:
+    if failure.reason == lib.UR_REASON_SCHEMA:
         raise SchemaError(text)
-    if status == NOT_FOUND:
+    if status == lib.UR_ARGUMENT:
+        raise ValueError(what)
+    if status == lib.UR_NOT_FOUND:
         raise MissingError(_missing(data, failure.in_index))
-    if status == FORMAT:
-        raise FormatError(f"{text}; {_format_advice(what, data)}")
-    if status == CORRUPT:
+    if status == lib.UR_FORMAT:
+        raise FormatError(f"{text}; {_format_advice(failure.reason, data)}")
+    if status == lib.UR_CORRUPT:
         raise CorruptionError(
             f"{text}; {_corrupt_advice(data, failure.in_index)}",
             path=path,
@@ -73,9 +65,9 @@ def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] =
             column=column,
             offset=failure.offset,
         )
-    if status == STALE:
-        raise StaleError(f"{text}; {_stale_advice(what, data, failure.in_index)}")
-    if status == IO:
+    if status == lib.UR_STALE:
+        raise StaleError(f"{text}; {_stale_advice(failure.reason, data, failure.in_index)}")
+    if status == lib.UR_IO:
         raise OSError(failure.errno, f"{what}: {os.strerror(failure.errno)}", path)
     raise UniRecordError(text)
 
@@ -99,10 +91,10 @@ def _missing(data: str, in_index: bool) -> str:
     )
 
 
-def _format_advice(what: str, data: str) -> str:
-    if "newer" in what or "needs" in what:
+def _format_advice(reason: int, data: str) -> str:
+    if reason == lib.UR_REASON_NEWER:
         return "upgrade unirecord"
-    if "unfinished" in what or "ends inside" in what:
+    if reason == lib.UR_REASON_UNFINISHED:
         return f"`unirecord repair {data}` saves the whole row groups that were written"
     return "check the path: only files made by UniRecord can be read"
 
@@ -115,10 +107,10 @@ def _corrupt_advice(data: str, in_index: bool) -> str:
     )
 
 
-def _stale_advice(what: str, data: str, in_index: bool) -> str:
-    if "other content" in what:
+def _stale_advice(reason: int, data: str, in_index: bool) -> str:
+    if reason == lib.UR_REASON_OTHER_CONTENT:
         return f"run `unirecord repair {data}` to rebuild it from {data}"
-    if "another part" not in what and "headers' digests" not in what:
+    if reason != lib.UR_REASON_OTHER_PART:
         return "open the dataset again"
     if in_index:
         return f"put the index of {data} back, or run `unirecord repair {data}` to rebuild it"

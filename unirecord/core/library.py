@@ -1,4 +1,4 @@
-"""The only importer of unirecord._core: the C core's functions, and its errors as exceptions."""
+"""The C core's functions, and its errors as exceptions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def failure_of(error: Any) -> Failure:
     """What a filled ur_error says."""
     return Failure(
         error.status,
+        error.reason,
         error.os_errno,
         error.file == lib.UR_FILE_INDEX,
         None if error.part < 0 else error.part,

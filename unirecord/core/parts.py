@@ -11,9 +11,20 @@ import numpy.typing as npt
 
 from .library import ffi, lib, raise_for
 
-IO_CODES = {"auto": 0, "mmap": 1, "pread": 2, "uring": 3, "uring-direct": 4, "memory": 5}
+IO_CODES = {
+    "auto": lib.UR_IO_AUTO,
+    "mmap": lib.UR_IO_MAP,
+    "pread": lib.UR_IO_PREAD,
+    "uring": lib.UR_IO_URING,
+    "uring-direct": lib.UR_IO_URING_DIRECT,
+    "memory": lib.UR_IO_MEMORY,
+}
 IO_NAMES = {code: name for name, code in IO_CODES.items()}
-VERIFY_CODES = {"first": 0, "always": 1, "never": 2}
+VERIFY_CODES = {
+    "first": lib.UR_VERIFY_FIRST,
+    "always": lib.UR_VERIFY_ALWAYS,
+    "never": lib.UR_VERIFY_NEVER,
+}
 
 
 class NativePart:

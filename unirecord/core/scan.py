@@ -26,9 +26,16 @@ TYPE_CODES: Final = {
     "f4": 11,
     "f8": 12,
 }
-RANGE, TABLE, BITS, BYTES, ROWS, MASK = range(6)
-SET, AND, OR = range(3)
-MASKS: Final = 16
+RANGE: Final[int] = lib.UR_SCAN_RANGE
+TABLE: Final[int] = lib.UR_SCAN_TABLE
+BITS: Final[int] = lib.UR_SCAN_BITS
+BYTES: Final[int] = lib.UR_SCAN_BYTES
+ROWS: Final[int] = lib.UR_SCAN_ROWS
+MASK: Final[int] = lib.UR_SCAN_MASK
+SET: Final[int] = lib.UR_SCAN_SET
+AND: Final[int] = lib.UR_SCAN_AND
+OR: Final[int] = lib.UR_SCAN_OR
+MASKS: Final[int] = lib.UR_SCAN_MASKS
 
 
 @dataclass
