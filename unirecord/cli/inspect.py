@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import shutil
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import numpy as np
 from ..dataset.dataset import UniRecordDataset
 from ..inspection.describe import ColumnDescription, Description, describe
 from ..sizes import format_size
+from . import inspect_query
 from .cells import cell_json, cell_text
 from .table import clipped, table, width
 from .terminal import print_json, say, to_json
@@ -27,21 +27,17 @@ _EXAMPLES: Final = """examples:
   unirecord inspect dataset --rows 20
   unirecord inspect 'parts/*.urec' --json | jq .rows"""
 
-# Further views of a dataset: modules with EXAMPLES, add_arguments(parser), wanted(args), run(args) → exit code.
-_VIEWS: Final[tuple[str, ...]] = ("inspect_query",)
 _SHOWN_PARTS: Final = 8
 
 
 def add_parser(subparsers: Any) -> None:
-    """Add the command and the options of every view."""
-    views = [importlib.import_module(f".{name}", __package__) for name in _VIEWS]
-    epilog = "\n".join([_EXAMPLES, *(view.EXAMPLES for view in views)])
+    """Add the command, with the options of the views that `inspect_query` has."""
     parser = make_parser(
         subparsers.add_parser,
         "inspect",
         help="look inside a dataset",
         description=_DESCRIPTION,
-        epilog=epilog,
+        epilog=f"{_EXAMPLES}\n{inspect_query.EXAMPLES}",
     )
     parser.add_argument(
         "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
@@ -50,18 +46,15 @@ def add_parser(subparsers: Any) -> None:
         "--rows", type=count, default=5, metavar="N", help="show the first N rows (default 5)"
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
-    for view in views:
-        view.add_arguments(parser)
-    parser.set_defaults(run=lambda args: _run(args, views))
+    inspect_query.add_arguments(parser)
+    parser.set_defaults(run=_run)
 
 
-def _run(args: argparse.Namespace, views: list[Any]) -> int:
+def _run(args: argparse.Namespace) -> int:
     if len(args.path) == 1:
         args.path = args.path[0]
-    for view in views:
-        if view.wanted(args):
-            code: int = view.run(args)
-            return code
+    if inspect_query.wanted(args):
+        return inspect_query.run(args)
     found = describe(args.path)
     samples = _first_rows(args.path, min(args.rows, found.rows))
     if args.json:

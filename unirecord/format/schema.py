@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ..errors import FormatError, SchemaError
 
@@ -368,9 +367,3 @@ def _column_from_wire(i: int, entry: object) -> Column:
             f"the stored schema's column {name!r} has the unknown array type {type_name!r} of shape {shape!r}"
         )
     return Column(name, base, tuple(shape), False)
-
-
-def as_dtype(dtype: DTypeLike) -> str | None:
-    """Return the name of the array type that holds this dtype exactly, in either byte order, or None."""
-    name = np.dtype(dtype).name
-    return name if name in _ELEMENTS else None

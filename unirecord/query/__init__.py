@@ -5,6 +5,4 @@ from __future__ import annotations
 from .explain import Explanation
 from .query import Query, compile_query
 
-compile = compile_query
-
-__all__ = ["Explanation", "Query", "compile", "compile_query"]
+__all__ = ["Explanation", "Query", "compile_query"]

@@ -49,7 +49,6 @@ class _Pages:
     def __init__(self, data: DataFile, head: DataHead) -> None:
         self._data, self._head = data, head
         self._kept: list[Block] | None = None
-        self._passes = 0
 
     def __iter__(self) -> Iterator[Block]:
         if self._kept is not None:
