@@ -2,10 +2,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "fork.h"
 #include "unirecord.h"
 
 struct ur_digesting {
   pthread_t thread;
+  uint64_t owner; /* ur_forks() of the process that has the thread */
   const void *data;
   const uint64_t *starts, *lengths;
   size_t count;
@@ -23,7 +25,7 @@ ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const
                                  uint64_t first_seed, uint64_t seed_step, uint64_t *digests) {
   ur_digesting *job = malloc(sizeof *job);
   if (job != NULL) {
-    *job = (ur_digesting){.data = data, .starts = starts, .lengths = lengths, .count = count,
+    *job = (ur_digesting){.owner = ur_forks(), .data = data, .starts = starts, .lengths = lengths, .count = count,
                           .first_seed = first_seed, .seed_step = seed_step, .digests = digests};
     if (pthread_create(&job->thread, NULL, run, job) == 0) return job;
     free(job);
@@ -34,6 +36,9 @@ ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const
 
 void ur_digesting_end(ur_digesting *job) {
   if (job == NULL) return;
-  (void)pthread_join(job->thread, NULL);
+  if (job->owner == ur_forks())
+    (void)pthread_join(job->thread, NULL);
+  else
+    (void)run(job); /* a forked child has the memory, and not the thread */
   free(job);
 }

@@ -97,7 +97,7 @@ typedef struct ur_digesting ur_digesting;
  * started, the digests are computed at once, and there is no handle (NULL). */
 UR_API ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
                                         uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
-UR_API void ur_digesting_end(ur_digesting *job); /* waits for the digests; NULL is allowed. Not in a forked child. */
+UR_API void ur_digesting_end(ur_digesting *job); /* waits for the digests, or in a forked child computes them; NULL is allowed */
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,9 @@
 #include "unirecord.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { ROOM = 1 << 20, PIECES = 64 };
 
@@ -27,6 +30,23 @@ static void nothing_is_missing_when(int calls) {
   EXPECT_EQUAL(fault_held().allocations, before.allocations);
 }
 
+/* The child has no thread to wait for. */
+static void a_forked_child_finds_them_too(void) {
+  uint64_t found[PIECES] = {0};
+  ur_digesting *job = ur_digesting_start(data, starts, lengths, PIECES, 5, 7, found);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    ur_digesting_end(job);
+    _exit(memcmp(found, expected, sizeof found) != 0);
+  }
+  ur_digesting_end(job);
+  int status = -1;
+  EXPECT_EQUAL(waitpid(child, &status, 0), child);
+  EXPECT_EQUAL(status, 0);
+  for (int i = 0; i < PIECES; i++) EXPECT_EQUAL(found[i], expected[i]);
+}
+
 int main(void) {
   for (int i = 0; i < ROOM; i++) data[i] = (uint8_t)(i * 131 + i / 251);
   for (uint64_t i = 0; i < PIECES; i++) {
@@ -40,5 +60,6 @@ int main(void) {
   nothing_is_missing_when(0);
   nothing_is_missing_when(FAULT_MEMORY);
   nothing_is_missing_when(FAULT_THREAD);
+  a_forked_child_finds_them_too();
   return 0;
 }

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from .handle import Handle, keeping
 from .library import ffi, lib
 from .order import Order
+from .parts import NativeSet
 
 # A ur_batch_info but for its first field: one call instead of one for each field.
 _INFO: Final = struct.Struct("=8xQQqqqQQQ")
@@ -24,14 +26,15 @@ _next_batch, _gc, _buffer, _unpack_info = lib.ur_loader_next, ffi.gc, ffi.buffer
 class BatchPool:
     """Memory of batches that is used again: at most ``spare`` pieces that no batch uses, and what it has been lent."""
 
-    __slots__ = ("_owner", "handle", "lent")
+    __slots__ = ("_owner", "handle", "lent", "pointer")
 
     def __init__(self, spare: int) -> None:
         out = ffi.new("ur_pool **")
         if lib.ur_pool_new(spare, out, ffi.NULL) != lib.UR_OK:
             raise MemoryError("no memory for a pool of batches")
-        self.handle = ffi.gc(out[0], lib.ur_pool_release)
+        self.pointer = out[0]
         self.lent: list[Any] = []
+        self.handle = Handle(out[0], lib.ur_pool_release, self.lent)
         self._owner = os.getpid()
 
     @property
@@ -41,11 +44,11 @@ class BatchPool:
 
     def keep(self, spare: int) -> None:
         """From now on keeps ``spare`` pieces, if that is more."""
-        lib.ur_pool_keep(self.handle, spare)
+        lib.ur_pool_keep(self.pointer, spare)
 
     def lend(self, memory: npt.NDArray[np.uint8]) -> None:
         """Lets batches lie in ``memory``, a multiple of 64 bytes at such an address; they keep it alive."""
-        if lib.ur_pool_lend(self.handle, ffi.from_buffer(memory), memory.nbytes, ffi.NULL) != lib.UR_OK:
+        if lib.ur_pool_lend(self.pointer, ffi.from_buffer(memory), memory.nbytes, ffi.NULL) != lib.UR_OK:
             raise ValueError(
                 f"{memory.nbytes} bytes at {memory.ctypes.data:#x} cannot hold batches: not aligned, or too few"
             )
@@ -53,14 +56,12 @@ class BatchPool:
 
     def releaser(self) -> Any:
         """What ends the use of a batch of this pool."""
-        if not self.lent:
-            return lib.ur_batch_release
-        return lambda batch, _lent=self.lent: lib.ur_batch_release(batch)
+        return keeping(lib.ur_batch_release, self.lent) if self.lent else lib.ur_batch_release
 
     @property
     def allocations(self) -> int:
         """Pieces of memory taken from the system so far."""
-        return int(lib.ur_pool_allocations(self.handle))
+        return int(lib.ur_pool_allocations(self.pointer))
 
 
 class NativeBatch:
@@ -102,12 +103,11 @@ class NativeBatch:
 class NativeLoader:
     """The C loader of one pass. One consumer at a time; ``close`` ends its threads."""
 
-    __slots__ = ("_error", "_fail", "_fields", "_info", "_kept", "_loader", "_release")
+    __slots__ = ("_error", "_fail", "_fields", "_info", "_pointer", "_release", "handle")
 
     def __init__(
         self,
-        handle: Any,
-        fail: Callable[[Any], NoReturn],
+        parts: NativeSet,
         *,
         order: Order,
         selection: npt.NDArray[np.int64] | None,
@@ -125,29 +125,30 @@ class NativeLoader:
         skip_corrupt: bool,
     ) -> None:
         options = ffi.new("ur_loader_options *")
-        options.order = order.handle
+        options.order = order.pointer
         options.selection = ffi.NULL if selection is None else ffi.from_buffer("int64_t[]", selection)
         options.selection_start, options.selection_step = selection_start, selection_step
         options.first, options.stride, options.samples = first, stride, samples
         options.batch_size, options.drop_last = batch_size, drop_last
         options.prefetch, options.threads = prefetch, threads
         options.output_count = len(columns)
-        options.columns = numbers = ffi.new("int32_t[]", list(columns))
+        numbers = ffi.new("int32_t[]", list(columns))
+        options.columns = numbers
         options.on_corrupt = skip_corrupt
         out = ffi.new("ur_loader **")
         self._error = ffi.new("ur_error *")
-        self._fail = fail
+        self._fail = parts.fail
         self._release = pool.releaser()
-        if lib.ur_loader_new(handle, pool.handle, options, out, self._error) != lib.UR_OK:
-            fail(self._error)
-        self._kept = (order, selection, numbers, pool.lent)  # borrowed by the loader
-        self._loader = ffi.gc(out[0], lib.ur_loader_release)
+        if lib.ur_loader_new(parts.pointer, pool.pointer, options, out, self._error) != lib.UR_OK:
+            self._fail(self._error)
+        self._pointer = out[0]
+        self.handle = Handle(out[0], lib.ur_loader_release, order.handle, selection, pool.lent)
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)
 
     def next(self) -> NativeBatch | None:
         """The next batch, waiting for it; None after the last. A batch that could not be read raises."""
-        status = _next_batch(self._loader, self._info, self._error)
+        status = _next_batch(self._pointer, self._info, self._error)
         if status:
             if status == lib.UR_END:
                 return None
@@ -157,6 +158,6 @@ class NativeLoader:
     def close(self) -> int:
         """Ends the threads and returns the nanoseconds that they spent filling batches, all together."""
         stats = ffi.new("ur_loader_stats *")
-        lib.ur_loader_stop(self._loader)
-        lib.ur_loader_statistics(self._loader, stats)
+        lib.ur_loader_stop(self._pointer)
+        lib.ur_loader_statistics(self._pointer, stats)
         return int(stats.read_ns)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from .handle import Handle
 from .library import ffi, lib
 
 U64 = npt.NDArray[np.uint64]
@@ -53,13 +54,12 @@ class Digesting:
     def __init__(self, job: _Job, first_seed: int, step: int, keep: object) -> None:
         arguments = job.arguments(first_seed, step)
         self._found = job.found
-        self._thread = ffi.NULL
+        self._thread: Handle | None = None
         if int(job.lengths.sum()) < _THREAD_BYTES:
             lib.ur_digest_ranges(*arguments)
         else:
-            kept = (arguments, job, keep)  # all that the thread looks at, until it has ended
-            thread = lib.ur_digesting_start(*arguments)
-            self._thread = ffi.gc(thread, lambda handle, _=kept: lib.ur_digesting_end(handle))
+            borrowed = (arguments, job, keep)  # all that the thread looks at
+            self._thread = Handle(lib.ur_digesting_start(*arguments), lib.ur_digesting_end, borrowed)
 
     @classmethod
     def of_ranges(cls, data: Any, starts: U64, lengths: U64, first_seed: int, step: int) -> Digesting:
@@ -76,7 +76,5 @@ class Digesting:
 
     def digests(self) -> U64:
         """Wait for the digests."""
-        if self._thread != ffi.NULL:
-            ffi.release(self._thread)
-            self._thread = ffi.NULL
+        self._thread = None  # which waits for it
         return self._found

@@ -33,11 +33,11 @@ class RowOutput(NamedTuple):
 class RowReader:
     """Reads a row as a dict: writable arrays, bytes as stored for other values, None for null. One call at a time."""
 
-    __slots__ = ("_arrays", "_blank", "_cells", "_count", "_error", "_handle", "_outputs", "_parts")
+    __slots__ = ("_arrays", "_blank", "_cells", "_count", "_error", "_outputs", "_parts", "_pointer")
 
     def __init__(self, parts: NativeSet, outputs: Sequence[RowOutput]) -> None:
         self._parts = parts
-        self._handle = parts.handle
+        self._pointer = parts.pointer  # which ``parts`` holds
         self._count = len(outputs)
         self._outputs = ffi.new("ur_output[]", max(len(outputs), 1))
         self._error = ffi.new("ur_error *")
@@ -59,7 +59,7 @@ class RowReader:
         for output, name, shape, dtype in self._arrays:
             sample[name] = array = _empty(shape, dtype)
             output.data = _from_buffer("uint8_t[]", array, True)
-        while status := _read_row(self._handle, row, self._outputs, self._count, self._error):
+        while status := _read_row(self._pointer, row, self._outputs, self._count, self._error):
             if status != lib.UR_TOO_SMALL:
                 self._parts.fail(self._error)
             for cell in self._cells:

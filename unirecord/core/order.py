@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from .handle import Handle
 from .library import ffi, lib
 
 _order_one = lib.ur_order_one  # looked up once: samples are read one at a time through it
@@ -54,19 +55,20 @@ class Order:
             raise ValueError(ffi.string(error.what).decode("utf-8", "replace"))
         self.rows = rows
         self.spec = spec
-        self.handle = ffi.gc(out[0], lib.ur_order_release)
+        self.pointer = out[0]
+        self.handle = Handle(out[0], lib.ur_order_release)
 
     def range(self, start: int, stride: int, count: int) -> npt.NDArray[np.int64]:
         """The rows at ``count`` positions from ``start`` on, ``stride`` apart; it wraps past the end."""
         rows = np.empty(max(count, 0), np.int64)
-        status = lib.ur_order_range(self.handle, start, stride, count, ffi.from_buffer("int64_t[]", rows))
+        status = lib.ur_order_range(self.pointer, start, stride, count, ffi.from_buffer("int64_t[]", rows))
         if status != lib.UR_OK:
             raise ValueError(f"no {count} positions {stride} apart from {start} on, in {self.rows} rows")
         return rows
 
     def one(self, position: int) -> int:
         """The row at one position, 0 … rows − 1."""
-        row: int = _order_one(self.handle, position)
+        row: int = _order_one(self.pointer, position)
         if row < 0:
             raise IndexError(f"position {position} is out of range: there are {self.rows}")
         return row
@@ -83,6 +85,6 @@ class Order:
         given = np.ascontiguousarray(values, dtype=np.int64)
         found = np.empty_like(given)
         pointers = (ffi.from_buffer("int64_t[]", array) for array in (given, found))
-        if function(self.handle, next(pointers), given.size, next(pointers)) != lib.UR_OK:
+        if function(self.pointer, next(pointers), given.size, next(pointers)) != lib.UR_OK:
             raise IndexError(f"a {name} is out of range: there are {self.rows}")
         return found

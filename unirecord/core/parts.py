@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
 
 IO_CODES = {
@@ -32,11 +33,11 @@ class NativePart:
 
     __slots__ = ("_paths", "handle", "info")
 
-    def __init__(self, handle: Any, path: str) -> None:
-        self.handle = ffi.gc(handle, lib.ur_part_release)
+    def __init__(self, pointer: Any, path: str) -> None:
+        self.handle = Handle(pointer, lib.ur_part_release)
         self.info = ffi.new("ur_part_info *")
         self._paths = (path,)
-        lib.ur_part_describe(self.handle, self.info)
+        lib.ur_part_describe(pointer, self.info)
 
     @property
     def id(self) -> bytes:
@@ -50,28 +51,28 @@ class NativePart:
     def section(self, kind: int, column: int) -> Any | None:
         """The ur_section of this kind, or None when the index has none."""
         section = ffi.new("ur_section *")
-        status = lib.ur_part_section(self.handle, kind, column, section)
+        status = lib.ur_part_section(self.handle.pointer, kind, column, section)
         return section if status == lib.UR_OK else None
 
     def array(self, section: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """A section as a read-only array over the mapped index, not checked."""
         if section.bytes == 0:
             return np.empty(0, dtype)
-        handle = self.handle
-        data = ffi.gc(section.data, lambda _, keep=handle: None)  # the array keeps the part open
-        return np.frombuffer(memoryview(ffi.buffer(data, section.bytes)).toreadonly(), dtype)
+        return np.frombuffer(
+            view_of(self.handle, section.data, section.bytes), dtype
+        )  # it keeps the part open
 
     def check(self, section: Any, first: int, size: int) -> None:
         """Checks the digests of the index blocks under bytes [first, first + size) of a section."""
         error = ffi.new("ur_error *")
-        if lib.ur_part_check(self.handle, section, first, size, error) != lib.UR_OK:
+        if lib.ur_part_check(self.handle.pointer, section, first, size, error) != lib.UR_OK:
             error.part = 0
             raise_for(error, self._paths)
 
     def locate(self, row: int, column: int) -> tuple[int, int]:
         """Offset in the data file, and size, of a blob."""
         place, error = ffi.new("uint64_t[2]"), ffi.new("ur_error *")
-        if lib.ur_part_locate(self.handle, row, column, place, place + 1, error) != lib.UR_OK:
+        if lib.ur_part_locate(self.handle.pointer, row, column, place, place + 1, error) != lib.UR_OK:
             error.part = 0
             raise_for(error, self._paths)
         return place[0], place[1]
@@ -83,7 +84,7 @@ class NativeSet:
     ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory.
     """
 
-    __slots__ = ("handle", "names", "paths")
+    __slots__ = ("handle", "names", "paths", "pointer")
 
     def __init__(
         self,
@@ -107,7 +108,8 @@ class NativeSet:
         out = ffi.new("ur_set **")
         if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
             raise_for(error, self.paths, self.names)
-        self.handle = ffi.gc(out[0], lib.ur_set_release)
+        self.pointer = out[0]
+        self.handle = Handle(out[0], lib.ur_set_release)
 
     def fail(self, error: Any) -> NoReturn:
         """Raises what a failed call on this set says."""
@@ -116,27 +118,27 @@ class NativeSet:
     @property
     def rows(self) -> int:
         """Rows of all parts."""
-        return int(lib.ur_set_rows(self.handle))
+        return int(lib.ur_set_rows(self.pointer))
 
     @property
     def io_name(self) -> str:
         """The way of reading in use; ``auto`` while no part has been opened."""
-        return IO_NAMES[lib.ur_set_io(self.handle)]
+        return IO_NAMES[lib.ur_set_io(self.pointer)]
 
     def part(self, number: int) -> NativePart:
         """Part ``number``, opened if need be."""
         out, error = ffi.new("ur_part **"), ffi.new("ur_error *")
-        if lib.ur_set_part(self.handle, number, out, error) != lib.UR_OK:
+        if lib.ur_set_part(self.pointer, number, out, error) != lib.UR_OK:
             self.fail(error)
         return NativePart(out[0], self.paths[number])
 
     def advise(self, rows: npt.NDArray[np.int64]) -> None:
         """Tells the kernel that the blobs of these rows will be read soon."""
-        lib.ur_set_advise(self.handle, ffi.from_buffer("int64_t[]", rows), len(rows))
+        lib.ur_set_advise(self.pointer, ffi.from_buffer("int64_t[]", rows), len(rows))
 
     def close(self) -> None:
         """Ends reading: later calls raise ClosedError, calls in flight finish."""
-        lib.ur_set_close(self.handle)
+        lib.ur_set_close(self.pointer)
 
 
 class ReadBuffers:
@@ -171,7 +173,7 @@ class ReadBuffers:
     def read(self, parts: NativeSet, rows: npt.NDArray[np.int64], count: int) -> bool:
         """Reads the rows; False when an output was too small, other failures raise."""
         status = lib.ur_set_read(
-            parts.handle, self._from("int64_t[]", rows), len(rows), self.outputs, count, self.error
+            parts.pointer, self._from("int64_t[]", rows), len(rows), self.outputs, count, self.error
         )
         if status == lib.UR_OK:
             return True

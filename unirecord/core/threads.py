@@ -1,8 +1,9 @@
-"""How many threads are worth starting, and work for a pool that goes on where the system gives no more threads."""
+"""How many threads are worth starting, a pool of them that can be left anywhere, and work for it without any."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -15,6 +16,29 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+class LeavablePool(ThreadPoolExecutor):
+    """Threads that a finalizer can end, on whatever thread and in whatever process the collector runs it."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads_of_it: set[int] = set()
+        self._process = os.getpid()
+        super().__init__(threads, name, _note_thread, (self._threads_of_it,))
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process made it; a child after fork has none of its threads."""
+        return self._process == os.getpid()
+
+    def leave(self) -> None:
+        """Drop what has not begun, and wait for the rest; one of its threads does not wait, nor does a forked child."""
+        if self.is_own:
+            self.shutdown(wait=threading.get_ident() not in self._threads_of_it, cancel_futures=True)
+
+
+def _note_thread(threads: set[int]) -> None:
+    threads.add(threading.get_ident())
 
 
 def submit(pool: ThreadPoolExecutor, work: Callable[..., Result], *arguments: Any) -> Future[Result]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import BatchPool, NativeBatch, NativeLoader, submit, usable_cores
+from ..core import BatchPool, LeavablePool, NativeBatch, NativeLoader, submit, usable_cores
 from ..errors import TransformError
 from ..format.schema import Column
 from ..order.shard_order import EpochRun
@@ -228,7 +228,7 @@ class BatchLoader:
     def _transformed(self, run: EpochRun, native: NativeLoader) -> Iterator[Any]:
         recorder, workers = self._recorder, self._options.workers()
         waiting: deque[tuple[NativeBatch, Future[tuple[Any, int]]]] = deque()
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="unirecord-transform")
+        pool = LeavablePool(workers, "unirecord-transform")
         try:
             more = True
             start = perf_counter_ns()
@@ -240,6 +240,10 @@ class BatchLoader:
                         waiting.append((batch, submit(pool, self._transform, batch)))
                 if not waiting:
                     return
+                if not pool.is_own:
+                    raise ValueError(
+                        "a loader made before fork() cannot be used in the child: make a new one"
+                    )
                 batch, future = waiting.popleft()
                 before = perf_counter_ns()
                 result, took = future.result()
@@ -253,8 +257,10 @@ class BatchLoader:
                 start = perf_counter_ns()
                 recorder.consumer_ns += start - now
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-            recorder.read_ns += native.close()
+            try:
+                pool.leave()
+            finally:  # whoever is interrupted (Ctrl-C) while it waits
+                recorder.read_ns += native.close()
 
     def _transform(self, batch: NativeBatch) -> tuple[Any, int]:
         """The transformed batch and the nanoseconds it took; runs on a worker thread."""

@@ -152,11 +152,6 @@ class PartSet:
         return len(self.source.parts)
 
     @property
-    def handle(self) -> Any:
-        """The ur_set."""
-        return self._native.handle
-
-    @property
     def io_name(self) -> str:
         """The way of reading in use; before any part is opened, the one asked for."""
         name = self._native.io_name
@@ -211,7 +206,7 @@ class PartSet:
 
     def open_loader(self, **options: Any) -> NativeLoader:
         """The C loader over these parts."""
-        return NativeLoader(self._native.handle, self._native.fail, **options)
+        return NativeLoader(self._native, **options)
 
     def check_open(self) -> None:
         """Raises ClosedError after ``close``."""
