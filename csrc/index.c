@@ -18,7 +18,7 @@ static ur_status read_columns(ur_part *part, uint64_t *row_bytes, ur_error *erro
   int32_t blobs = 0;
   for (uint32_t i = 0; i < part->header.columns; i++) {
     ur_column *column = &part->columns[i];
-    const uint8_t *entry = part->head + UR_FILE_HEADER_BYTES + (uint64_t)i * UR_COLUMN_BYTES;
+    const uint8_t *entry = part->head + UR_INDEX_HEADER_BYTES + (uint64_t)i * UR_COLUMN_BYTES;
     ur_status status = ur_parse_column(entry, &column->info, error);
     if (status != UR_OK) return status;
     column->blob = -1;
@@ -58,7 +58,9 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
   const ur_column_info *info = column == NULL ? NULL : &column->info;
   bool string = info != NULL && info->type == UR_TYPE_STRING;
   bool number = info != NULL && !info->is_blob && !string;
-  if ((entry->kind <= UR_SECTION_ROW_STARTS || entry->kind == UR_SECTION_DIGESTS) != (column == NULL)) return false;
+  bool global = entry->kind <= UR_SECTION_ROW_STARTS || entry->kind == UR_SECTION_DIGESTS ||
+                entry->kind == UR_SECTION_STATISTICS;
+  if (global != (column == NULL)) return false;
   if (entry->extra != 0 && entry->kind != UR_SECTION_ZONES && entry->kind != UR_SECTION_ZONE_FLAGS) return false;
   switch (entry->kind) {
     case UR_SECTION_GROUPS: return width == 32 && count == part->header.groups;
@@ -81,8 +83,9 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
     }
     case UR_SECTION_ZONE_FLAGS:
       return !info->is_blob && entry->extra > 0 && width == 1 && count == divide_up(rows, entry->extra);
-    default: /* UR_SECTION_ORDER; ur_parse_section lets no other kind through */
-      return !info->is_blob && (width == 8 || (width == 4 && rows <= UINT64_C(1) << 32)) && count == rows;
+    case UR_SECTION_STATISTICS: return width == 1;
+    default: /* other kinds are none of this version */
+      return entry->kind == UR_SECTION_ORDER && !info->is_blob && (width == 8 || (width == 4 && rows <= UINT64_C(1) << 32)) && count == rows;
   }
 }
 
@@ -102,6 +105,7 @@ static bool has_all_sections(const ur_column *column) {
 static ur_status place_section(ur_part *part, uint32_t number, ur_error *error) {
   const ur_section_entry *entry = &part->sections[number];
   ur_column *column = NULL;
+  if (entry->kind >= UR_ANCILLARY) return UR_OK;
   if (entry->column != UR_NO_COLUMN) {
     if (entry->column >= part->header.columns) return bad_section(entry, "names no column of the schema", error);
     column = &part->columns[entry->column];
@@ -114,11 +118,12 @@ static ur_status place_section(ur_part *part, uint32_t number, ur_error *error) 
   if (entry->kind == UR_SECTION_GROUPS) part->groups_section = number + 1;
   if (entry->kind == UR_SECTION_ROW_STARTS) part->starts_section = number + 1;
   if (entry->kind == UR_SECTION_DIGESTS) part->digests_section = number + 1;
+  if (entry->kind == UR_SECTION_STATISTICS) part->statistics_section = number + 1;
   return UR_OK;
 }
 
 static ur_status read_directory(ur_part *part, ur_error *error) {
-  const uint8_t *directory = part->head + UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * part->header.columns;
+  const uint8_t *directory = part->head + UR_INDEX_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * part->header.columns;
   uint64_t end = part->header.header_bytes;
   for (uint32_t i = 0; i < part->header.sections; i++) {
     ur_section_entry *entry = &part->sections[i];
@@ -134,11 +139,11 @@ static ur_status read_directory(ur_part *part, ur_error *error) {
     status = place_section(part, i, error);
     if (status != UR_OK) return status;
   }
-  bool complete = part->groups_section != 0 && (part->digests_section != 0) == (part->blob_columns > 0) &&
+  bool complete = part->groups_section != 0 && part->statistics_section != 0 && (part->digests_section != 0) == (part->blob_columns > 0) &&
                   (part->starts_section != 0) == (part->blob_columns > 0 && part->data.row_bytes == 0);
   for (uint32_t i = 0; i < part->header.columns; i++) complete = complete && has_all_sections(&part->columns[i]);
   if (!complete)
-    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_FILE_HEADER_BYTES,
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_INDEX_HEADER_BYTES,
                       "a section that the schema needs is missing from the directory");
   return UR_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define UR_FILE_HEADER_BYTES 128u
+#define UR_INDEX_HEADER_BYTES 192u
 #define UR_PAGE_HEADER_BYTES 64u
 #define UR_COLUMN_BYTES 32u
 #define UR_SECTION_BYTES 48u
@@ -54,6 +55,13 @@
 #define UR_AT_DIGESTS 88
 #define UR_AT_DATA_DIGEST 96
 #define UR_AT_CONTENT_DIGEST 104
+#define UR_AT_INDEX_BLOB_ALIGN 112
+#define UR_AT_INDEX_UNIT_ROWS 116
+#define UR_AT_INDEX_GROUP_ROWS 120
+#define UR_AT_INDEX_ROW_BYTES 128
+#define UR_AT_INDEX_RESERVED 136
+#define UR_AT_INDEX_HEAD_DIGEST 176
+#define UR_AT_INDEX_HEADER_DIGEST 184
 
 /* Page header. */
 #define UR_AT_PAGE_KIND 4
@@ -106,8 +114,11 @@ enum {
   UR_SECTION_ZONES = 12,
   UR_SECTION_ZONE_FLAGS = 13,
   UR_SECTION_ORDER = 14,
-  UR_SECTION_KINDS = 15
+  UR_SECTION_STATISTICS = 17,
+  UR_SECTION_KINDS = 18
 };
+
+#define UR_ANCILLARY 0x8000u /* kinds of sections and pages from here on are checked as bytes and otherwise ignored */
 
 enum {
   UR_DOMAIN_DATA_HEADER = 1,

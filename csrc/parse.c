@@ -31,15 +31,16 @@ static bool all_zero(const uint8_t *bytes, uint64_t count) {
 /* Magic, versions, features: what both kinds of file share, and the only fields a newer format must keep. */
 static ur_status check_start(const uint8_t *header, uint64_t bytes, const char *magic, ur_file_kind file,
                              ur_error *error) {
+  uint64_t whole = file == UR_FILE_DATA ? UR_FILE_HEADER_BYTES : UR_INDEX_HEADER_BYTES;
   if (bytes == 0) return ur_fail_at(error, UR_FORMAT, file, 0, "the file is empty (0 bytes)");
   uint64_t seen = bytes < 8 ? bytes : 8;
   if (memcmp(header, magic, seen) != 0)
     return ur_fail_at(error, UR_FORMAT, file, 0, "the file does not start with the magic of a UniRecord %s file",
                       file == UR_FILE_DATA ? "data" : "index");
   ur_status status;
-  if (bytes < UR_FILE_HEADER_BYTES) {
-    status = ur_fail_at(error, UR_FORMAT, file, bytes, "the file ends inside its header: it has %" PRIu64 " of 128 bytes",
-                        bytes);
+  if (bytes < whole) {
+    status = ur_fail_at(error, UR_FORMAT, file, bytes, "the file ends inside its header: it has %" PRIu64
+                        " of %" PRIu64 " bytes", bytes, whole);
     return ur_because(error, UR_REASON_UNFINISHED, status);
   }
   unsigned version = ur_load16(header + UR_AT_MIN_VERSION);
@@ -55,12 +56,13 @@ static ur_status check_start(const uint8_t *header, uint64_t bytes, const char *
   return ur_because(error, UR_REASON_NEWER, status);
 }
 
-static ur_status check_header_digest(const uint8_t *header, const uint8_t *id, uint64_t domain, ur_file_kind file,
+/* The digest is the last field of the header, over all before it. */
+static ur_status check_header_digest(const uint8_t *header, uint64_t digest_at, uint64_t domain, ur_file_kind file,
                                      ur_error *error) {
-  uint64_t expected = ur_load64(header + UR_AT_HEADER_DIGEST);
-  uint64_t found = ur_xxh3_64(header, UR_AT_HEADER_DIGEST, ur_seed(id, domain, 0));
+  uint64_t expected = ur_load64(header + digest_at);
+  uint64_t found = ur_xxh3_64(header, digest_at, ur_seed(header + UR_AT_ID, domain, 0));
   if (expected != found)
-    return ur_fail_at(error, UR_CORRUPT, file, UR_AT_HEADER_DIGEST,
+    return ur_fail_at(error, UR_CORRUPT, file, digest_at,
                       "the header's digest should be %016" PRIx64 ", its bytes give %016" PRIx64, expected, found);
   return UR_OK;
 }
@@ -91,10 +93,11 @@ ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t f
                                ur_error *error) {
   ur_status status = check_start(header, bytes, UR_DATA_MAGIC, UR_FILE_DATA, error);
   if (status != UR_OK) return status;
-  status = check_header_digest(header, header + UR_AT_ID, UR_DOMAIN_DATA_HEADER, UR_FILE_DATA, error);
+  status = check_header_digest(header, UR_AT_HEADER_DIGEST, UR_DOMAIN_DATA_HEADER, UR_FILE_DATA, error);
   if (status != UR_OK) return status;
   ur_data_header fields = {
       .writer_version = ur_load16(header + UR_AT_WRITER_VERSION),
+      .optional_features = ur_load32(header + UR_AT_OPTIONAL),
       .header_bytes = ur_load32(header + UR_AT_HEADER_BYTES),
       .columns = ur_load32(header + UR_AT_DATA_COLUMNS),
       .metadata_bytes = ur_load32(header + UR_AT_DATA_METADATA),
@@ -115,7 +118,7 @@ ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t f
   if (!ur_power_of_two(fields.blob_align) || fields.blob_align > UR_ALIGN)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_AT_BLOB_ALIGN,
                       "blob_align is %" PRIu32 ", it must be a power of two up to 64", fields.blob_align);
-  if (!all_zero(header + UR_AT_DATA_RESERVED, UR_AT_HEAD_DIGEST - UR_AT_DATA_RESERVED))
+  if (fields.optional_features == 0 && !all_zero(header + UR_AT_DATA_RESERVED, UR_AT_HEAD_DIGEST - UR_AT_DATA_RESERVED))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_AT_DATA_RESERVED,
                       "reserved bytes of the header are not zero");
   *out = fields;
@@ -231,10 +234,11 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
                                 ur_error *error) {
   ur_status status = check_start(header, bytes, UR_INDEX_MAGIC, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
-  status = check_header_digest(header, header + UR_AT_ID, UR_DOMAIN_INDEX_HEADER, UR_FILE_INDEX, error);
+  status = check_header_digest(header, UR_AT_INDEX_HEADER_DIGEST, UR_DOMAIN_INDEX_HEADER, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
   ur_index_header fields = {
       .writer_version = ur_load16(header + UR_AT_WRITER_VERSION),
+      .optional_features = ur_load32(header + UR_AT_OPTIONAL),
       .header_bytes = ur_load32(header + UR_AT_HEADER_BYTES),
       .data_bytes = ur_load64(header + UR_AT_DATA_BYTES),
       .rows = ur_load64(header + UR_AT_ROWS),
@@ -246,15 +250,23 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
       .digests_offset = ur_load64(header + UR_AT_DIGESTS),
       .data_header_digest = ur_load64(header + UR_AT_DATA_DIGEST),
       .content_digest = ur_load64(header + UR_AT_CONTENT_DIGEST),
-      .head_digest = ur_load64(header + UR_AT_HEAD_DIGEST),
+      .blob_align = ur_load32(header + UR_AT_INDEX_BLOB_ALIGN),
+      .unit_rows = ur_load32(header + UR_AT_INDEX_UNIT_ROWS),
+      .group_rows = ur_load64(header + UR_AT_INDEX_GROUP_ROWS),
+      .row_bytes = ur_load64(header + UR_AT_INDEX_ROW_BYTES),
+      .head_digest = ur_load64(header + UR_AT_INDEX_HEAD_DIGEST),
   };
   memcpy(fields.id, header + UR_AT_ID, UR_ID_BYTES);
   status = check_columns(fields.columns, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
-  uint64_t parts = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * fields.columns +
+  uint64_t parts = UR_INDEX_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * fields.columns +
                    (uint64_t)UR_SECTION_BYTES * fields.sections + fields.metadata_bytes; /* exact: 32-bit fields */
   status = check_head_size(parts, fields.header_bytes, file_bytes, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
+  if (fields.optional_features == 0 &&
+      !all_zero(header + UR_AT_INDEX_RESERVED, UR_AT_INDEX_HEAD_DIGEST - UR_AT_INDEX_RESERVED))
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_INDEX_RESERVED,
+                      "reserved bytes of the header are not zero");
   if (ur_load32(header + UR_AT_BLOCK_BYTES) != UR_BLOCK_BYTES)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_AT_BLOCK_BYTES,
                       "block_bytes is %" PRIu32 " and must be 65,536", ur_load32(header + UR_AT_BLOCK_BYTES));
@@ -268,13 +280,13 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
 }
 
 ur_status ur_check_index_head(const uint8_t *head, const ur_index_header *header, ur_error *error) {
-  uint64_t found = ur_xxh3_64(head + UR_FILE_HEADER_BYTES, header->header_bytes - UR_FILE_HEADER_BYTES,
+  uint64_t found = ur_xxh3_64(head + UR_INDEX_HEADER_BYTES, header->header_bytes - UR_INDEX_HEADER_BYTES,
                               ur_seed(header->id, UR_DOMAIN_INDEX_HEAD, 0));
   if (found != header->head_digest)
-    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_FILE_HEADER_BYTES,
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_INDEX_HEADER_BYTES,
                       "the digest of the index's head should be %016" PRIx64 ", its bytes give %016" PRIx64,
                       header->head_digest, found);
-  uint64_t end = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns +
+  uint64_t end = UR_INDEX_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns +
                  /* exact: check_head_size() has checked it */
                  (uint64_t)UR_SECTION_BYTES * header->sections + header->metadata_bytes;
   if (!all_zero(head + end, header->header_bytes - end))
@@ -294,7 +306,9 @@ ur_status ur_parse_section(const uint8_t *entry, const ur_index_header *header, 
       .extra = ur_load64(entry + 32),
   };
   uint64_t bytes = 0;
-  if (fields.kind == 0 || fields.kind >= UR_SECTION_KINDS || ur_load64(entry + 40) != 0)
+  bool known = fields.kind != 0 && fields.kind < UR_SECTION_KINDS;
+  bool reserved = header->optional_features == 0 && ur_load64(entry + 40) != 0;
+  if ((!known && fields.kind < UR_ANCILLARY) || reserved)
     return ur_fail(error, UR_CORRUPT, "section %u of column %u is of no known kind, or its reserved bytes are not zero",
                    fields.kind, fields.column);
   if (fields.width == 0 || !ur_multiply(fields.width, fields.count, &bytes) || bytes != fields.bytes)
@@ -329,7 +343,8 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
       .gap = ur_load64(page + UR_AT_PAGE_GAP),
       .payload_digest = ur_load64(page + UR_AT_PAGE_DIGEST),
   };
-  if (fields.kind < UR_PAGE_SCALAR || fields.kind > UR_PAGE_END || ur_load16(page + UR_AT_PAGE_RESERVED) != 0 ||
+  bool known = fields.kind >= UR_PAGE_SCALAR && fields.kind <= UR_PAGE_END;
+  if ((!known && fields.kind < UR_ANCILLARY) || ur_load16(page + UR_AT_PAGE_RESERVED) != 0 ||
       fields.gap > UR_MAX_GAP || fields.gap % UR_ALIGN != 0)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, offset,
                       "the page header (kind %u, gap %" PRIu64 ") is not legal", fields.kind, fields.gap);

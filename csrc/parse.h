@@ -6,6 +6,7 @@
 
 typedef struct {
   uint16_t writer_version;
+  uint32_t optional_features;
   uint32_t header_bytes;
   uint8_t id[16];
   uint32_t columns;
@@ -20,6 +21,7 @@ typedef struct {
 
 typedef struct {
   uint16_t writer_version;
+  uint32_t optional_features;
   uint32_t header_bytes;
   uint8_t id[16];
   uint64_t data_bytes;
@@ -32,6 +34,10 @@ typedef struct {
   uint64_t digests_offset;
   uint64_t data_header_digest;
   uint64_t content_digest;
+  uint32_t blob_align; /* these four as in the data file */
+  uint32_t unit_rows;
+  uint64_t group_rows;
+  uint64_t row_bytes;
   uint64_t head_digest;
 } ur_index_header;
 

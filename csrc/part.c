@@ -34,11 +34,12 @@ static ur_status other_id(ur_file_kind file, const uint8_t *expected, const uint
   return ur_because(error, UR_REASON_OTHER_PART, status);
 }
 
-static ur_status open_file(const char *path, ur_file_kind kind, opened_file *file, uint8_t header[UR_FILE_HEADER_BYTES],
+static ur_status open_file(const char *path, ur_file_kind kind, opened_file *file, uint8_t header[UR_INDEX_HEADER_BYTES],
                            uint64_t *header_bytes, ur_error *error) {
   ur_status status = ur_file_open(path, kind, &file->fd, &file->bytes, &file->modified, error);
   if (status != UR_OK) return status;
-  *header_bytes = file->bytes < UR_FILE_HEADER_BYTES ? file->bytes : UR_FILE_HEADER_BYTES;
+  uint64_t whole = kind == UR_FILE_DATA ? UR_FILE_HEADER_BYTES : UR_INDEX_HEADER_BYTES;
+  *header_bytes = file->bytes < whole ? file->bytes : whole;
   status = ur_file_read(file->fd, kind, 0, *header_bytes, header, error);
   if (status != UR_OK) {
     ur_file_close(file->fd);
@@ -66,7 +67,7 @@ static ur_status read_end_page(const ur_part *part, opened_data *data, ur_error 
 }
 
 static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_data *data, ur_error *error) {
-  uint8_t header[UR_FILE_HEADER_BYTES] = {0};
+  uint8_t header[UR_INDEX_HEADER_BYTES] = {0};
   uint64_t bytes = 0;
   ur_status status = open_file(ref->data_path, UR_FILE_DATA, &data->file, header, &bytes, error);
   if (status != UR_OK) return status;
@@ -90,7 +91,7 @@ static ur_status other_content(const ur_index_header *index, const ur_page_heade
 /* Opens one candidate for the index; *other says that it is there and well, but of another part or other content. */
 static ur_status try_index(const char *path, ur_part *part, const opened_data *data, opened_file *file, bool *other,
                            ur_error *error) {
-  uint8_t header[UR_FILE_HEADER_BYTES] = {0};
+  uint8_t header[UR_INDEX_HEADER_BYTES] = {0};
   uint64_t bytes = 0;
   *other = false;
   ur_status status = open_file(path, UR_FILE_INDEX, file, header, &bytes, error);
@@ -150,6 +151,19 @@ static ur_status check_end_page(const opened_data *data, const ur_index_header *
                     data->end.rows, data->end.group, index->rows, index->groups);
 }
 
+/* Whether the index repeats what the data file's head says: with it, a lost head can be made again. */
+static bool repeats_head(const ur_index_header *index, const uint8_t *index_head, const ur_data_header *data,
+                         const uint8_t *data_head) {
+  uint64_t table = (uint64_t)UR_COLUMN_BYTES * data->columns, directory = (uint64_t)UR_SECTION_BYTES * index->sections;
+  const uint8_t *mine = index_head + UR_INDEX_HEADER_BYTES, *theirs = data_head + UR_FILE_HEADER_BYTES;
+  return index->columns == data->columns && index->metadata_bytes == data->metadata_bytes &&
+         index->writer_version == data->writer_version && index->optional_features == data->optional_features &&
+         index->blob_align == data->blob_align && index->unit_rows == data->unit_rows &&
+         index->group_rows == data->group_rows && index->row_bytes == data->row_bytes &&
+         memcmp(mine, theirs, table) == 0 &&
+         memcmp(mine + table + directory, theirs + table, data->metadata_bytes) == 0;
+}
+
 static ur_status check_pair(const ur_part *part, const opened_data *data, ur_error *error) {
   const ur_index_header *index = &part->header;
   uint64_t bytes = data->file.bytes;
@@ -157,14 +171,15 @@ static ur_status check_pair(const ur_part *part, const opened_data *data, ur_err
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, bytes < index->data_bytes ? bytes : index->data_bytes,
                       "the data file has %" PRIu64 " bytes, its index says %" PRIu64 ": it %s", bytes,
                       index->data_bytes, bytes < index->data_bytes ? "is cut off" : "has grown");
-  if (index->data_header_digest != part->data.header_digest || index->columns != part->data.columns ||
-      memcmp(part->head + UR_FILE_HEADER_BYTES, data->head + UR_FILE_HEADER_BYTES,
-             (size_t)UR_COLUMN_BYTES * index->columns) != 0) {
+  if (index->data_header_digest != part->data.header_digest) {
     ur_status status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_DATA_DIGEST,
                                   "the index was not made for this data file: the headers' digests differ (%016" PRIx64
                                   ", %016" PRIx64 ")", index->data_header_digest, part->data.header_digest);
     return ur_because(error, UR_REASON_OTHER_PART, status);
   }
+  if (!repeats_head(index, part->head, &part->data, data->head))
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_INDEX_HEADER_BYTES,
+                      "layout, column table or metadata are not those of the data file");
   return check_end_page(data, index, error);
 }
 
@@ -254,7 +269,7 @@ ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error) {
 
 void ur_part_describe(const ur_part *part, ur_part_info *info) {
   const ur_index_header *header = &part->header;
-  uint64_t before = UR_FILE_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns +
+  uint64_t before = UR_INDEX_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * header->columns +
                     (uint64_t)UR_SECTION_BYTES * header->sections;
   *info = (ur_part_info){
       .rows = (int64_t)header->rows,
@@ -289,6 +304,7 @@ ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_
   else if (kind == UR_SECTION_GROUPS) number = part->groups_section;
   else if (kind == UR_SECTION_ROW_STARTS) number = part->starts_section;
   else if (kind == UR_SECTION_DIGESTS) number = part->digests_section;
+  else if (kind == UR_SECTION_STATISTICS) number = part->statistics_section;
   if (number == 0) return UR_NOT_FOUND;
   const ur_section_entry *entry = &part->sections[number - 1];
   *section = (ur_section){.data = part->index + entry->offset, /* exact: ur_parse_section() has checked it */

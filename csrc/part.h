@@ -42,7 +42,7 @@ struct ur_part {
   int32_t *blobs;                       /* schema positions of the blob columns */
   ur_column *columns;
   ur_section_entry *sections;
-  uint32_t groups_section, starts_section, digests_section; /* positions in the directory + 1, or 0 */
+  uint32_t groups_section, starts_section, digests_section, statistics_section; /* positions in the directory + 1, or 0 */
 };
 
 /* ---- part.c --------------------------------------------------------------------------------------------------- */

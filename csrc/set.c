@@ -52,7 +52,7 @@ static ur_set_columns *copy_columns(const ur_part *part) {
   if (columns == NULL) return NULL;
   columns->count = count;
   columns->table = (uint8_t *)columns + sizeof *columns + infos;
-  memcpy(columns->table, part->head + UR_FILE_HEADER_BYTES, table);
+  memcpy(columns->table, part->head + UR_INDEX_HEADER_BYTES, table);
   for (uint32_t i = 0; i < count; i++) columns->info[i] = part->columns[i].info;
   return columns;
 }
@@ -67,7 +67,7 @@ static ur_status check_columns(ur_set *set, const ur_part *part, ur_error *error
     free(made);
   }
   if (columns->count != part->header.columns ||
-      memcmp(columns->table, part->head + UR_FILE_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0) {
+      memcmp(columns->table, part->head + UR_INDEX_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0) {
     ur_status status = ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                                   "the part's columns are not those of the part opened first: their schemas differ");
     return ur_because(error, UR_REASON_SCHEMA, status);

@@ -158,6 +158,15 @@ def specification(r: random.Random, rows: int) -> Spec:
         spec.groups.append(min(left, spec.group_rows or r.randint(1, sizes[0])))
     spec.gaps = [r.choice([0, 0, 64, 4096, 64 * r.randint(0, 64)]) for _ in spec.groups]
     spec.wide_lengths = r.random() < 0.3
+    if r.random() < 0.3:
+        spec.unknown = {text(r) + "\x01" * 3: thing(r) for _ in range(r.randint(1, 3))}
+    if r.random() < 0.2:
+        spec.optional = r.choice([1, 1 << 31, 0xFFFFFFFF])
+    spec.zone_rows = {c.name: r.choice([1, 7, 4096, 10**12]) for c in columns if r.random() < 0.2}
+    spec.ancillary = {
+        (r.randint(0x8000, 0xFFFF), r.choice([0, 1, 77, 65535])): r.randbytes(r.choice([0, 1, 64, 1000]))
+        for _ in range(r.choice([0, 0, 1, 3]))
+    }
     spec.plain = {c.name for c in columns if c.base == "string" and r.random() < 0.4}
     return spec
 

@@ -57,6 +57,11 @@ class Spec:
     gaps: list[int] = field(default_factory=list)
     wide_lengths: bool = False
     plain: set[str] = field(default_factory=set)
+    created_by: str = "partgen 1"
+    unknown: dict[str, Any] = field(default_factory=dict)  # metadata keys of a later version
+    optional: int = 0  # optional_features of a later version, with which reserved bytes are used
+    zone_rows: dict[str, int] = field(default_factory=dict)
+    ancillary: dict[tuple[int, int], bytes] = field(default_factory=dict)  # sections by (kind, column)
 
     @property
     def blobs(self) -> list[int]:
@@ -98,13 +103,16 @@ def metadata(spec: Spec) -> dict[str, Any]:
         "schema": [[c.name, c.kind, c.shape] for c in spec.columns],
         "index": spec.index,
         "user": spec.user,
+        "created_by": spec.created_by,
+        **spec.unknown,
     }
 
 
 def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest: bytes) -> bytes:
-    """The head of either file: header, `rest`, zeros to a multiple of 64; `fields` are bytes [24, 112)."""
-    rest = rest + bytes(-(128 + len(rest)) % 64)
-    start = magic + struct.pack("<HHIII", 1, 1, 0, 0, 128 + len(rest)) + fields
+    """The head of either file: header, `rest`, zeros to a multiple of 64; `fields`: from byte 24 to the digests."""
+    size = 24 + len(fields) + 16
+    rest = rest + bytes(-(size + len(rest)) % 64)
+    start = magic + struct.pack("<HHIII", 1, 1, 0, spec.optional, size + len(rest)) + fields
     start += struct.pack("<Q", seal(spec, domains[1], 0, rest))
     return start + struct.pack("<Q", seal(spec, domains[0], 0, start)) + rest
 
@@ -118,10 +126,15 @@ def page(
     return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(gap) + payload, 64)
 
 
+def shape_fields(spec: Spec) -> bytes:
+    """The layout of rows and the reserve after it, the same in both headers."""
+    layout = struct.pack("<IIQQ", spec.align, spec.unit_rows, spec.group_rows, spec.row_bytes)
+    return layout + (b"\xa5" if spec.optional else b"\0") * 40
+
+
 def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
     meta = msgpack.packb(metadata(spec))
-    fields = struct.pack("<16s4IQQ40x", spec.id, len(spec.columns), len(meta), spec.align, spec.unit_rows,
-                         spec.group_rows, spec.row_bytes)  # fmt: skip
+    fields = struct.pack("<16sII", spec.id, len(spec.columns), len(meta)) + shape_fields(spec)
     out = bytearray(
         head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
     )
@@ -200,17 +213,20 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
             stats.append(None)
         else:
             stats.append(scalar_sections(spec, sections, i, column))
-    return assemble(spec, data, len(raw), sections, msgpack.packb({**metadata(spec), "statistics": stats}))
+    sections[17, NONE] = (1, 0, msgpack.packb(stats))
+    for key, content in spec.ancillary.items():
+        sections[key] = (1, len(content), content)
+    return assemble(spec, data, len(raw), sections, msgpack.packb(metadata(spec)))
 
 
 def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes) -> bytes:
     table = b"".join(c.entry() for c in spec.columns)
-    size = up(128 + len(table) + 48 * len(sections) + len(meta), 64)
+    size = up(192 + len(table) + 48 * len(sections) + len(meta), 64)
     entries, body = b"", b""
     for (kind, column), (width, extra, content) in sorted(sections.items()):
         place = size + len(body)
         entries += struct.pack(
-            "<HHIQQQQ8x", kind, column, width, place, len(content), len(content) // width, extra
+            "<HHIQQQQQ", kind, column, width, place, len(content), len(content) // width, extra, spec.optional
         )
         body += pad(content, 64)
     blocks = [body[n : n + 65536] for n in range(0, len(body), 65536)]
@@ -220,7 +236,7 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     fields = struct.pack(
         "<16s3Q4I2Q", spec.id, len(data), rows, len(spec.groups), *counts, end + 8 * len(sums), end
     )
-    fields += data[120:128] + data[-16:-8]
+    fields += data[120:128] + data[-16:-8] + shape_fields(spec)
     return (
         head(spec, b"\x89URIX\r\n\x1a", (6, 7), fields, table + entries + meta)
         + body
@@ -260,10 +276,11 @@ def scalar_sections(spec: Spec, sections: Sections, i: int, column: list[bytes |
         sections[5, i] = (c.fixed, 0, values.tobytes())
         coded, nan = True, valid & np.isnan(values) if values.dtype.kind == "f" else nan
     good = valid & ~nan
-    bounds, flags = zones(stored, valid, nan)
-    sections[13, i] = (1, 8192, bytes(flags) if coded else bytes(f & 3 for f in flags))
+    zone = spec.zone_rows.get(c.name, 8192)
+    bounds, flags = zones(stored, valid, nan, zone)
+    sections[13, i] = (1, zone, bytes(flags) if coded else bytes(f & 3 for f in flags))
     if coded:
-        sections[12, i] = (2 * stored.dtype.itemsize, 8192, bounds)
+        sections[12, i] = (2 * stored.dtype.itemsize, zone, bounds)
     if c.name in spec.index:
         # stable: by class (number, NaN, null), inside the numbers by value
         order = np.lexsort(
@@ -287,11 +304,11 @@ def plain(value: np.generic) -> Any:
 
 
 def zones(
-    values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any], nan: np.ndarray[Any, Any]
+    values: np.ndarray[Any, Any], valid: np.ndarray[Any, Any], nan: np.ndarray[Any, Any], zone: int
 ) -> tuple[bytes, list[int]]:
     out, flags = b"", []
-    for at in range(0, len(values), 8192):
-        cut = slice(at, at + 8192)
+    for at in range(0, len(values), zone):
+        cut = slice(at, at + zone)
         good = values[cut][valid[cut] & ~nan[cut]]
         both = np.zeros(2, values.dtype)
         if len(good):

@@ -7,22 +7,24 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from reference_rules import STRING, align, digest, metadata, need, seed, versions, zero
+from reference_rules import STRING, align, digest, need, seed, unpack, versions, zero
 
 if TYPE_CHECKING:
     from reference import ReferencePart
 
-ZONE = 8192
 Section = tuple[int, int, bytes]  # width, extra, content
 
 
 def read_index(file: bytes, part: ReferencePart) -> None:
     head = part.head
-    versions(file, b"\x89URIX\r\n\x1a", "index")
+    optional = versions(file, b"\x89URIX\r\n\x1a", "index", 192)
+    need(file[8:20] == head.start, "versions and features of the index")
+    need(file[112:136] == head.layout, "layout of rows of the index")
+    zero(file[136:176] if not optional else b"", "reserved in the index header")
     (size, part_id, data_bytes, rows, groups, columns, count, meta, block, index_bytes, body_end, data_digest,
-     content, head_digest, header_digest) = struct.unpack_from("<I16s3Q4I6Q", file, 20)  # fmt: skip
+     content, head_digest, header_digest) = struct.unpack_from("<I16s3Q4I4Q64x2Q", file, 20)  # fmt: skip
     need(part_id == head.id, "the index is of another part")
-    need(header_digest == digest(file[:120], seed(part_id, 6, 0)), "digest of the index header")
+    need(header_digest == digest(file[:184], seed(part_id, 6, 0)), "digest of the index header")
     need(block == 65536, "index header")
     need(
         (data_bytes, rows, groups) == (part.bytes, len(part.raw), len(part.groups)),
@@ -32,13 +34,13 @@ def read_index(file: bytes, part: ReferencePart) -> None:
     need(content == part.content_digest, "content_digest of the index")
     need(columns == len(head.columns), "columns of the index")
     need(
-        size <= 2**24 and size == align(128 + 32 * columns + 48 * count + meta, 64),
+        size <= 2**24 and size == align(192 + 32 * columns + 48 * count + meta, 64),
         "header_bytes of the index",
     )
     need(index_bytes == len(file) and size <= body_end <= len(file), "index_bytes")
-    need(head_digest == digest(file[128:size], seed(part_id, 7, 0)), "digest of the index head")
-    table_end = 128 + 32 * columns
-    need(file[128:table_end] == head.table, "column table of the index")
+    need(head_digest == digest(file[192:size], seed(part_id, 7, 0)), "digest of the index head")
+    table_end = 192 + 32 * columns
+    need(file[192:table_end] == head.table, "column table of the index")
     meta_at = table_end + 48 * count
     zero(file[meta_at + meta : size], "padding of the index head")
     blocks = -(-(body_end - size) // block)
@@ -47,23 +49,26 @@ def read_index(file: bytes, part: ReferencePart) -> None:
         stored = struct.unpack_from("<Q", file, body_end + 8 * n)[0]
         content = file[size + n * block : min(size + (n + 1) * block, body_end)]
         need(stored == digest(content, seed(part_id, 8, n)), f"digest of index block {n}")
-    directory(file, part, table_end, count, size, body_end)
-    value = metadata(file[meta_at : meta_at + meta], head.columns, ["schema", "index", "user", "statistics"])
-    need(value["index"] == head.index and repr(value["user"]) == repr(head.user), "metadata of the index")
-    part.statistics = value["statistics"]
+    need(file[meta_at : meta_at + meta] == head.metadata, "metadata of the index")
+    directory(file, part, table_end, count, size, body_end, optional)
+    part.statistics = unpack(part.sections[17, 65535])
     for found, exact in zip(part.statistics, statistics(part), strict=True):
+        known = exact and {name: found[name] for name in exact}
         uncounted = exact and {**exact, "distinct": None}
-        need(repr(found) in (repr(exact), repr(uncounted)), f"statistics {found} are not {exact}")
+        need(repr(known) in (repr(exact), repr(uncounted)), f"statistics {found} are not {exact}")
+        need(found is None or list(found)[: len(exact)] == list(exact), "keys of the statistics")
 
 
-def directory(file: bytes, part: ReferencePart, at: int, count: int, body: int, body_end: int) -> None:
+def directory(
+    file: bytes, part: ReferencePart, at: int, count: int, body: int, body_end: int, optional: int
+) -> None:
     found: dict[tuple[int, int], Section] = {}
     end, last = body, (-1, -1)
     for n in range(count):
         kind, column, width, offset, size, elements, extra, reserved = struct.unpack_from(
             "<HHI5Q", file, at + 48 * n
         )
-        need((kind, column) > last and reserved == 0, "order of the section directory")
+        need((kind, column) > last and (optional or reserved == 0), "order of the section directory")
         need(offset == align(end, 64) and offset + size <= body_end, "place of a section")
         need(size == width * elements, "size of a section")
         zero(file[end:offset], "padding between sections")
@@ -71,16 +76,16 @@ def directory(file: bytes, part: ReferencePart, at: int, count: int, body: int, 
         found[kind, column] = (width, extra, file[offset:end])
     need(align(end, 64) == body_end, "end of the body")
     zero(file[end:body_end], "padding after the sections")
-    choices = {key: found[key][0] for key in found}
-    expected = sections(part, choices)
+    found = {key: section for key, section in found.items() if key[0] < 0x8000}
+    expected = sections(part, found)
     need(sorted(found) == sorted(expected), f"sections {sorted(found)} are not {sorted(expected)}")
     for key, (width, extra, content) in expected.items():
         need(found[key] == (width, extra, content), f"section {key} is not what the data says")
     part.sections = {key: content for key, (_, _, content) in found.items()}
 
 
-def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[tuple[int, int], Section]:
-    """What the sections must hold; `choices` (the widths found) says what was left to the writer."""
+def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> dict[tuple[int, int], Section]:
+    """What the sections must hold; `choices` (what was found) says what was left to the writer."""
     head, rows = part.head, len(part.raw)
     out: dict[tuple[int, int], Section] = {}
     whole = 65535
@@ -88,6 +93,8 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[t
         struct.pack("<4Q", g.first_row, g.scalar_page, g.blob_page, g.blob_payload) for g in part.groups
     ]
     out[1, whole] = (32, 0, b"".join(groups))
+    need((17, whole) in choices and choices[17, whole][:2] == (1, 0), "statistics")
+    out[17, whole] = choices[17, whole]
     if head.blobs:
         out[4, whole] = (8, 0, struct.pack(f"<{len(part.digests)}Q", *part.digests))
         if head.row_bytes == 0:
@@ -97,7 +104,7 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[t
         if c.is_blob:
             if not c.fixed_bytes:
                 lengths = [len(x) for x in cells if x is not None]
-                width = choices.get((3, i), 0)
+                width = choices.get((3, i), (0,))[0]
                 need(width == 8 or (width == 4 and all(x < 2**32 for x in lengths)), "width of lengths")
                 out[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
             continue
@@ -108,7 +115,7 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], int]) -> dict[t
         else:
             out[5, i] = (c.fixed_bytes, 0, b"".join(bytes(c.fixed_bytes) if x is None else x for x in cells))
         keys = sort_keys(part, i)
-        zones(out, part, i, keys)
+        zones(out, part, i, keys, choices.get((13, i), (0, 0))[1])
         if c.name in head.index:
             width = 4 if rows <= 2**32 else 8
             order = sorted(range(rows), key=keys.__getitem__)
@@ -127,7 +134,7 @@ def strings(
     out: dict[tuple[int, int], Section],
     i: int,
     cells: list[bytes | None],
-    choices: dict[tuple[int, int], int],
+    choices: dict[tuple[int, int], Section],
 ) -> None:
     if (7, i) in choices:
         entries = sorted({x for x in cells if x is not None})
@@ -175,15 +182,18 @@ def bounds(keys: list[Key]) -> tuple[Any, Any] | None:
     return (low + 0.0, high + 0.0) if isinstance(low, float) else (low, high)
 
 
-def zones(out: dict[tuple[int, int], Section], part: ReferencePart, i: int, keys: list[Key]) -> None:
+def zones(
+    out: dict[tuple[int, int], Section], part: ReferencePart, i: int, keys: list[Key], size: int
+) -> None:
+    need(size > 0, "rows of a zone")
     column, flags, content = part.head.columns[i], [], []
     coded = column.code == STRING and (7, i) in out
     plain = column.code == STRING and not coded
     dtype = np.dtype(f"<u{out[7, i][0]}" if coded else "|u1") if column.code == STRING else column.numpy
     entries = sorted({key[1] for key in keys if key[0] == 0}) if coded else []
     number = {x: n for n, x in enumerate(entries)}
-    for at in range(0, len(keys), ZONE):
-        zone = keys[at : at + ZONE]
+    for at in range(0, len(keys), size):
+        zone = keys[at : at + size]
         kinds = {key[0] for key in zone}
         both = None if plain else bounds(zone)
         flags.append((2 in kinds) | (1 in kinds) << 1 | (both is not None) << 2)
@@ -191,8 +201,8 @@ def zones(out: dict[tuple[int, int], Section], part: ReferencePart, i: int, keys
             both = (number[both[0]], number[both[1]])
         content.append(np.array(both or (0, 0), dtype).tobytes())
     if not plain:
-        out[12, i] = (2 * dtype.itemsize, ZONE, b"".join(content))
-    out[13, i] = (1, ZONE, bytes(flags))
+        out[12, i] = (2 * dtype.itemsize, size, b"".join(content))
+    out[13, i] = (1, size, bytes(flags))
 
 
 def statistics(part: ReferencePart) -> list[Any]:

@@ -82,6 +82,8 @@ class Head:
     index: list[str] = field(default_factory=list)
     user: Any = None
     metadata: bytes = b""
+    start: bytes = b""  # versions and features
+    layout: bytes = b""  # blob_align … row_bytes
 
     @property
     def blobs(self) -> list[Column]:
@@ -92,13 +94,15 @@ class Head:
         return [c for c in self.columns if not c.is_blob]
 
 
-def versions(file: bytes, magic: bytes, what: str) -> None:
-    need(len(file) >= 128, f"{what} is shorter than its header")
+def versions(file: bytes, magic: bytes, what: str, header: int) -> int:
+    """What both headers start with; returns optional_features."""
+    need(len(file) >= header, f"{what} is shorter than its header")
     need(file[:8] == magic, f"{what} has the wrong magic")
-    least, writer, required, _optional = struct.unpack_from("<HHII", file, 8)
+    least, writer, required, optional = struct.unpack_from("<HHII", file, 8)
     need(least == 1, f"{what} needs reader version {least}")
     need(writer >= least, f"{what} was written by a version older than it needs")
     need(required == 0, f"{what} needs features {required:#x}")
+    return int(optional)
 
 
 def column_table(table: bytes) -> list[Column]:
@@ -145,9 +149,11 @@ def _no_ext(code: int, data: bytes) -> Any:
     raise Bad("msgpack extension type")
 
 
-def metadata(raw: bytes, columns: list[Column], keys: list[str]) -> dict[str, Any]:
+def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
     value = unpack(raw, 65)  # `user` stands one level down
-    need(isinstance(value, dict) and list(value) == keys, f"metadata keys are not {keys}")
+    known = ["schema", "index", "user", "created_by"]
+    need(isinstance(value, dict) and list(value)[:4] == known, f"metadata does not start with {known}")
+    need(isinstance(value["created_by"], str), "created_by of the metadata")
     schema, index = value["schema"], value["index"]
     need(isinstance(schema, list) and len(schema) == len(columns), "schema of the metadata")
     for column, entry in zip(columns, schema, strict=True):
@@ -180,12 +186,12 @@ def schema_entry(column: Column, name: Any, kind: Any, shape: Any) -> None:
 
 def data_head(file: bytes) -> Head:
     """ "File header", "Column table" and "Metadata"."""
-    versions(file, b"\x89UREC\r\n\x1a", "data file")
+    optional = versions(file, b"\x89UREC\r\n\x1a", "data file", 128)
     (size, part_id, count, meta, a, k, group_rows, row_bytes, head_digest, header_digest) = (
         struct.unpack_from("<I16sIIIIQQ40xQQ", file, 20)
     )
     need(header_digest == digest(file[:120], seed(part_id, 1, 0)), "digest of the file header")
-    zero(file[72:112], "reserved in the file header")
+    zero(file[72:112] if not optional else b"", "reserved in the file header")
     need(1 <= count <= 65534, "columns")
     need(size <= 2**24 and size == align(128 + 32 * count + meta, 64), "header_bytes")
     need(len(file) >= size, "data file ends inside its head")
@@ -193,9 +199,10 @@ def data_head(file: bytes) -> Head:
     end = 128 + 32 * count
     zero(file[end + meta : size], "padding of the head")
     head = Head(part_id, size, a, k, group_rows, row_bytes, header_digest, file[128:end])
+    head.start, head.layout = file[8:20], file[48:72]
     head.columns = column_table(head.table)
     head.metadata = file[end : end + meta]
-    value = metadata(head.metadata, head.columns, ["schema", "index", "user"])
+    value = metadata(head.metadata, head.columns)
     head.index, head.user = value["index"], value["user"]
     shape_rules(head)
     return head

@@ -13,11 +13,15 @@ def seal(part_id: bytes, domain: int, position: int, content: bytes) -> int:
     return xxhash.xxh3_64_intdigest(content, (base + position * 0x9E3779B97F4A7C15) % 2**64)
 
 
-def _head(file: bytearray, header_domain: int, head_domain: int) -> None:
+def _head(file: bytearray, header: int, header_domain: int, head_domain: int) -> None:
+    """A header of `header` bytes ends with the digest of the rest of the head, and its own."""
     part_id, size = bytes(file[24:40]), int.from_bytes(file[20:24], "little")
-    if 128 <= size <= len(file):
-        file[112:120] = seal(part_id, head_domain, 0, bytes(file[128:size])).to_bytes(8, "little")
-    file[120:128] = seal(part_id, header_domain, 0, bytes(file[:120])).to_bytes(8, "little")
+    if header <= size <= len(file):
+        rest = seal(part_id, head_domain, 0, bytes(file[header:size]))
+        file[header - 16 : header - 8] = rest.to_bytes(8, "little")
+    file[header - 8 : header] = seal(part_id, header_domain, 0, bytes(file[: header - 8])).to_bytes(
+        8, "little"
+    )
 
 
 def page_header(file: bytearray, at: int, payload_bytes: int | None = None) -> None:
@@ -32,7 +36,7 @@ def page_header(file: bytearray, at: int, payload_bytes: int | None = None) -> N
 
 def data(file: bytearray) -> None:
     """The head of a data file."""
-    _head(file, 1, 2)
+    _head(file, 128, 1, 2)
 
 
 def content(file: bytearray) -> None:
@@ -49,13 +53,13 @@ def index(file: bytearray, data_file: bytes) -> None:
     file[96:104] = data_file[120:128]
     file[104:112] = data_file[-16:-8]
     start, end = int.from_bytes(file[20:24], "little"), int.from_bytes(file[88:96], "little")
-    if 128 <= start <= end <= len(file):
+    if 192 <= start <= end <= len(file):
         for n, at in enumerate(range(start, end, 65536)):
             content = bytes(file[at : min(at + 65536, end)])
             file[end + 8 * n : end + 8 * n + 8] = seal(bytes(file[24:40]), 8, n, content).to_bytes(
                 8, "little"
             )
-    _head(file, 6, 7)
+    _head(file, 192, 6, 7)
 
 
 def pages(file: bytes) -> list[tuple[int, int, int]]:

@@ -321,6 +321,6 @@ def test_deep_and_endless_metadata_is_refused_at_once(tmp_path: Path, nested: by
     path = small(tmp_path)
     data, index = bytearray(path.read_bytes()), bytearray(Path(f"{path}.idx").read_bytes())
     size, sections = struct.unpack_from("<I", index, 72)[0], struct.unpack_from("<I", index, 68)[0]
-    start = 128 + 32 + 48 * sections
-    index[start : start + size] = (nested * size)[:size]
+    start = 192 + 32 + 48 * sections
+    index[start : start + size] = data[160 : 160 + size] = (nested * size)[:size]
     refuse_changed(path, data, index)

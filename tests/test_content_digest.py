@@ -101,7 +101,7 @@ def test_every_other_content_digest_is_refused_on_either_side(tmp_path: Path, ki
         data[end + 48 + bit // 8] ^= 1 << bit % 8
         reseal.page_header(data, end)
         index[104 + bit // 8] ^= 1 << bit % 8
-        reseal._head(index, 6, 7)
+        reseal._head(index, 192, 6, 7)
         for one, two in ((data, made.index), (made.data, index)):
             made.path.write_bytes(one)
             Path(f"{made.path}.idx").write_bytes(two)

@@ -85,8 +85,9 @@ def test_hostile_head_fields_of_the_data_file(tmp_path: Path, kind: str) -> None
             if content == made.data:
                 continue
             index = bytearray(made.index)
-            table_end = 128 + 32 * len(made.spec.columns)
-            index[128:table_end] = content[128:table_end]
+            table = 32 * len(made.spec.columns)
+            index[192 : 192 + table] = content[128 : 128 + table]
+            index[10:12], index[16:20], index[112:136] = content[10:12], content[16:20], content[48:72]
             reseal.index(index, content)
             made.path.write_bytes(content)
             Path(f"{made.path}.idx").write_bytes(index)
@@ -128,7 +129,7 @@ def test_hostile_page_headers_and_scalar_pages(tmp_path: Path, kind: str) -> Non
 def tiny_claim(rows: int) -> tuple[bytes, bytes]:
     """A part of 1 KiB whose files agree on having `rows` rows."""
     part_id = b"sixteen bytes id"
-    meta = msgpack.packb({"schema": [["a", "bytes", None]], "index": [], "user": None})
+    meta = msgpack.packb({"schema": [["a", "bytes", None]], "index": [], "user": None, "created_by": "me"})
     table = struct.pack("<4B4xQ16x", CODES["bytes"], 0, 0, 0, 0)
     rest = table + meta
     rest += bytes(-(128 + len(rest)) % 64)
@@ -141,17 +142,23 @@ def tiny_claim(rows: int) -> tuple[bytes, bytes]:
     end = len(content)
     content += struct.pack("<4sHHQQQQQQQ", b"URPG", 3, 0, rows, 0, rows, 0, 0, 0, 0)
     reseal.page_header(content, end)
-    sections = [(1, 65535, 32, rows), (2, 65535, 8, rows), (3, 0, 4, rows), (4, 65535, 8, rows)]
-    size = (128 + 32 + 48 * len(sections) + len(meta) + 63) // 64 * 64
+    sections = [
+        (1, 65535, 32, rows),
+        (2, 65535, 8, rows),
+        (3, 0, 4, rows),
+        (4, 65535, 8, rows),
+        (17, 65535, 1, 0),
+    ]
+    size = (192 + 32 + 48 * len(sections) + len(meta) + 63) // 64 * 64
     directory = b"".join(
         struct.pack("<HHIQQQQ8x", kind, column, width, size, (width * count) % 2**64, count, 0)
         for kind, column, width, count in sections
     )
     index = bytearray(b"\x89URIX\r\n\x1a" + struct.pack("<HHIII16s", 1, 1, 0, 0, size, part_id))
     index += struct.pack(
-        "<QQQIIIIQQQQ", len(content), rows, rows, 1, len(sections), len(meta), 65536, size, size, 0, 0
+        "<QQQIIIIQQQQI", len(content), rows, rows, 1, len(sections), len(meta), 65536, size, size, 0, 0, 1
     )
-    index += bytes(128 - len(index)) + table + directory + meta
+    index += bytes(192 - len(index)) + table + directory + meta
     index += bytes(size - len(index))
     reseal.index(index, bytes(content))
     return bytes(content), bytes(index)
@@ -209,11 +216,11 @@ def hostile_metadata(made: MadePart, meta: bytes) -> bytes:
         b"\xdb\xff\xff\xff\xffabc",
         b"\xc6\xff\xff\xff\xff",
         b"\xc7\x01\x05x",
-        msgpack.packb({"schema": [["a", "int32", None]] * 4, "index": [], "user": None}),
-        msgpack.packb({"schema": [[b"a", "int32", None]], "index": [], "user": None}),
-        msgpack.packb({"schema": [["a", "int32", [2**63]]], "index": ["zz"], "user": None}),
-        msgpack.packb({"schema": [["a", "int32", [-(2**63)]]], "index": [1], "user": None}),
-        msgpack.packb({"schema": 7, "index": None, "user": None}),
+        msgpack.packb({"schema": [["a", "int32", None]] * 4, "index": [], "user": None, "created_by": ""}),
+        msgpack.packb({"schema": [[b"a", "int32", None]], "index": [], "user": None, "created_by": ""}),
+        msgpack.packb({"schema": [["a", "int32", [2**63]]], "index": ["zz"], "user": None, "created_by": ""}),
+        msgpack.packb({"schema": [["a", "int32", [-(2**63)]]], "index": [1], "user": None, "created_by": ""}),
+        msgpack.packb({"schema": 7, "index": None, "user": None, "created_by": ""}),
     ],
     ids=lambda meta: repr(bytes(meta[:12])),
 )

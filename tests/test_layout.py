@@ -54,9 +54,13 @@ def test_every_flipped_bit_of_a_file_header_is_refused() -> None:
             layout.unpack_file_header(bytes(broken))
 
 
+SHAPE = Shape(8, 1, 0, 0)
+
+
 def resealed(raw: bytes, offset: int, value: bytes, domain: int = 1) -> bytes:
     changed = raw[:offset] + value + raw[offset + len(value) :]
-    return changed[:120] + layout.digest(changed[:120], layout.seed(changed[24:40], domain)).to_bytes(
+    end = 120 if domain == 1 else 184
+    return changed[:end] + layout.digest(changed[:end], layout.seed(changed[24:40], domain)).to_bytes(
         8, "little"
     )
 
@@ -152,26 +156,28 @@ def test_page_headers_that_break_a_rule_are_refused(fields: dict[str, Any]) -> N
 
 def test_an_index_head_comes_back() -> None:
     size = layout.index_head_bytes(1, 2, 4)
-    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 2, 4, size + 64 + 8, size + 64, 77, 78, 0, 0, 0)
+    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 2, 4, size + 64 + 8, size + 64, 77, 78, SHAPE, 0, 0, 0)
     sections = [Section(1, 65_535, 32, size, 32, 1), Section(5, 0, 4, size, 40, 10, 3)]
     raw = layout.pack_index_head(made, TABLE, sections, b"meta")
     found = layout.unpack_index_header(raw)
     assert (found.id, found.data_bytes, found.rows, found.sections) == (ID, 1_000, 10, 2)
     assert (found.data_header_digest, found.content_digest) == (77, 78)
-    assert [layout.unpack_section(raw[160 + 48 * i : 208 + 48 * i]) for i in range(2)] == sections
-    for bit in range(128 * 8):
+    assert found.shape == SHAPE
+    assert [layout.unpack_section(raw[224 + 48 * i : 272 + 48 * i]) for i in range(2)] == sections
+    for bit in range(192 * 8):
         broken = bytearray(raw)
         broken[bit // 8] ^= 1 << bit % 8
         with pytest.raises(UniRecordError):
             layout.unpack_index_header(bytes(broken))
     with pytest.raises(FormatError, match="reserved"):
-        layout.unpack_section(raw[160:207] + b"\1")
+        layout.unpack_section(raw[224:271] + b"\1")
+    assert layout.unpack_section(raw[224:271] + b"\1", optional=True) == sections[0]
 
 
 @pytest.mark.parametrize(("offset", "value"), [(76, b"\0\0\2\0"), (80, b"\0"), (88, b"\1"), (40, b"")])
 def test_an_index_header_whose_sizes_do_not_add_up_is_refused(offset: int, value: bytes) -> None:
     size = layout.index_head_bytes(1, 0, 4)
-    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 0, 4, size + 72, size + 64, 77, 78, 0, 0, 0)
+    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 0, 4, size + 72, size + 64, 77, 78, SHAPE, 0, 0, 0)
     raw = layout.pack_index_head(made, TABLE, [], b"meta")
     if not value:
         layout.unpack_index_header(raw)

@@ -33,41 +33,51 @@ static uint64_t seal(const uint8_t *id, uint64_t domain, uint64_t position, cons
   return ur_xxh3_64(bytes, (size_t)count, ur_xxh3_64(key, sizeof key, 0) + position * UINT64_C(0x9E3779B97F4A7C15));
 }
 
-static void seal_head(uint8_t *file, uint64_t bytes, uint64_t head_domain, uint64_t header_domain) {
+/* A header of `size` bytes ends with the digest of the rest of the head and the one of itself. */
+static void seal_head(uint8_t *file, uint64_t bytes, uint64_t size, uint64_t head_domain, uint64_t header_domain) {
   uint64_t head = load32(file + 20);
-  if (head >= 128 && head <= bytes) fuzz_store(file + 112, seal(file + 24, head_domain, 0, file + 128, head - 128), 8);
-  fuzz_store(file + 120, seal(file + 24, header_domain, 0, file, 120), 8);
+  if (head >= size && head <= bytes)
+    fuzz_store(file + size - 16, seal(file + 24, head_domain, 0, file + size, head - size), 8);
+  fuzz_store(file + size - 8, seal(file + 24, header_domain, 0, file, size - 8), 8);
 }
 
 void fuzz_agree(uint8_t *data, uint64_t data_bytes, uint8_t *index, uint64_t index_bytes) {
   if (data_bytes < 192 || index_bytes < 192) return;
   uint64_t table = (uint64_t)load32(data + 40) * 32;
-  memcpy(index + 24, data + 24, 16);
-  fuzz_store(index + 40, data_bytes, 8);
-  fuzz_store(index + 64, load32(data + 40), 4);
-  fuzz_store(index + 80, index_bytes, 8);
-  if (128 + table <= data_bytes && 128 + table <= index_bytes) memcpy(index + 128, data + 128, (size_t)table);
   uint8_t *end = data + data_bytes - 64; /* the end page */
   fuzz_store(end + 8, load64(index + 56), 8);
   fuzz_store(end + 24, load64(index + 48), 8);
   memcpy(index + 104, end + 48, 8);
+  memcpy(index + 24, data + 24, 16);
+  fuzz_store(index + 40, data_bytes, 8);
+  fuzz_store(index + 64, load32(data + 40), 4);
+  fuzz_store(index + 80, index_bytes, 8);
+  uint64_t metadata = load32(data + 44), directory = (uint64_t)load32(index + 68) * 48;
+  memcpy(index + 10, data + 10, 2); /* writer_version */
+  memcpy(index + 16, data + 16, 4); /* optional_features */
+  memcpy(index + 112, data + 48, 24); /* the layout of rows */
+  fuzz_store(index + 72, metadata, 4);
+  if (128 + table > data_bytes || 192 + table > index_bytes) return;
+  memcpy(index + 192, data + 128, (size_t)table);
+  if (128 + table + metadata <= data_bytes && 192 + table + directory + metadata <= index_bytes)
+    memcpy(index + 192 + table + directory, data + 128 + table, (size_t)metadata);
 }
 
 void fuzz_seal(uint8_t *data, uint64_t data_bytes, uint8_t *index, uint64_t index_bytes) {
   if (data_bytes >= 192) {
-    seal_head(data, data_bytes, 2, 1);
+    seal_head(data, data_bytes, 128, 2, 1);
     uint8_t *end = data + data_bytes - 64;
     fuzz_store(end + 56, seal(data + 24, 3, data_bytes - 64, end, 56), 8);
   }
   if (index_bytes < 192) return;
   uint64_t start = load32(index + 20), stop = load64(index + 88);
-  for (uint64_t at = start, n = 0; start >= 128 && stop <= index_bytes && at < stop; at += 65536, n++) {
+  for (uint64_t at = start, n = 0; start >= 192 && stop <= index_bytes && at < stop; at += 65536, n++) {
     uint64_t size = stop - at < 65536 ? stop - at : 65536;
     if (index_bytes - stop < 8 * (n + 1)) break;
     fuzz_store(index + stop + 8 * n, seal(index + 24, 8, n, index + at, size), 8);
   }
   if (data_bytes >= 192) memcpy(index + 96, data + 120, 8);
-  seal_head(index, index_bytes, 7, 6);
+  seal_head(index, index_bytes, 192, 7, 6);
 }
 
 static int file_of(const uint8_t *bytes, uint64_t count, char path[64]) {

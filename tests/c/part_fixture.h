@@ -69,9 +69,9 @@ static inline void seal_index(fixture *part) {
     uint64_t bytes = digests - start < UR_BLOCK_BYTES ? digests - start : UR_BLOCK_BYTES;
     put(index + at, ur_xxh3_64(index + start, bytes, ur_seed(id, UR_DOMAIN_INDEX_BLOCK, block)), 8);
   }
-  if (head >= 128 && head <= part->index_bytes)
-    put(index + UR_AT_HEAD_DIGEST, ur_xxh3_64(index + 128, head - 128, ur_seed(id, UR_DOMAIN_INDEX_HEAD, 0)), 8);
-  put(index + UR_AT_HEADER_DIGEST, ur_xxh3_64(index, 120, ur_seed(id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
+  if (head >= 192 && head <= part->index_bytes)
+    put(index + UR_AT_INDEX_HEAD_DIGEST, ur_xxh3_64(index + 192, head - 192, ur_seed(id, UR_DOMAIN_INDEX_HEAD, 0)), 8);
+  put(index + UR_AT_INDEX_HEADER_DIGEST, ur_xxh3_64(index, 184, ur_seed(id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
 }
 
 static inline void put_page(fixture *part, uint64_t at, int kind, uint64_t group, uint64_t rows, uint64_t payload) {
@@ -162,9 +162,9 @@ static inline void add_digests(index_maker *make, const uint64_t *starts) {
 }
 
 static inline void make_index(fixture *part, const uint64_t *starts, uint64_t payload) {
-  uint64_t sections = part->fixed ? 11 : 13, columns = fixture_columns(part), rows = part->rows, w = rows > 0;
-  uint64_t head = up(128 + 32 * columns + 48 * sections + 1, 64), zones = w;
-  index_maker make = {part, 128 + 32 * columns, head};
+  uint64_t sections = part->fixed ? 12 : 14, columns = fixture_columns(part), rows = part->rows, w = rows > 0;
+  uint64_t head = up(192 + 32 * columns + 48 * sections + 1, 64), zones = w;
+  index_maker make = {part, 192 + 32 * columns, head};
   uint8_t *index = part->index, *at = add_section(&make, UR_SECTION_GROUPS, 65535, 32, w, 0);
   if (w) put(at + 8, ur_load32(part->data + UR_AT_HEADER_BYTES), 8);
   if (w) put(at + 16, payload - 64, 8);
@@ -190,6 +190,7 @@ static inline void make_index(fixture *part, const uint64_t *starts, uint64_t pa
   (void)add_section(&make, UR_SECTION_ZONES, 1, 2, zones, UR_ZONE_ROWS);
   (void)add_section(&make, UR_SECTION_ZONE_FLAGS, 0, 1, zones, UR_ZONE_ROWS);
   (void)add_section(&make, UR_SECTION_ZONE_FLAGS, 1, 1, zones, UR_ZONE_ROWS);
+  *add_section(&make, UR_SECTION_STATISTICS, 65535, 1, 1, 0) = 0xc0;
   memcpy(index, UR_INDEX_MAGIC, 8);
   put(index + UR_AT_MIN_VERSION, 1, 2);
   put(index + UR_AT_WRITER_VERSION, 1, 2);
@@ -203,7 +204,8 @@ static inline void make_index(fixture *part, const uint64_t *starts, uint64_t pa
   put(index + UR_AT_INDEX_METADATA, 1, 4);
   put(index + UR_AT_BLOCK_BYTES, UR_BLOCK_BYTES, 4);
   put(index + UR_AT_DIGESTS, make.at, 8);
-  put_columns(part, index + 128);
+  memcpy(index + UR_AT_INDEX_BLOB_ALIGN, part->data + UR_AT_BLOB_ALIGN, 24);
+  put_columns(part, index + 192);
   index[make.entry] = 0xc0;
   part->index_bytes = make.at + 8 * ((make.at - head + UR_BLOCK_BYTES - 1) / UR_BLOCK_BYTES);
   put(index + UR_AT_INDEX_BYTES, part->index_bytes, 8);

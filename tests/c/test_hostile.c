@@ -68,12 +68,12 @@ static void try_fields(const part *good) {
   static const struct { uint8_t at, width; } data[] = {{8, 2}, {10, 2}, {12, 4}, {16, 4}, {20, 4}, {40, 4}, {44, 4}, {48, 4},
                                                        {52, 4}, {56, 8}, {64, 8}, {72, 8}, {104, 8}},
       index[] = {{8, 2}, {10, 2}, {12, 4}, {16, 4}, {20, 4}, {40, 8}, {48, 8}, {56, 8}, {64, 4}, {68, 4}, {72, 4}, {76, 4},
-                 {80, 8}, {88, 8}, {96, 8}, {104, 8}},
+                 {80, 8}, {88, 8}, {96, 8}, {104, 8}, {112, 4}, {116, 4}, {120, 8}, {128, 8}, {136, 8}, {168, 8}},
       entry[] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 4}, {8, 8}, {16, 8}, {24, 8}},
       section[] = {{0, 2}, {2, 2}, {4, 4}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}};
   for (size_t i = 0; i < sizeof data / sizeof *data; i++) try_field(good, false, data[i].at, data[i].width);
   for (size_t i = 0; i < sizeof index / sizeof *index; i++) try_field(good, true, index[i].at, index[i].width);
-  uint64_t columns = load32(good->data + 40), sections = load32(good->index + 68), directory = 128 + 32 * columns;
+  uint64_t columns = load32(good->data + 40), sections = load32(good->index + 68), directory = 192 + 32 * columns;
   for (uint64_t c = 0; c < columns; c++)
     for (size_t i = 0; i < sizeof entry / sizeof *entry; i++) try_field(good, false, 128 + 32 * c + entry[i].at, entry[i].width);
   for (uint64_t s = 0; s < sections; s++)

@@ -26,6 +26,12 @@ static void add(directory *made, int kind, int column, uint32_t width, uint64_t 
   made->sections[made->count++] = (section){(uint16_t)kind, (uint16_t)column, width, count, extra};
 }
 
+/* Before the statistics, which come last. */
+static void add_order(directory *made, int column, uint32_t width, uint64_t count) {
+  made->sections[made->count] = made->sections[made->count - 1];
+  made->sections[made->count++ - 1] = (section){UR_SECTION_ORDER, (uint16_t)column, width, count, 0};
+}
+
 /* int32?, a string by codes, array uint8[24], bytes: a part with rows of all sizes. */
 static directory variable_part(void) {
   directory d = {.columns = 4, .rows = ROWS, .groups = 2, .data_bytes = 1 << 20};
@@ -46,6 +52,7 @@ static directory variable_part(void) {
   add(&d, UR_SECTION_ZONES, 1, 2, 3, 128);
   add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
   add(&d, UR_SECTION_ZONE_FLAGS, 1, 1, 3, 128);
+  add(&d, UR_SECTION_STATISTICS, NONE, 1, 40, 0);
   return d;
 }
 
@@ -65,6 +72,7 @@ static directory fixed_part(void) {
   add(&d, UR_SECTION_ZONES, 0, 16, 3, 128);
   add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
   add(&d, UR_SECTION_ZONE_FLAGS, 1, 1, 3, 128);
+  add(&d, UR_SECTION_STATISTICS, NONE, 1, 40, 0);
   return d;
 }
 
@@ -76,14 +84,15 @@ static directory scalar_part(void) {
   add(&d, UR_SECTION_VALUES, 0, 8, ROWS, 0);
   add(&d, UR_SECTION_ZONES, 0, 16, 3, 128);
   add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
+  add(&d, UR_SECTION_STATISTICS, NONE, 1, 40, 0);
   return d;
 }
 
 static ur_status read_directory(const directory *d, int verify, ur_error *error) {
   static uint8_t head[HEAD_BYTES];
-  uint64_t entry = UR_FILE_HEADER_BYTES + (uint64_t)d->columns * UR_COLUMN_BYTES, at = HEAD_BYTES;
+  uint64_t entry = UR_INDEX_HEADER_BYTES + (uint64_t)d->columns * UR_COLUMN_BYTES, at = HEAD_BYTES;
   memset(head, 0, sizeof head);
-  memcpy(head + UR_FILE_HEADER_BYTES, d->table, (size_t)d->columns * UR_COLUMN_BYTES);
+  memcpy(head + UR_INDEX_HEADER_BYTES, d->table, (size_t)d->columns * UR_COLUMN_BYTES);
   for (uint32_t i = 0; i < d->count; i++, entry += UR_SECTION_BYTES) {
     const section *s = &d->sections[i];
     put(head + entry, s->kind, 2);
@@ -122,7 +131,7 @@ static int is_legal_change(const directory *d, uint32_t i, const section *is) {
   const section *was = &d->sections[i];
   if (was->kind != is->kind || was->column != is->column) return 0;
   if (is->kind == UR_SECTION_LENGTHS) return is->count == was->count && is->extra == 0 && is->width == 8;
-  if (is->kind == UR_SECTION_STRING_BYTES || is->kind == UR_SECTION_DICTIONARY_BYTES)
+  if (is->kind == UR_SECTION_STRING_BYTES || is->kind == UR_SECTION_DICTIONARY_BYTES || is->kind == UR_SECTION_STATISTICS)
     return is->width == 1 && is->extra == 0;
   if (is->kind == UR_SECTION_DICTIONARY_OFFSETS) return is->width == 8 && is->extra == 0 && is->count >= 1;
   if (is->kind == UR_SECTION_ZONES || is->kind == UR_SECTION_ZONE_FLAGS)
@@ -176,7 +185,7 @@ static void an_order_of_a_scalar_column_may_be_there(const directory *right) {
     for (uint32_t width = 2; width <= 8; width *= 2)
       for (uint64_t count = right->rows - 1; count <= right->rows; count++) {
         directory changed = *right;
-        add(&changed, UR_SECTION_ORDER, column, width, count, 0);
+        add_order(&changed, column, width, count);
         int scalar = changed.table[32 * column] < UR_TYPE_BYTES;
         expect(&changed, scalar && width > 2 && count == right->rows ? UR_OK : UR_CORRUPT);
       }
@@ -188,7 +197,7 @@ static void an_order_of_more_than_2_to_the_32_rows_needs_8_bytes_each(void) {
   d.sections[1].count = d.rows;
   for (int i = 2; i < 4; i++) d.sections[i].extra = d.rows;
   for (int i = 2; i < 4; i++) d.sections[i].count = 1;
-  add(&d, UR_SECTION_ORDER, 0, 4, d.rows, 0);
+  add_order(&d, 0, 4, d.rows);
   expect(&d, UR_CORRUPT);
   d.sections[4].width = 8;
   expect(&d, UR_OK);
@@ -215,6 +224,23 @@ static void a_string_column_is_coded_or_plain(void) {
   d.count = 10; /* the offsets alone */
   for (uint32_t i = 9; i < both.count; i++) d.sections[d.count++] = both.sections[i];
   expect(&d, UR_CORRUPT);
+}
+
+/* What a later version may add for those who know it: any number of any width for any column, or for none. */
+static void an_ancillary_section_is_ignored(const directory *right) {
+  directory changed = *right;
+  add(&changed, UR_ANCILLARY, 0, 3, 5, 77);
+  add(&changed, UR_ANCILLARY, 60000, 1, 0, 0);
+  add(&changed, UR_ANCILLARY, NONE, 1, 9, 1);
+  add(&changed, 0xFFFF, 1, 4, 2, 0);
+  expect(&changed, UR_OK);
+  changed.sections[changed.count - 1] = changed.sections[changed.count - 2]; /* twice the same */
+  expect(&changed, UR_CORRUPT);
+  for (uint32_t kind = UR_SECTION_KINDS; kind < UR_ANCILLARY; kind += 97) {
+    changed = *right;
+    add(&changed, (int)kind, NONE, 1, 9, 0);
+    expect(&changed, UR_CORRUPT);
+  }
 }
 
 static void impossible_numbers_are_refused(void) {
@@ -282,6 +308,7 @@ int main(void) {
     every_changed_field_is_refused(&parts[i]);
     every_missing_repeated_or_moved_section_is_refused(&parts[i]);
     an_order_of_a_scalar_column_may_be_there(&parts[i]);
+    an_ancillary_section_is_ignored(&parts[i]);
   }
   an_order_of_more_than_2_to_the_32_rows_needs_8_bytes_each();
   codes_and_their_zones_go_together();

@@ -10,7 +10,7 @@ static void good_heads_are_read(void) {
   EXPECT_EQUAL(ur_check_data_head(part->data, &data, NULL), UR_OK);
   EXPECT_EQUAL(data.unit_rows, 4);
   EXPECT_EQUAL(data.row_bytes, 24);
-  EXPECT_EQUAL(ur_parse_index_header(part->index, 128, part->index_bytes, &index, NULL), UR_OK);
+  EXPECT_EQUAL(ur_parse_index_header(part->index, 192, part->index_bytes, &index, NULL), UR_OK);
   EXPECT_EQUAL(ur_check_index_head(part->index, &index, NULL), UR_OK);
   EXPECT_EQUAL(index.rows, 10);
   EXPECT_EQUAL(index.data_bytes, part->data_bytes);
@@ -21,12 +21,12 @@ static void short_and_foreign_files_are_no_files_of_ours(void) {
   fixture *part = make_part(10, 0, 0);
   ur_data_header data;
   ur_index_header index;
-  for (uint64_t bytes = 0; bytes < 128; bytes++) {
-    EXPECT_EQUAL(ur_parse_data_header(part->data, bytes, bytes, &data, NULL), UR_FORMAT);
+  for (uint64_t bytes = 0; bytes < 192; bytes++) {
+    if (bytes < 128) EXPECT_EQUAL(ur_parse_data_header(part->data, bytes, bytes, &data, NULL), UR_FORMAT);
     EXPECT_EQUAL(ur_parse_index_header(part->index, bytes, bytes, &index, NULL), UR_FORMAT);
   }
   EXPECT_EQUAL(ur_parse_data_header(part->index, 128, part->index_bytes, &data, NULL), UR_FORMAT);
-  EXPECT_EQUAL(ur_parse_index_header(part->data, 128, part->data_bytes, &index, NULL), UR_FORMAT);
+  EXPECT_EQUAL(ur_parse_index_header(part->data, 192, part->data_bytes, &index, NULL), UR_FORMAT);
   free(part);
 }
 
@@ -80,15 +80,15 @@ static void sections_outside_the_body_are_refused(void) {
   fixture *part = make_part(10, 0, 0);
   ur_index_header index;
   ur_section_entry section;
-  EXPECT_EQUAL(ur_parse_index_header(part->index, 128, part->index_bytes, &index, NULL), UR_OK);
+  EXPECT_EQUAL(ur_parse_index_header(part->index, 192, part->index_bytes, &index, NULL), UR_OK);
   static const struct {
     int at, bytes;
     uint64_t value;
-  } changes[] = {{0, 2, 0},  {0, 2, 15},          {4, 4, 0},  {8, 8, 64}, {8, 8, 1}, {8, 8, UINT64_MAX - 63},
+  } changes[] = {{0, 2, 0},  {0, 2, 18}, {0, 2, 0x7fff},          {4, 4, 0},  {8, 8, 64}, {8, 8, 1}, {8, 8, UINT64_MAX - 63},
                  {16, 8, 1}, {24, 8, UINT64_MAX}, {40, 8, 1}};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     uint8_t entry[48];
-    memcpy(entry, part->index + 128 + 4 * 32, 48);
+    memcpy(entry, part->index + 192 + 4 * 32, 48);
     EXPECT_EQUAL(ur_parse_section(entry, &index, &section, NULL), UR_OK);
     put(entry + changes[i].at, changes[i].value, changes[i].bytes);
     EXPECT_EQUAL(ur_parse_section(entry, &index, &section, NULL), UR_CORRUPT);
@@ -125,7 +125,7 @@ static void an_end_page_ends_its_file(void) {
     ur_index_header index;
     ur_page_header page;
     EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &data, NULL), UR_OK);
-    EXPECT_EQUAL(ur_parse_index_header(part->index, 128, part->index_bytes, &index, NULL), UR_OK);
+    EXPECT_EQUAL(ur_parse_index_header(part->index, 192, part->index_bytes, &index, NULL), UR_OK);
     EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes, &page, NULL), UR_OK);
     EXPECT(page.payload_digest == index.content_digest && page.payload_digest != 0);
     EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes + 64, &page, NULL), UR_CORRUPT);

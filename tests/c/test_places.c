@@ -23,7 +23,7 @@ static uint64_t spread_bytes, blocks;
 /* Moves each section of the part's index into a block of its own, and gives column 0 values of another width. */
 static void spread_out(const fixture *part, uint64_t value_width) {
   uint64_t head = ur_load32(part->index + UR_AT_HEADER_BYTES), count = ur_load32(part->index + UR_AT_SECTIONS);
-  uint64_t entry = 128 + 32 * fixture_columns(part);
+  uint64_t entry = 192 + 32 * fixture_columns(part);
   memset(spread, 0, sizeof spread);
   memcpy(spread, part->index, head);
   for (uint64_t i = 0; i < count; i++, entry += 48) {
@@ -40,7 +40,7 @@ static void spread_out(const fixture *part, uint64_t value_width) {
     }
     put(at + 8, to, 8);
   }
-  if (value_width != 4) put_column(spread + 128, value_width == 8 ? 8 : value_width == 2 ? 4 : 2, 0, 1, 0, value_width);
+  if (value_width != 4) put_column(spread + 192, value_width == 8 ? 8 : value_width == 2 ? 4 : 2, 0, 1, 0, value_width);
   blocks = count;
   spread_bytes = head + count * BLOCK;
   put(spread + UR_AT_DIGESTS, spread_bytes, 8);
@@ -55,14 +55,14 @@ static void seal_spread(const fixture *part) {
   for (uint64_t b = 0; b < blocks; b++)
     put(spread + head + blocks * BLOCK + 8 * b,
         ur_xxh3_64(spread + head + b * BLOCK, BLOCK, ur_seed(id, UR_DOMAIN_INDEX_BLOCK, b)), 8);
-  put(spread + UR_AT_HEAD_DIGEST, ur_xxh3_64(spread + 128, head - 128, ur_seed(id, UR_DOMAIN_INDEX_HEAD, 0)), 8);
-  put(spread + UR_AT_HEADER_DIGEST, ur_xxh3_64(spread, 120, ur_seed(id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
+  put(spread + UR_AT_INDEX_HEAD_DIGEST, ur_xxh3_64(spread + 192, head - 192, ur_seed(id, UR_DOMAIN_INDEX_HEAD, 0)), 8);
+  put(spread + UR_AT_INDEX_HEADER_DIGEST, ur_xxh3_64(spread, 184, ur_seed(id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
 }
 
 static void store_spread(fixture *part) {
   char index[128];
   (void)snprintf(index, sizeof index, "%s.idx", path);
-  memcpy(part->data + 128, spread + 128, 32);
+  memcpy(part->data + 128, spread + 192, 32);
   seal_data(part);
   seal_spread(part);
   store_part(part, path);
@@ -88,7 +88,7 @@ static ur_status read_one_column(ur_set *set, int32_t column, int valid, ur_erro
 
 /* Sections by the column that needs them; all of a part's blob columns need the groups or the places of rows. */
 static int needs(const fixture *part, int column, int valid, int kind, int of) {
-  if (kind == UR_SECTION_ZONES || kind == UR_SECTION_ZONE_FLAGS) return 0;
+  if (kind == UR_SECTION_ZONES || kind == UR_SECTION_ZONE_FLAGS || kind == UR_SECTION_STATISTICS) return 0;
   if (kind == UR_SECTION_VALIDITY) return column == 0 && valid;
   if (kind == UR_SECTION_LENGTHS) return column == of || (column >= 2 && part->unit_rows > 0);
   if (of != UR_NO_COLUMN) return column == of;
@@ -100,7 +100,7 @@ static void each_broken_block_is_named_by_who_needs_it(int fixed, uint64_t unit_
   fixture *part = make_part(ROWS, fixed, unit_rows);
   spread_out(part, 4);
   store_spread(part);
-  uint64_t head = ur_load32(spread + UR_AT_HEADER_BYTES), entry = 128 + 32 * fixture_columns(part);
+  uint64_t head = ur_load32(spread + UR_AT_HEADER_BYTES), entry = 192 + 32 * fixture_columns(part);
   for (uint64_t broken = 0; broken < blocks; broken++, entry += 48) {
     int kind = spread[entry], of = spread[entry + 2] | spread[entry + 3] << 8;
     char index[128];
@@ -258,7 +258,7 @@ static void all_parts_of_a_set_have_the_same_columns(void) {
   fixture *part = make_part(ROWS, 0, 0), *fewer = make_part(ROWS, 1, 1), *nullable = make_part(ROWS, 0, 0);
   ur_part_ref refs[2] = {{path, NULL, NULL, ROWS}, {second, NULL, fixture_id, ROWS}};
   ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
-  nullable->data[128 + 32 * 3] = nullable->index[128 + 32 * 3] = UR_TYPE_TEXT; /* bytes elsewhere */
+  nullable->data[128 + 32 * 3] = nullable->index[192 + 32 * 3] = UR_TYPE_TEXT; /* bytes elsewhere */
   seal_data(nullable);
   seal_index(nullable);
   store_part(part, path);
@@ -391,7 +391,7 @@ static void the_end_page(fixture *part) {
 static void a_row_whose_padding_would_be_beyond_the_file_is_refused(void) {
   fixture *part = make_part(9, 0, 1);
   uint8_t *starts = NULL;
-  for (uint64_t entry = 128 + 32 * 4;; entry += 48)
+  for (uint64_t entry = 192 + 32 * 4;; entry += 48)
     if (part->index[entry] == UR_SECTION_ROW_STARTS) {
       starts = part->index + ur_load64(part->index + entry + 8);
       break;
@@ -413,7 +413,7 @@ static void a_row_whose_padding_would_be_beyond_the_file_is_refused(void) {
 
 static void a_unit_that_would_reach_beyond_the_file_is_refused(void) {
   fixture *part = make_part(8, 1, 4);
-  uint64_t groups = ur_load64(part->index + 128 + 32 * 3 + 8);
+  uint64_t groups = ur_load64(part->index + 192 + 32 * 3 + 8);
   put(part->index + groups + 24, part->data_bytes - 48, 8); /* two rows of the unit's four are in the file */
   seal_index(part);
   store_part(part, path);

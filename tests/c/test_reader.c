@@ -266,8 +266,8 @@ static void an_index_of_other_content_is_stale(void) {
       store_part(part, path);
       EXPECT(rename(index, waiting) == 0);
       put(part->index + UR_AT_CONTENT_DIGEST, content + 1, 8);
-      put(part->index + UR_AT_HEADER_DIGEST,
-          ur_xxh3_64(part->index, 120, ur_seed(fixture_id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
+      put(part->index + UR_AT_INDEX_HEADER_DIGEST,
+          ur_xxh3_64(part->index, 184, ur_seed(fixture_id, UR_DOMAIN_INDEX_HEADER, 0)), 8);
       store_bytes(index, part->index, part->index_bytes);
       EXPECT_EQUAL(open_parts(1, io, verify, &set, &error), UR_OK);
       ur_set_release(set);

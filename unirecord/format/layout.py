@@ -14,6 +14,7 @@ INDEX_MAGIC = b"\x89URIX\r\n\x1a"
 PAGE_MAGIC = b"URPG"
 
 HEADER_BYTES = 128
+INDEX_HEADER_BYTES = 192
 COLUMN_BYTES = 32
 PAGE_HEADER_BYTES = 64
 SECTION_BYTES = 48
@@ -37,13 +38,15 @@ SECTION_VALUES, SECTION_VALIDITY, SECTION_CODES = 5, 6, 7
 SECTION_DICTIONARY_OFFSETS, SECTION_DICTIONARY_BYTES = 8, 9
 SECTION_STRING_OFFSETS, SECTION_STRING_BYTES = 10, 11
 SECTION_ZONES, SECTION_ZONE_FLAGS, SECTION_ORDER = 12, 13, 14
+SECTION_STATISTICS = 17
+ANCILLARY = 0x8000  # kinds of sections and pages from here on may be ignored
 
 PHI = 0x9E3779B97F4A7C15
 MASK64 = (1 << 64) - 1
 MAX_OFFSET = 1 << 63
 
 _FILE_HEADER = struct.Struct("<8sHHIII16sIIIIQQ40xQQ")
-_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQQQ")
+_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQ40xQQ")
 _PAGE_HEADER = struct.Struct("<4sHHQQQQQQQ")
 _SECTION = struct.Struct("<HHIQQQQ8x")
 
@@ -94,6 +97,7 @@ class FileHeader:
     head_digest: int
     header_digest: int
     writer_version: int = VERSION
+    optional_features: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,10 +132,12 @@ class IndexHeader:
     digests_offset: int
     data_header_digest: int
     content_digest: int
+    shape: Shape  # as in the data file
     header_bytes: int
     head_digest: int
     header_digest: int
     writer_version: int = VERSION
+    optional_features: int = 0  # this one and the version as in the data file
 
 
 @dataclass(frozen=True)
@@ -203,19 +209,21 @@ def unpack_file_header(raw: bytes) -> FileHeader:
         raise _refuse(f"it has {len(raw)} bytes, fewer than the {HEADER_BYTES} of a UniRecord header")
     if raw[:8] != DATA_MAGIC:
         raise _refuse("it does not start like a UniRecord data file")
-    (_, min_reader, writer, required, _, size, part_id, columns, metadata_bytes, a, k, group, row, head_digest,
+    (_, min_reader, writer, required, optional, size, part_id, columns, metadata_bytes, a, k, group, row, head_digest,
      header_digest) = _FILE_HEADER.unpack(raw[:HEADER_BYTES])  # fmt: skip
     _check_versions(min_reader, required)
     if digest(raw[:120], seed(part_id, DOMAIN_HEADER)) != header_digest:
         raise CorruptionError("the file header does not have the digest stored with it", offset=0)
-    if any(raw[72:112]):
+    if not optional and any(raw[72:112]):
         raise _refuse("reserved bytes of the file header are not zero")
     if not 1 <= columns <= MAX_COLUMNS:
         raise _refuse(f"it claims {columns} columns; 1 to {MAX_COLUMNS} are possible")
     if size != _check_head_size(HEADER_BYTES + COLUMN_BYTES * columns, metadata_bytes):
         raise _refuse(f"header_bytes is {size}, which is not what its fields add up to")
     shape = Shape(a, k, group, row)
-    return FileHeader(part_id, columns, metadata_bytes, shape, size, head_digest, header_digest, writer)
+    return FileHeader(
+        part_id, columns, metadata_bytes, shape, size, head_digest, header_digest, writer, optional
+    )
 
 
 def pack_page_header(part_id: bytes, offset: int, page: PageHeader) -> bytes:
@@ -268,31 +276,39 @@ def pack_index_head(header: IndexHeader, table: bytes, sections: list[Section], 
     """The head of an index file, whole; sizes and digests in ``header`` are taken from the other arguments."""
     directory = b"".join(map(pack_section, sections))
     size = index_head_bytes(header.columns, len(sections), len(metadata))
-    rest = (table + directory + metadata).ljust(size - HEADER_BYTES, b"\0")
+    rest = (table + directory + metadata).ljust(size - INDEX_HEADER_BYTES, b"\0")
+    shape = header.shape
     fixed = _INDEX_HEADER.pack(
-        INDEX_MAGIC, VERSION, VERSION, 0, 0, size, header.id, header.data_bytes, header.rows, header.groups,
+        INDEX_MAGIC, VERSION, header.writer_version, 0, header.optional_features, size, header.id,
+        header.data_bytes, header.rows, header.groups,
         header.columns, len(sections), len(metadata), BLOCK_BYTES, header.index_bytes, header.digests_offset,
-        header.data_header_digest, header.content_digest, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
-    )[:120]  # fmt: skip
+        header.data_header_digest, header.content_digest, shape.blob_align, shape.unit_rows, shape.group_rows,
+        shape.row_bytes, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
+    )[: INDEX_HEADER_BYTES - 8]  # fmt: skip
     return fixed + digest(fixed, seed(header.id, DOMAIN_INDEX_HEADER)).to_bytes(8, "little") + rest
 
 
 def index_head_bytes(columns: int, sections: int, metadata_bytes: int) -> int:
-    return _check_head_size(HEADER_BYTES + COLUMN_BYTES * columns + SECTION_BYTES * sections, metadata_bytes)
+    fixed = INDEX_HEADER_BYTES + COLUMN_BYTES * columns + SECTION_BYTES * sections
+    return _check_head_size(fixed, metadata_bytes)
 
 
 def unpack_index_header(raw: bytes) -> IndexHeader:
-    """Reads the first 128 bytes of an index file; says what is wrong with them without naming the file."""
-    if len(raw) < HEADER_BYTES:
-        raise _refuse(f"it has {len(raw)} bytes, fewer than the {HEADER_BYTES} of a UniRecord index header")
+    """Reads the first 192 bytes of an index file; says what is wrong with them without naming the file."""
+    if len(raw) < INDEX_HEADER_BYTES:
+        raise _refuse(
+            f"it has {len(raw)} bytes, fewer than the {INDEX_HEADER_BYTES} of a UniRecord index header"
+        )
     if raw[:8] != INDEX_MAGIC:
         raise _refuse("it does not start like a UniRecord index file")
-    (_, min_reader, writer, required, _, size, part_id, data_bytes, rows, groups, columns, sections, metadata_bytes,
-     block, index_bytes, digests_offset, data_digest, content, head_digest, header_digest) = _INDEX_HEADER.unpack(
-        raw[:HEADER_BYTES])  # fmt: skip
+    (_, min_reader, writer, required, optional, size, part_id, data_bytes, rows, groups, columns, sections,
+     metadata_bytes, block, index_bytes, digests_offset, data_digest, content, a, k, group_rows, row_bytes, head_digest,
+     header_digest) = _INDEX_HEADER.unpack(raw[:INDEX_HEADER_BYTES])  # fmt: skip
     _check_versions(min_reader, required)
-    if digest(raw[:120], seed(part_id, DOMAIN_INDEX_HEADER)) != header_digest:
+    if digest(raw[: INDEX_HEADER_BYTES - 8], seed(part_id, DOMAIN_INDEX_HEADER)) != header_digest:
         raise CorruptionError("the index header does not have the digest stored with it", offset=0)
+    if not optional and any(raw[136:176]):
+        raise _refuse("reserved bytes of the index header are not zero")
     if block != BLOCK_BYTES or not 1 <= columns <= MAX_COLUMNS:
         raise _refuse("the index header breaks the rules of the format")
     if size != index_head_bytes(columns, sections, metadata_bytes):
@@ -301,10 +317,12 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
     if digests_offset < size or digests_offset % PAGE_ALIGN or index_bytes != digests_offset + 8 * blocks:
         raise _refuse("the sizes in the index header do not add up")
     return IndexHeader(part_id, data_bytes, rows, groups, columns, sections, metadata_bytes, index_bytes,
-                       digests_offset, data_digest, content, size, head_digest, header_digest, writer)  # fmt: skip
+                       digests_offset, data_digest, content, Shape(a, k, group_rows, row_bytes), size, head_digest,
+                       header_digest, writer, optional)  # fmt: skip
 
 
-def unpack_section(raw: bytes) -> Section:
-    if any(raw[40:48]):
+def unpack_section(raw: bytes, *, optional: bool = False) -> Section:
+    """Reads an entry of the directory; with ``optional`` features, its reserved bytes may hold anything."""
+    if not optional and any(raw[40:48]):
         raise _refuse("reserved bytes of the section directory are not zero")
     return Section(*_SECTION.unpack(raw[:SECTION_BYTES]))

@@ -1,4 +1,4 @@
-"""The metadata map in the heads of a part's files: schema, index columns, the user's own, statistics."""
+"""What a part says of itself in msgpack: the metadata map in the heads of its files, and the statistics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import msgpack
 
+from .. import __version__
 from ..errors import CorruptionError, FormatError, SchemaError
 from . import layout
 from .schema import Schema
 from .values import pack_object, unpack_object
 
+CREATED_BY = f"unirecord {__version__}"
 MAX_USER_BYTES = 15 << 20  # leaves room for the rest of a head
 
 
@@ -21,7 +23,7 @@ class Metadata:
     schema: Schema
     index: tuple[str, ...]
     user: object
-    statistics: tuple[dict[str, Any] | None, ...] | None = None
+    created_by: str | None = None  # package and version that wrote the file
 
 
 def pack_user(value: object) -> bytes:
@@ -32,33 +34,24 @@ def pack_user(value: object) -> bytes:
     return packed
 
 
-def encode(
-    schema: Schema,
-    index: Sequence[str],
-    user: bytes,
-    statistics: Sequence[dict[str, Any] | None] | None = None,
-) -> bytes:
+def encode(schema: Schema, index: Sequence[str], user: bytes) -> bytes:
     """The map as stored; ``user`` comes packed."""
-    packer = msgpack.Packer(use_bin_type=True, autoreset=False)
-    packer.pack_map_header(3 if statistics is None else 4)
-    for key, value in (("schema", schema.to_wire()), ("index", list(index))):
-        packer.pack(key)
-        packer.pack(value)
-    packer.pack("user")
-    content: bytes = packer.bytes() + user
-    packer.reset()
-    if statistics is not None:
-        packer.pack("statistics")
-        packer.pack(list(statistics))
-    content += packer.bytes()
-    return content
+    pack = msgpack.Packer(use_bin_type=True).pack
+    entries = {
+        "schema": pack(schema.to_wire()),
+        "index": pack(list(index)),
+        "user": user,
+        "created_by": pack(CREATED_BY),
+    }
+    packed: bytes = msgpack.Packer().pack_map_header(len(entries))
+    return packed + b"".join(pack(key) + value for key, value in entries.items())
 
 
 def check_room(schema: Schema, index: Sequence[str], user: bytes) -> None:
     """Refuses what would not fit the head of an index."""
     sections = 6 * len(schema) + len(index) + 4
-    fixed = layout.HEADER_BYTES + layout.COLUMN_BYTES * len(schema) + layout.SECTION_BYTES * sections
-    size = fixed + len(encode(schema, index, user, [None] * len(schema)))
+    fixed = layout.INDEX_HEADER_BYTES + layout.COLUMN_BYTES * len(schema) + layout.SECTION_BYTES * sections
+    size = fixed + len(encode(schema, index, user))
     if size > layout.MAX_HEAD_BYTES - layout.PAGE_ALIGN:
         raise SchemaError(
             f"schema and metadata take up to {size} bytes in a head, and {layout.MAX_HEAD_BYTES} fit; "
@@ -78,7 +71,29 @@ def decode(raw: bytes | memoryview) -> Metadata:
     index = content["index"]
     if not isinstance(index, list) or any(type(name) is not str or name not in schema for name in index):
         raise FormatError("the metadata's index does not name columns of the schema")
-    statistics = content.get("statistics")
-    if statistics is not None and (not isinstance(statistics, list) or len(statistics) != len(schema)):
-        raise FormatError("the metadata's statistics do not go with the schema")
-    return Metadata(schema, tuple(index), content["user"], None if statistics is None else tuple(statistics))
+    created_by = content.get("created_by")
+    if created_by is not None and type(created_by) is not str:
+        raise FormatError("the metadata's created_by is not a string")
+    return Metadata(schema, tuple(index), content["user"], created_by)
+
+
+Statistics = tuple[dict[str, Any] | None, ...]
+
+
+def encode_statistics(columns: Sequence[dict[str, Any] | None]) -> bytes:
+    """The content of the statistics section: a map, or None for blob columns, per column."""
+    packed: bytes = msgpack.packb(list(columns), use_bin_type=True)
+    return packed
+
+
+def decode_statistics(raw: bytes | memoryview, schema: Schema) -> Statistics:
+    """Reads the statistics section; FormatError when it does not go with the schema."""
+    try:
+        content = unpack_object(raw)
+    except CorruptionError as error:
+        raise FormatError(f"the statistics cannot be read: {error}") from error
+    if not isinstance(content, list) or len(content) != len(schema):
+        raise FormatError("the statistics do not go with the schema")
+    if any(entry is not None and not isinstance(entry, dict) for entry in content):
+        raise FormatError("the statistics of a column are not a map")
+    return tuple(content)

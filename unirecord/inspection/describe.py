@@ -217,8 +217,7 @@ def _add_span(found: ColumnDescription, i: int, parts: Sequence[Part]) -> None:
 
 
 def _statistics(part: Part, i: int) -> dict[str, Any] | None:
-    statistics = part.content.statistics
-    return None if statistics is None else statistics[i]
+    return part.statistics[i]
 
 
 def _distinct(column: Column, i: int, parts: Sequence[Part]) -> int | None:

@@ -15,7 +15,7 @@ from ..core import digest_ranges
 from ..errors import CorruptionError, FormatError
 from ..format import layout, metadata
 from ..format.layout import IndexHeader, Section
-from ..format.metadata import Metadata
+from ..format.metadata import Metadata, Statistics
 from ..parts.data_file import DataFile
 from ..storage.local import StagedFile
 from ..writing.index_file import build_index
@@ -57,34 +57,36 @@ class IndexFile:
         self.path, self.fd = path, fd
         self.size = os.fstat(fd).st_size
         self.header: IndexHeader = layout.unpack_index_header(
-            self.read(0, min(self.size, layout.HEADER_BYTES))
+            self.read(0, min(self.size, layout.INDEX_HEADER_BYTES))
         )
         if self.header.index_bytes != self.size:
             raise CorruptionError(
                 f"the file has {self.size} bytes, its header says {self.header.index_bytes}", offset=self.size
             )
-        rest = self.read(layout.HEADER_BYTES, self.header.header_bytes - layout.HEADER_BYTES)
+        rest = self.read(layout.INDEX_HEADER_BYTES, self.header.header_bytes - layout.INDEX_HEADER_BYTES)
         if (
             layout.digest(rest, layout.seed(self.header.id, layout.DOMAIN_INDEX_HEAD))
             != self.header.head_digest
         ):
             raise CorruptionError(
-                "the head of the index does not have the digest stored with it", offset=layout.HEADER_BYTES
+                "the head of the index does not have the digest stored with it",
+                offset=layout.INDEX_HEADER_BYTES,
             )
         table = layout.COLUMN_BYTES * self.header.columns
         directory = table + layout.SECTION_BYTES * self.header.sections
         self.table = rest[:table]
         self.sections: dict[tuple[int, int], Section] = {}
         for start in range(table, directory, layout.SECTION_BYTES):
-            section = layout.unpack_section(rest[start : start + layout.SECTION_BYTES])
+            section = layout.unpack_section(
+                rest[start : start + layout.SECTION_BYTES], optional=self.header.optional_features != 0
+            )
             self.sections[section.kind, section.column] = section
         self._check_places()
-        self.metadata: Metadata = metadata.decode(
-            memoryview(rest)[directory : directory + self.header.metadata_bytes]
-        )
+        self.packed_metadata = rest[directory : directory + self.header.metadata_bytes]
+        self.metadata: Metadata = metadata.decode(self.packed_metadata)
         if any(rest[directory + self.header.metadata_bytes :]):
             raise CorruptionError(
-                "the bytes after the metadata are not zero", offset=layout.HEADER_BYTES + directory
+                "the bytes after the metadata are not zero", offset=layout.INDEX_HEADER_BYTES + directory
             )
 
     def _check_places(self) -> None:
@@ -97,6 +99,16 @@ class IndexFile:
             end = s.offset + s.bytes
         if layout.align(end, layout.PAGE_ALIGN) != self.header.digests_offset:
             raise FormatError("the sections do not end where the block digests start")
+
+    def statistics(self) -> Statistics:
+        """What the statistics section holds; FormatError when that does not go with the schema."""
+        section = self.sections[layout.SECTION_STATISTICS, layout.NO_COLUMN]
+        return metadata.decode_statistics(self.read(section.offset, section.bytes), self.metadata.schema)
+
+    def zone_rows(self) -> dict[int, int]:
+        """Rows of a zone by position of the column."""
+        found = {s.column: s.extra for s in self.sections.values() if s.kind == layout.SECTION_ZONE_FLAGS}
+        return {column: rows for column, rows in found.items() if rows > 0}
 
     def read(self, offset: int, size: int) -> bytes:
         """Exactly these bytes; CorruptionError when the file ends before."""
@@ -146,16 +158,15 @@ def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, s
     """(offset, what) of everything in the index that is not what the (sound) data file says."""
     scratch = Scratch()
     try:
-        build_index(data.path, cast(StagedFile, scratch))
+        build_index(data.path, cast(StagedFile, scratch), index.zone_rows())
         fresh = IndexFile(data.path, scratch.fileno())
-        if index.table != fresh.table or not _same_metadata(index.metadata, fresh.metadata):
-            yield (
-                layout.HEADER_BYTES,
-                "column table, schema, metadata or statistics are not those of the data file",
-            )
+        if (index.header.shape, index.table, index.packed_metadata) != (
+            fresh.header.shape, fresh.table, fresh.packed_metadata,
+        ):  # fmt: skip
+            yield layout.INDEX_HEADER_BYTES, "layout, column table or metadata are not those of the data file"
         mine = {key for key in index.sections if not _is_choice(key)}
         if mine != {key for key in fresh.sections if not _is_choice(key)}:
-            yield layout.HEADER_BYTES, "the sections are not those that the schema calls for"
+            yield layout.INDEX_HEADER_BYTES, "the sections are not those that the schema calls for"
             return
         for key, wanted in fresh.sections.items():
             if not _same_section(index, fresh, key):
@@ -168,18 +179,12 @@ def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, s
 
 
 def _is_choice(key: tuple[int, int]) -> bool:
-    """Whether a writer may choose to have this section or others in its place."""
-    return layout.SECTION_CODES <= key[0] <= layout.SECTION_ZONES
+    """Whether a writer may choose to have this section, or others in its place, or none."""
+    return layout.SECTION_CODES <= key[0] <= layout.SECTION_ZONES or key[0] >= layout.ANCILLARY
 
 
-def _same_metadata(a: Metadata, b: Metadata) -> bool:
-    if (
-        (a.schema, a.index, repr(a.user)) != (b.schema, b.index, repr(b.user))
-        or a.statistics is None
-        or b.statistics is None
-    ):
-        return False
-    for mine, fresh in zip(a.statistics, b.statistics, strict=True):
+def _same_statistics(index: IndexFile, fresh_index: IndexFile) -> bool:
+    for mine, fresh in zip(index.statistics(), fresh_index.statistics(), strict=True):
         if (mine is None) != (fresh is None):
             return False
         if mine is None or fresh is None:
@@ -191,7 +196,7 @@ def _same_metadata(a: Metadata, b: Metadata) -> bool:
     return True
 
 
-NONSENSE = (IndexError, KeyError, ValueError, OverflowError, TypeError)
+NONSENSE = (FormatError, IndexError, KeyError, ValueError, OverflowError, TypeError)
 """What comes of using numbers that have right digests and that no writer has written."""
 
 
@@ -204,6 +209,8 @@ def _same_section(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
 
 def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> bool:
     wanted, found = fresh.sections[key], index.sections.get(key)
+    if key[0] == layout.SECTION_STATISTICS:
+        return _same_statistics(index, fresh)
     if key[0] == layout.SECTION_ZONE_FLAGS and _is_coded(index, key[1]) != _is_coded(fresh, key[1]):
         return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key, 0b011)
     if found is not None and (found.width, found.count, found.extra) == (
@@ -289,7 +296,7 @@ def find_index(path: str, part_id: bytes, content_digest: int | None) -> tuple[s
     for name in (path + ".idx", path + ".idx.new"):
         try:
             with open(name, "rb") as file:
-                raw = file.read(layout.HEADER_BYTES)
+                raw = file.read(layout.INDEX_HEADER_BYTES)
             found = layout.unpack_index_header(raw)
         except FileNotFoundError:
             continue

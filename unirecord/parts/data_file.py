@@ -27,6 +27,7 @@ class DataHead:
 
     header: FileHeader
     table: bytes
+    packed_metadata: bytes
     metadata: Metadata
 
     @property
@@ -92,7 +93,8 @@ class DataFile:
                     "the schema and metadata do not have the digest stored with them", offset=128
                 )
             size = layout.COLUMN_BYTES * header.columns
-            found = metadata.decode(memoryview(rest)[size : size + header.metadata_bytes])
+            packed = rest[size : size + header.metadata_bytes]
+            found = metadata.decode(packed)
             if found.schema.column_table() != rest[:size]:
                 raise FormatError("the column table and the schema in the metadata differ")
             layout.check_shape(header.shape, blobs=bool(found.schema.blobs))
@@ -105,7 +107,7 @@ class DataFile:
             raise FormatError(f"{self.path}: {error}") from error
         except CorruptionError as error:
             raise self.located(error) from error
-        return DataHead(header, rest[:size], found)
+        return DataHead(header, rest[:size], packed, found)
 
     def located(self, error: CorruptionError) -> CorruptionError:
         """The error with the file's name in it."""

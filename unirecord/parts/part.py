@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..core import NativePart
 from ..errors import CorruptionError, FormatError
 from ..format import layout, metadata
-from ..format.metadata import Metadata
+from ..format.metadata import Metadata, Statistics
 
 __all__ = ["Part"]
 
@@ -38,9 +38,20 @@ class Part:
 
     @cached_property
     def content(self) -> Metadata:
-        """Schema, index columns, user metadata and statistics; FormatError when they cannot be read."""
+        """Schema, index columns and user metadata; FormatError when they cannot be read."""
         try:
             return metadata.decode(self._native.metadata())
+        except FormatError as error:
+            raise FormatError(f"{self.path}.idx: {error}") from error
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Nulls, distinct, least and greatest value of each scalar column; FormatError when they cannot be read."""
+        section = self.section(layout.SECTION_STATISTICS)
+        try:
+            return metadata.decode_statistics(
+                b"" if section is None else section.tobytes(), self.content.schema
+            )
         except FormatError as error:
             raise FormatError(f"{self.path}.idx: {error}") from error
 

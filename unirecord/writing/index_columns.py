@@ -28,11 +28,11 @@ class Sink(Protocol):
 Plan = dict[int, tuple[int, int, int]]  # section kind -> width, count, extra
 
 
-def _zone_plan(rows: int, width: int) -> Plan:
-    zones = -(-rows // layout.ZONE_ROWS)
+def _zone_plan(rows: int, width: int, zone_rows: int) -> Plan:
+    zones = -(-rows // zone_rows)
     return {
-        layout.SECTION_ZONES: (2 * width, zones, layout.ZONE_ROWS),
-        layout.SECTION_ZONE_FLAGS: (1, zones, layout.ZONE_ROWS),
+        layout.SECTION_ZONES: (2 * width, zones, zone_rows),
+        layout.SECTION_ZONE_FLAGS: (1, zones, zone_rows),
     }
 
 
@@ -50,10 +50,11 @@ class ValidityBits:
 
 
 class Zones:
-    """Least and greatest value of each zone of rows, across blocks."""
+    """Least and greatest value of each zone of ``zone_rows`` rows, across blocks."""
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, zone_rows: int) -> None:
         self.dtype = np.dtype(dtype)
+        self._zone_rows = zone_rows
         self._values = np.zeros(0, self.dtype)
         self._valid: npt.NDArray[np.bool_] = np.zeros(0, bool)
 
@@ -62,7 +63,7 @@ class Zones:
         values = np.concatenate([self._values, values])
         fresh = np.ones(len(values) - len(self._valid), bool) if valid is None else valid
         usable = np.concatenate([self._valid, fresh])
-        zone = layout.ZONE_ROWS
+        zone = self._zone_rows
         whole = len(values) // zone * zone
         self._values, self._valid = values[whole:].copy(), usable[whole:].copy()
         parts = [_bounds(values[:whole].reshape(-1, zone), usable[:whole].reshape(-1, zone))] if whole else []
@@ -102,12 +103,13 @@ def _extremes(dtype: Any) -> tuple[Any, Any]:
 class FixedColumn:
     """A bool, integer or float column."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, zone_rows: int) -> None:
         assert column.dtype is not None
         self.column = column
+        self._zone_rows = zone_rows
         self.dtype = np.dtype(np.uint8) if column.type == "bool" else column.dtype
         self._bits = ValidityBits()
-        self._zones = Zones(self.dtype)
+        self._zones = Zones(self.dtype, zone_rows)
         self._nulls = 0
         self._distinct: Array | None = np.zeros(0, self.dtype)
         self._low: Any = None
@@ -131,7 +133,7 @@ class FixedColumn:
         sections: Plan = {layout.SECTION_VALUES: (self.dtype.itemsize, rows, 0)}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
-        return sections | _zone_plan(rows, self.dtype.itemsize)
+        return sections | _zone_plan(rows, self.dtype.itemsize, self._zone_rows)
 
     def start(self, sink: Sink) -> None:
         pass
@@ -185,8 +187,9 @@ def _different(values: Array) -> Array:
 class StringColumn:
     """A string column: a dictionary and codes, or plain strings when a dictionary would not pay."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, zone_rows: int) -> None:
         self.column = column
+        self._zone_rows = zone_rows
         self._bits = ValidityBits()
         self._nulls = 0
         self._seen: set[bytes] | None = set()
@@ -230,7 +233,7 @@ class StringColumn:
         self._distinct = None if seen is None else len(seen)
         if seen is None or (rows > SMALL_ROWS and 2 * len(seen) > rows):
             self._seen = None
-            zones = _zone_plan(rows, 1)[layout.SECTION_ZONE_FLAGS]
+            zones = _zone_plan(rows, 1, self._zone_rows)[layout.SECTION_ZONE_FLAGS]
             return sections | {
                 layout.SECTION_STRING_OFFSETS: (8, rows + 1, 0),
                 layout.SECTION_STRING_BYTES: (1, self._total_bytes, 0),
@@ -246,10 +249,10 @@ class StringColumn:
             layout.SECTION_DICTIONARY_OFFSETS: (8, len(self._dictionary) + 1, 0),
             layout.SECTION_DICTIONARY_BYTES: (1, self._seen_bytes, 0),
         }
-        return sections | _zone_plan(rows, width)
+        return sections | _zone_plan(rows, width, self._zone_rows)
 
     def start(self, sink: Sink) -> None:
-        self._zones = Zones(self._code_dtype)
+        self._zones = Zones(self._code_dtype, self._zone_rows)
         if self.plain:
             sink(layout.SECTION_STRING_OFFSETS, np.zeros(1, "<u8"))
             return

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-import msgpack
 import numpy as np
 import numpy.typing as npt
 
@@ -37,10 +36,13 @@ class IndexInfo:
     index_bytes: int
 
 
-def build_index(data_path: str, out: StagedFile) -> IndexInfo:
-    """Writes the whole index of the data file at ``data_path`` to ``out``; syncing and publishing are the caller's."""
+def build_index(data_path: str, out: StagedFile, zone_rows: Mapping[int, int] | None = None) -> IndexInfo:
+    """Writes the whole index of the data file at ``data_path`` to ``out``; syncing and publishing are the caller's.
+
+    ``zone_rows``: rows of a zone by position of the column, where they are not to be the usual number.
+    """
     with DataFile(data_path) as data:
-        return _Builder(data, out).build()
+        return _Builder(data, out, zone_rows or {}).build()
 
 
 class _Pages:
@@ -72,14 +74,16 @@ def _block_bytes(block: Block) -> int:
 
 
 class _Builder:
-    def __init__(self, data: DataFile, out: StagedFile) -> None:
+    def __init__(self, data: DataFile, out: StagedFile, zone_rows: Mapping[int, int]) -> None:
         self.data, self.out = data, out
         self.head = data.head()
         self.schema = self.head.schema
         self.shape = self.head.header.shape
         self.pages = _Pages(data, self.head)
         self.columns = {
-            position: StringColumn(column) if column.is_string else FixedColumn(column)
+            position: (StringColumn if column.is_string else FixedColumn)(
+                column, zone_rows.get(position, layout.ZONE_ROWS)
+            )
             for position, column in self.schema.scalars
         }
         self.variable = [position for position, column in self.schema.blobs if not column.fixed_bytes]
@@ -129,13 +133,16 @@ class _Builder:
         for name in self.head.metadata.index:
             width = 8 if self.rows > 1 << 32 else 4
             self._declare(layout.SECTION_ORDER, self.schema.position(name), width, self.rows)
+        known = [self.columns.get(position) for position in range(len(self.schema))]
+        self.statistics = metadata.encode_statistics([None if c is None else c.statistics() for c in known])
+        self._declare(layout.SECTION_STATISTICS, layout.NO_COLUMN, 1, len(self.statistics))
 
     def _declare(self, kind: int, column: int, width: int, count: int, extra: int = 0) -> None:
         self.sections[kind, column] = Section(kind, column, width, 0, width * count, count, extra)
 
     def _place(self) -> tuple[int, int]:
-        self.metadata = self._metadata()
-        start = layout.index_head_bytes(len(self.schema), len(self.sections), len(self.metadata))
+        packed = len(self.head.packed_metadata)
+        start = layout.index_head_bytes(len(self.schema), len(self.sections), packed)
         end = start
         for key in sorted(self.sections):
             entry = self.sections[key]
@@ -143,21 +150,6 @@ class _Builder:
             end = layout.align(end + entry.bytes, layout.PAGE_ALIGN)
         self.written = dict.fromkeys(self.sections, 0)
         return start, end
-
-    def _metadata(self) -> bytes:
-        found = self.head.metadata
-        columns = [self.columns.get(position) for position in range(len(self.schema))]
-        statistics = [None if column is None else column.statistics() for column in columns]
-        user = msgpack.packb(found.user, use_bin_type=True)
-        packed = metadata.encode(self.schema, found.index, user, statistics)
-        fixed = (
-            layout.HEADER_BYTES
-            + layout.COLUMN_BYTES * len(self.schema)
-            + layout.SECTION_BYTES * len(self.sections)
-        )
-        if fixed + len(packed) <= layout.MAX_HEAD_BYTES:
-            return packed
-        return metadata.encode(self.schema, found.index, user, [None] * len(self.schema))
 
     # second pass
 
@@ -176,6 +168,7 @@ class _Builder:
     def _write_sections(self) -> None:
         for position, column in self.columns.items():
             column.start(lambda kind, elements, position=position: self._put(kind, position, elements))
+        self._put(layout.SECTION_STATISTICS, layout.NO_COLUMN, self.statistics)
         for block in self.pages:
             last = block.first_row + block.rows == self.rows
             self._put(layout.SECTION_GROUPS, layout.NO_COLUMN, _group_table(block.groups))
@@ -301,13 +294,17 @@ class _Builder:
             self.out.write_at(end + 8 * first, found.astype("<u8").tobytes())
 
     def _write_head(self, body_end: int, index_bytes: int) -> None:
+        data = self.head.header
         header = IndexHeader(
-            self.head.header.id, self.data.size, self.rows, self.groups, len(self.schema), len(self.sections),
-            len(self.metadata), index_bytes, body_end, self.head.header.header_digest,
-            layout.content_digest(self.head.header.id, self.page_digests), 0, 0, 0,
+            data.id, self.data.size, self.rows, self.groups, len(self.schema), len(self.sections),
+            len(self.head.packed_metadata), index_bytes, body_end, data.header_digest,
+            layout.content_digest(data.id, self.page_digests), data.shape, 0, 0, 0, data.writer_version,
+            data.optional_features,
         )  # fmt: skip
         entries = [self.sections[key] for key in sorted(self.sections)]
-        self.out.write_at(0, layout.pack_index_head(header, self.head.table, entries, self.metadata))
+        self.out.write_at(
+            0, layout.pack_index_head(header, self.head.table, entries, self.head.packed_metadata)
+        )
 
 
 def _group_table(groups: list[ScannedGroup]) -> Array:

@@ -127,7 +127,7 @@ def _index_identity(path: str) -> tuple[bytes, int] | None:
     """The same of an index: of the part and the content that it belongs to."""
     try:
         with DataFile(path) as file:
-            header = layout.unpack_index_header(file.read(0, layout.HEADER_BYTES))
+            header = layout.unpack_index_header(file.read(0, layout.INDEX_HEADER_BYTES))
             return header.id, header.content_digest
     except (OSError, UniRecordError):
         return None
