@@ -4,6 +4,17 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+/* Where one of these does not hold, the core would be wrong in silence. */
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "UniRecord's C core needs a little-endian machine: values are handed out as they lie in the files"
+#endif
+#if !defined(__SIZEOF_INT128__)
+#error "UniRecord's C core needs a 64-bit machine, with a compiler that has __int128 (gcc, clang)"
+#endif
+_Static_assert(sizeof(void *) == 8 && sizeof(size_t) == 8, "sizes of files are sizes of memory: 64 bits");
+_Static_assert(sizeof(off_t) == 8, "offsets of files have 64 bits");
 
 /* *sum = a + b; false on overflow. */
 static inline bool ur_add(uint64_t a, uint64_t b, uint64_t *sum) { return !__builtin_add_overflow(a, b, sum); }

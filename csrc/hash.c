@@ -6,6 +6,7 @@
  */
 #include "hash.h"
 
+#include "check.h"
 #include "copy.h"
 #include "unirecord.h"
 
@@ -58,25 +59,16 @@ static const uint8_t DEFAULT_SECRET[SECRET] = {
 static inline uint32_t load32(const uint8_t *at) {
   uint32_t value;
   memcpy(&value, at, sizeof value);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  value = __builtin_bswap32(value);
-#endif
   return value;
 }
 
 static inline uint64_t load64(const uint8_t *at) {
   uint64_t value;
   memcpy(&value, at, sizeof value);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  value = __builtin_bswap64(value);
-#endif
   return value;
 }
 
 static inline void store64(uint8_t *at, uint64_t value) {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  value = __builtin_bswap64(value);
-#endif
   memcpy(at, &value, sizeof value);
 }
 

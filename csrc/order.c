@@ -77,11 +77,12 @@ static ur_status make_parts(ur_order *o, const int64_t *part_rows, int64_t parts
   o->part_in = memory + 2 * (parts + 1);
   o->slot_of = memory + 3 * (parts + 1);
   for (int64_t i = 0; i < parts; i++) {
-    if (part_rows[i] < 0 || part_rows[i] > o->rows - o->part_start[i]) {
+    const int64_t rows = part_rows[i];
+    if (rows < 0 || rows > o->rows - o->part_start[i]) {
       return ur_fail(error, UR_ARGUMENT, "part %lld of the order has %lld rows, with %lld left of %lld", (long long)i,
-                     (long long)part_rows[i], (long long)(o->rows - o->part_start[i]), (long long)o->rows);
+                     (long long)rows, (long long)(o->rows - o->part_start[i]), (long long)o->rows);
     }
-    o->part_start[i + 1] = o->part_start[i] + part_rows[i];
+    o->part_start[i + 1] = o->part_start[i] + rows;
     o->part_in[i] = i;
   }
   if (o->part_start[parts] != o->rows) {
@@ -93,7 +94,8 @@ static ur_status make_parts(ur_order *o, const int64_t *part_rows, int64_t parts
     ur_permutation_apply(&o->whole, o->part_in, (size_t)parts);
   }
   for (int64_t slot = 0; slot < parts; slot++) {
-    o->slot_start[slot + 1] = o->slot_start[slot] + part_rows[o->part_in[slot]];
+    const int64_t part = o->part_in[slot]; /* of the copy: another thread may be changing the caller's numbers */
+    o->slot_start[slot + 1] = o->slot_start[slot] + o->part_start[part + 1] - o->part_start[part];
     o->slot_of[o->part_in[slot]] = slot;
   }
   return UR_OK;
@@ -315,34 +317,37 @@ ur_status ur_order_range(const ur_order *order, int64_t start, int64_t stride, i
   const int64_t back = step - order->rows; /* added instead of step where the order starts over */
   for (int64_t done = 0; done < count;) {
     const size_t chunk = (size_t)(count - done < CHUNK ? count - done : CHUNK);
+    int64_t values[CHUNK];
     for (size_t i = 0; i < chunk; i++) {
-      rows[done + (int64_t)i] = position;
+      values[i] = position;
       position += position + back >= 0 ? back : step;
     }
-    forward(order, &at, rows + done, chunk);
+    forward(order, &at, values, chunk);
+    memcpy(rows + done, values, chunk * sizeof *values);
     done += (int64_t)chunk;
   }
   return UR_OK;
 }
 
+static int all_inside(const ur_order *order, const int64_t *values, size_t count) {
+  int good = 1;
+  for (size_t i = 0; i < count; i++) good &= (uint64_t)values[i] < (uint64_t)order->rows;
+  return good;
+}
+
+/* Works on a copy of each chunk, looked at once more: what another thread writes to `from` or `to` meanwhile is no row. */
 static ur_status map_values(const ur_order *order, const int64_t *from, int64_t count, int64_t *to,
                             void (*direction)(const ur_order *, place *, int64_t *, size_t)) {
-  if (count < 0) {
-    return UR_ARGUMENT;
-  }
-  for (int64_t i = 0; i < count; i++) {
-    if (from[i] < 0 || from[i] >= order->rows) {
-      return UR_ARGUMENT;
-    }
-  }
+  if (count < 0 || !all_inside(order, from, (size_t)count)) return UR_ARGUMENT;
   place at;
   at.first = at.end = 0;
   for (int64_t done = 0; done < count;) {
     const size_t chunk = (size_t)(count - done < CHUNK ? count - done : CHUNK);
-    if (to != from) {
-      memcpy(to + done, from + done, chunk * sizeof *to);
-    }
-    direction(order, &at, to + done, chunk);
+    int64_t values[CHUNK];
+    memcpy(values, from + done, chunk * sizeof *values);
+    if (!all_inside(order, values, chunk)) return UR_ARGUMENT;
+    direction(order, &at, values, chunk);
+    memcpy(to + done, values, chunk * sizeof *values);
     done += (int64_t)chunk;
   }
   return UR_OK;

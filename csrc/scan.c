@@ -1,14 +1,14 @@
 /* scan.c - tries conditions on flat columns: chunks of rows, each condition over the whole chunk, masks in L1 cache.
  *
  * The loops over values are branch-free, so that the compiler can vectorise them. A chunk's masks hold one byte a row,
- * 0 or 1; 16 masks of 4,096 rows are 64 KiB of stack.
+ * 0 or 1; 16 masks of 1,024 rows are 16 KiB of stack, which small threads have.
  */
 #include <string.h>
 
 #include "layout.h"
 #include "unirecord.h"
 
-#define CHUNK 4096
+#define CHUNK 1024
 
 /* One loop body for several instruction sets, chosen when the module is loaded; not under sanitizers, which run before
  * the choice can. */

@@ -72,6 +72,39 @@ def test_sources_without_linux_are_whole() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ("-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__", "little-endian"),
+        ("-U__SIZEOF_INT128__", "__int128"),
+        ("-U__BYTE_ORDER__", "little-endian"),
+    ],
+)
+def test_machines_on_which_it_would_be_wrong_are_refused(machine: str, said: str) -> None:
+    for source in ("csrc/hash.c", "csrc/parse.c", "csrc/rows.c"):
+        done = run(COMPILER, "-std=c11", "-w", machine, "-fsyntax-only", "-Icsrc", source)
+        assert done.returncode != 0
+        assert said in done.stderr
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_small_stacks_are_enough(path: Path) -> None:
+    """20 KiB a function; threads of musl have 128 KiB, and callers may give theirs less."""
+    flags = [
+        "-std=c11",
+        "-O2",
+        "-pthread",
+        "-Icsrc",
+        "-Wframe-larger-than=20480",
+        "-Werror",
+        "-c",
+        "-o",
+        "/dev/null",
+    ]
+    done = run(COMPILER, *flags, path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
 def test_what_only_linux_has_stands_behind_a_guard(path: Path) -> None:
     only_linux = re.compile(
