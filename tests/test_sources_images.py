@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from unirecord.convert.sources import Source, open_source
-from unirecord.convert.sources.image_header import NotAnImageError, read_image_header
-from unirecord.convert.sources.images import ImageFolder
-from unirecord.errors import SchemaError
+from unirecord.convert.sources import Options, Source, WrongSourceError, open_source
+from unirecord.convert.sources.image_header import NotAnImageError, _jpeg, read_image_header
+from unirecord.convert.sources.picture_classes import natural_order
+from unirecord.errors import MissingError, SchemaError
 
 FORMATS = ["PNG", "JPEG", "GIF", "BMP", "WebP", "TIFF"]
 
@@ -43,6 +45,10 @@ def rows_of(source: Source) -> list[dict[str, Any]]:
         for b in source.batches()
         for values in zip(*b.columns.values(), strict=True)
     ]
+
+
+def unreadable(source: Source) -> dict[str, str]:
+    return {one.name: one.reason for one in source.left_out if not one.expected}
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -131,12 +137,12 @@ def test_other_files_are_counted_and_bad_pictures_named(tmp_path: Path) -> None:
     files |= {"a/empty.png": b"", "a/text.jpg": b"hello", "a/cut.png": picture(3, 3)[:20]}
     source = open_source(folder(tmp_path, files))
     assert [r["path"] for r in rows_of(source)] == ["a/1.png"]
-    assert source.skipped.others == 2
-    assert source.skipped.unreadable == [
-        "a/cut.png: the PNG header is cut off",
-        "a/empty.png: the file is empty",
-        "a/text.jpg: its first bytes are those of no known picture format",
-    ]
+    assert sorted(one.name for one in source.left_out if one.expected) == ["a/notes.txt", "labels.csv"]
+    assert unreadable(source) == {
+        "a/cut.png": "the PNG header is cut off",
+        "a/empty.png": "the file is empty",
+        "a/text.jpg": "its first bytes are those of no known picture format",
+    }
 
 
 def test_pictures_beside_class_folders_are_refused(tmp_path: Path) -> None:
@@ -167,9 +173,162 @@ def test_names_that_are_not_utf8_are_spelled_out(tmp_path: Path) -> None:
 
 
 def test_classes_of_an_existing_dataset_are_kept(tmp_path: Path) -> None:
-    source = open_source(folder(tmp_path, {"b/1.png": picture(1, 1)}))
-    assert isinstance(source, ImageFolder)
-    source.use_classes(["a", "b"])
+    path = folder(tmp_path, {"b/1.png": picture(1, 1)})
+    source = open_source(path, options=Options(classes=["a", "b"]))
     assert rows_of(source)[0]["label"] == 1
+    assert source.metadata == {"classes": ["a", "b"]}
     with pytest.raises(SchemaError, match="class 'b', which the dataset has not"):
-        source.use_classes(["a", "c"])
+        open_source(path, options=Options(classes=["a", "c"]))
+
+
+def test_classes_are_numbered_in_natural_order(tmp_path: Path) -> None:
+    small = picture(1, 1)
+    source = open_source(folder(tmp_path, {f"{name}/1.png": small for name in ("10", "2", "1", "b2", "b10")}))
+    assert source.metadata == {"classes": ["1", "2", "10", "b2", "b10"]}
+    assert [(r["class"], r["label"]) for r in rows_of(source)] == [
+        ("1", 0), ("2", 1), ("10", 2), ("b2", 3), ("b10", 4),
+    ]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8")) | st.from_regex(r"[a-z]?[0-9]{1,30}[a-z]?", fullmatch=True)
+    )
+)
+def test_natural_order_is_total_and_counts(names: list[str]) -> None:
+    ordered = sorted(names, key=natural_order)
+    names.reverse()
+    assert ordered == sorted(names, key=natural_order)
+    numbers = [name for name in ordered if name.isascii() and name.isdecimal()]
+    assert [int(name) for name in numbers] == sorted(map(int, numbers))
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ["train", "val"],
+        ["train/cat", "train/dog", "val/cat"],
+        ["Train", "Test"],
+        ["train/cat"],
+        ["training", "validation", "extra"],
+    ],
+)
+def test_folders_that_are_splits_are_refused_with_the_way(tmp_path: Path, folders: list[str]) -> None:
+    path = folder(tmp_path, {f"{name}/{i}.png": picture(1, 1) for i, name in enumerate(folders)})
+    first = folders[0].partition("/")[0]
+    with pytest.raises(SchemaError, match=f"parts of a split.*write {path}/{first} {first}`") as caught:
+        open_source(path)
+    assert ("--classes-from" in str(caught.value)) == (len({f.partition("/")[0] for f in folders}) > 1)
+    source = open_source(path, options=Options(folders_are_classes=True))
+    assert len({r["class"] for r in rows_of(source)}) == len({f.partition("/")[0] for f in folders})
+
+
+@pytest.mark.parametrize(
+    "folders", [["train", "plane", "car"], ["test", "rest"], ["trains", "vals"], ["cat/train"]]
+)
+def test_folders_that_only_look_a_little_like_splits_are_classes(tmp_path: Path, folders: list[str]) -> None:
+    path = folder(tmp_path, {f"{name}/1.png": picture(1, 1) for name in folders})
+    assert open_source(path).rows == len(folders)
+
+
+def test_only_regular_files_are_read_and_all_else_is_left_out_by_name(tmp_path: Path) -> None:
+    folder(tmp_path, {"good.png": picture(1, 1)})
+    os.mkfifo(tmp_path / "pipe.png")
+    os.symlink("/dev/zero", tmp_path / "zero.png")
+    os.symlink("loop.png", tmp_path / "loop.png")
+    os.symlink("loop", tmp_path / "loop")
+    os.symlink("nowhere", tmp_path / "nowhere.png")
+    os.symlink(tmp_path / "good.png", tmp_path / "link.png")
+    socket.socket(socket.AF_UNIX).bind(str(tmp_path / "s.png"))
+    source = open_source(str(tmp_path))
+    assert [r["path"] for r in rows_of(source)] == ["good.png", "link.png"]
+    assert unreadable(source) == {
+        "pipe.png": "it is a pipe, not a regular file",
+        "zero.png": "it is a device, not a regular file",
+        "loop.png": "it is a link to loop.png, which leads to no file",
+        "nowhere.png": "it is a link to nowhere, which leads to no file",
+        "s.png": "it is a socket, not a regular file",
+    }
+
+
+def test_a_pipe_that_takes_a_pictures_place_does_not_wait(tmp_path: Path) -> None:
+    source = open_source(folder(tmp_path, {"a.png": picture(1, 1), "b.png": picture(1, 1)}))
+    (tmp_path / "a.png").unlink()
+    os.mkfifo(tmp_path / "a.png")
+    assert [r["path"] for r in rows_of(source)] == ["b.png"]
+    assert unreadable(source) == {"a.png": "it is a pipe, not a regular file"}
+
+
+def test_deep_folders_are_read_or_left_out_by_name(tmp_path: Path) -> None:
+    folder(tmp_path, {"a/1.png": picture(1, 1)})
+    here = os.open(tmp_path / "a", os.O_RDONLY)
+    for _ in range(25):  # its path is longer than the kernel takes
+        os.mkdir("d" * 200, dir_fd=here)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    source = open_source(str(tmp_path))
+    assert len(rows_of(source)) == 1
+    assert list(unreadable(source).values()) == ["File name too long"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xd8" + b"\xff" * 300_000,
+        b"\xff\xd8\xff" + b"\xff\xe0\0\0" * 100_000,
+        b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000,
+    ],
+)
+def test_the_search_for_a_jpeg_header_is_bounded(data: bytes) -> None:
+    looked_at = 0
+
+    class Counted:
+        def __getitem__(self, at: Any) -> Any:
+            nonlocal looked_at
+            looked_at += 1
+            return data[at]
+
+    with pytest.raises(NotAnImageError, match="damaged"):
+        read_image_header(data)
+    with contextlib.suppress(TypeError, NotAnImageError):  # struct wants bytes
+        _jpeg(Counted())  # type: ignore[arg-type]
+    assert looked_at < 200_000
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WebP", "GIF"])
+def test_check_pictures_leaves_out_what_cannot_be_decoded(tmp_path: Path, kind: str) -> None:
+    whole = picture(64, 64, kind)
+    path = folder(tmp_path, {"a.png": whole, "b.png": whole[: len(whole) // 2]})
+    assert len(rows_of(open_source(path))) == 2
+    source = open_source(path, options=Options(check_pictures=True))
+    assert [r["path"] for r in rows_of(source)] == ["a.png"]
+    assert list(unreadable(source)) == ["b.png"]
+    assert "it cannot be decoded" in unreadable(source)["b.png"]
+
+
+def test_check_pictures_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder(tmp_path, {"a.png": picture(1, 1)})
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(MissingError, match="pip install pillow"):
+        open_source(path, options=Options(check_pictures=True))
+
+
+def test_reading_goes_on_at_a_position(tmp_path: Path) -> None:
+    files = {f"a/{i:03}.png": picture(1 + i % 3, 1) for i in range(600)} | {"a/300.png": b"bad"}
+    source = open_source(folder(tmp_path, files))
+    batches = list(source.batches())
+    assert len(batches) == 3
+    whole = [path for batch in batches for path in batch.columns["path"]]
+    for done, batch in enumerate(batches, 1):
+        again = open_source(str(tmp_path))
+        rest = [path for later in again.batches(batch.position) for path in later.columns["path"]]
+        assert rest == whole[sum(b.rows for b in batches[:done]) :]
+
+
+def test_what_a_source_does_not_take_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    for name in ("check_pictures", "folders_are_classes", "classes"):
+        with pytest.raises(WrongSourceError, match=f"--{name.replace('_', '-')} is for images"):
+            open_source(str(tmp_path / "x.csv"), options=Options(**{name: [True]}))

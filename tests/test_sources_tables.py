@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +18,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unirecord.convert.sources import Source, open_source
+from unirecord.convert.sources import Options, Source, open_source
+from unirecord.convert.sources.base import column_names
 from unirecord.convert.sources.overrides import parse_overrides
-from unirecord.errors import MissingError, SchemaError
+from unirecord.errors import MissingError, SchemaError, StaleError
 from unirecord.format.schema import Schema
 
 
 def opened(tmp_path: Path, text: str, name: str = "x.csv", encoding: str = "utf-8", **options: Any) -> Source:
     path = tmp_path / name
-    path.write_bytes(text.encode(encoding))
-    return open_source(str(path), **options)
+    path.write_bytes(text.encode(encoding, "surrogateescape" if encoding == "utf-8" else "strict"))
+    return open_source(str(path), options=Options(**options))
 
 
 def columns_of(source: Source) -> dict[str, list[Any]]:
@@ -54,6 +59,11 @@ def columns_of(source: Source) -> dict[str, list[Any]]:
         (["a", "", "1"], "string?", ["a", None, "1"]),
         (["a", "b" * 5000], "text", ["a", "b" * 5000]),
         (["", ""], "string?", [None, None]),
+        (["9" * 5000], "text", ["9" * 5000]),
+        (["-" + "9" * 4000, "1"], "string", ["-" + "9" * 4000, "1"]),
+        (["1\x1f2", "3"], "string", ["1\x1f2", "3"]),
+        (["\x1f", "true"], "string", ["\x1f", "true"]),
+        (["1", "  "], "string", ["1", "  "]),
     ],
 )
 def test_types_are_those_that_all_cells_fit(
@@ -175,6 +185,7 @@ def test_overrides_replace_inferred_types(tmp_path: Path) -> None:
         ({"b": {"type": "int8", "shape": [1]}}, "'x' is no int8"),
         ({"c": {"type": "int32", "shape": [-1]}}, r"row 1, column 'c': '\[1.5\]' is no int32"),
         ({"z": "int8"}, "no column 'z' in the data"),
+        ({"b": "object"}, "'x' is no object"),
     ],
 )
 def test_an_override_that_does_not_fit_is_refused(tmp_path: Path, overrides: Any, said: str) -> None:
@@ -238,6 +249,17 @@ def test_a_missing_key_is_null_and_keys_may_come_in_any_order(tmp_path: Path) ->
         ),
         (lines({"a": 1 << 70}), "more than 64 bits"),
         ('{"a": ' + "[" * 100_000 + "\n", "line 1"),
+        (f'{{"a": {"[" * 100_000}{"]" * 100_000}}}\n', "nested more than 65 levels deep"),
+        (f'{{"a": {"[" * 900}{"]" * 900}}}\n', "nested more than 65 levels deep"),
+        (f'{{"a": {"9" * 5000}}}\n', "more digits than 64 bits hold"),
+        (
+            lines({"x": 1}) + '{"x": 2, "y": {"z": [1.5, 1e400]}}\n',
+            "line 2: row 1, field 'y': the number 1e400",
+        ),
+        ('{"a": -1e999}\n', "row 0, field 'a': the number -1e999 is beyond float64"),
+        (f'{{"a": {"1" * 400}.5}}\n', "field 'a': the number 1111"),
+        ('{"a": 1e400, "b": ' + "[" * 100_000 + "\n", "line 1"),
+        ('{"a": "\udcff"}\n', "line 1: not UTF-8"),
     ],
 )
 def test_a_bad_json_line_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:
@@ -288,5 +310,86 @@ def test_what_cannot_be_a_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="--from csv"):
         open_source(str(tmp_path / "x.dat"))
     assert open_source(str(tmp_path / "x.dat"), "csv").rows == 1
-    with pytest.raises(SchemaError, match="is not a file"):
+    with pytest.raises(SchemaError, match="is a folder; csv are read from a file"):
         open_source(str(tmp_path), "csv")
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(
+    "spec", ["object", {"type": "int32", "shape": [-1]}, "int32", "bool", "float32", "bytes"]
+)
+@pytest.mark.parametrize(
+    "cell", [nested(5000), nested(500), nested(65), "9" * 5000, "1e400", "[1e400]", "NaN", "²", ""]
+)
+def test_any_cell_is_a_value_or_refused_by_row(tmp_path: Path, spec: Any, cell: str) -> None:
+    source = opened(tmp_path, f"i,a\n0,1\n1,{cell}\n", overrides={"a": spec})
+    try:
+        found = columns_of(source)["a"]
+    except SchemaError as error:
+        assert "row" in str(error) and "'a'" in str(error)  # noqa: PT017, PT018
+    else:
+        assert not any(isinstance(value, float) and np.isinf(value) for value in found)
+
+
+@pytest.mark.parametrize(
+    "cell", ["' ' * 200_000 + 'x'", "' ' * 200_000", "'1' * 200_000 + 'x'", "' 1 ' * 60_000"]
+)
+def test_blanks_and_digits_take_linear_time(cell: str) -> None:
+    program = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"  # quadratic: minutes
+        "from unirecord.convert.sources.tables import _CellEvidence\n"
+        "evidence = _CellEvidence(); evidence.add([eval(sys.argv[1])] * 20); print(evidence.type())"
+    )
+    argv = [sys.executable, "-c", program, cell]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "text")
+
+
+def test_many_columns_are_named_in_linear_time(tmp_path: Path) -> None:
+    names = [f"c{i}" for i in range(60_000)]
+    compared = 0
+
+    class Name(str):
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    assert column_names([Name(name) for name in names], "x")[0] == names
+    assert compared < 10 * len(names)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    for name, text, more in (("x.csv", "a\n1\n2\n", "3\n"), ("x.jsonl", '{"a": 1}\n', '{"a": 2}\n')):
+        for changed in (text + more, text[:-2] if name == "x.csv" else ""):
+            source = opened(tmp_path, text, name)
+            (tmp_path / name).write_text(changed)
+            with pytest.raises(StaleError, match=f"{name}: . rows were read, but"):
+                list(source.batches())
+
+
+def test_reading_tables_goes_on_at_a_position(tmp_path: Path) -> None:
+    for name, text in (
+        ("x.csv", "a\n" + "".join(f"{i}\n" for i in range(10_000))),
+        ("x.jsonl", "".join(f'{{"a": {i}}}\n' for i in range(3_000))),
+    ):
+        batches = list(opened(tmp_path, text, name).batches())
+        assert len(batches) > 2
+        for batch in batches:
+            rest = opened(tmp_path, text, name).batches(batch.position)
+            assert [v for b in rest for v in b.columns["a"]] == list(
+                range(batch.position, batches[-1].position)
+            )
+
+
+@given(st.text(), st.sampled_from(["a.csv", "a.jsonl"]))
+def test_any_text_is_read_or_refused(text: str, name: str) -> None:
+    with tempfile.TemporaryDirectory() as root, contextlib.suppress(SchemaError):
+        columns_of(
+            opened(Path(root), text.encode("utf-8", "surrogatepass").decode("latin-1"), name, "latin-1")
+        )

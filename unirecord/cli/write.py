@@ -6,14 +6,24 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..convert.sources import KINDS, Batch, Source, open_source
-from ..convert.sources.images import ImageFolder
+from ..convert.sources import (
+    KINDS,
+    MAX_SPOOL_BYTES,
+    Batch,
+    Options,
+    Source,
+    WrongSourceError,
+    open_input,
+    open_source,
+)
 from ..convert.sources.overrides import parse_overrides
+from ..convert.sources.report import write_report
 from ..errors import ExistsError, SchemaError
 from ..format.schema import Schema, near
+from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..writing.writer import Writer, append
@@ -47,7 +57,9 @@ def add_parser(subparsers: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )
-    parser.add_argument("source", metavar="SRC", help="folder of pictures, .csv, .tsv or .jsonl file")
+    parser.add_argument(
+        "source", metavar="SRC", help="folder of pictures, .csv, .tsv or .jsonl file, a pipe, or - for stdin"
+    )
     parser.add_argument(
         "target", metavar="DST", help="NAME.urec for one part, any other name for a directory"
     )
@@ -75,15 +87,38 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
     parser.add_argument(
+        "--max-spool-bytes",
+        type=size,
+        default=MAX_SPOOL_BYTES,
+        metavar="SIZE",
+        help="copy at most this much of a pipe to a temporary file (default 16GB)",
+    )
+    pictures = parser.add_argument_group("pictures")
+    pictures.add_argument(
+        "--classes-from", metavar="DATASET", help="number the classes as this dataset does: for val, test"
+    )
+    pictures.add_argument(
+        "--folders-are-classes",
+        action="store_true",
+        help="take folders called train, val, test as classes, not as parts of a split",
+    )
+    pictures.add_argument(
+        "--check-pictures", action="store_true", help="decode each picture, and leave out what is damaged"
+    )
+    pictures.add_argument(
         "--skip-bad",
         action="store_true",
         help="exit with 0 even if pictures that cannot be read were left out",
+    )
+    pictures.add_argument(
+        "--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"
     )
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
     started = time.monotonic()
+    _check_report(args)
     before = _existing(args)
     source = _look_through(args, before)
     schema = _chosen_columns(source.schema, args.columns)
@@ -118,13 +153,41 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
         raise UsageError(str(error)) from None
     if before is not None:  # new rows take the types of those that are there
         overrides = {**before.schema.to_spec(), **overrides}
-    with ProgressBar("looking through", 0, format_size) as bar:
-        source = open_source(args.source, args.kind, overrides, bar.update)
-    if before is not None and isinstance(source, ImageFolder):
-        known = before.metadata.get("classes") if isinstance(before.metadata, dict) else None
-        if known is not None:
-            source.use_classes(known)
-    return source
+    options = Options(overrides, _classes(args, before), args.check_pictures, args.folders_are_classes)
+    with ProgressBar("copying", 0, format_size) as bar:
+        found = open_input(args.source, args.max_spool_bytes, bar.update)
+    try:
+        with ProgressBar("looking through", 0, format_size) as bar:
+            return open_source(found, args.kind, options, bar.update)
+    except WrongSourceError as error:
+        raise UsageError(str(error)) from None
+
+
+def _classes(args: argparse.Namespace, before: Any) -> Sequence[str] | None:
+    """The classes by number of the dataset that is appended to, or of ``--classes-from``."""
+    known = None if before is None else classes_of(before.metadata)
+    if args.classes_from is None:
+        return known
+    asked = classes_of(resolve(args.classes_from).metadata)
+    if asked is None:
+        raise UsageError(f"--classes-from: {args.classes_from} has no list of classes in its metadata")
+    if known is not None and list(known) != list(asked):
+        raise UsageError(
+            f"--classes-from: {args.classes_from} numbers its classes otherwise than {args.target}, "
+            f"to which is appended: {class_difference(known, asked)}"
+        )
+    return asked
+
+
+def _check_report(args: argparse.Namespace) -> None:
+    if args.report is None:
+        return
+    if os.path.exists(args.report) and not (args.overwrite and os.path.isfile(args.report)):
+        raise ExistsError(f"{args.report} exists already; with --overwrite the report replaces it")
+    if os.path.abspath(args.report) in {os.path.abspath(path) for path in (args.source, args.target)}:
+        raise UsageError(f"--report {args.report} is what is read or written; name another file")
+    if not os.path.isdir(os.path.dirname(os.path.abspath(args.report))):
+        raise UsageError(f"--report: the folder of {args.report} does not exist; make it first")
 
 
 def _chosen_columns(schema: Schema, columns: list[str] | None) -> Schema:
@@ -206,17 +269,20 @@ def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float
     more = f" (now {found.rows:,})" if found.rows != rows else ""
     size_text = f"{_many(parts, 'part')}, {format_size(total)}"
     say(f"wrote {_many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
-    if source.skipped.others:
-        say(f"left out {_many(source.skipped.others, 'file')} that by name are no pictures")
-    return _report_unreadable(source, args.skip_bad)
+    others = sum(one.expected for one in source.left_out)
+    if others:
+        say(f"left out {_many(others, 'file')} that by name are no pictures")
+    if args.report is not None:
+        write_report(args.report, source.left_out)
+    return _say_unreadable(source, args)
 
 
-def _report_unreadable(source: Source, skip_bad: bool) -> int:
-    bad = source.skipped.unreadable
+def _say_unreadable(source: Source, args: argparse.Namespace) -> int:
+    bad = [f"  {one.name}: {one.reason}" for one in source.left_out if not one.expected]
     if not bad:
         return 0
-    warn(f"unirecord: {_many(len(bad), 'picture')} could not be read, left out:")
-    warn(*(f"  {line}" for line in bad[:20]))
+    warn(f"unirecord: {_many(len(bad), 'picture')} could not be read, left out:", *bad[:20])
     if len(bad) > 20:
-        warn(f"  … and {len(bad) - 20:,} more")
-    return 0 if skip_bad else 1
+        whole = f"are in {args.report}" if args.report else "are listed with --report FILE"
+        warn(f"  … and {len(bad) - 20:,} more; all {whole}")
+    return 0 if args.skip_bad else 1

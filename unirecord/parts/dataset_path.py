@@ -13,6 +13,7 @@ from ..format import metadata
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from . import manifest
+from .classes import class_difference, classes_of
 from .manifest import Manifest
 
 __all__ = ["PartRef", "Source", "resolve"]
@@ -164,10 +165,23 @@ def _join(sources: Sequence[Source]) -> Source:
             )
     if len(sources) == 1:
         return first
+    _check_classes(sources)
     identity = _digest("".join(source.identity for source in sources).encode())
     parts = tuple(part for source in sources for part in source.parts)
     index = tuple(name for name in first.index if all(name in other.index for other in sources))
     return Source(parts, first.schema, index, first.metadata, identity)
+
+
+def _check_classes(sources: Sequence[Source]) -> None:
+    """Refuse to read a label as one class in one part and as another in the next."""
+    named = [(source, classes) for source in sources if (classes := classes_of(source.metadata)) is not None]
+    for other, classes in named[1:]:
+        if classes != named[0][1]:
+            raise SchemaError(
+                f"{_shown(other)} numbers its classes otherwise than {_shown(named[0][0])}: "
+                f"{class_difference(named[0][1], classes)}; open them one at a time, or write one again with "
+                "--classes-from the other"
+            )
 
 
 def _shown(source: Source) -> str:

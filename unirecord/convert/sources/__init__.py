@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from .base import Batch, Scan, Source
-from .opening import KINDS, open_source
+from .base import Batch, LeftOut, Options, Scan, Source, WrongSourceError
+from .input_path import MAX_SPOOL_BYTES, InputPath, open_input
+from .registry import KINDS, SOURCES, open_source
 
-__all__ = ["KINDS", "Batch", "Scan", "Source", "open_source"]
+__all__ = [
+    "KINDS",
+    "MAX_SPOOL_BYTES",
+    "SOURCES",
+    "Batch",
+    "InputPath",
+    "LeftOut",
+    "Options",
+    "Scan",
+    "Source",
+    "WrongSourceError",
+    "open_input",
+    "open_source",
+]

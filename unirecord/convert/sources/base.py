@@ -4,52 +4,120 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ...errors import SchemaError
+from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
+from .input_path import InputPath
 
-__all__ = ["Batch", "Scan", "Source", "column_names"]
+__all__ = ["Batch", "LeftOut", "Options", "Scan", "Source", "WrongSourceError", "column_names"]
 
 Scan = Callable[[int, int], None]
 """Called while a source is looked through before it is read: (bytes done, bytes in all)."""
 
 
+class WrongSourceError(SchemaError):
+    """The path is not what this kind of source is read from, or an option is not for it: the call is wrong."""
+
+
 @dataclass(frozen=True)
 class Batch:
-    """Some rows: column name → list or array, all of one length."""
+    """Some rows: column name → list or array, all of one length.
+
+    ``position`` is where the source goes on after them: `Source.batches` takes it, in another process too.
+    """
 
     columns: dict[str, Any]
     rows: int
+    position: int
 
 
-@dataclass
-class Skipped:
-    """Files left out: how many were not meant for us, and which ones could not be read, with the reason."""
+@dataclass(frozen=True)
+class LeftOut:
+    """A file that is not in the dataset. ``expected``: it was not meant for it, as its name shows."""
 
-    others: int = 0
-    unreadable: list[str] = field(default_factory=list)
+    name: str
+    reason: str
+    expected: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may ask of a source. All sources obey ``overrides``; each names in ``takes`` what else it obeys."""
+
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    classes: Sequence[str] | None = None
+    check_pictures: bool = False
+    folders_are_classes: bool = False
+
+    def given(self) -> list[str]:
+        """The names of the options that differ from their default, without ``overrides``."""
+        default = Options()
+        names = ("classes", "check_pictures", "folders_are_classes")
+        return [name for name in names if getattr(self, name) != getattr(default, name)]
 
 
 class Source(ABC):
-    """Raw data that has been looked through: its schema and size are known, its values are not yet in memory."""
+    """Raw data that has been looked through: its schema and size are known, its values are not yet in memory.
+
+    A kind of source is one subclass in one file, and one entry in the registry.
+    """
 
     kind: ClassVar[str]
+    reads: ClassVar[str]  # "a folder", "a file": what messages call its input
+    suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of files of this kind
+    takes: ClassVar[frozenset[str]] = frozenset()
     path: str
     schema: Schema
     rows: int
     metadata: dict[str, Any] | None = None
 
-    def __init__(self) -> None:
-        """Start with nothing left out."""
-        self.skipped = Skipped()
-        self.notes: list[str] = []
+    def __init__(self, source: InputPath, options: Options, scan: Scan | None = None) -> None:
+        """Look through ``source``; ``scan`` is told about progress. Raises `SchemaError` about its content."""
+        self.input = source
+        self.path = source.name
+        self.left_out: list[LeftOut] = []
+        self.notes: list[str] = list(source.notes)
+        self.look_through(options, scan)
+        self._left_out_at_first = tuple(self.left_out)
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """Whether what lies at the path is of this kind, by its name or its kind of file."""
+
+    @classmethod
+    @abstractmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Whether this kind can be read from there when it is asked for by name."""
 
     @abstractmethod
-    def batches(self) -> Iterator[Batch]:
-        """Yield every row once, in the same order each time, a few MB at a time."""
+    def look_through(self, options: Options, scan: Scan | None) -> None:
+        """Set ``schema``, ``rows``, ``metadata`` and ``notes``."""
+
+    @abstractmethod
+    def read(self, position: int) -> Iterator[Batch]:
+        """Yield the rows from a position on, a few MB at a time, and add to ``left_out`` what cannot be read."""
+
+    def batches(self, position: int = 0) -> Iterator[Batch]:
+        """Yield every row once, in the same order each time, a few MB at a time.
+
+        ``position`` is that of a batch of an earlier pass, which this one continues. Raises `StaleError` at the end
+        of a whole pass when there were other rows than when the source was looked through.
+        """
+        self.left_out = list(self._left_out_at_first)
+        rows = 0
+        for batch in self.read(position):
+            rows += batch.rows
+            yield batch
+        seen = rows + len(self.left_out) - len(self._left_out_at_first)
+        if not position and seen != self.rows:
+            raise StaleError(
+                f"{self.path}: {seen:,} rows were read, but {self.rows:,} were there when it was looked through; "
+                f"it changes while it is read, so nothing was published: convert a copy that stays as it is"
+            )
 
 
 def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[str]]:
@@ -58,7 +126,7 @@ def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[str]
     Characters other than ASCII letters, digits and underscores become underscores. Raises `SchemaError` when two
     fields end up with one name.
     """
-    names: list[str] = []
+    names: dict[str, str] = {}
     notes: list[str] = []
     for i, field_name in enumerate(given):
         name = re.sub(r"[^0-9A-Za-z_]+", "_", field_name.strip()).strip("_") or f"column_{i}"
@@ -67,9 +135,9 @@ def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[str]
         elif name != field_name.strip():
             notes.append(f"field {field_name!r} is called {name!r}")
         if name in names:
-            first = given[names.index(name)]
             raise SchemaError(
-                f"{where}: the fields {first!r} and {field_name!r} both make the column name {name!r}; rename one"
+                f"{where}: the fields {names[name]!r} and {field_name!r} both make the column name {name!r}; "
+                f"rename one"
             )
-        names.append(name)
-    return names, notes
+        names[name] = field_name
+    return list(names), notes

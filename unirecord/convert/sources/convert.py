@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.schema import Column
+from .json_text import parse_json
 
 __all__ = ["converted", "json_converter", "numbers", "text_converter"]
 
@@ -59,7 +60,7 @@ def _same(value: Any) -> Any:
 
 def _scalar_from_text(column: Column) -> Callable[[str], Any]:
     if column.type == "object":
-        return json.loads
+        return parse_json
     if column.type == "bool":
         return _bool_from_text
     return _float_from_text if column.type.startswith("float") else _int_from_text
@@ -89,7 +90,7 @@ def _float_from_text(text: str) -> float:
 
 def _array_from_text(column: Column) -> Callable[[str], Any]:
     convert = json_converter(column)
-    return lambda text: convert(json.loads(text))
+    return lambda text: convert(parse_json(text))
 
 
 def json_converter(column: Column) -> Callable[[Any], Any]:

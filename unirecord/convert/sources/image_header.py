@@ -8,6 +8,9 @@ from typing import Final, NamedTuple
 
 __all__ = ["ImageHeader", "NotAnImageError", "read_image_header"]
 
+_JPEG_SEGMENTS: Final = 20_000  # before the frame header; real files have tens
+_JPEG_FILL: Final = 65_536  # fill bytes and marks of segments
+
 _Parser = Callable[[memoryview], tuple[int, int]]
 
 
@@ -84,12 +87,15 @@ def _webp(view: memoryview) -> tuple[int, int]:
 
 def _jpeg(view: memoryview) -> tuple[int, int]:
     """Walk the segments to the frame header (SOF), which holds the size."""
-    at = 2
-    while True:
+    at, filled = 2, 0
+    for _ in range(_JPEG_SEGMENTS):
         if view[at] != 0xFF:
             raise NotAnImageError("the JPEG header is damaged")
-        while view[at] == 0xFF:  # any number of fill bytes may stand before a marker
+        while view[at] == 0xFF:  # fill bytes may stand before a marker
             at += 1
+            filled += 1
+            if filled > _JPEG_FILL:
+                raise NotAnImageError("the JPEG header is damaged")
         marker = view[at]
         at += 1
         if marker in (0xD9, 0xDA):
@@ -100,7 +106,10 @@ def _jpeg(view: memoryview) -> tuple[int, int]:
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width = struct.unpack_from(">HH", view, at + 3)
             return width, height
-        at += max(length, 2)
+        if length < 2:  # it counts its own two bytes
+            break
+        at += length
+    raise NotAnImageError("the JPEG header is damaged")
 
 
 def _tiff(view: memoryview) -> tuple[int, int]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
-from .base import Batch, Scan, Source
-from .image_header import NotAnImageError, read_image_header
+from .base import Batch, LeftOut, Options, Scan, Source
+from .folder_walk import UnreadableError, read_regular_file, utf8_name, walk
+from .image_header import ImageHeader, NotAnImageError, read_image_header
+from .input_path import InputPath
 from .overrides import apply_overrides
+from .picture_check import check_picture, require_pillow
+from .picture_classes import natural_order, refuse_splits, same_classes, some
 
 __all__ = ["ImageFolder"]
 
@@ -26,122 +29,115 @@ class ImageFolder(Source):
     """Pictures below a folder, ordered by class and path.
 
     With class folders (``cat/1.png``, ``dog/a/2.jpg``) a picture's class is the first folder of its path, and its
-    label the class's number in sorted order. A flat folder gives no ``label`` and no ``class``.
+    label the class's number in natural order (2 before 10). A flat folder gives no ``label`` and no ``class``.
     """
 
     kind: ClassVar[str] = "images"
+    reads: ClassVar[str] = "a folder"
+    takes: ClassVar[frozenset[str]] = frozenset(("classes", "check_pictures", "folders_are_classes"))
 
-    def __init__(
-        self, path: str, overrides: Mapping[str, Any] | None = None, scan: Scan | None = None
-    ) -> None:
-        """List the folder; ``overrides`` replaces types of columns, ``scan`` is told about progress."""
-        super().__init__()
-        self.path = path
-        found = sorted(self._walk(Path(path)))
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """Any folder."""
+        return source.is_folder
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Any folder."""
+        return source.is_folder
+
+    def look_through(self, options: Options, scan: Scan | None) -> None:
+        """List the folder."""
+        self._check = options.check_pictures
+        if self._check:
+            require_pillow()
+        found = list(self._pictures())
         top = [p for p in found if "/" not in p]
-        self.classes = sorted({p.partition("/")[0] for p in found if "/" in p})
-        if self.classes and top:
-            raise SchemaError(
-                f"{path} holds {len(top):,} pictures beside its class folders ({top[0]!r}, …): they have no class. "
-                f"Move them into a folder or away"
-            )
+        folders = {p.partition("/")[0] for p in found if "/" in p}
         if not found:
             raise SchemaError(self._nothing_found())
-        # By class, then by path: plain sorting would put "a-b/x" before "a/x".
-        self._files = sorted(found, key=lambda p: (p.partition("/")[0], p)) if self.classes else found
+        if not options.folders_are_classes:
+            refuse_splits(self.path, map(utf8_name, folders))
+        if folders and top:
+            raise SchemaError(
+                f"{self.path} holds {len(top):,} pictures beside its class folders ({min(top)!r}, …): they have no "
+                f"class. Move them into a folder or away"
+            )
         self.rows = len(found)
+        # By class, then by path: plain sorting would put "a-b/x" before "a/x".
+        place = {name: i for i, name in enumerate(sorted(folders, key=natural_order))}
+        self._files = sorted(found, key=lambda p: (place.get(p.partition("/")[0], 0), p))
         columns = {"image": "bytes", "label": "int32", "class": "string", "path": "string"}
         columns |= {"width": "int32", "height": "int32"}
-        if not self.classes:
+        self.classes = [utf8_name(name) for name in place]
+        if options.classes is not None:
+            self.classes = same_classes(self.path, self.classes, options.classes)
+        if not folders:
             del columns["label"], columns["class"]
         else:
-            self.metadata = {"classes": [_utf8(c) for c in self.classes]}
-            self.notes.append(f"{len(self.classes):,} classes: {_some(self.classes)}")
-        self.schema = apply_overrides(columns, overrides or {})
+            self.metadata = {"classes": self.classes}
+            self.notes.append(f"{len(self.classes):,} classes: {some(self.classes)}")
+        self.schema = apply_overrides(columns, options.overrides)
 
-    def use_classes(self, known: Sequence[str]) -> None:
-        """Number the classes as an existing dataset does; `SchemaError` when a class is new to it."""
-        new = [c for c in self.classes if _utf8(c) not in known]
-        if new:
-            raise SchemaError(
-                f"{self.path} has the class {_utf8(new[0])!r}, which the dataset has not ({_some(list(known))}): "
-                f"its labels would not fit; write all classes anew"
-            )
-        self.classes = list(known)
-        self.metadata = {"classes": self.classes}
-
-    def _walk(self, root: Path) -> Iterator[str]:
-        """Yield the relative POSIX path of every picture; count what else there is."""
+    def _pictures(self) -> Iterator[str]:
+        """Yield the relative POSIX path of every picture; note what else there is."""
         self._other_suffixes: Counter[str] = Counter()
-        visited: set[tuple[int, int]] = set()
-        pending = [""]
-        while pending:
-            below = pending.pop()
-            info = os.stat(root / below)
-            if (info.st_dev, info.st_ino) in visited:  # a link back up the tree
-                continue
-            visited.add((info.st_dev, info.st_ino))
-            with os.scandir(root / below) as entries:
-                for entry in entries:
-                    if entry.name.startswith("."):
-                        continue
-                    if entry.is_dir():
-                        pending.append(f"{below}{entry.name}/")
-                    elif Path(entry.name).suffix.lower() in _SUFFIXES:
-                        yield f"{below}{entry.name}"
-                    else:
-                        self._other_suffixes[Path(entry.name).suffix.lower()] += 1
-                        self.skipped.others += 1
+        for path, reason in walk(self.input.path):
+            suffix = Path(path).suffix.lower()
+            if reason is not None and (suffix in _SUFFIXES or path.endswith("/")):
+                self.left_out.append(LeftOut(utf8_name(path), reason))
+            elif suffix in _SUFFIXES:
+                yield path
+            else:
+                self._other_suffixes[suffix] += 1
+                self.left_out.append(LeftOut(utf8_name(path), "by name it is no picture", expected=True))
 
     def _nothing_found(self) -> str:
+        bad = next((one for one in self.left_out if not one.expected), None)
+        if bad is not None:
+            return f"{self.path} holds no picture that can be read ({bad.name}: {bad.reason})"
         others = ", ".join(f"{n:,} {s or 'without suffix'}" for s, n in self._other_suffixes.most_common(3))
         advice = (
             f"; it holds files of other kinds ({others}): give such a file itself as SRC" if others else ""
         )
         return f"{self.path} holds no pictures (PNG, JPEG, GIF, BMP, WebP, TIFF){advice}"
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the pictures that can be read; the others are named in ``skipped.unreadable``."""
-        self.skipped.unreadable.clear()
-        labels = {_utf8(name): i for i, name in enumerate(self.classes)}
+    def read(self, position: int) -> Iterator[Batch]:
+        """Yield the pictures that can be read; a position is a number of files."""
+        labels = {name: i for i, name in enumerate(self.classes)}
         rows: list[tuple[Any, ...]] = []
         size = 0
-        for relative in self._files:
+        for place, relative in enumerate(self._files[position:], position + 1):
             try:
-                data = (Path(self.path) / relative).read_bytes()
-                header = read_image_header(data)
-            except FileNotFoundError:
-                raise MissingError(
-                    f"{self.path}/{_utf8(relative)} has gone since the folder was listed"
-                ) from None
-            except (OSError, NotAnImageError) as error:
-                reason = error.strerror if isinstance(error, OSError) else str(error)
-                self.skipped.unreadable.append(f"{_utf8(relative)}: {reason}")
+                data, header = self._picture(relative)
+            except (UnreadableError, NotAnImageError) as error:
+                self.left_out.append(LeftOut(utf8_name(relative), str(error)))
                 continue
-            name = relative.partition("/")[0]
-            rows.append(
-                (data, labels.get(_utf8(name)), _utf8(name), _utf8(relative), header.width, header.height)
-            )
+            path = utf8_name(relative)
+            name = utf8_name(relative.partition("/")[0])
+            rows.append((data, labels.get(name), name, path, header.width, header.height))
             size += len(data)
             if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield self._batch(rows)
+                yield self._batch(rows, place)
                 rows, size = [], 0
         if rows:
-            yield self._batch(rows)
+            yield self._batch(rows, len(self._files))
 
-    def _batch(self, rows: list[tuple[Any, ...]]) -> Batch:
+    def _picture(self, relative: str) -> tuple[bytes, ImageHeader]:
+        try:
+            data = read_regular_file(Path(self.input.path) / relative)
+        except FileNotFoundError:
+            raise MissingError(
+                f"{self.path}/{utf8_name(relative)} has gone since the folder was listed"
+            ) from None
+        header = read_image_header(data)
+        if self._check:
+            check_picture(data)
+        return data, header
+
+    def _batch(self, rows: list[tuple[Any, ...]], position: int) -> Batch:
         names = ("image", "label", "class", "path", "width", "height")
         columns = {
             n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True) if n in self.schema
         }
-        return Batch(columns, len(rows))
-
-
-def _utf8(name: str) -> str:
-    """Return a file name as valid Unicode: bytes that are not UTF-8 become ``\\xNN``."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def _some(names: list[str]) -> str:
-    shown = [_utf8(n) for n in names]
-    return ", ".join(shown) if len(shown) <= 10 else f"{', '.join(shown[:8])}, … {shown[-1]}"
+        return Batch(columns, len(rows), position)

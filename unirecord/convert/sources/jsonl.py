@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.values.objects import MAX_DEPTH
 from ...writing.inference import ColumnEvidence
-from .base import Batch, Scan, Source, column_names
+from .base import Batch, Options, Scan, Source, column_names
 from .convert import converted, json_converter, numbers
+from .input_path import InputPath
+from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
 
 __all__ = ["JsonLines"]
@@ -26,16 +29,24 @@ class JsonLines(Source):
     """A file with one JSON object a line. A key that is missing means null, as ``null`` does."""
 
     kind: ClassVar[str] = "jsonl"
+    reads: ClassVar[str] = "a file"
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
 
-    def __init__(
-        self, path: str, overrides: Mapping[str, Any] | None = None, scan: Scan | None = None
-    ) -> None:
-        """Read the file once to find its types; ``overrides`` replaces some, ``scan`` is told about progress."""
-        super().__init__()
-        self.path = path
-        self._total = os.path.getsize(path)
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the name."""
+        return not source.is_folder and source.suffix in cls.suffixes
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Any file."""
+        return not source.is_folder
+
+    def look_through(self, options: Options, scan: Scan | None) -> None:
+        """Read the file once to find its types."""
+        path, fixed = self.path, options.overrides
+        self._total = self.input.size()
         self.rows = 0
-        fixed = overrides or {}
         evidence: dict[str, _KeyEvidence] = {}
         for rows, done in self._chunks():
             for record in rows:
@@ -68,29 +79,33 @@ class JsonLines(Source):
                 raise SchemaError(f"{self.path}: {error}, such as --schema {key}=string") from None
         self.rows += 1
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the rows by the types found."""
+    def read(self, position: int) -> Iterator[Batch]:
+        """Yield the rows by the types found; a position is a number of rows."""
         first_row = 0
         convert = [json_converter(c) for c in self.schema]
         for rows, _ in self._chunks():
+            if first_row + len(rows) <= position:
+                first_row += len(rows)
+                continue
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(values, function, column, first_row, self.path)
-            yield Batch(columns, len(rows))
             first_row += len(rows)
+            yield Batch(columns, len(rows), first_row)
 
     def _chunks(self) -> Iterator[tuple[list[dict[str, Any]], int]]:
         """Yield some parsed lines at a time, and how many bytes have been read."""
         rows: list[dict[str, Any]] = []
-        done = flushed = 0
-        with open(self.path, "rb") as lines:
+        done = flushed = parsed = 0
+        with self.input.open() as lines:
             for number, line in enumerate(lines, 1):
                 done += len(line)
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if line.strip():
-                    rows.append(_parse_line(line, f"{self.path}, line {number}"))
+                    rows.append(_parse_line(line, f"{self.path}, line {number}", parsed))
+                    parsed += 1
                 if len(rows) >= _CHUNK_ROWS or (rows and done - flushed >= _CHUNK_BYTES):
                     yield rows, done
                     rows, flushed = [], done
@@ -167,15 +182,38 @@ class _KeyEvidence:
             raise SchemaError(f"{where}: {error}") from None
 
 
-def _parse_line(line: bytes, where: str) -> dict[str, Any]:
+def _parse_line(line: bytes, where: str, row: int) -> dict[str, Any]:
     try:
-        record = json.loads(line.decode())  # given bytes, loads guesses their encoding
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        record = parse_json(line.decode(), MAX_DEPTH + 1)  # the line's object is no level of a value
+    except OutOfRangeError as error:
+        raise SchemaError(f"{where}: row {row}{_key_of(line)}: {error}") from None
+    except json.JSONDecodeError as error:
         raise SchemaError(f"{where}: not valid JSON ({error})") from None
-    except RecursionError:
-        raise SchemaError(f"{where}: nested too deep") from None
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"{where}: not UTF-8 ({error.reason} at byte {error.start})") from None
+    except ValueError as error:
+        raise SchemaError(f"{where}: {error}") from None
     if not isinstance(record, dict):
         raise SchemaError(
             f'{where}: a line holds an object, such as {{"label": 3}}, got {type(record).__name__}'
         )
     return record
+
+
+def _key_of(line: bytes) -> str:
+    """Return ``, field 'a'`` for the first field of the line that holds a number beyond float64."""
+    try:
+        record = json.loads(line, parse_float=lambda text: _HUGE if math.isinf(float(text)) else 0.0)
+        fields = record.items() if isinstance(record, dict) else ()
+        return next((f", field {key!r}" for key, value in fields if _holds_huge(value)), "")
+    except (ValueError, RecursionError):  # the rest of the line is wrong, too
+        return ""
+
+
+_HUGE: Final = object()
+
+
+def _holds_huge(value: Any) -> bool:
+    if isinstance(value, list | dict):
+        return any(map(_holds_huge, value.values() if isinstance(value, dict) else value))
+    return value is _HUGE

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ...errors import SchemaError
 from ...format.schema import Column, Schema, near
+from .json_text import parse_json
 
 __all__ = ["apply_overrides", "parse_overrides"]
 
@@ -24,12 +24,23 @@ def parse_overrides(text: str) -> dict[str, Any]:
     if "=" in stripped:
         return dict(_pair(piece) for piece in _split(stripped))
     path = Path(stripped)
-    if not path.is_file():
+    if not _is_file(path):
         raise SchemaError(
             f"--schema {text!r} is neither a file nor a schema; write label=int32,name=string or JSON "
             f'such as {{"label": "int32"}}'
         )
-    return _from_json(path.read_text(encoding="utf-8"), str(path))
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SchemaError(f"{path} is not UTF-8, so it is no schema in JSON") from None
+    return _from_json(content, str(path))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # too long for a name, say
+        return False
 
 
 def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -> Schema:
@@ -44,8 +55,8 @@ def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -
 
 def _from_json(text: str, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
+        found = parse_json(text)
+    except ValueError as error:
         raise SchemaError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(found, dict):
         raise SchemaError(

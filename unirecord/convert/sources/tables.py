@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import Any, BinaryIO, ClassVar, Final, TextIO
+from typing import BinaryIO, ClassVar, Final, TextIO
 
 from ...errors import SchemaError
-from .base import Batch, Scan, Source, column_names
+from .base import Batch, Options, Scan, Source, column_names
 from .convert import converted, text_converter
+from .input_path import InputPath
 from .overrides import apply_overrides
 
 __all__ = ["CsvTable"]
@@ -28,11 +28,13 @@ _WHOLE: Final = r"[-+]?(?:0|[1-9][0-9]*)"  # no leading zeros: 007 is a name
 _REAL: Final = (
     rf"{_WHOLE}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|[-+]?\.[0-9]+(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
 )
-_INTS: Final = re.compile(rf"(?: *(?:{_WHOLE})? *{_JOIN})*")
-_REALS: Final = re.compile(rf"(?: *(?:{_REAL})? *{_JOIN})*", re.IGNORECASE)
+# One way only to match blanks, or a long run of them that is no number takes quadratic time.
+_INTS: Final = re.compile(rf"(?:(?: *(?:{_WHOLE}) *)?{_JOIN})*")
+_REALS: Final = re.compile(rf"(?:(?: *(?:{_REAL}) *)?{_JOIN})*", re.IGNORECASE)
 _BOOLS: Final = re.compile(rf"(?:(?:true|false)?{_JOIN})*", re.IGNORECASE)
 _NUMBER: Final = re.compile(rf" *(?:{_REAL}) *", re.IGNORECASE)
 _BIG: Final = re.compile(r"[0-9]{19}")
+_MAX_DIGITS: Final = 30  # a whole number that is written longer is beyond 64 bits
 
 
 class CsvTable(Source):
@@ -42,18 +44,26 @@ class CsvTable(Source):
     """
 
     kind: ClassVar[str] = "csv"
+    reads: ClassVar[str] = "a file"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
 
-    def __init__(
-        self, path: str, overrides: Mapping[str, Any] | None = None, scan: Scan | None = None
-    ) -> None:
-        """Read the file once to find its types; ``overrides`` replaces some, ``scan`` is told about progress."""
-        super().__init__()
-        self.path = path
-        self._total = os.path.getsize(path)
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the name."""
+        return not source.is_folder and source.suffix in cls.suffixes
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Any file."""
+        return not source.is_folder
+
+    def look_through(self, options: Options, scan: Scan | None) -> None:
+        """Read the file once to find its types."""
+        self._total = self.input.size()
         self._delimiter = ","
         self.rows = 0
         header = self._read_header()
-        names, notes = column_names(header, path)
+        names, notes = column_names(header, self.path)
         self.notes += notes
         evidence = [_CellEvidence() for _ in names]
         for rows, done in self._chunks(len(names)):
@@ -65,23 +75,26 @@ class CsvTable(Source):
         if not self.rows:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
-        self.schema = apply_overrides(found, overrides or {})
+        self.schema = apply_overrides(found, options.overrides)
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the rows by the types found."""
+    def read(self, position: int) -> Iterator[Batch]:
+        """Yield the rows by the types found; a position is a number of rows."""
         first_row = 0
         convert = [text_converter(c) for c in self.schema]
         for rows, _ in self._chunks(len(self.schema)):
+            if first_row + len(rows) <= position:
+                first_row += len(rows)
+                continue
             cells = zip(*rows, strict=True)
             columns = {
                 c.name: converted(values, f, c, first_row, self.path)
                 for c, f, values in zip(self.schema, convert, cells, strict=True)
             }
-            yield Batch(columns, len(rows))
             first_row += len(rows)
+            yield Batch(columns, len(rows), first_row)
 
     def _read_header(self) -> list[str]:
-        with _open_text(self.path) as (text, _):
+        with _open_text(self.input) as (text, _):
             try:
                 line = text.readline()
                 while line and not line.strip("\r\n"):
@@ -92,13 +105,13 @@ class CsvTable(Source):
                 raise SchemaError(
                     f"{self.path} is empty: a CSV file starts with a line that names the columns"
                 )
-            if self.path.lower().endswith((".tsv", ".tab")):
+            if self.input.suffix in (".tsv", ".tab"):
                 self._delimiter = "\t"
             else:
                 counts = {d: len(next(csv.reader([line], delimiter=d))) for d in ",;\t|"}
                 self._delimiter = max(counts, key=lambda d: counts[d])
-        with _open_text(self.path) as (text, _):
-            header = next(row for row in csv.reader(text, delimiter=self._delimiter) if row)
+        with _open_text(self.input) as (text, _):
+            header = self._first_row(csv.reader(text, delimiter=self._delimiter))
         for name in header:
             if _NUMBER.fullmatch(name):
                 raise SchemaError(
@@ -107,14 +120,22 @@ class CsvTable(Source):
                 )
         return header
 
+    def _first_row(self, reader: Iterator[list[str]]) -> list[str]:
+        try:
+            return next((row for row in reader if row), [])
+        except UnicodeDecodeError as error:
+            raise _not_utf8(self.path, error) from None
+        except csv.Error as error:
+            raise SchemaError(f"{self.path}, the header: {error}") from None
+
     def _chunks(self, width: int) -> Iterator[tuple[list[list[str]], int]]:
         """Yield some rows at a time, below the header, and how many bytes have been read."""
         rows: list[list[str]] = []
-        with _open_text(self.path) as (text, raw):
+        with _open_text(self.input) as (text, raw):
             reader = csv.reader(text, delimiter=self._delimiter, strict=True)
             read = 0
             try:
-                next(row for row in reader if row)
+                next((row for row in reader if row), None)
                 for row in reader:
                     if len(row) != width:
                         if not row:  # an empty line
@@ -155,11 +176,13 @@ class _CellEvidence:
         self.filled = self.filled or any(cells)
         if self.whole or self.real or self.logical:
             joined = _JOIN.join(cells) + _JOIN
+            if joined.count(_JOIN) != len(cells):  # a cell holds it, which no number does
+                joined = "x"
             self.whole = self.whole and _INTS.fullmatch(joined) is not None
             self.real = self.real and (self.whole or _REALS.fullmatch(joined) is not None)
             self.logical = self.logical and _BOOLS.fullmatch(joined) is not None
             if self.whole and _BIG.search(joined):
-                values = [int(cell) for cell in cells if cell.strip()]
+                values = [_whole(cell) for cell in cells if cell.strip()]
                 self.low, self.high = min(self.low, *values), max(self.high, *values)
         self.longest = max(self.longest, max(map(len, cells)))
 
@@ -180,11 +203,19 @@ class _CellEvidence:
         return "bool" if self.logical else "string"
 
 
+def _whole(cell: str) -> int:
+    """Return the number, or one that is as far beyond 64 bits."""
+    text = cell.strip()
+    if len(text) <= _MAX_DIGITS:
+        return int(text)
+    return -(1 << 64) if text.startswith("-") else 1 << 64
+
+
 @contextmanager
-def _open_text(path: str) -> Iterator[tuple[TextIO, BinaryIO]]:
+def _open_text(source: InputPath) -> Iterator[tuple[TextIO, BinaryIO]]:
     """Open a UTF-8 file as text, with the binary file below it, whose position tells the progress."""
     csv.field_size_limit(sys.maxsize)
-    with open(path, "rb") as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
+    with source.open() as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
         yield text, raw
 
 

@@ -1,0 +1,95 @@
+"""A folder's files below it, each regular one once; what else lies there is named, never opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["UnreadableError", "read_regular_file", "utf8_name", "walk"]
+
+
+class UnreadableError(Exception):
+    """A file or folder that cannot be read; the message is the reason."""
+
+
+def walk(root: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the path below ``root`` of every file that is not hidden, and why it cannot be read (None: it can).
+
+    Links are followed, each folder is entered once. A folder that cannot be listed is yielded with a ``/`` at its end.
+    """
+    visited: set[tuple[int, int]] = set()
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        try:
+            info = os.stat(Path(root) / below)
+            if (info.st_dev, info.st_ino) in visited:  # a link back up the tree
+                continue
+            visited.add((info.st_dev, info.st_ino))
+            with os.scandir(Path(root) / below) as entries:
+                found = [entry for entry in entries if not entry.name.startswith(".")]
+        except OSError as error:
+            if not below:
+                raise
+            yield below, _reason(error)
+            continue
+        for entry in found:
+            name = entry.name
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{below}{name}/")
+                    continue
+                mode = os.stat(Path(root) / below / name).st_mode
+            except OSError as error:
+                yield below + name, _broken_link(Path(root) / below / name) or _reason(error)
+                continue
+            if stat.S_ISDIR(mode):
+                pending.append(f"{below}{name}/")
+            else:
+                yield below + name, _not_regular(mode)
+
+
+def read_regular_file(path: str | Path) -> bytes:
+    """Return a file's bytes; `UnreadableError` when it is no regular file or cannot be read.
+
+    It is opened so that a pipe or device that took the file's place since it was listed does not wait. A file that
+    has gone is a ``FileNotFoundError``.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            reason = _not_regular(os.fstat(fd).st_mode)
+            if reason is not None:
+                raise UnreadableError(reason)
+            return file.read()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnreadableError(_reason(error)) from None
+
+
+def utf8_name(name: str) -> str:
+    """Return a file name as valid Unicode: bytes that are not UTF-8 become ``\\xNN``."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _broken_link(path: Path) -> str | None:
+    try:
+        target = os.readlink(path)
+    except OSError:
+        return None
+    return f"it is a link to {utf8_name(target)}, which leads to no file"
+
+
+def _not_regular(mode: int) -> str | None:
+    if stat.S_ISREG(mode):
+        return None
+    kinds = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"), (stat.S_ISDIR, "a folder"))
+    what = next((name for test, name in kinds if test(mode)), "a device")
+    return f"it is {what}, not a regular file"

@@ -1,0 +1,60 @@
+"""The kinds of sources there are, and which of them reads a path: what was asked for, or what recognises it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .base import Options, Scan, Source, WrongSourceError
+from .images import ImageFolder
+from .input_path import InputPath, open_input
+from .jsonl import JsonLines
+from .tables import CsvTable
+
+__all__ = ["KINDS", "SOURCES", "open_source"]
+
+SOURCES: Final[tuple[type[Source], ...]] = (ImageFolder, CsvTable, JsonLines)
+KINDS: Final = tuple(source.kind for source in SOURCES)
+
+
+def open_source(
+    source: str | InputPath,
+    kind: str | None = None,
+    options: Options | None = None,
+    scan: Scan | None = None,
+) -> Source:
+    """Look through the raw data at a path and return it as a source.
+
+    ``kind`` is one of `KINDS`, found from the path when left out. Raises `MissingError`, `WrongSourceError` when the
+    call is wrong, and `SchemaError` about the data.
+    """
+    found = source if isinstance(source, InputPath) else open_input(source)
+    options = options or Options()
+    make = _recognised(found) if kind is None else _asked_for(kind, found)
+    for name in options.given():
+        if name not in make.takes:
+            takers = ", ".join(other.kind for other in SOURCES if name in other.takes)
+            raise WrongSourceError(
+                f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
+            )
+    return make(found, options, scan)
+
+
+def _asked_for(kind: str, source: InputPath) -> type[Source]:
+    make = next((one for one in SOURCES if one.kind == kind), None)
+    if make is None:
+        raise WrongSourceError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
+    if not make.can_read(source):
+        there = "a folder" if source.is_folder else "a file"
+        raise WrongSourceError(f"{source.name} is {there}; {kind} are read from {make.reads}")
+    return make
+
+
+def _recognised(source: InputPath) -> type[Source]:
+    for make in SOURCES:
+        if make.recognises(source):
+            return make
+    known = ", ".join(f"{suffix} ({one.kind})" for one in SOURCES for suffix in one.suffixes)
+    kinds = " or ".join(one.kind for one in SOURCES if one.can_read(source))
+    raise WrongSourceError(
+        f"{source.name}: cannot tell what it is from its name ({known}); say so with --from {kinds}"
+    )
