@@ -157,7 +157,9 @@ def test_a_split_is_written_with_the_classes_of_its_training_set(
         assert len(both) == 6
     assert main(["write", "p/val", "alone"]) == 0
     for together in (["train", "alone"], "[at][rl][ao][in]*"):
-        with pytest.raises(SchemaError, match=r"classes otherwise than .*: label 0 is '(2|10)', not '(2|10)'"):
+        with pytest.raises(
+            SchemaError, match=r"classes otherwise than .*: label 0 is '(2|10)', not '(2|10)'"
+        ):
             UniRecordDataset(together)
     capsys.readouterr()
     failed(capsys, 1, "numbers its classes otherwise than train/", "inspect", "train", "alone")
