@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from process_counts import counters, minor_faults
 
 from unirecord import UniRecordDataset, Writer
 
@@ -39,16 +39,6 @@ def blobs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Writer(path, {"x": "bytes"}) as writer:
         writer.write_batch({"x": [bytes([n]) * (BLOB_BYTES + n) for n in range(BLOBS)]})
     return path
-
-
-def minor_faults() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-
-def counters() -> dict[str, int]:
-    """What /proc/self/io says: read system calls, bytes fetched from the storage, …"""
-    lines = Path("/proc/self/io").read_text().splitlines()
-    return {name: int(value) for name, value in (line.split(": ") for line in lines)}
 
 
 def test_a_warm_batch_costs_no_buffer_and_no_page_fault(rows: Path) -> None:

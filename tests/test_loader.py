@@ -104,7 +104,7 @@ def test_shards_make_one_permutation_each_epoch(path: Path) -> None:
         order = [int(i) for loader in loaders for batch in loader for i in batch["label"]]
         assert sorted(order) == list(range(N))
         orders.append(order)
-    assert orders[0] != orders[1] != orders[2]
+    assert len({tuple(order) for order in orders}) == 3
 
 
 def test_kept_batches_are_never_overwritten(path: Path) -> None:
@@ -324,8 +324,6 @@ def test_statistics_add_up(path: Path) -> None:
         pass
     stats = loader.stats()
     assert (stats.batches, stats.samples, stats.bytes) == (20, N, N * (64 + 8))
-    assert stats.bound in ("consumer", "reading", "transform")
-    assert stats.p99_ms >= stats.p50_ms >= 0
     assert "samples/s" in str(stats)
 
 

@@ -49,8 +49,7 @@ def steps(draw: st.DrawFn) -> Callable[[Selection, list[int]], tuple[Selection, 
         if kind == "where":
             found = np.flatnonzero(random.random(selection.rows) < 0.7)
             return selection.where_rows(found), [row for row in rows if row in set(found.tolist())]
-        part = selection.split([0.3, 0.7], seed=None)[1]
-        return part, rows[-len(part) :] if len(part) else []
+        return selection.split([0.3, 0.7], seed=None)[1], rows[(3 * length + 5) // 10 :]
 
     return apply
 

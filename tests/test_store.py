@@ -74,8 +74,12 @@ def test_a_file_system_without_locks_is_written_all_the_same(tmp_path: Path) -> 
             raise OSError(errno.EOPNOTSUPP, "not supported")
 
     with faults.system(no_locks):
-        StagedFile(str(tmp_path / "x"), lock=True).discard()
+        staged = StagedFile(str(tmp_path / "x"), lock=True)
+        staged.append([b"new"])
+        staged.publish()
+        staged.close()
         LockedFolder(str(tmp_path)).close()
+    assert (tmp_path / "x").read_bytes() == b"new"
 
 
 def test_more_buffers_than_one_call_takes_are_all_written(tmp_path: Path) -> None:

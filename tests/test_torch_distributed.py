@@ -100,7 +100,7 @@ def test_every_sample_of_three_epochs_on_two_ranks(
             assert [len(share) for share in shares] == [31, 30]
             assert sorted(counts.values()) == [1] * N
         orders.append(shares)
-    assert orders[0] != orders[1] != orders[2]
+    assert len({str(shares) for shares in orders}) == 3
 
 
 def test_a_killed_job_goes_on_with_three_ranks(data: Path, tmp_path: Path) -> None:
