@@ -167,6 +167,12 @@ def specification(r: random.Random, rows: int) -> Spec:
         (r.randint(0x8000, 0xFFFF), r.choice([0, 1, 77, 65535])): r.randbytes(r.choice([0, 1, 64, 1000]))
         for _ in range(r.choice([0, 0, 1, 3]))
     }
+    for number in range(len(spec.groups) + 1):
+        if r.random() < 0.1:
+            spec.pages[number] = [
+                (r.randint(0x8000, 0xFFFF), r.randbytes(r.choice([0, 1, 64, 999])))
+                for _ in range(r.choice([1, 1, 2]))
+            ]
     spec.plain = {c.name for c in columns if c.base == "string" and r.random() < 0.4}
     return spec
 

@@ -62,6 +62,9 @@ class Spec:
     optional: int = 0  # optional_features of a later version, with which reserved bytes are used
     zone_rows: dict[str, int] = field(default_factory=dict)
     ancillary: dict[tuple[int, int], bytes] = field(default_factory=dict)  # sections by (kind, column)
+    pages: dict[int, list[tuple[int, bytes]]] = field(
+        default_factory=dict
+    )  # kinds and payloads before group n
 
     @property
     def blobs(self) -> list[int]:
@@ -121,7 +124,7 @@ def page(
     spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0,
     content: int = 0,
 ) -> bytes:  # fmt: skip
-    sealed = seal(spec, 4, at, payload) if kind == 1 else content
+    sealed = seal(spec, 4 if kind == 1 else 11, at, payload) if kind == 1 or kind >= 0x8000 else content
     start = struct.pack("<4sHHQQQQQQ", b"URPG", kind, 0, number, first, rows, len(payload), gap, sealed)
     return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(gap) + payload, 64)
 
@@ -142,6 +145,7 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
     for number, rows in enumerate(spec.groups):
         group = raw[first : first + rows]
         blob, starts, digests = blob_payload(spec, group, first)
+        out += ancillary_pages(spec, len(out), number)
         at = len(out)
         out += page(spec, at, 1, number, first, rows, scalar_payload(spec, group, digests))
         sums += out[at + 48 : at + 56]
@@ -153,8 +157,16 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         facts.starts += [payload + s for s in starts]
         facts.digests += digests
         first += rows
+    out += ancillary_pages(spec, len(out), len(spec.groups))
     content = seal(spec, 9, 0, sums)
     return bytes(out + page(spec, len(out), 3, len(spec.groups), 0, first, b"", content=content)), facts
+
+
+def ancillary_pages(spec: Spec, at: int, number: int) -> bytes:
+    out = b""
+    for kind, payload in spec.pages.get(number, []):
+        out += page(spec, at + len(out), kind, len(payload), 2**64 - 1, 0, payload)
+    return out
 
 
 def blob_payload(spec: Spec, group: Raw, first: int) -> tuple[bytes, list[int], list[int]]:

@@ -125,7 +125,7 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
     )
     need(magic == b"URPG", "page magic")
     need(header_digest == digest(file[at : at + 56], seed(part_id, 3, at)), "digest of a page header")
-    need(reserved == 0 and kind in (1, 2, 3), "page kind")
+    need(reserved == 0 and (kind in (1, 2, 3) or kind >= 0x8000), "page kind")
     need(gap % 64 == 0 and gap <= 4096 and (kind == 2 or gap == 0), "page gap")
     start = at + 64 + gap
     end = align(start + size, 64)
@@ -137,7 +137,10 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
         need(payload_digest == digest(payload, seed(part_id, 4, at)), "digest of a scalar page")
     if kind == 2:
         need(payload_digest == 0, "payload_digest of a blob page")
-    if kind == 3:
+    if kind >= 0x8000:
+        need(size <= 2**26, "payload_bytes of an ancillary page")
+        need(payload_digest == digest(payload, seed(part_id, 11, at)), "digest of an ancillary page")
+    elif kind == 3:
         need(first == 0 and size == 0, "end page")
     else:
         need(1 <= rows <= 8 * len(file), "rows of a row group: one takes a bit at least")
@@ -233,6 +236,9 @@ def read_data(file: bytes) -> ReferencePart:
     head, at = part.head, part.head.header_bytes
     while True:
         p = page(file, at, head.id)
+        if p.kind >= 0x8000:
+            at = p.next
+            continue
         if p.kind == 3:
             need(p.number == len(part.groups) and p.rows == len(part.raw), "counts of the end page")
             need(p.next == len(file), "bytes after the end page")

@@ -25,6 +25,10 @@ def with_later_things(made: MadePart) -> MadePart:
     made.spec.unknown = {"deletions": [1, 2], "later": {"x": None}}
     made.spec.optional = 1 << 31
     made.spec.zone_rows = {column.name: 2 for column in made.spec.columns}
+    made.spec.pages = {
+        0: [(0x8000, b"statistics of a later version")],
+        1: [(0xFFFF, b""), (0x9000, bytes(999))],
+    }
     made.spec.ancillary = {(0x8000, 0): b"bloom", (0x8000, 9999): b"", (0xFFFF, 65535): bytes(100_000)}
     return write(made)
 
@@ -46,6 +50,31 @@ def test_the_bytes_of_what_is_ignored_are_verified(tmp_path: Path, kind: str) ->
     index = bytearray(made.index)
     index[made.index.rindex(bytes(64 << 10)) + 100] ^= 1
     Path(f"{made.path}.idx").write_bytes(index)
+    assert not verify(made.path).ok
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_an_ancillary_page_is_verified_and_left_out_by_repair(tmp_path: Path, kind: str) -> None:
+    made = with_later_things(MAKERS[kind](tmp_path / "part.urec"))
+    before = rows_of(made)
+    data = bytearray(made.data)
+    data[made.data.index(b"statistics of a later version") + 3] ^= 1
+    made.path.write_bytes(data)
+    (problem,) = verify(made.path).problems
+    assert "ancillary" in problem.what
+    assert rows_of(made) == before
+    report = repair(made.path, output=tmp_path / "out.urec")
+    assert any("left out" in reason for part in report.parts for reason in part.reasons)
+    with unirecord.UniRecordDataset(tmp_path / "out.urec") as dataset:
+        assert len(dataset) == len(made.raw)
+    assert verify(tmp_path / "out.urec").ok
+
+
+@pytest.mark.parametrize("kind", [4, 5, 0x7FFF])
+def test_a_page_of_an_unknown_kind_below_is_damage(tmp_path: Path, kind: int) -> None:
+    made = variable_part(tmp_path / "part.urec")
+    made.spec.pages = {1: [(kind, b"")]}
+    write(made)
     assert not verify(made.path).ok
 
 

@@ -31,7 +31,7 @@ PAGE_SCALAR, PAGE_BLOB, PAGE_END = 1, 2, 3
 
 DOMAIN_HEADER, DOMAIN_HEAD, DOMAIN_PAGE, DOMAIN_SCALARS, DOMAIN_UNITS = 1, 2, 3, 4, 5
 DOMAIN_INDEX_HEADER, DOMAIN_INDEX_HEAD, DOMAIN_INDEX_BLOCK = 6, 7, 8
-DOMAIN_CONTENT = 9
+DOMAIN_CONTENT, DOMAIN_ANCILLARY = 9, 11
 
 SECTION_GROUPS, SECTION_ROW_STARTS, SECTION_LENGTHS, SECTION_DIGESTS = 1, 2, 3, 4
 SECTION_VALUES, SECTION_VALIDITY, SECTION_CODES = 5, 6, 7
@@ -40,6 +40,7 @@ SECTION_STRING_OFFSETS, SECTION_STRING_BYTES = 10, 11
 SECTION_ZONES, SECTION_ZONE_FLAGS, SECTION_ORDER = 12, 13, 14
 SECTION_STATISTICS = 17
 ANCILLARY = 0x8000  # kinds of sections and pages from here on may be ignored
+MAX_ANCILLARY_BYTES = 1 << 26  # payload of an ancillary page, so that checking one takes bounded memory
 
 PHI = 0x9E3779B97F4A7C15
 MASK64 = (1 << 64) - 1
@@ -109,6 +110,11 @@ class PageHeader:
     payload_bytes: int
     gap: int
     payload_digest: int  # of an end page: the content digest
+
+    @property
+    def is_ancillary(self) -> bool:
+        """Whether a reader that does not know the kind ignores the page."""
+        return self.kind >= ANCILLARY
 
     def payload(self, offset: int) -> int:
         """File offset of the payload of this page, which starts at ``offset``."""
@@ -249,16 +255,18 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
             f"the page header at {offset} does not have the digest stored with it", offset=offset
         )
     page = PageHeader(kind, group, first, rows, size, gap, payload_digest)
-    end = kind == PAGE_END
+    end, ancillary = kind == PAGE_END, page.is_ancillary
     if (
         reserved
-        or kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END)
+        or (kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END) and not ancillary)
+        or (ancillary and (gap or size > MAX_ANCILLARY_BYTES))
         or gap % PAGE_ALIGN
         or gap > MAX_GAP
         or (end and (first or size or gap))
-        or (not end and rows == 0)
+        or (not end and not ancillary and rows == 0)
         or (kind == PAGE_BLOB and payload_digest)
-        or max(first, rows, size, first + rows, page.end(offset)) >= MAX_OFFSET
+        or (not ancillary and max(first, rows, first + rows) >= MAX_OFFSET)
+        or max(size, page.end(offset)) >= MAX_OFFSET
     ):
         raise CorruptionError(
             f"the page header at {offset} breaks the rules of the format: {page}", offset=offset

@@ -16,7 +16,7 @@ from ..format.values import ColumnBatch, ColumnData
 from ..parts.data_file import DataFile, DataHead, ScannedGroup
 from .content import Finding, check_group, read_payload
 from .recover import opened_index
-from .walk import Damage, End, cell_sizes, row_starts, walk
+from .walk import Ancillary, Damage, End, cell_sizes, row_starts, walk
 
 __all__ = ["Survey", "sound_batches", "survey"]
 
@@ -74,6 +74,11 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
                 end = found.next_row if found.next_row is not None else known_rows
                 result.lose(found.first_row, end or found.first_row, f"{found.what} (offset {found.offset})")
                 result.rows = known_rows
+            elif isinstance(found, Ancillary):
+                if found.what is not None:
+                    result.finished = False
+                    result.reasons.append(f"{found.what}; pages of kind {found.kind} are left out")
+                advance(found.end - found.offset)
             else:
                 findings = check_group(data, result.head, found)
                 result.reasons += [f"{finding.what} (offset {finding.offset})" for finding in findings]

@@ -17,7 +17,7 @@ from .content import Finding, check_group
 from .index_check import IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Progress, Report
 from .targets import Target, Tracker, targets
-from .walk import Damage, End, walk
+from .walk import Ancillary, Damage, End, walk
 
 __all__ = ["Problem", "Report", "verify"]
 
@@ -170,6 +170,10 @@ class _Part:
                 self._damage(found)
             elif isinstance(found, End):
                 end = found
+            elif isinstance(found, Ancillary):
+                if found.what is not None:
+                    self.problem(found.what, "nothing that this version reads", _REPAIR, offset=found.offset)
+                self.tracker.advance(found.end - found.offset)
             else:
                 for finding in findings:
                     self._finding(finding)
@@ -258,9 +262,9 @@ class _Part:
 
 def _in_parallel(
     data: DataFile, head: DataHead, pool: ThreadPoolExecutor, workers: int
-) -> Iterator[tuple[ScannedGroup | Damage | End, list[Finding]]]:
+) -> Iterator[tuple[ScannedGroup | Damage | Ancillary | End, list[Finding]]]:
     """Walks the file; row groups are checked by the pool, at most a few at a time, and come out in order."""
-    waiting: deque[tuple[ScannedGroup | Damage | End, Future[list[Finding]] | None]] = deque()
+    waiting: deque[tuple[ScannedGroup | Damage | Ancillary | End, Future[list[Finding]] | None]] = deque()
     for found in walk(data, head):
         large = isinstance(found, ScannedGroup) and found.blob_bytes > _ALONE_BYTES
         while waiting and (large or len(waiting) > workers):

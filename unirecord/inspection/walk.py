@@ -14,7 +14,7 @@ from ..format import layout
 from ..format.layout import PageHeader
 from ..parts.data_file import DataFile, DataHead, ScannedGroup
 
-__all__ = ["Damage", "End", "Recover", "Recovered", "cell_sizes", "row_starts", "walk"]
+__all__ = ["Ancillary", "Damage", "End", "Recover", "Recovered", "cell_sizes", "row_starts", "walk"]
 
 _CHUNK = 4 << 20
 _MAGIC = int.from_bytes(layout.PAGE_MAGIC, "little")
@@ -28,6 +28,16 @@ class Damage:
     what: str
     first_row: int
     next_row: int | None
+
+
+@dataclass(frozen=True)
+class Ancillary:
+    """A page of a kind that may be ignored; ``what``: why its bytes are not what was written, or None."""
+
+    offset: int
+    end: int
+    kind: int
+    what: str | None
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,9 @@ Recover = Callable[[int, int], Recovered | None]
 
 def walk(
     data: DataFile, head: DataHead, recover: Recover | None = None
-) -> Iterator[ScannedGroup | Damage | End]:
-    """Every row group that is whole but for its cells, in order, what is damaged between them, and the end page.
+) -> Iterator[ScannedGroup | Damage | Ancillary | End]:
+    """Every row group that is whole but for its cells, in order, what is damaged or ancillary between them, and the
+    end page.
 
     After damage the walk goes on at the next page whose header has the digest that belongs to its place in this part:
     such a header cannot stand there by accident. Without an end page the last thing is Damage. What ``recover`` gives
@@ -63,7 +74,12 @@ def walk(
     while True:
         found: ScannedGroup | End | None
         try:
-            found = _read(data, head, offset, data.page_header(head, offset), (number, rows))
+            header = data.page_header(head, offset)
+            if header.is_ancillary and header.end(offset) <= data.size:
+                yield _ancillary(data, head, offset, header)
+                offset = header.end(offset)
+                continue
+            found = _read(data, head, offset, header, (number, rows))
             _check_content(head, found, digests)
         except CorruptionError as error:
             place = offset if error.offset is None else error.offset
@@ -85,6 +101,15 @@ def walk(
         if digests is not None and found.digest is not None:
             digests += found.digest.to_bytes(8, "little")
         offset, number, rows = found.end, number + 1, found.first_row + found.page.rows
+
+
+def _ancillary(data: DataFile, head: DataHead, offset: int, header: PageHeader) -> Ancillary:
+    what = None
+    try:
+        data.check_ancillary(head, offset, header)
+    except CorruptionError as error:
+        what = str(error)
+    return Ancillary(offset, header.end(offset), header.kind, what)
 
 
 def _read(
@@ -142,7 +167,11 @@ def _resume(
             try:
                 header = data.page_header(head, place)
                 rows = header.rows if header.kind == layout.PAGE_END else header.first_row
-                if header.kind != layout.PAGE_BLOB and header.group >= before[0] and rows >= before[1]:
+                if (
+                    header.kind in (layout.PAGE_SCALAR, layout.PAGE_END)
+                    and header.group >= before[0]
+                    and rows >= before[1]
+                ):
                     return _read(data, head, place, header, None), header.group
             except CorruptionError:  # noqa: PERF203
                 continue

@@ -118,6 +118,16 @@ class DataFile:
     def page_header(self, head: DataHead, offset: int) -> PageHeader:
         return layout.unpack_page_header(head.header.id, offset, self.read(offset, layout.PAGE_HEADER_BYTES))
 
+    def check_ancillary(self, head: DataHead, offset: int, header: PageHeader) -> None:
+        """CorruptionError unless an ancillary page is in the file whole and its payload as it was written."""
+        payload = self.read(header.payload(offset), header.end(offset) - header.payload(offset))
+        content, zeros = payload[: header.payload_bytes], payload[header.payload_bytes :]
+        expected = layout.digest(content, layout.seed(head.header.id, layout.DOMAIN_ANCILLARY, offset))
+        if expected != header.payload_digest or any(zeros):
+            raise CorruptionError(
+                f"the ancillary page at {offset} does not have the digest stored with it", offset=offset
+            )
+
     def end_page(self, head: DataHead) -> PageHeader:
         """The end page alone; CorruptionError when the file does not end with one."""
         at = self.size - layout.PAGE_HEADER_BYTES
@@ -174,6 +184,9 @@ class DataFile:
         even = head.header.shape.group_rows
         while True:
             header = self.page_header(head, offset)
+            if header.is_ancillary and header.end(offset) <= self.size:
+                offset = header.end(offset)
+                continue
             if header.kind == layout.PAGE_END:
                 content = layout.content_digest(head.header.id, digests)
                 if (header.group, header.rows, header.payload_digest, offset + layout.PAGE_HEADER_BYTES) != (
