@@ -44,9 +44,10 @@ lint: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict unirecord
 
-# docs/api.md from the docstrings, and the prose of all pages wrapped at one width.
+# docs/api.md and the list of docs/architecture.md from the docstrings, and the prose of all pages wrapped at one width.
 docs: build
 	$(BIN)/python docs/build_api.py
+	$(BIN)/python docs/build_map.py
 	$(BIN)/python docs/wrap.py
 
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.

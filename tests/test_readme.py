@@ -35,3 +35,20 @@ def test_the_commands_of_the_readme_exist() -> None:
 def test_the_links_of_the_readme_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+def table(text: str) -> dict[str, list[str]]:
+    """The rows of the first table with figures: name and cells."""
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if re.match(r"\| \S", line)]
+    return {row[0].strip("* "): [cell.strip("* ") for cell in row[1:]] for row in rows}
+
+
+def test_the_figures_of_the_readme_are_those_of_the_performance_page() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    measured = table(page.split("<!-- begin summary -->")[1].split("<!-- end summary -->")[0])
+    named = {name.split(" (")[0]: cells for name, cells in measured.items()}
+    shown = table(README[README.index("| **UniRecord**") :])
+    assert len(shown) >= 10
+    for name, cells in shown.items():
+        rows_, _, blobs, cold, _ = named["MosaicML Streaming" if name.startswith("MDS") else name]
+        assert cells[2:] == [rows_, blobs, cold], name
