@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..errors import MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.missing_path import explain_missing, meant_instead
 from .report import Problem
 
 __all__ = ["Target", "Tracker", "targets"]
@@ -39,7 +40,7 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
     """The parts at ``path``, the manifest if it could be read, and what is wrong with that. MissingError: nothing."""
     if not os.path.isdir(path):
         if not os.path.lexists(path):
-            raise MissingError(f"{path}: there is no such file or directory")
+            raise MissingError(meant_instead(path) or explain_missing(path))
         return [Target(path, None, None)], None, []
     name = os.path.join(path, manifest.NAME)
     try:

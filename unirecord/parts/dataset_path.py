@@ -15,6 +15,7 @@ from ..format.values import unpack_object
 from . import manifest
 from .classes import class_difference, classes_of
 from .manifest import Manifest
+from .missing_path import explain_missing, meant_instead
 
 __all__ = ["PartRef", "Source", "resolve"]
 
@@ -67,6 +68,9 @@ def resolve(path: PathLike | Sequence[PathLike]) -> Source:
 
 
 def _resolve_one(path: str) -> Source:
+    instead = meant_instead(path)
+    if instead is not None:
+        raise MissingError(instead)
     if os.path.isdir(path):
         return _resolve_directory(path)
     if has_magic(path) and not os.path.lexists(path):
@@ -74,9 +78,16 @@ def _resolve_one(path: str) -> Source:
         if not found:
             raise MissingError(f"{path}: no part and no directory matches this pattern")
         return _join([_resolve_one(name) for name in found])
-    if not path.endswith(".urec") and not os.path.lexists(path):
-        raise MissingError(f"{path}: there is no such file or directory")
+    if not os.path.exists(path):
+        raise MissingError(_explain_lost_part(path) or explain_missing(path))
     return _resolve_part(path)
+
+
+def _explain_lost_part(path: str) -> str | None:
+    """The message for a part whose index is still there, so that it was a part."""
+    if not os.path.lexists(path + ".idx"):
+        return None
+    return f"{path}: this part does not exist, but its index does ({path}.idx); put the file back beside it"
 
 
 def _may_be_data(path: str) -> bool:

@@ -209,8 +209,16 @@ class _Checker:
             return Field(column.name, position, column.type, column.nullable)
         if node.name in ("row", "part"):
             return Field(node.name, ROW if node.name == "row" else PART, "int64")
-        hint = near(node.name, [*names, "row", "part"]) or f"; there are {self._readable()}"
-        raise self.wrong(f"there is no column {node.name!r}{hint}", node)
+        raise self.wrong(f"there is no column {node.name!r}{self._name_hint(node.name)}", node)
+
+    def _name_hint(self, name: str) -> str:
+        hint = near(name, [*self.schema.names, "row", "part"])
+        if hint:
+            return hint
+        quoted = name.replace("'", "''")
+        strings = any(column.type == "string" for column in self.schema)
+        quote = f"; a string is written in quotes: '{quoted}'" if strings else ""
+        return f"; there are {self._readable()}{quote}"
 
     def _readable(self) -> str:
         names = [column.name for column in self.schema if not column.is_blob]
