@@ -286,6 +286,7 @@ void ur_part_describe(const ur_part *part, ur_part_info *info) {
       .content_digest = header->content_digest,
       .metadata = part->head + before,
       .metadata_bytes = header->metadata_bytes,
+      .table = part->head + UR_INDEX_HEADER_BYTES,
   };
   memcpy(info->id, header->id, UR_ID_BYTES);
 }

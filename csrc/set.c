@@ -57,8 +57,16 @@ static ur_set_columns *copy_columns(const ur_part *part) {
   return columns;
 }
 
-/* All parts have the column table of the first one opened. */
+static bool has_table(const ur_part *part, const uint8_t *table, uint32_t columns) {
+  return part->header.columns == columns &&
+         memcmp(table, part->head + UR_INDEX_HEADER_BYTES, (size_t)columns * UR_COLUMN_BYTES) == 0;
+}
+
+/* All parts have the column table that the caller expects, and that of the first one opened. */
 static ur_status check_columns(ur_set *set, const ur_part *part, ur_error *error) {
+  if (set->options.table != NULL && !has_table(part, set->options.table, set->options.columns))
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
+                      "the column table is not that of the dataset's schema");
   ur_set_columns *columns = atomic_load(&set->columns);
   if (columns == NULL) {
     ur_set_columns *made = copy_columns(part);
@@ -66,8 +74,7 @@ static ur_status check_columns(ur_set *set, const ur_part *part, ur_error *error
     if (atomic_compare_exchange_strong(&set->columns, &columns, made)) return UR_OK;
     free(made);
   }
-  if (columns->count != part->header.columns ||
-      memcmp(columns->table, part->head + UR_INDEX_HEADER_BYTES, (size_t)columns->count * UR_COLUMN_BYTES) != 0) {
+  if (!has_table(part, columns->table, columns->count)) {
     ur_status status = ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                                   "the part's columns are not those of the part opened first: their schemas differ");
     return ur_because(error, UR_REASON_SCHEMA, status);
@@ -153,6 +160,15 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
   return true;
 }
 
+static bool copy_table(ur_set *set) {
+  if (set->options.table == NULL) return true;
+  size_t bytes = (size_t)set->options.columns * UR_COLUMN_BYTES;
+  uint8_t *table = malloc(bytes + 1);
+  if (table != NULL) memcpy(table, set->options.table, bytes);
+  set->options.table = set->table = table;
+  return table != NULL;
+}
+
 static ur_status number_rows(ur_set *set, ur_error *error) {
   uint64_t rows = 0;
   for (int64_t i = 0; i < set->parts; i++) {
@@ -181,6 +197,7 @@ static void free_set(ur_set *set) {
   free(atomic_load(&set->columns));
   free(set->refs);
   free(set->names);
+  free(set->table);
   free(set->starts);
   free(set->slots);
   free(set);
@@ -202,7 +219,7 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
   int64_t limit = ur_file_limit() * 3 / 4 / 2; /* two files a part; the rest of the process needs descriptors too */
   set->open_limit = limit < 8 ? 8 : limit;
   ur_status status = UR_OK;
-  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs))
+  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_table(set))
     status = ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", parts);
   if (status == UR_OK) status = number_rows(set, error);
   if (status != UR_OK) {

@@ -171,13 +171,15 @@ typedef struct {
   int32_t io;      /* ur_io */
   int32_t verify;  /* ur_verify */
   uint64_t bytes;  /* of the data files of all parts, for UR_IO_AUTO to compare with memory; 0: each part for itself */
+  const uint8_t *table; /* the column table that every part must have (copied), or NULL: that of the part opened first */
+  uint32_t columns;     /* entries of it, of 32 bytes each */
 } ur_set_options;
 
 typedef struct ur_set ur_set;   /* the rows of several parts, one after the other, as one row space */
 typedef struct ur_part ur_part; /* one opened part */
 
 /* Parts whose rows are given are opened when a row of theirs is first read; `refs` is copied. All parts must have the
- * same column table as the first one opened. With no parts at all the set has no rows and no columns. */
+ * column table of the options, and the same one as the first part opened. With no parts at all the set has no rows and no columns. */
 UR_API ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_options *options, ur_set **set,
                              ur_error *error);
 UR_API ur_set *ur_set_retain(ur_set *set);
@@ -235,6 +237,7 @@ typedef struct {
   uint64_t content_digest; /* stands for every value of the part */
   const uint8_t *metadata;  /* msgpack map, borrowed until the part is released */
   uint64_t metadata_bytes;
+  const uint8_t *table;     /* column table, 32 bytes for each of `columns`; borrowed likewise */
 } ur_part_info;
 
 typedef struct {

@@ -71,3 +71,57 @@ def pages(file: bytes) -> list[tuple[int, int, int]]:
         found.append((at, kind, size))
         at = up(at + 64 + gap + size, 64)
     return found
+
+
+def with_index_metadata(content: bytes, data_file: bytes, packed: bytes) -> bytearray:
+    """The index with another metadata map; sections move with the size of the head."""
+    header = int.from_bytes(content[20:24], "little")
+    columns, sections = struct.unpack_from("<II", content, 64)
+    directory = 192 + 32 * columns
+    before = directory + 48 * sections
+    size = up(before + len(packed), 64)
+    file = bytearray((content[:before] + packed).ljust(size, b"\0") + content[header:])
+    for at in range(directory, before, 48):
+        _add(file, at + 8, size - header)
+    file[20:24], file[72:76] = size.to_bytes(4, "little"), len(packed).to_bytes(4, "little")
+    for at in (80, 88):
+        _add(file, at, size - header)
+    index(file, data_file)
+    return file
+
+
+def _add(file: bytearray, at: int, number: int) -> None:
+    file[at : at + 8] = (int.from_bytes(file[at : at + 8], "little") + number).to_bytes(8, "little")
+
+
+def with_statistics(content: bytes, data_file: bytes, packed: bytes) -> bytearray:
+    """The index with another section 17, its last one."""
+    columns, sections = struct.unpack_from("<II", content, 64)
+    entry = 192 + 32 * columns + 48 * (sections - 1)
+    kind, _, width, start = struct.unpack_from("<HHIQ", content, entry)
+    assert (kind, width) == (17, 1)
+    end = up(start + len(packed), 64)
+    blocks = -(-(end - int.from_bytes(content[20:24], "little")) // 65536)
+    file = bytearray((content[:start] + packed).ljust(end + 8 * blocks, b"\0"))
+    for at in (entry + 16, entry + 24):
+        file[at : at + 8] = len(packed).to_bytes(8, "little")
+    file[80:88], file[88:96] = len(file).to_bytes(8, "little"), end.to_bytes(8, "little")
+    index(file, data_file)
+    return file
+
+
+def with_data_metadata(data_file: bytes, packed: bytes) -> bytearray:
+    """The data file with another metadata map that takes as much room in the head."""
+    header, columns = int.from_bytes(data_file[20:24], "little"), int.from_bytes(data_file[40:44], "little")
+    before = 128 + 32 * columns
+    assert up(before + len(packed), 64) == header
+    file = bytearray((data_file[:before] + packed).ljust(header, b"\0") + data_file[header:])
+    file[44:48] = len(packed).to_bytes(4, "little")
+    data(file)
+    return file
+
+
+def metadata(data_file: bytes) -> bytes:
+    """The metadata map of a data file, which its index repeats."""
+    columns, size = struct.unpack_from("<II", data_file, 40)
+    return data_file[128 + 32 * columns : 128 + 32 * columns + size]

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgpack
+import numpy as np
 import pytest
+import reseal
 
 import unirecord
 from unirecord.cli.main import main
+from unirecord.parts import manifest
 
 
 def write(path: Path, rows: int = 40) -> Path:
@@ -86,3 +94,149 @@ def test_no_thread_hides_what_a_transform_raises(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(unirecord.TransformError, match="boom"):
         list(dataset.batches(7))
+
+
+class Forged:
+    """A sound part whose metadata, in either file, is changed behind right digests."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with unirecord.Writer(
+            path,
+            {"a": "int8", "b": "int64", "arr": {"type": "int8", "shape": [2, 2]}, "s": "string"},
+            index=["b"],
+            metadata="x" * 20,
+        ) as writer:
+            rows = range(2000)
+            writer.write_batch(
+                {
+                    "a": [i % 100 for i in rows],
+                    "b": list(rows),
+                    "arr": np.zeros((2000, 2, 2), np.int8),
+                    "s": ["x"] * 2000,
+                }
+            )
+        self.data, self.index = path.read_bytes(), Path(f"{path}.idx").read_bytes()
+
+    def save(
+        self, change: Callable[[dict[str, Any]], object], *, data: bool = True, index: bool = True
+    ) -> None:
+        """Writes both files with ``change`` made to the metadata of the data file, of the index, or of both."""
+        change(found := msgpack.unpackb(reseal.metadata(self.data)))
+        packed, unchanged = msgpack.packb(found), reseal.metadata(self.data)
+        content = bytes(reseal.with_data_metadata(self.data, packed if data else unchanged))
+        self.path.write_bytes(content)
+        Path(f"{self.path}.idx").write_bytes(
+            reseal.with_index_metadata(self.index, content, packed if index else unchanged)
+        )
+
+
+def column(number: int, type_name: str, shape: list[int] | None = None) -> Callable[[dict[str, Any]], object]:
+    """A change to the schema of one column."""
+    return lambda found: found["schema"][number].__setitem__(slice(1, 3), [type_name, shape])
+
+
+OTHER_SCHEMAS = {
+    "int64 as float64": column(1, "float64"),
+    "wider scalar": column(0, "int64"),
+    "wider array": column(2, "float64", [10, 100]),
+    "narrower array": column(2, "int8", [1, 1]),
+    "huge array": column(2, "int8", [2, 1 << 45]),
+    "scalar as string": column(0, "string"),
+    "nullable": column(0, "int8?"),
+    "array as bytes": column(2, "bytes"),
+    "same table, other shape": column(2, "int8", [1, 4]),
+}
+
+
+@pytest.mark.parametrize("where", ["index", "data", "both"])
+@pytest.mark.parametrize("change", OTHER_SCHEMAS.values(), ids=OTHER_SCHEMAS.keys())
+def test_a_schema_that_is_not_the_column_table_is_refused_at_opening(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], where: str
+) -> None:
+    forged = Forged(tmp_path / "x.urec")
+    forged.save(lambda _: None)
+    assert unirecord.verify(forged.path).ok
+    forged.save(change, data=where != "index", index=where != "data")
+    if where == "both" and change is OTHER_SCHEMAS["same table, other shape"]:
+        assert unirecord.UniRecordDataset(forged.path)[5]["arr"].shape == (1, 4)  # no one can know better
+        return
+    for read in (unirecord.UniRecordDataset, unirecord.describe):
+        with pytest.raises((unirecord.FormatError, unirecord.CorruptionError), match=r"x\.urec"):
+            read(forged.path)
+    assert not unirecord.verify(forged.path).ok
+
+
+@pytest.mark.parametrize("part", [0, 2])
+def test_a_part_with_another_column_table_than_the_manifest_is_refused(tmp_path: Path, part: int) -> None:
+    """The manifest's schema is made another, with all digests right; parts are opened lazily, and each is refused."""
+    with unirecord.Writer(tmp_path / "set", {"a": "int32", "s": "bytes"}, max_part_bytes=4096) as writer:
+        for i in range(300):
+            writer.write({"a": i, "s": b"x" * 100})
+    name = str(tmp_path / "set" / "manifest.json")
+    found = manifest.read(name)
+    schema = unirecord.Schema.parse({"a": "float64", "s": "bytes"})
+    digest = manifest.schema_digest(schema)
+    entries = tuple(replace(entry, schema=digest) for entry in found.parts)
+    Path(name).write_bytes(manifest.encode(replace(found, schema=schema, parts=entries)))
+    first = sum(entry.rows for entry in entries[:part])
+    dataset = unirecord.UniRecordDataset(tmp_path / "set")
+    for read in (
+        lambda: dataset[first],
+        lambda: dataset.scalars("a") if part == 0 else dataset.select([first]).scalars("a"),
+        lambda: list(dataset.batches(50)),
+        lambda: unirecord.UniRecordDataset(tmp_path / "set", where="a > 1"),
+        lambda: unirecord.describe(tmp_path / "set"),
+    ):
+        with pytest.raises(unirecord.CorruptionError, match="column table"):
+            read()
+    assert not unirecord.verify(tmp_path / "set").ok
+
+
+STATISTICS = [
+    [7, 7, None, 7],
+    [{}, {}, None, {}],
+    [None, None, {"nulls": 0, "distinct": 1, "min": 1, "max": 1}, None],
+    [{"nulls": "x", "distinct": [], "min": b"x", "max": []}] * 2 + [None] * 2,
+    [{"nulls": -1, "distinct": 1, "min": 1, "max": 2}, None, None, None],
+    [{"nulls": 1 << 63, "distinct": 1, "min": 1, "max": 2}, None, None, None],
+    [{"nulls": 0, "distinct": 1, "min": 1, "max": 1000}, None, None, None],
+    [{"nulls": 0, "distinct": 1, "min": 2, "max": 1}, None, None, None],
+    [{"nulls": 0, "distinct": 1, "min": 1.0, "max": 2.0}, None, None, None],
+    [{"nulls": 0, "distinct": True, "min": 1, "max": 2}, None, None, None],
+    [None, None, None, {"nulls": 0, "distinct": 1, "min": 1, "max": 2}],
+    [{"nulls": 0, "distinct": 1, "min": msgpack.Timestamp(1), "max": msgpack.Timestamp(2)}] * 2 + [None] * 2,
+    None,
+    [None] * 3,
+]
+
+
+@pytest.mark.parametrize("statistics", STATISTICS, ids=str)
+def test_statistics_that_do_not_fit_are_refused_reported_and_repaired(
+    tmp_path: Path, statistics: object
+) -> None:
+    forged = Forged(tmp_path / "x.urec")
+    index = reseal.with_statistics(forged.index, forged.data, msgpack.packb(statistics))
+    Path(f"{forged.path}.idx").write_bytes(index)
+    assert unirecord.UniRecordDataset(forged.path)[7]["b"] == 7  # who does not need them reads on
+    with pytest.raises(unirecord.FormatError, match=r"x\.urec.*repair"):
+        unirecord.describe(forged.path)
+    assert not unirecord.verify(forged.path).ok
+    assert main(["inspect", str(forged.path)]) == 1
+    assert unirecord.repair(forged.path).ok
+    assert unirecord.verify(forged.path).ok
+
+
+@pytest.mark.parametrize("index", [["arr"], ["b", "b"], ["nothing"], "b", [1], {"b": 1}, None], ids=str)
+def test_an_index_that_names_no_scalar_column_is_refused_wherever_it_stands(
+    tmp_path: Path, index: object
+) -> None:
+    forged = Forged(tmp_path / "x.urec")
+    for where in ({}, {"data": False}, {"index": False}):
+        forged.save(lambda found: found.update(index=index), **where)
+        with pytest.raises((unirecord.FormatError, unirecord.CorruptionError)):
+            unirecord.UniRecordDataset(forged.path)
+        assert not unirecord.verify(forged.path).ok
+        with contextlib.suppress(unirecord.FormatError):  # of a data file whose head is lost
+            assert unirecord.repair(forged.path, output=tmp_path / "out.urec").ok
+            assert unirecord.verify(forged.path).ok

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import math
 import struct
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -502,3 +503,53 @@ def test_random_bytes_decode_or_are_corruption(column: Any, cell: bytes) -> None
     again = encode_one(column, found)
     assert column == "object" or again == cell  # msgpack has several forms for one number
     assert encode_one(column, decode_cell(parsed, memoryview(again))) == again
+
+
+def nested_bytes(depth: int) -> bytes:
+    return b"\x91" * depth + b"\xc0"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        b"\xd6\xff\0\0\0\x01",
+        b"\x91\xd7\xff" + bytes(8),
+        b"\x81\xa1a\xc7\x0c\xff" + bytes(12),
+        b"\x81\xd6\xff\0\0\0\x01\x01",
+        b"\xc7\x04\xff\0\0\0\x01",
+        b"\xd4\x05\0",
+        b"\x82\xa1a\x01\xa1a\x02",
+        b"\x91\x82\x01\x01\x01\x02",
+        b"\x82\xc3\x01\x01\x02",
+        b"\x81\xc0\x01",
+        b"\x81\xc3\x01",
+        b"\x81\xcb\x3f\xf8\0\0\0\0\0\0\x01",
+        b"\x01\x02",
+        b"\x81\x91\x01\x01",
+        b"\xa1\xff",
+        nested_bytes(65),
+        nested_bytes(5000),
+        b"\x81\x01" * 65 + b"\xc0",
+    ],
+)
+def test_an_object_against_the_rules_of_the_page_is_corrupt(cell: bytes) -> None:
+    with pytest.raises(CorruptionError):
+        unpack_object(cell)
+
+
+def test_an_object_of_64_levels_is_read() -> None:
+    assert unpack_object(nested_bytes(64)) == unpack_object(pack_object(unpack_object(nested_bytes(64))))
+
+
+def test_an_object_that_claims_more_items_than_it_has_takes_no_memory_for_them() -> None:
+    """Nested arrays that each claim as many items as the cell has bytes: memory goes with the cell's length."""
+    size = 1 << 20
+    claim = b"\xdd" + (size - 400).to_bytes(4, "big")
+    bomb = (claim * 60).ljust(size, b"\xc0")
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptionError):
+            unpack_object(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 8 * size
+    finally:
+        tracemalloc.stop()

@@ -48,6 +48,10 @@ class NativePart:
         """The index's msgpack map."""
         return bytes(ffi.buffer(self.info.metadata, self.info.metadata_bytes))
 
+    def table(self) -> bytes:
+        """The column table, which both files have."""
+        return bytes(ffi.buffer(self.info.table, 32 * self.info.columns))
+
     def section(self, kind: int, column: int) -> Any | None:
         """The ur_section of this kind, or None when the index has none."""
         section = ffi.new("ur_section *")
@@ -81,7 +85,8 @@ class NativePart:
 class NativeSet:
     """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1).
 
-    ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory.
+    ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory. ``table``: the column table that
+    every part must have, else it is a CorruptionError to open it; empty: any, as long as all have the same.
     """
 
     __slots__ = ("handle", "names", "paths", "pointer")
@@ -93,10 +98,14 @@ class NativeSet:
         verify: str,
         names: Sequence[str] = (),
         data_bytes: int = 0,
+        table: bytes = b"",
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
         refs, kept = ffi.new("ur_part_ref[]", max(len(parts), 1)), []
+        if table:
+            kept.append(held := ffi.from_buffer("uint8_t[]", table))
+            options.table, options.columns = held, len(table) // 32
         for ref, (path, part_id, rows) in zip(refs, parts, strict=False):
             kept.append(name := ffi.new("char[]", os.fsencode(path)))
             ref.data_path, ref.rows = name, rows

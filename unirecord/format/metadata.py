@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgpack
+import numpy as np
 
 from .. import __version__
 from ..errors import CorruptionError, FormatError, SchemaError
 from . import layout
-from .schema import Schema
+from .schema import Column, Schema
 from .values import pack_object, unpack_object
 
 CREATED_BY = f"unirecord {__version__}"
@@ -60,21 +61,27 @@ def check_room(schema: Schema, index: Sequence[str], user: bytes) -> None:
 
 
 def decode(raw: bytes | memoryview) -> Metadata:
-    """Reads the map of either file; FormatError when it is not one."""
+    """Reads the map in the head of either file; FormatError when it breaks a rule of docs/format.md."""
     try:
         content = unpack_object(raw)
     except CorruptionError as error:
         raise FormatError(f"the metadata cannot be read: {error}") from error
     if not isinstance(content, dict) or list(content)[:3] != ["schema", "index", "user"]:
-        raise FormatError("the metadata does not hold schema, index and user")
+        raise FormatError("the metadata does not begin with schema, index and user")
     schema = Schema.from_wire(content["schema"])
-    index = content["index"]
-    if not isinstance(index, list) or any(type(name) is not str or name not in schema for name in index):
-        raise FormatError("the metadata's index does not name columns of the schema")
     created_by = content.get("created_by")
     if created_by is not None and type(created_by) is not str:
         raise FormatError("the metadata's created_by is not a string")
-    return Metadata(schema, tuple(index), content["user"], created_by)
+    return Metadata(schema, checked_index(schema, content["index"]), content["user"], created_by)
+
+
+def checked_index(schema: Schema, names: object) -> tuple[str, ...]:
+    """The columns that a file names as indexed; FormatError when they are not different scalar columns."""
+    if not isinstance(names, list) or any(type(name) is not str or name not in schema for name in names):
+        raise FormatError("its index does not name columns of the schema")
+    if len(set(names)) != len(names) or any(schema[name].is_blob for name in names):
+        raise FormatError("its index names a column twice, or one that is not scalar")
+    return tuple(names)
 
 
 Statistics = tuple[dict[str, Any] | None, ...]
@@ -93,7 +100,41 @@ def decode_statistics(raw: bytes | memoryview, schema: Schema) -> Statistics:
     except CorruptionError as error:
         raise FormatError(f"the statistics cannot be read: {error}") from error
     if not isinstance(content, list) or len(content) != len(schema):
-        raise FormatError("the statistics do not go with the schema")
-    if any(entry is not None and not isinstance(entry, dict) for entry in content):
-        raise FormatError("the statistics of a column are not a map")
+        raise FormatError("the statistics are not one entry for each column")
+    for column, entry in zip(schema, content, strict=True):
+        if entry is not None and (column.is_blob or not _is_statistics(column, entry)):
+            raise FormatError(f"the statistics of column {column.name!r} do not fit its type {column}")
     return tuple(content)
+
+
+def _is_statistics(column: Column, entry: object) -> bool:
+    if not isinstance(entry, dict) or list(entry)[:4] != ["nulls", "distinct", "min", "max"]:
+        return False
+    nulls, distinct, low, high, *_ = entry.values()
+    return _is_count(nulls) and (distinct is None or _is_count(distinct)) and _are_bounds(column, low, high)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < layout.MAX_OFFSET
+
+
+def _are_bounds(column: Column, low: Any, high: Any) -> bool:
+    """Both nil, or both values of the column, in order; a string that was too long is nil by itself."""
+    return (
+        (low is None or _is_value(column, low))
+        and (high is None or _is_value(column, high))
+        and (column.is_string or (low is None) == (high is None))
+        and (low is None or high is None or low <= high)
+    )
+
+
+def _is_value(column: Column, value: object) -> bool:
+    dtype = column.dtype
+    if dtype is None:
+        return type(value) is str
+    if dtype.kind == "b":
+        return type(value) is bool
+    if dtype.kind == "f":
+        return type(value) is float and value == value
+    limits = np.iinfo(dtype.str)
+    return type(value) is int and limits.min <= value <= limits.max

@@ -193,6 +193,10 @@ class Schema:
 
     def column_table(self) -> bytes:
         """Internal: the column table of docs/format.md, 32 bytes a column."""
+        return self._column_table
+
+    @cached_property
+    def _column_table(self) -> bytes:
         return b"".join(
             _TABLE_ENTRY.pack(c.code, c.dtype_code, int(c.nullable), len(c.shape or ()), 0, c.fixed_bytes)
             for c in self.columns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,13 +32,7 @@ class Finding:
 def read_payload(data: DataFile, group: ScannedGroup) -> npt.NDArray[np.uint8]:
     """The payload of the group's blob page."""
     payload = np.empty(group.blob_bytes, np.uint8)
-    view = memoryview(payload)
-    done = 0
-    while done < len(view):
-        read = os.preadv(data.fd, [view[done:]], group.blob_payload + done)
-        if not read:
-            raise CorruptionError("the file was cut while it was read", offset=group.blob_payload + done)
-        done += read
+    data.read_into(payload, group.blob_payload)
     return payload
 
 

@@ -18,6 +18,7 @@ from ..format.layout import IndexHeader, Section
 from ..format.metadata import Metadata, Statistics
 from ..parts.data_file import DataFile
 from ..storage.local import StagedFile
+from ..storage.reading import read_at, read_file
 from ..writing.index_file import build_index
 
 __all__ = ["IndexFile", "check_blocks", "compare_with_data", "find_index", "strings", "validity"]
@@ -114,12 +115,9 @@ class IndexFile:
         """Exactly these bytes; CorruptionError when the file ends before."""
         if min(offset, size) < 0 or offset + size > self.size:
             raise CorruptionError(f"{size} bytes at {offset} are not in the file", offset=max(offset, 0))
-        raw = os.pread(self.fd, size, offset)
-        while len(raw) < size:
-            more = os.pread(self.fd, size - len(raw), offset + len(raw))
-            if not more:
-                raise CorruptionError(f"the file ends at {offset + len(raw)}", offset=offset + len(raw))
-            raw += more
+        raw = read_at(self.fd, offset, size)
+        if len(raw) < size:
+            raise CorruptionError(f"the file ends at {offset + len(raw)}", offset=offset + len(raw))
         return raw
 
     def elements(self, key: tuple[int, int], dtype: Any, start: int, stop: int) -> np.ndarray[Any, Any]:
@@ -295,9 +293,7 @@ def find_index(path: str, part_id: bytes, content_digest: int | None) -> tuple[s
     problems = []
     for name in (path + ".idx", path + ".idx.new"):
         try:
-            with open(name, "rb") as file:
-                raw = file.read(layout.INDEX_HEADER_BYTES)
-            found = layout.unpack_index_header(raw)
+            found = layout.unpack_index_header(read_file(name, layout.INDEX_HEADER_BYTES))
         except FileNotFoundError:
             continue
         except (OSError, FormatError, CorruptionError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +12,7 @@ from ..format import layout
 from ..format.page import ScalarColumn, ScalarPage, unit_count
 from ..format.schema import Column
 from ..parts.data_file import DataFile, DataHead
+from ..storage.reading import opened
 from .index_check import NONSENSE, IndexFile, check_blocks, find_index, strings, validity
 from .walk import Recover, Recovered
 
@@ -29,11 +29,8 @@ def opened_index(path: str, data: DataFile, head: DataHead) -> Iterator[Recover 
     if name is None:
         yield None
         return
-    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with opened(name) as fd:
         yield _Groups(name, fd, head, data.size).group
-    finally:
-        os.close(fd)
 
 
 class _Groups:

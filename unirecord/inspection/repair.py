@@ -13,12 +13,13 @@ from ..parts.data_file import DataFile, DataHead
 from ..parts.manifest import Manifest
 from ..storage import local as store
 from ..storage.local import StagedFile
+from ..storage.reading import opened
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.index_file import build_index
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import TARGET_BYTES, Grouper
 from ..writing.single_writer import SinglePartWriter
-from .index_check import IndexFile, check_blocks, compare_with_data, find_index
+from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .report import Progress, RepairReport, Salvaged
 from .salvage import Survey, sound_batches, survey
 from .targets import Target, Tracker, targets
@@ -86,11 +87,8 @@ def _rows_of_index(path: str) -> int | None:
             name, _ = find_index(path, head.header.id, data.content_digest(head))
         if name is None:
             return None
-        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with opened(name) as fd:
             return IndexFile(name, fd).header.rows
-        finally:
-            os.close(fd)
     except (OSError, UniRecordError):
         return None
 
@@ -131,9 +129,8 @@ def _index_problem(path: str, head: DataHead) -> str | None:
         name, why = find_index(path, head.header.id, data.content_digest(head))
     if name is None:
         return why
-    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with DataFile(path) as data:
+        with opened(name) as fd, DataFile(path) as data:
             index = IndexFile(name, fd)
             size = (
                 index.header.data_bytes == data.size
@@ -146,8 +143,8 @@ def _index_problem(path: str, head: DataHead) -> str | None:
             return f"{name}: {bad[0][1]}" if bad else None
     except (UniRecordError, OSError) as error:
         return f"{name}: {error}"
-    finally:
-        os.close(fd)
+    except NONSENSE as error:
+        return f"{name}: its numbers cannot be right ({error!r})"
 
 
 def _target(path: str, output: str | os.PathLike[str] | None) -> str:

@@ -44,8 +44,7 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
         return [Target(path, None, None)], None, []
     name = os.path.join(path, manifest.NAME)
     try:
-        with open(name, "rb") as file:
-            found = manifest.decode(file.read(manifest.MAX_BYTES + 1), name)
+        found = manifest.read(name)
     except (OSError, UniRecordError) as error:
         parts = sorted(n for n in os.listdir(path) if manifest.PART_NAME.fullmatch(n))
         if isinstance(error, FileNotFoundError):

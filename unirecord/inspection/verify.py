@@ -13,8 +13,9 @@ from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..parts.data_file import DataFile, DataHead, ScannedGroup
 from ..parts.manifest import Manifest, schema_digest
+from ..storage.reading import opened
 from .content import Finding, check_group
-from .index_check import IndexFile, check_blocks, compare_with_data, find_index
+from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Progress, Report
 from .targets import Target, Tracker, targets
 from .walk import Ancillary, Damage, End, walk
@@ -98,6 +99,8 @@ class _Part:
                 self._check_data(data, pool, workers)
         except FileNotFoundError:
             self.problem("the data file is missing", self._all_rows(), _RESTORE)
+        except UniRecordError as error:
+            self.problem(str(error), self._all_rows(), _RESTORE, offset=getattr(error, "offset", None))
         except OSError as error:
             self.problem(
                 f"it cannot be read ({error.strerror or error})",
@@ -222,14 +225,14 @@ class _Part:
                 why, "nothing: it can be rebuilt from the data file", _REPAIR, path=self.target.path + ".idx"
             )
             return
-        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.report.bytes += os.fstat(fd).st_size
-            self._check_index_file(IndexFile(name, fd), data, head, end, sound)
+            with opened(name) as fd:
+                self.report.bytes += os.fstat(fd).st_size
+                self._check_index_file(IndexFile(name, fd), data, head, end, sound)
         except (UniRecordError, OSError) as error:
             self._index_problem(name, str(error), getattr(error, "offset", None))
-        finally:
-            os.close(fd)
+        except NONSENSE as error:
+            self._index_problem(name, f"its numbers cannot be right ({error!r})", None)
         self.tracker.advance(_size(name))
 
     def _index_problem(self, name: str, what: str, offset: int | None) -> None:

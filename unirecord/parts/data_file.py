@@ -16,6 +16,7 @@ from ..format.layout import FileHeader, PageHeader
 from ..format.metadata import Metadata
 from ..format.page import ScalarPage, decode_scalar_page, fixed_rows
 from ..format.schema import Schema
+from ..storage.reading import open_regular, read_at, read_into
 
 _BLOCK_ROWS = 1 << 18
 _BLOCK_BYTES = 16 << 20
@@ -54,7 +55,7 @@ class DataFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.fd = open_regular(path)
         self.size = os.fstat(self.fd).st_size
 
     def __enter__(self) -> DataFile:
@@ -65,37 +66,44 @@ class DataFile:
 
     def read(self, offset: int, size: int) -> bytes:
         """Exactly these bytes; CorruptionError when the file ends before."""
-        if offset + size > self.size:
+        if min(offset, size) < 0 or offset + size > self.size:
             raise CorruptionError(
                 f"{self.path}: the file ends at {self.size}; expected {size} bytes at {offset}",
                 path=self.path,
                 offset=offset,
             )
-        parts = []
-        while size:
-            part = os.pread(self.fd, size, offset)
-            if not part:
-                raise CorruptionError(
-                    f"{self.path}: the file was cut while it was read", path=self.path, offset=offset
-                )
-            parts.append(part)
-            offset += len(part)
-            size -= len(part)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        raw = read_at(self.fd, offset, size)
+        if len(raw) < size:
+            raise self._cut(offset + len(raw))
+        return raw
+
+    def read_into(self, buffer: Any, offset: int) -> None:
+        """Fills the buffer from ``offset`` on; CorruptionError when the file ends before."""
+        read = read_into(self.fd, buffer, offset)
+        if read < memoryview(buffer).nbytes:
+            raise self._cut(offset + read)
+
+    def _cut(self, offset: int) -> CorruptionError:
+        what = f"{self.path}: the file was cut while it was read"
+        return CorruptionError(what, path=self.path, offset=offset)
+
+    def _stored_head(self) -> tuple[FileHeader, bytes, bytes]:
+        """Header, column table and metadata as stored; their digests are checked, and nothing that they say."""
+        header = layout.unpack_file_header(self.read(0, min(self.size, layout.HEADER_BYTES)))
+        rest = self.read(layout.HEADER_BYTES, header.header_bytes - layout.HEADER_BYTES)
+        if layout.digest(rest, layout.seed(header.id, layout.DOMAIN_HEAD)) != header.head_digest:
+            raise CorruptionError(
+                "the schema and metadata do not have the digest stored with them", offset=128
+            )
+        size = layout.COLUMN_BYTES * header.columns
+        return header, rest[:size], rest[size : size + header.metadata_bytes]
 
     def head(self) -> DataHead:
         """Reads and checks the head."""
         try:
-            header = layout.unpack_file_header(self.read(0, min(self.size, layout.HEADER_BYTES)))
-            rest = self.read(layout.HEADER_BYTES, header.header_bytes - layout.HEADER_BYTES)
-            if layout.digest(rest, layout.seed(header.id, layout.DOMAIN_HEAD)) != header.head_digest:
-                raise CorruptionError(
-                    "the schema and metadata do not have the digest stored with them", offset=128
-                )
-            size = layout.COLUMN_BYTES * header.columns
-            packed = rest[size : size + header.metadata_bytes]
+            header, table, packed = self._stored_head()
             found = metadata.decode(packed)
-            if found.schema.column_table() != rest[:size]:
+            if found.schema.column_table() != table:
                 raise FormatError("the column table and the schema in the metadata differ")
             layout.check_shape(header.shape, blobs=bool(found.schema.blobs))
             rows_at = fixed_rows(found.schema, header.shape.blob_align)
@@ -107,7 +115,7 @@ class DataFile:
             raise FormatError(f"{self.path}: {error}") from error
         except CorruptionError as error:
             raise self.located(error) from error
-        return DataHead(header, rest[:size], packed, found)
+        return DataHead(header, table, packed, found)
 
     def located(self, error: CorruptionError) -> CorruptionError:
         """The error with the file's name in it."""

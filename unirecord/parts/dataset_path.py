@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from glob import glob, has_magic
 
 from ..core import NativeSet, xxh3_64
-from ..errors import CorruptionError, FormatError, MissingError, SchemaError
-from ..format import metadata
+from ..errors import FormatError, MissingError, SchemaError
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from . import manifest
 from .classes import class_difference, classes_of
 from .manifest import Manifest
 from .missing_path import explain_missing, meant_instead
+from .part import decode_metadata
 
 __all__ = ["PartRef", "Source", "resolve"]
 
@@ -98,10 +98,9 @@ def _resolve_part(path: str) -> Source:
     parts = NativeSet([(path, None, -1)], "pread", "first")
     try:
         part = parts.part(0)
-        try:
-            content = metadata.decode(part.metadata())
-        except FormatError as error:
-            raise FormatError(f"{path}.idx: {error}") from error
+        content = decode_metadata(part.metadata(), path)
+        if content.schema.column_table() != part.table():
+            raise FormatError(f"{path}: the column table and the schema in the metadata differ")
         ref = PartRef(path, part.id, part.info.rows, part.info.data_bytes)
     finally:
         parts.close()
@@ -121,12 +120,7 @@ def _resolve_directory(path: str) -> Source:
         PartRef(os.path.join(path, part.name), part.id, part.rows, part.bytes) for part in found.parts
     )
     identity = _digest(found.id + b"".join(part.id for part in found.parts))
-    try:
-        user = None if found.metadata is None else unpack_object(found.metadata)
-    except CorruptionError as error:
-        raise FormatError(
-            f"{os.path.join(path, manifest.NAME)}: its metadata cannot be read: {error}"
-        ) from error
+    user = None if found.metadata is None else unpack_object(found.metadata)
     return Source(parts, found.schema, found.index, user, identity)
 
 
@@ -137,8 +131,7 @@ def _digest(content: bytes) -> str:
 def _read_manifest(path: str) -> Manifest:
     name = os.path.join(path, manifest.NAME)
     try:
-        with open(name, "rb") as file:
-            return manifest.decode(file.read(manifest.MAX_BYTES + 1), name)
+        return manifest.read(name)
     except FileNotFoundError:
         raise MissingError(
             f"{path}: there is no {manifest.NAME} in this directory, so it is not a dataset; "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from dataclasses import dataclass, field
@@ -13,7 +12,10 @@ import msgpack
 
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
+from ..format.metadata import checked_index
 from ..format.schema import Schema
+from ..format.values import unpack_object
+from ..storage.reading import read_file
 
 NAME = "manifest.json"
 VERSION = 1
@@ -114,6 +116,11 @@ def _dump(content: dict[str, Any]) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def read(path: str) -> Manifest:
+    """The manifest in the file at ``path``, strictly checked: errors of `decode`, and OSError."""
+    return decode(read_file(path, MAX_BYTES + 1), path)
+
+
 def decode(text: bytes, path: str) -> Manifest:
     """Reads a manifest; FormatError when it is none or a newer one, CorruptionError when it is not what was written."""
     content = _load(text, path)
@@ -163,9 +170,7 @@ def _check_digest(content: dict[str, Any], text: bytes, path: str) -> None:
 
 def _decode(content: dict[str, Any]) -> Manifest:
     schema = Schema.from_wire(content["schema"])
-    index = content["index"]
-    if not isinstance(index, list) or any(type(name) is not str or name not in schema for name in index):
-        raise ValueError(f"index is {index!r}; expected a list of names of columns")
+    index = checked_index(schema, content["index"])
     parts = content["parts"]
     if not isinstance(parts, list):
         raise ValueError("parts is not a list")
@@ -185,7 +190,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
         _number(content["generation"], "generation", least=1),
         next_part,
         schema,
-        tuple(index),
+        index,
         _metadata(content["metadata"]),
         entries,
     )
@@ -213,9 +218,13 @@ def _metadata(text: Any) -> bytes | None:
     if text is None:
         return None
     try:
-        return base64.b64decode(text, validate=True)
-    except (TypeError, binascii.Error) as error:
+        packed = base64.b64decode(text, validate=True)
+        unpack_object(packed)
+    except (TypeError, ValueError) as error:  # a ValueError too: text beyond ASCII
         raise ValueError(f"metadata is not base64 ({error})") from error
+    except CorruptionError as error:
+        raise ValueError(f"its metadata cannot be read: {error}") from error
+    return packed
 
 
 def _number(value: Any, what: str, least: int = 0) -> int:

@@ -14,8 +14,9 @@ from ..core import NativePart
 from ..errors import CorruptionError, FormatError
 from ..format import layout, metadata
 from ..format.metadata import Metadata, Statistics
+from ..format.schema import Schema
 
-__all__ = ["Part"]
+__all__ = ["Part", "decode_metadata"]
 
 Array = NDArray[Any]
 _INTEGERS: dict[int, np.dtype[Any]] = {
@@ -26,34 +27,50 @@ _INTEGERS: dict[int, np.dtype[Any]] = {
 }
 
 
+def decode_metadata(raw: bytes, path: str) -> Metadata:
+    """The metadata in the index of the part at ``path``; FormatError names the file."""
+    try:
+        return metadata.decode(raw)
+    except FormatError as error:
+        raise _about_index(path, error) from error
+
+
+def _about_index(path: str, error: FormatError) -> FormatError:
+    return FormatError(f"{path}.idx: {error}; run `unirecord repair {path}` to rebuild it from the data file")
+
+
 class Part:
     """One opened part: what it is, and its index's arrays as read-only views that keep it open."""
 
-    def __init__(self, native: NativePart, path: str) -> None:
+    def __init__(self, native: NativePart, path: str, schema: Schema) -> None:
         self._native = native
         self.path = path
+        self.schema = schema  # the set's, whose column table this part has
         self.info = native.info  # ur_part_info of csrc/unirecord.h
         self.id = native.id
         self.rows: int = native.info.rows
 
     @cached_property
     def content(self) -> Metadata:
-        """Schema, index columns and user metadata; FormatError when they cannot be read."""
-        try:
-            return metadata.decode(self._native.metadata())
-        except FormatError as error:
-            raise FormatError(f"{self.path}.idx: {error}") from error
+        """Schema, index columns and user metadata; FormatError when they cannot be read, CorruptionError
+        when the schema is another than the dataset's."""
+        found = decode_metadata(self._native.metadata(), self.path)
+        if found.schema != self.schema:
+            raise CorruptionError(
+                f"{self.path}.idx: the schema in its metadata is not the dataset's; "
+                f"run `unirecord verify {self.path}`",
+                path=f"{self.path}.idx",
+            )
+        return found
 
     @cached_property
     def statistics(self) -> Statistics:
         """Nulls, distinct, least and greatest value of each scalar column; FormatError when they cannot be read."""
         section = self.section(layout.SECTION_STATISTICS)
         try:
-            return metadata.decode_statistics(
-                b"" if section is None else section.tobytes(), self.content.schema
-            )
+            return metadata.decode_statistics(b"" if section is None else section.tobytes(), self.schema)
         except FormatError as error:
-            raise FormatError(f"{self.path}.idx: {error}") from error
+            raise _about_index(self.path, error) from error
 
     def vector(self, kind: int, column: int = -1) -> tuple[Array, Callable[[int, int], None]] | None:
         """A section of the index, unchecked, and the check of its elements [start, stop); None when there is none.
@@ -130,7 +147,7 @@ class Part:
         return found
 
     def _corrupt(self, column: int, what: str) -> CorruptionError:
-        name = self.content.schema[column].name
+        name = self.schema[column].name
         return CorruptionError(
             f"{self.path}.idx, column {name!r}: {what}; run `unirecord repair {self.path}` to rebuild the index",
             path=f"{self.path}.idx",
@@ -140,14 +157,14 @@ class Part:
     def _need(self, kind: int, column: int) -> Array:
         array = self.section(kind, column)
         if array is None:
-            raise ValueError(f"{self.content.schema[column].name!r} has no section {kind} in the index")
+            raise ValueError(f"{self.schema[column].name!r} has no section {kind} in the index")
         return array
 
     def _dtype(self, kind: int, column: int, width: int) -> np.dtype[Any]:
         if kind == layout.SECTION_GROUPS:
             return _INTEGERS[8]
         if kind in (layout.SECTION_VALUES, layout.SECTION_ZONES):
-            dtype = self.content.schema[column].dtype
+            dtype = self.schema[column].dtype
             return _INTEGERS[width // 2] if dtype is None else np.dtype(dtype)
         return _INTEGERS[width]
 

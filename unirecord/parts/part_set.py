@@ -143,6 +143,7 @@ class PartSet:
             verify,
             source.schema.names,
             self._data_bytes,
+            source.schema.column_table(),
         )
         self._io = io
         self._plans: dict[tuple[int, ...], ReadPlan] = {}
@@ -177,7 +178,7 @@ class PartSet:
         """Part ``number``, opened if need be."""
         if not 0 <= number < len(self):
             raise IndexError(f"part {number} is out of range: there are {len(self)}")
-        return Part(self._native.part(number), self.source.parts[number].path)
+        return Part(self._native.part(number), self.source.parts[number].path, self.schema)
 
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row, and its number in the part."""

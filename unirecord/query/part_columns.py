@@ -63,7 +63,7 @@ class PartColumns:
 
     def _need(self, found: Found | None, column: int, what: str) -> Found:
         if found is None:
-            name = self._part.content.schema[column].name
+            name = self._part.schema[column].name
             raise CorruptionError(
                 f"{self.name}.idx, column {name!r}: the index has no {what}; run `unirecord repair {self.name}`",
                 path=f"{self.name}.idx",

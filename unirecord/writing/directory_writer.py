@@ -79,8 +79,7 @@ class DirectoryWriter:
     def _read_manifest(self, *, damaged_is_fine: bool) -> Manifest | None:
         path = os.path.join(self.path, manifest.NAME)
         try:
-            with open(path, "rb") as file:
-                return manifest.decode(file.read(manifest.MAX_BYTES + 1), path)
+            return manifest.read(path)
         except UniRecordError:
             if not damaged_is_fine:
                 raise

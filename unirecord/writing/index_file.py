@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -18,6 +17,7 @@ from ..format.layout import IndexHeader, Section
 from ..format.page import unit_count
 from ..parts.data_file import Block, DataFile, DataHead, ScannedGroup, blocks
 from ..storage.local import StagedFile
+from ..storage.reading import read_at
 from .index_columns import FixedColumn, StringColumn
 from .index_order import sorted_rows
 
@@ -313,12 +313,7 @@ def _group_table(groups: list[ScannedGroup]) -> Array:
 
 
 def _pread(fd: int, offset: int, size: int) -> bytes:
-    parts = []
-    while size:
-        part = os.pread(fd, size, offset)
-        if not part:
-            raise OSError("the index was cut while it was being written")
-        parts.append(part)
-        offset += len(part)
-        size -= len(part)
-    return b"".join(parts)
+    raw = read_at(fd, offset, size)
+    if len(raw) < size:
+        raise OSError("the index was cut while it was being written")
+    return raw
