@@ -124,7 +124,7 @@ def test_slices_and_lists_of_indices(part: Path) -> None:
 def test_columns_are_chosen_in_the_order_given(folder: Path) -> None:
     ds = UniRecordDataset(folder, columns=["boxes", "label"])
     assert list(ds[3]) == ["boxes", "label"]
-    assert ds.columns == ("boxes", "label")
+    assert ds.column_names == ("boxes", "label")
     with pytest.raises(unirecord.SchemaError, match="label"):
         UniRecordDataset(folder, columns=["labell"])
     for wrong in ([], ["label", "label"], "label"):

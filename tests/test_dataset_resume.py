@@ -44,7 +44,7 @@ def test_resuming_leaves_what_has_not_been_delivered(make: Make) -> None:
             next(samples)
         resumed = UniRecordDataset(path, rank, 8, shuffle=True)
         resumed.load_state_dict(ds.state_dict())
-        assert resumed.samples_left() == 17
+        assert len(resumed.batches(1)) == 17
         assert values(resumed) == [int(sample["i"]) for sample in samples]
 
 

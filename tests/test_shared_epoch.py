@@ -89,6 +89,13 @@ def test_forked_and_spawned_processes_share_the_same_epoch() -> None:
             assert (ask(first), ask(second), ask(third)) == ([5], [5, 6], [5, 6])
 
 
+def test_epochs_that_a_fork_put_into_one_page_reach_a_spawned_process_together() -> None:
+    epochs = [SharedEpoch(k) for k in range(2)]
+    with process("fork", epochs) as first, process("spawn", epochs) as second:
+        epochs[1].set(4)
+        assert (ask(first), ask(second)) == ([0, 4], [0, 4])
+
+
 def test_a_child_shares_its_own_epochs_with_its_children_alone() -> None:
     epoch = SharedEpoch(3)
     read, write = os.pipe()

@@ -192,7 +192,7 @@ def test_loader_epochs_and_state(path: Path) -> None:
 
 
 def test_loader_moves_batches_to_a_device(path: Path) -> None:
-    batches = list(UniRecordDataset(path).batches(100, device="cpu"))
+    batches = list(unirecord.torch.loader(UniRecordDataset(path), 100, device="cpu"))
     assert batches[0]["x"].device.type == "cpu"
     meta = next(iter(unirecord.torch.loader(UniRecordDataset(path, columns=["x"]), 10, device="meta")))
     assert meta["x"].device.type == "meta"

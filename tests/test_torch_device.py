@@ -195,8 +195,9 @@ def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
         pool.lend(piece)
     del piece, pieces
     ds = UniRecordDataset(path, columns=["x", "label"])
-    native = ds.open_native(
-        ds.begin_epoch(),
+    plan = ds._cursor.plan
+    native = plan.open_loader(
+        plan.order.run(0, 0),
         pool=pool,
         batch_size=BATCH,
         drop_last=False,
@@ -213,7 +214,7 @@ def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
             kept.append(batch)
     native.close()
     assert inside >= 2, "lent memory is used first"
-    del native, pool, ds
+    del native, pool, ds, plan
     assert not freed, "batches keep the memory"
     for number, batch in enumerate(kept):
         assert batch.row_ids().tolist() == list(range(number * BATCH, number * BATCH + BATCH))

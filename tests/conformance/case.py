@@ -150,8 +150,6 @@ def _features(case: Case) -> Iterator[str]:
     if any(each.disturbed for each in case.passes):
         yield "disturbed"
     for given in (options, *([case.resume.options] if case.resume else [])):
-        if given.collate and not (given.dataset_transform or given.transform):
-            yield "collate without transform"
         if given.batch_transform:
             yield "batch_transform"
     if case.resume:

@@ -58,7 +58,8 @@ class Consumer:
 
     ``covers``: the public name. ``takes``: options. ``carries``, ``types``: columns. ``batched``: batches are as asked
     for, not only samples. ``advances``: a pass without ``set_epoch`` is the next epoch. ``saves``, ``loads``: states.
-    ``ordered``: False when only the set of samples is promised. ``whole``: all selected rows, in their own order.
+    ``skips_ended``: after a state from the end of an epoch comes the next one, not an empty pass. ``ordered``: False
+    when only the set of samples is promised. ``whole``: all selected rows, in their own order.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Consumer:
     ordered: bool = True
     whole: bool = False
     own_states: bool = False
+    skips_ended: bool = False
     weight: int = 10
 
     def can_carry(self, column: Field) -> bool:
@@ -145,7 +147,7 @@ def by_row_ids(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) 
     "for sample in ds", "UniRecordDataset.__iter__", takes=DATASET, batched=False, saves=True, loads=True
 )
 def by_iteration(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
-    return Reading(lambda: ([frozen(sample)] for sample in ds), ds, ds.samples_left)
+    return Reading(lambda: ([frozen(sample)] for sample in ds), ds, ds.batches(1).__len__)
 
 
 def _loaded(loader: Any, options: Options, fields: Sequence[Field]) -> Reading:
@@ -164,7 +166,7 @@ def _batches(ds: UniRecordDataset, options: Options) -> Any:
     if options.batch_transform:
         functions["batch_transform"] = marked
     if options.collate:
-        functions["collate"] = gathered
+        functions["collate_fn"] = gathered
     return ds.batches(options.batch_size, **options.given(*names), **functions)
 
 

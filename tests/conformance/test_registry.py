@@ -18,20 +18,9 @@ DELIVERING_PROTOCOLS = {"__getitem__", "__getitems__", "__iter__"}
 
 # Public names of a dataset that hand out no samples, or do so through a dataset that the harness reads.
 NO_LOADERS = {
-    *(
-        "schema",
-        "columns",
-        "metadata",
-        "num_rows",
-        "shard_id",
-        "num_shards",
-        "epoch",
-        "on_corrupt",
-        "output_columns",
-    ),
-    *("mean_row_bytes", "row_ids", "locate", "samples_left", "set_epoch", "state_dict", "load_state_dict"),
-    *("select", "take", "skip", "split", "distributed", "without_transform", "refresh", "close"),
-    *("begin_epoch", "deliver", "open_native", "batch_pool"),  # what loaders stand on
+    *("path", "schema", "column_names", "metadata", "num_rows", "shard_id", "num_shards", "io", "epoch"),
+    *("transform", "on_corrupt", "row_ids", "locate", "set_epoch", "state_dict", "load_state_dict"),
+    *("view", "select", "take", "skip", "split", "distributed", "refresh", "close"),
 }
 # What the modules of frameworks export and what it is reached through.
 FRAMEWORK_NAMES = {

@@ -72,6 +72,7 @@ def _reading(data: Any, ds: UniRecordDataset, options: Options, fields: Sequence
     takes=BATCHES - {"dataset_transform"},
     carries=TENSORS,
     loads=True,
+    skips_ended=True,
     weight=5,
 )
 def by_to_tf(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:

@@ -13,7 +13,7 @@ import unirecord.torch
 from conformance.canonical import Sample, digested, freeze
 from conformance.consumers import ANY_TYPE, BATCHES, DATASET, Options, Reading, consumer
 from conformance.records import Field
-from conformance.unpack import gathered, marked, masked, samples_of
+from conformance.unpack import gathered, masked, samples_of
 from unirecord import UniRecordDataset
 
 STACKED = frozenset(
@@ -55,32 +55,23 @@ LOADER = BATCHES | {"num_workers", "transform", "collate"}
 
 @consumer("torch.loader", "unirecord.torch.loader", takes=LOADER, saves=True, loads=True, weight=40)
 def by_loader(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    return _by_loader(ds, options, fields)
+
+
+def _by_loader(ds: UniRecordDataset, options: Options, fields: Sequence[Field], **more: Any) -> Reading:
     functions: dict[str, Any] = {}
     if options.transform:
         functions["transform"] = digested
     if options.collate:
         functions["collate_fn"] = gathered
     names = ("drop_last", "prefetch", "num_threads", "num_workers")
-    loader = unirecord.torch.loader(ds, options.batch_size, **options.given(*names), **functions)
+    loader = unirecord.torch.loader(ds, options.batch_size, **options.given(*names), **functions, **more)
     return _reading(loader, loader, options, fields)
 
 
-@consumer(
-    "batches(device=)",
-    "UniRecordDataset.batches",
-    takes=BATCHES | {"num_workers", "batch_transform", "collate"},
-    saves=True,
-    loads=True,
-)
+@consumer("torch.loader(device=)", "unirecord.torch.loader", takes=LOADER, saves=True, loads=True)
 def by_device(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
-    functions: dict[str, Any] = {}
-    if options.batch_transform:
-        functions["batch_transform"] = marked
-    if options.collate:
-        functions["collate"] = gathered
-    names = ("drop_last", "prefetch", "num_threads", "num_workers")
-    loader = ds.batches(options.batch_size, device="cpu", **options.given(*names), **functions)
-    return _reading(loader, loader, options, fields)
+    return _by_loader(ds, options, fields, device="cpu")
 
 
 def _stock(ds: Any, options: Options, **more: Any) -> DataLoader[Any]:

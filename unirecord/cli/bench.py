@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from ..core import usable_cores
-from ..parts.part_set import resolve
+from ..parts.part_set import Io, resolve
 from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
 from .table import table
 from .terminal import print_json, say
@@ -80,7 +80,7 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(args: argparse.Namespace, io: str) -> Measured:
+def _measure(args: argparse.Namespace, io: Io) -> Measured:
     return measure(
         args.path,
         io,

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
-from ..parts.part_set import resolve
+from ..parts.part_set import Io, resolve
 
 __all__ = ["WAYS", "Measured", "Need", "advice", "forget_cached", "measure", "step_that_hides"]
 
@@ -61,7 +61,7 @@ class Need:
 
 
 def measure(
-    path: str, io: str, *, batch: int, threads: int | None, seconds: float, cold: bool, **options: Any
+    path: str, io: Io, *, batch: int, threads: int | None, seconds: float, cold: bool, **options: Any
 ) -> Measured:
     """Read shuffled batches for ``seconds``: after as long a warm-up, or cold, and then one epoch at most."""
     if cold:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..columns.scalars import scalar_arrays
-from ..core import BatchPool, NativeLoader
-from ..errors import StaleError
-from ..format.schema import Column, Schema
-from ..loading.batch import collate as stack
-from ..loading.loader import BatchLoader, LoaderOptions
+from ..format.schema import Schema
+from ..loading.opened import OpenedData, PathLike
+from ..loading.options import LoaderOptions, OnCorrupt, check_callable, check_on_corrupt
+from ..loading.plan import Plan
 from ..order.selection import Selection
-from ..order.shard_order import EpochRun, ShardOrder
-from ..order.spec import OrderSpec, Sharding, check_shard_arguments, shard_from_environment
-from ..parts.part_set import Source, resolve
-from .opened import OpenedData
-from .progress import Progress
+from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
+from ..parts.part_set import Io, Verify
+from .batch_loader import BatchLoader
+from .cursor import Cursor
+from .position import Position
 from .sampler_check import warn_if_sharded_again
-from .state import ResumeState
+from .samples import Samples
 
 if TYPE_CHECKING:
     import pandas
@@ -32,42 +33,50 @@ if TYPE_CHECKING:
 
 __all__ = ["UniRecordDataset"]
 
-PathLike = str | os.PathLike[str]
 Sample = dict[str, Any]
-_CHUNK_BYTES = 256 << 10  # iteration reads this much at a time, so that a kept sample pins little memory
-_CHUNK_ROWS = 256
+
+
+class _Unchanged(Enum):
+    UNCHANGED = "as it is"
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED: Final = _Unchanged.UNCHANGED
 
 
 class UniRecordDataset:
     """A map-style dataset over one part, a directory of parts, or a list or glob of either.
 
     ``ds[i]`` is the i-th sample of this shard in the current epoch: a dict in the order of the schema, or of
-    ``columns``. Scalars are numpy scalars, strings and text ``str``, null ``None``, bytes ``bytes``, arrays
-    writable numpy arrays, objects what was stored. ``batches()`` gives the same samples as dicts of arrays,
-    read ahead by C threads.
+    ``columns``. Scalars are numpy scalars, strings and text ``str``, null ``None``, bytes ``bytes``, arrays writable
+    numpy arrays, objects what was stored. ``batches()`` gives the same samples as dicts of arrays, read ahead by C
+    threads.
 
-    Every rank that opens the same data with the same ``seed`` computes the same order, one permutation per
-    epoch, and takes positions
-    ``shard_id``, ``shard_id + num_shards``, … of it. See docs/order.md.
+    Every rank that opens the same data with the same ``seed`` computes the same order, one permutation per epoch, and
+    takes positions ``shard_id``, ``shard_id + num_shards``, … of it. Whatever is asked for, the rows are those that
+    meet ``where``, then what is selected of them, then the order, then the shard: docs/order.md.
 
     Args:
         path: ``train.urec``, a directory, or a list or glob of either; their rows in that order.
         shard_id, num_shards: this rank and the number of ranks; both or neither.
-        columns: the columns to read, in this order; all by default. Only what is asked for is read.
-        where: a condition on scalar columns (docs/query.md); the dataset then consists of the rows that meet
-        it. shuffle: ``True``, ``False``, ``"block"``, ``"parts"`` or ``"within-parts"``.
+        columns: names of the columns to read, in this order; all by default. Only what is asked for is read.
+        where: a condition on scalar columns (docs/query.md); the dataset consists of the rows that meet it.
+        shuffle: ``True``, ``False``, ``"block"``, ``"parts"`` or ``"within-parts"``.
         seed: 0 … 2^64 − 1, the same on every rank.
-        remainder: what becomes of the last rows when they do not share out evenly: ``"pad"``, ``"drop"`` or
-        ``"uneven"``. io: ``"auto"``, ``"mmap"``, ``"pread"``, ``"uring"``, ``"uring-direct"`` or
-        ``"memory"``. verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``.
-        transform: called with every sample; what it returns is given instead. In ``batches()`` it runs on
-        threads. on_corrupt: ``"raise"``, or ``"skip"``: loaders leave corrupt rows out, and log and count
-        them. in_memory: the same as ``io="memory"``.
+        remainder: what becomes of the last rows when they do not share out evenly: ``"pad"``, ``"drop"``, ``"uneven"``.
+        io: ``"auto"``, ``"mmap"``, ``"pread"``, ``"uring"``, ``"uring-direct"`` or ``"memory"``.
+        verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``.
+        transform: called with every sample; what it returns is given instead. In ``batches()`` it runs on threads.
+        on_corrupt: ``"raise"``, or ``"skip"``: corrupt rows are left out of batches and iterations, logged and counted.
+            ``ds[i]`` has no other sample to give, and raises.
         block_rows, window_blocks: sizes for ``shuffle="block"``; chosen from the row groups by default.
 
     Raises:
-        MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or
-        another one than expected. SchemaError, QueryError: an unknown column, or a wrong condition.
+        MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another one
+            than expected.
+        SchemaError, QueryError: an unknown column, or a wrong condition.
         ValueError, TypeError: another wrong argument.
     """
 
@@ -79,38 +88,32 @@ class UniRecordDataset:
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,
-        shuffle: bool | str = False,
+        shuffle: Shuffle = False,
         seed: int = 0,
-        remainder: str = "pad",
-        io: str = "auto",
-        verify: str = "first",
+        remainder: Remainder = "pad",
+        io: Io = "auto",
+        verify: Verify = "first",
         transform: Callable[[Sample], Any] | None = None,
-        on_corrupt: str = "raise",
-        in_memory: bool = False,
+        on_corrupt: OnCorrupt = "raise",
         block_rows: int | None = None,
         window_blocks: int | None = None,
     ) -> None:
-        shard_id, num_shards = check_shard_arguments(shard_id, num_shards)
-        sizes = [1 if size is None else size for size in (block_rows, window_blocks)]
-        spec = OrderSpec.parse(shuffle, seed, 0, *sizes)
-        self.path = path
-        self.transform = transform
-        self._io = "memory" if in_memory else io
-        self._verify = verify
-        self._on_corrupt = LoaderOptions(1, on_corrupt=on_corrupt).on_corrupt
-        self._where = where
-        self._column_names = None if columns is None else list(columns)
-        self._blocks = (block_rows, window_blocks)
-        self._narrowed = False
-        self._open(resolve(path))
-        selection, self._condition = self._data.select(where)
-        sharding = Sharding(len(selection), shard_id, num_shards, remainder)
-        spec = self._data.with_blocks(spec, len(selection), self._blocks)
-        self._order = ShardOrder(selection, sharding, spec, self._data.parts.starts)
-        self._progress = Progress()
+        shard = check_shard_arguments(shard_id, num_shards)
+        blocks = (block_rows, window_blocks)
+        spec = OrderSpec.parse(shuffle, seed, 0, *(1 if size is None else size for size in blocks))
+        check_callable("transform", transform)
+        check_on_corrupt(on_corrupt)
+        data = OpenedData.open(path, columns, io, verify)
+        plan = Plan.of(data, where, spec, shard, remainder, blocks)
+        self._stand(Cursor(plan, Position()), transform, on_corrupt)
 
-    def _open(self, source: Source) -> None:
-        self._data = OpenedData(source, self._column_names, self._io, self._verify)
+    def _stand(
+        self, cursor: Cursor, transform: Callable[[Sample], Any] | None, on_corrupt: OnCorrupt
+    ) -> None:
+        self._cursor = cursor
+        self._transform = transform
+        self._on_corrupt: OnCorrupt = on_corrupt
+        self._samples = Samples(cursor, transform, on_corrupt)
 
     @classmethod
     def distributed(
@@ -120,84 +123,84 @@ class UniRecordDataset:
         num_shards: int | None = None,
         **options: Any,
     ) -> UniRecordDataset:
-        """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm); explicit
-        arguments win."""
+        """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm); explicit arguments win."""
         return cls(path, *shard_from_environment(shard_id, num_shards), **options)
 
     # ---- what it is --------------------------------------------------------------------------------------
 
     @property
-    def schema(self) -> Schema:
-        """The schema of the data, whatever ``columns`` has chosen."""
-        return self._data.source.schema
+    def path(self) -> PathLike | Sequence[PathLike]:
+        """What was opened."""
+        return self._cursor.plan.path
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def schema(self) -> Schema:
+        """The schema of the data, whatever ``columns`` has chosen."""
+        return self._cursor.plan.data.source.schema
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
         """Names of the columns that samples have, in their order."""
-        return tuple(column.name for _, column in self._data.columns)
+        return tuple(column.name for _, column in self._cursor.plan.columns)
 
     @property
     def metadata(self) -> Any:
         """What the writer was given as ``metadata``."""
-        return self._data.source.metadata
+        return self._cursor.plan.data.source.metadata
 
     @property
     def num_rows(self) -> int:
         """Rows after ``where`` and selections, before sharding."""
-        return len(self._order.selection)
+        return len(self._cursor.plan.order.selection)
 
     @property
     def shard_id(self) -> int:
         """The rank whose samples this dataset has."""
-        return self._order.sharding.shard_id
+        return self._cursor.plan.order.sharding.shard_id
 
     @property
     def num_shards(self) -> int:
         """The number of ranks that share the rows."""
-        return self._order.sharding.num_shards
+        return self._cursor.plan.order.sharding.num_shards
+
+    @property
+    def io(self) -> str:
+        """The way of reading in use; before anything has been read, perhaps "auto"."""
+        return self._cursor.plan.data.parts.io_name
 
     @property
     def epoch(self) -> int:
         """The current epoch."""
-        return self._progress.epoch
+        return self._cursor.position.epoch
 
     @property
-    def io(self) -> str:
-        """The way of reading in use; before any part is opened, the one asked for."""
-        return self._data.parts.io_name
+    def transform(self) -> Callable[[Sample], Any] | None:
+        """What is called with every sample; ``view(transform=...)`` has another."""
+        return self._transform
 
     @property
-    def on_corrupt(self) -> str:
-        """What loaders do with corrupt rows: "raise" or "skip"."""
+    def on_corrupt(self) -> OnCorrupt:
+        """What batches and iterations do with corrupt rows: "raise" or "skip"."""
         return self._on_corrupt
-
-    @property
-    def output_columns(self) -> tuple[tuple[int, Column], ...]:
-        """Schema position and column of each output."""
-        return self._data.columns
-
-    @property
-    def mean_row_bytes(self) -> float:
-        """Bytes of an average row."""
-        return self._data.parts.mean_row_bytes()
 
     def __len__(self) -> int:
         if self.num_shards > 1:
             warn_if_sharded_again(sys._getframe(1), self.shard_id, self.num_shards)
-        return len(self._order)
+        return len(self._cursor.plan.order)
 
     def __repr__(self) -> str:
-        shown = [f"{len(self):,} of {self._data.source.rows:,} rows"]
+        plan = self._cursor.plan
+        shown = [f"{len(plan.order):,} of {plan.data.source.rows:,} rows"]
         if self.num_shards > 1:
             shown.append(f"shard {self.shard_id} of {self.num_shards}")
-        if self._where is not None:
-            shown.append(f"where {self._where!r}")
-        spec = self._order.spec
+        if plan.where is not None:
+            shown.append(f"where {plan.where!r}")
+        spec = plan.order.spec
         if spec.mode != "sequential":
             mode = "shuffled" if spec.mode == "shuffle" else f"shuffled by {spec.mode}"
             shown.append(f"{mode}, seed {spec.seed}, epoch {self.epoch}")
-        shown.append(f"io {self.io}, verify {self._verify}")
-        columns = ", ".join(f"{column.name}: {column.spec}" for _, column in self._data.columns)
+        shown.append(f"io {self.io}, verify {plan.data.parts.verify}")
+        columns = ", ".join(f"{column.name}: {column.spec}" for _, column in plan.columns)
         path = self.path if isinstance(self.path, (list, tuple)) else os.fspath(self.path)  # type: ignore[arg-type]
         return f"UniRecordDataset({path!r}: {'; '.join(shown)}; columns {columns})"
 
@@ -206,107 +209,62 @@ class UniRecordDataset:
     @overload
     def __getitem__(self, index: int) -> Any: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: slice | Sequence[int] | NDArray[np.integer[Any]]) -> list[Any]: ...
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is int:
+            return self._samples.one(index)
         if isinstance(index, slice):
-            return self._transformed(self._data.reader.many(self._rows(range(*index.indices(len(self))))))
-        order = self._order
-        epoch = self._progress.epoch if order.shuffled else 0  # without a shuffle all epochs are alike
-        sample = self._data.reader.one(order.row(index, epoch))
-        return sample if self.transform is None else self.transform(sample)
+            return self._samples.many(range(*index.indices(len(self._cursor.plan.order))))
+        if isinstance(index, str):
+            return self.scalars([index], order="samples")[index]
+        if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
+            return self._samples.one(index.__index__())
+        return self._samples.many(index)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
-        """The samples at ``indices``, read with one call."""
-        rows = self._rows(indices)
-        if self.transform is None:
-            return list(self._data.reader.for_collate(rows))
-        return self._transformed(self._data.reader.many(rows))
+        """The samples at ``indices``, read with one call; with ``on_corrupt="skip"`` without those that are corrupt."""
+        return self._samples.for_collate(indices)
 
-    def _rows(self, indices: Sequence[int]) -> NDArray[np.int64]:
-        return self._order.rows(indices, self._progress.epoch)
-
-    def _transformed(self, samples: list[Any]) -> list[Any]:
-        transform = self.transform
-        return samples if transform is None else [transform(sample) for sample in samples]
+    def __iter__(self) -> Iterator[Any]:
+        return self._samples.epoch()
 
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
-        """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped
-        like a slice."""
-        return self._order.row_ids(start, stop, self._progress.epoch)
+        """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped like a
+        slice."""
+        return self._cursor.plan.order.row_ids(start, stop, self.epoch)
 
     def locate(self, row: int) -> tuple[str, int]:
-        """Path of the part that holds a row of the dataset (before ``where`` and selections), and its number
-        in the part."""
-        return self._data.parts.locate(row)
+        """Path of the part that holds a row of the dataset (before ``where`` and selections), and its number in the
+        part."""
+        return self._cursor.plan.data.parts.locate(row)
 
     def read_rows(self, row_ids: NDArray[np.int64]) -> dict[str, Any]:
-        """The rows with these numbers (as ``row_ids`` gives them) as one batch: a dict of arrays, in the
-        order given."""
-        return self._data.reader.batch(np.ascontiguousarray(row_ids, np.int64))
+        """The rows with these numbers (as ``row_ids`` gives them) as one batch, a dict of arrays, in that order."""
+        return self._cursor.plan.data.reader.batch(np.ascontiguousarray(row_ids, np.int64))
 
     # ---- epochs and state --------------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the current one: for ``ds[i]``, and for the next iteration, here and in worker
-        processes."""
-        self._progress.set_epoch(epoch)
-
-    def begin_epoch(self) -> EpochRun:
-        """Starts a pass: over the current epoch if none has been started in it, else over the next; ``iter``
-        does this."""
-        self._data.parts.check_open()
-        return self._progress.begin(self._order)
-
-    def deliver(self, run: EpochRun, samples: int) -> None:
-        """Notes that ``samples`` of a pass have been handed out, for ``state_dict``."""
-        self._progress.deliver(run, samples)
-
-    def samples_left(self) -> int:
-        """How many samples the next pass will deliver: ``len(self)``, less what a loaded state has before
-        it."""
-        return self._order.sharding.resumed(self._progress.next_start).length
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._iterate(self.begin_epoch())
-
-    def _iterate(self, run: EpochRun) -> Iterator[Any]:
-        transform, progress, selection = self.transform, self._progress, self._order.selection
-        chunk = max(1, min(_CHUNK_ROWS, int(_CHUNK_BYTES / max(1.0, self.mean_row_bytes))))
-        for start in range(0, run.samples, chunk):
-            count = min(chunk, run.samples - start)
-            positions = run.order.range(run.first + start * run.stride, run.stride, count)
-            for i, sample in enumerate(self._data.reader.many(selection.row_ids(positions)), start + 1):
-                progress.deliver(run, i)
-                yield sample if transform is None else transform(sample)
+        """Makes ``epoch`` the current one: for ``ds[i]``, and for the next iteration, here and in the worker processes
+        of this one."""
+        self._cursor.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the latest pass stands, as a small dict of plain values; what has been read ahead is not
-        counted.
+        """Where the latest pass stands, as a small dict of plain values; what has been read ahead is not counted.
 
         The pass may be an iteration of this dataset or of a loader made from it: whichever began last.
         """
-        return self._state(*self._progress.position()).to_dict()
-
-    def _state(self, epoch: int, position: int) -> ResumeState:
-        return ResumeState.of(
-            self._order.spec.at_epoch(epoch),
-            identity=self._data.source.identity,
-            rows=self._data.source.rows,
-            where=self._condition,
-            selection=self._order.selection.digest(),
-            remainder=self._order.sharding.remainder,
-            position=position,
-        )
+        return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of ranks.
 
-        Raises StaleError when the state is of other data, ValueError when it is of other options; both name
-        what differs.
+        Raises StaleError when the state is of other data, ValueError when it is of other options; both name what
+        differs.
         """
-        loaded = ResumeState.from_dict(state)
-        loaded.check(self._state(0, 0))
-        self._progress.resume(loaded.epoch, loaded.position)
+        self._cursor.load_state_dict(state)
 
     # ---- batches -----------------------------------------------------------------------------------------
 
@@ -317,150 +275,188 @@ class UniRecordDataset:
         drop_last: bool = False,
         prefetch: int | None = None,
         num_threads: int | None = None,
-        device: Any = None,
+        transform: Callable[[Sample], Any] | _Unchanged | None = UNCHANGED,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
         batch_transform: Callable[[Any], Any] | None = None,
         num_workers: int | None = None,
-        collate: Callable[[list[Any]], Any] | None = None,
-    ) -> Any:
+    ) -> BatchLoader[Any]:
         """Batches of this shard as dicts of arrays, read ahead by C threads; iterate once per epoch. See
         docs/loading.md.
 
         Fixed-width columns are arrays [batch, …], nullable ones masked arrays, strings lists, other blobs
-        ``RaggedArray``. Any batch may be kept for ever. With ``device`` (a torch device) the arrays are
-        tensors there.
+        ``RaggedArray``. Any batch may be kept for ever. Tensors: ``unirecord.torch.loader``, ``to_tf``.
 
         Args:
             batch_size: samples in a batch.
             drop_last: leave out a last batch that is smaller.
             prefetch: batches kept ready; chosen by their size by default.
             num_threads: reading threads; one per core up to four by default.
-            batch_transform: called with every batch, after the dataset's ``transform`` and ``collate``.
-            num_workers: Python threads for the transforms; one per core by default.
-            collate: makes a batch of transformed samples; stacks arrays by default.
+            transform: called with every sample; the dataset's own by default.
+            collate_fn: makes a batch of the list of samples, transformed or as stored; by default arrays are stacked.
+            batch_transform: called with every batch, after the others.
+            num_workers: Python threads for these functions; one per core by default. 0: the thread that asks.
         """
-        if device is not None:
-            from ..frameworks.torch import loader
-
-            return loader(
-                self,
+        return BatchLoader(
+            self,
+            LoaderOptions(
                 batch_size,
                 drop_last=drop_last,
                 prefetch=prefetch,
                 num_threads=num_threads,
-                device=device,
+                transform=self._transform if isinstance(transform, _Unchanged) else transform,
+                collate_fn=collate_fn,
+                batch_transform=batch_transform,
                 num_workers=num_workers,
-                collate_fn=collate,
-            )
-        options = LoaderOptions(
-            batch_size,
-            drop_last=drop_last,
-            prefetch=prefetch,
-            num_threads=num_threads,
-            transform=self.transform,
-            batch_transform=batch_transform,
-            num_workers=num_workers,
-            on_corrupt=self._on_corrupt,
-            collate=collate or stack,
-        )
-        return BatchLoader(self, options)
-
-    def open_native(self, run: EpochRun, **options: Any) -> NativeLoader:
-        """The C loader for a pass; what ``batches()`` stands on."""
-        array, start, step, _ = self._order.selection.as_c()
-        return self._data.parts.open_loader(
-            order=run.order,
-            selection=array,
-            selection_start=start,
-            selection_step=step,
-            first=run.first,
-            stride=run.stride,
-            samples=run.samples,
-            columns=[position for position, _ in self._data.columns],
-            **options,
+                on_corrupt=self._on_corrupt,
+            ),
         )
 
-    def batch_pool(self, pieces: int) -> BatchPool:
-        """Memory for batches that all loaders of this dataset share, ``pieces`` of it kept when not in use."""
-        return self._data.pool(pieces)
-
-    def to_tf(self, batch_size: int, **options: Any) -> tensorflow.data.Dataset:
+    def to_tf(
+        self,
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        prefetch: int | None = None,
+        num_threads: int | None = None,
+    ) -> tensorflow.data.Dataset:
         """This shard as a ``tf.data.Dataset`` of batches (docs/tensorflow.md)."""
         from ..frameworks.tf import to_tf
 
-        return to_tf(self, batch_size, **options)
+        return to_tf(self, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
 
     # ---- scalars -----------------------------------------------------------------------------------------
 
-    def scalars(self, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Scalar columns of all selected rows, before sharding and shuffling, as a dict of arrays [num_rows].
+    def scalars(self, columns: Sequence[str] | None = None, *, order: str = "rows") -> dict[str, Any]:
+        """Scalar columns as a dict of arrays, from the index alone: no blob is read.
 
-        From the index alone, no blob is read. Views of the mapped index where a single part is selected
-        whole (read-only), copies otherwise. Nullable columns are masked arrays, strings arrays of ``str``
-        objects.
+        ``order="rows"``: of all selected rows, before sharding and shuffling, [num_rows]; views of the mapped index
+        where a single part is selected whole (read-only), copies otherwise. ``order="samples"``: of the samples of this
+        shard in this epoch, [len(ds)], so that value i belongs to ``ds[i]``. Nullable columns are masked arrays,
+        strings arrays of ``str`` objects.
         """
-        chosen = self._scalar_names(columns)
-        return scalar_arrays(self._data.parts, chosen, self._order.selection)
+        plan = self._cursor.plan
+        if order not in ("rows", "samples"):
+            raise ValueError(f'order must be "rows" or "samples", got {order!r}')
+        selection = plan.order.selection
+        if order == "samples" and (plan.order.shuffled or plan.order.sharding.num_shards > 1):
+            selection = Selection(selection.rows, array=self.row_ids())
+        return scalar_arrays(plan.data.parts, self._scalar_names(columns), selection)
 
     def _scalar_names(self, columns: Sequence[str] | None) -> list[str]:
         if columns is None:
             return [column.name for _, column in self.schema.scalars]
+        if isinstance(columns, str):
+            raise ValueError(
+                f"columns must be a list of names, got the string {columns!r}: write [{columns!r}], "
+                f"or ds[{columns!r}] for one column in the order of the samples"
+            )
         return [self.schema.columns[self.schema.position(name)].name for name in columns]
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.Table:
-        """The scalar columns of all selected rows as a ``pyarrow.Table``; DuckDB and Polars query it as it
-        is."""
+        """The scalar columns of all selected rows as a ``pyarrow.Table``; DuckDB and Polars query it as it is."""
         from ..frameworks.arrow import to_arrow
 
-        return to_arrow(self._data.parts, self._order.selection, self._scalar_names(columns))
+        plan = self._cursor.plan
+        return to_arrow(plan.data.parts, plan.order.selection, self._scalar_names(columns))
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pandas.DataFrame:
         """The scalar columns of all selected rows as a ``pandas.DataFrame``."""
         return self.to_arrow(columns).to_pandas()
 
-    # ---- narrower datasets -------------------------------------------------------------------------------
+    # ---- the same data, seen otherwise ---------------------------------------------------------------------
 
-    def _derived(self, selection: Selection) -> UniRecordDataset:
-        derived = object.__new__(UniRecordDataset)
-        derived.__dict__.update(self.__dict__)
-        derived._order = self._order.narrowed(selection)
-        derived._progress = Progress(self.epoch)
-        derived._narrowed = True
-        return derived
+    def view(
+        self,
+        *,
+        columns: Sequence[str] | _Unchanged | None = UNCHANGED,
+        where: str | None = None,
+        shuffle: Shuffle | _Unchanged = UNCHANGED,
+        seed: int | None = None,
+        shard_id: int | None = None,
+        num_shards: int | None = None,
+        remainder: Remainder | None = None,
+        transform: Callable[[Sample], Any] | _Unchanged | None = UNCHANGED,
+        on_corrupt: OnCorrupt | None = None,
+        block_rows: int | None = None,
+        window_blocks: int | None = None,
+    ) -> UniRecordDataset:
+        """The same data with other options, without opening it again; what is not named stays as it is here.
+
+        ``where`` narrows: the rows of this dataset that meet it as well. The rest is as if the dataset had been opened
+        so: which rows meet ``where``, which of them are selected, their order, and this rank's share are always taken
+        in that order. The view has an epoch and a position of its own, and begins in the current epoch.
+        """
+        plan = self._cursor.plan
+        if not isinstance(columns, _Unchanged):
+            plan = plan.with_columns(columns)
+        if where is not None:
+            plan = plan.where_also(where)
+        plan = plan.ordered(
+            plan.order.spec.changed(
+                None if isinstance(shuffle, _Unchanged) else shuffle, seed, block_rows, window_blocks
+            ),
+            (
+                plan.blocks[0] if block_rows is None else block_rows,
+                plan.blocks[1] if window_blocks is None else window_blocks,
+            ),
+        )
+        shard, old = (plan.order.sharding.shard_id, plan.order.sharding.num_shards), plan.order.sharding
+        if shard_id is not None or num_shards is not None:
+            shard = check_shard_arguments(shard_id, num_shards)
+        plan = plan.sharded(*shard, old.remainder if remainder is None else remainder)
+        if not isinstance(transform, _Unchanged):
+            check_callable("transform", transform)
+        if on_corrupt is not None:
+            check_on_corrupt(on_corrupt)
+        return self._over(plan, transform, on_corrupt)
+
+    def _over(
+        self,
+        plan: Plan,
+        transform: Callable[[Sample], Any] | _Unchanged | None = UNCHANGED,
+        on_corrupt: OnCorrupt | None = None,
+    ) -> UniRecordDataset:
+        other: UniRecordDataset = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        own = self._transform if isinstance(transform, _Unchanged) else transform
+        other._stand(self._cursor.over(plan), own, on_corrupt or self._on_corrupt)
+        return other
 
     def select(self, rows: Any) -> UniRecordDataset:
-        """Only the rows with these numbers among the ``num_rows`` rows here (before sharding and shuffling),
-        in the order given."""
-        return self._derived(self._order.selection.select(rows))
+        """Only the rows with these numbers among the ``num_rows`` rows here (before sharding and shuffling), in the
+        order given: a slice, a range, integers, or a mask of one bool per row."""
+        return self._narrowed(self._cursor.plan.order.selection.select(rows))
 
     def take(self, n: int) -> UniRecordDataset:
-        """Only the first ``n`` rows, before sharding and shuffling."""
-        return self._derived(self._order.selection.take(n))
+        """Only the first ``n`` rows as stored, before sharding and shuffling: of a shuffled dataset not its first ``n``
+        samples, but the first ``n`` rows, shuffled."""
+        return self._narrowed(self._cursor.plan.order.selection.take(n))
 
     def skip(self, n: int) -> UniRecordDataset:
-        """All but the first ``n`` rows, before sharding and shuffling."""
-        return self._derived(self._order.selection.skip(n))
+        """All but the first ``n`` rows as stored, before sharding and shuffling."""
+        return self._narrowed(self._cursor.plan.order.selection.skip(n))
 
-    def split(self, sizes: Sequence[float], seed: int | None = 0) -> list[UniRecordDataset]:
-        """Disjoint datasets that together are this one: fractions that sum to 1, or counts; random but
-        stable under ``seed``.
+    def split(self, sizes: float | Sequence[float], seed: int | None = 0) -> list[UniRecordDataset]:
+        """Disjoint datasets that together are this one: fractions that sum to 1, or counts; random but stable under
+        ``seed``. One size alone: that, and the rest.
 
         ``seed=None`` cuts runs of neighbours instead.
         """
-        return [self._derived(part) for part in self._order.selection.split(sizes, seed)]
+        return [self._narrowed(part) for part in self._cursor.plan.order.selection.split(sizes, seed)]
 
-    def without_transform(self) -> UniRecordDataset:
-        """The same dataset, epoch and progress shared, whose samples are as stored."""
-        twin = object.__new__(UniRecordDataset)
-        twin.__dict__.update(self.__dict__)
-        twin.transform = None
-        return twin
+    def _narrowed(self, selection: Selection) -> UniRecordDataset:
+        return self._over(self._cursor.plan.selected(selection))
+
+    def __copy__(self) -> UniRecordDataset:
+        """A copy goes its own ways from here: two that shared a position would move each other's."""
+        return copy.deepcopy(self)
 
     # ---- life --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the files; reads in flight finish, later ones raise ClosedError. Datasets derived from this
-        one close too."""
-        self._data.parts.close()
+        """Closes the files; reads in flight finish, later ones raise ClosedError. Datasets derived from this one close
+        too."""
+        self._cursor.plan.data.parts.close()
 
     def __enter__(self) -> UniRecordDataset:
         return self
@@ -469,48 +465,20 @@ class UniRecordDataset:
         self.close()
 
     def refresh(self) -> bool:
-        """Takes in what has been published at ``path`` since it was opened; True if there was anything.
-        Between epochs only.
+        """Takes in what has been published at ``path`` since it was opened; True if there was anything. Between epochs
+        only.
 
-        The epoch goes on as it was; ``where`` is evaluated again. Batches in hand stay good. Datasets made
-        with ``select``, ``take``,
-        ``skip`` or ``split`` name rows of the old data: ValueError; refresh the dataset they came from.
+        The epoch goes on as it was; ``where`` is evaluated again. Batches in hand stay good. Datasets made with
+        ``select``, ``take``, ``skip`` or ``split`` name rows of the old data: ValueError; refresh the dataset they came
+        from.
         """
-        if self._narrowed:
+        if self._cursor.plan.narrowed:
             raise ValueError(
                 "a selection names rows of the data as it was: refresh the dataset it was made from, and select anew"
             )
-        source = resolve(self.path)
-        if source.identity == self._data.source.identity:
+        plan = self._cursor.plan.refreshed()
+        if plan is None:
             return False
-        if source.schema != self._data.source.schema:
-            raise StaleError(f"{self.path}: the schema has changed; open the dataset anew")
-        self._open(source)
-        (selection, self._condition), old = self._data.select(self._where), self._order
-        sharding = Sharding(len(selection), self.shard_id, self.num_shards, old.sharding.remainder)
-        spec = self._data.with_blocks(old.spec, len(selection), self._blocks)
-        self._order = ShardOrder(selection, sharding, spec, self._data.parts.starts)
+        self._cursor.plan = plan
+        self._samples.read_from(plan)
         return True
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        del state["_data"], state["_order"]
-        order = self._order
-        return {
-            **state,
-            "_identity": self._data.source.identity,
-            "_rows": (order.selection, order.sharding, order.spec),
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        identity, rows = state.pop("_identity"), state.pop("_rows")
-        self.__dict__.update(state)
-        source = resolve(self.path)
-        if source.identity != identity:
-            raise StaleError(
-                f"{self.path}: the dataset has changed since it was pickled "
-                f"(it was {identity}, it is {source.identity}); open it anew"
-            )
-        self._open(source)
-        selection, sharding, spec = rows
-        self._order = ShardOrder(selection, sharding, spec, self._data.parts.starts)

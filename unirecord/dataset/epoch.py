@@ -41,6 +41,17 @@ class _Page:
         os.ftruncate(descriptor, cells * _CELL)
         return cls(cells, descriptor)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its descriptor, once for all that lie in it: one that is named twice cannot be handed to a process."""
+        from multiprocessing.reduction import DupFd
+
+        if self.descriptor is None:
+            raise OSError(
+                "the epoch of this dataset cannot be shared with a spawned process: no file descriptor was left when a "
+                "process was forked; open the dataset again, or raise the limit on open files (ulimit -n)"
+            )
+        return _from_descriptor, (DupFd(self.descriptor), len(self.cells))
+
 
 class SharedEpoch:
     """An integer >= 0 in memory that forked and spawned worker processes share with their parent.
@@ -82,27 +93,23 @@ class SharedEpoch:
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is None:
             return SharedEpoch, (self.get(),)
-        from multiprocessing.reduction import DupFd
-
         with _LOCK:
             if self._page is None:
                 self._share(_Page.new(1), 0)
             page = self._page
-        assert page is not None
-        if page.descriptor is None:
-            raise OSError(
-                "the epoch of this dataset cannot be shared with a spawned process: no file descriptor was left when a "
-                "process was forked; open the dataset again, or raise the limit on open files (ulimit -n)"
-            )
-        return _from_descriptor, (DupFd(page.descriptor), len(page.cells), self._at)
+        return _in_page, (page, self._at)
 
 
-def _from_descriptor(duplicate: Any, cells: int, at: int) -> SharedEpoch:
+def _in_page(page: _Page, at: int) -> SharedEpoch:
     epoch = SharedEpoch()
     with _LOCK:
-        epoch._lie_in(_Page(cells, duplicate.detach()), at)
+        epoch._lie_in(page, at)
         _UNSHARED.discard(epoch)
     return epoch
+
+
+def _from_descriptor(duplicate: Any, cells: int) -> _Page:
+    return _Page(cells, duplicate.detach())
 
 
 _LOCK = threading.RLock()  # a signal handler, or a finalizer, may come in between

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import SchemaError
+from ..errors import SchemaError, StaleError
 from ..format.schema import Column
 from ..loading.ragged import RaggedArray
 
@@ -40,12 +40,29 @@ def to_tf(
     """
     import tensorflow as tf
 
-    outputs = [_Output(column, batch_size if drop_last else None) for _, column in ds.output_columns]
-    loader = ds.without_transform().batches(
-        batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads
-    )
+    if ds.transform is not None:
+        raise ValueError(
+            "the dataset has a transform, which to_tf would not call: its types and shapes are not known. "
+            "Use ds.view(transform=None).to_tf(...), and .map() on what it gives"
+        )
+    skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
+    static = batch_size if drop_last and not skips else None
+    outputs = [_Output(ds.schema[name], static) for name in ds.column_names]
+    loader = ds.batches(batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
+    full = _batches_of_an_epoch(len(ds), batch_size, drop_last)
+    told = full if len(loader) == full and not skips else None
 
     def generate() -> Iterator[tuple[Any, ...]]:
+        if (
+            len(loader) == 0 < full
+        ):  # a state from the end of an epoch: tf.data takes an empty pass for an error
+            for _ in loader:
+                pass
+        if told is not None and len(loader) != told:
+            raise StaleError(
+                f"{ds.path}: since to_tf the dataset has been refreshed, or a state has been loaded: the next pass has "
+                f"{len(loader)} batches, and tf.data has been told of {told}; call to_tf again"
+            )
         for batch in loader:
             yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))
 
@@ -61,7 +78,13 @@ def to_tf(
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.deterministic = True
-    return batches.apply(tf.data.experimental.assert_cardinality(len(loader))).with_options(options)
+    if told is not None:
+        batches = batches.apply(tf.data.experimental.assert_cardinality(told))
+    return batches.with_options(options)
+
+
+def _batches_of_an_epoch(samples: int, batch_size: int, drop_last: bool) -> int:
+    return samples // batch_size if drop_last else -(-samples // batch_size)
 
 
 class _Output:

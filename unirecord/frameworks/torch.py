@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..loading.loader import BatchLoader, LoaderOptions
-from ..loading.stats import LoaderStats
+from ..dataset.batch_loader import BatchLoader
+from ..loading.delivered import Delivered, Stage
+from ..loading.options import LoaderOptions
 
 if TYPE_CHECKING:
     import torch
 
     from ..dataset.dataset import UniRecordDataset
-    from ..order.shard_order import EpochRun
 
 __all__ = ["TorchLoader", "loader", "to_tensors"]
 
@@ -45,31 +46,27 @@ def loader(
         ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold.
         batch_size: samples in a batch.
         transform: called with every sample, on Python threads; the dataset's own ``transform`` by default.
-        collate_fn: makes a batch of transformed samples; ``torch.utils.data.default_collate`` by default.
+        collate_fn: makes a batch of the list of samples, transformed or as stored; ``default_collate`` by default
+            where there is a transform.
         drop_last: leave out a last batch that is smaller.
         pin_memory: let tensors lie in pinned memory, for fast copies to a CUDA device; nothing where there is none.
         device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
         prefetch, num_threads, num_workers: as for ``UniRecordDataset.batches``.
     """
-    return TorchLoader(
-        ds,
-        LoaderOptions(
-            batch_size,
-            drop_last=drop_last,
-            prefetch=prefetch,
-            num_threads=num_threads,
-            transform=transform or ds.transform or (_unchanged if collate_fn is not None else None),
-            num_workers=num_workers,
-            on_corrupt=ds.on_corrupt,
-            collate=collate_fn or _default_collate,
-        ),
-        pin_memory=pin_memory,
-        device=device,
+    own = ds.transform if transform is None else transform
+    if own is not None and collate_fn is None:
+        collate_fn = _default_collate
+    options = LoaderOptions(
+        batch_size,
+        drop_last=drop_last,
+        prefetch=prefetch,
+        num_threads=num_threads,
+        transform=own,
+        collate_fn=collate_fn,
+        num_workers=num_workers,
+        on_corrupt=ds.on_corrupt,
     )
-
-
-def _unchanged(sample: Any) -> Any:
-    return sample
+    return TorchLoader(ds, options, pin_memory=pin_memory, device=device)
 
 
 def _default_collate(samples: list[Any]) -> Any:
@@ -78,7 +75,7 @@ def _default_collate(samples: list[Any]) -> Any:
     return default_collate(samples)
 
 
-class TorchLoader:
+class TorchLoader(BatchLoader[Any]):
     """What ``loader`` returns: iterable once per epoch, with a length, an epoch and a state, like a stateful
     ``DataLoader``."""
 
@@ -87,111 +84,102 @@ class TorchLoader:
     ) -> None:
         import torch
 
-        self.dataset = ds
         self.device = None if device is None else torch.device(device)
-        self._cuda = self.device is not None and self.device.type == "cuda"
-        self._tensors = options.transform is None
-        self._bfloat16 = frozenset(
-            column.name for _, column in ds.output_columns if column.type == "bfloat16"
-        )
-        pinned = (pin_memory or self._cuda) and torch.cuda.is_available()
-        self._pin_collated = pinned and not self._tensors  # what is collated lies in memory of its own
-        self._late = _LateDelivery(ds)
-        source: Any = self._late if self._cuda else ds
-        self._loader = BatchLoader(source, options, memory=_pinned if pinned else None)
+        cuda = self.device is not None and self.device.type == "cuda"
+        pinned = (pin_memory or cuda) and torch.cuda.is_available()
+        stages: list[Stage] = []
+        if not options.changes_batches:
+            stages.append(ToTensors(_bfloat16_columns(ds)))
+        elif pinned:  # what is collated lies in memory of its own
+            stages.append(Pinned())
+        if cuda:
+            stages.append(CopiedAhead(self.device))
+        elif self.device is not None and self.device.type != "cpu":
+            stages.append(Moved(self.device))
+        super().__init__(ds, options, stages=stages, memory=_pinned if pinned else None)
 
-    @property
-    def batch_size(self) -> int:
-        """Samples in a batch (the last one may be smaller)."""
-        return self._loader.batch_size
 
-    def __len__(self) -> int:
-        return len(self._loader)
+def _bfloat16_columns(ds: UniRecordDataset) -> frozenset[str]:
+    return frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
 
-    def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration that of ``epoch``."""
-        self._loader.set_epoch(epoch)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the iteration stands, by the batches delivered."""
-        return self._loader.state_dict()
+@dataclass(frozen=True)
+class ToTensors:
+    """The stage that puts tensors in place of arrays, over the same memory."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration go on where ``state`` was taken, on any number of ranks."""
-        self._loader.load_state_dict(state)
+    bfloat16: frozenset[str]
 
-    def stats(self) -> LoaderStats:
-        """Rates and times since the loader was made."""
-        return self._loader.stats()
+    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+        return (delivered.map(self._tensors) for delivered in batches)
 
-    def __iter__(self) -> Iterator[Any]:
-        batches: Iterator[Any] = iter(self._loader)
-        if self._tensors:
-            batches = (to_tensors(batch, self._bfloat16) for batch in batches)
-        if self._pin_collated:
-            batches = (_with_tensors(batch, lambda tensor: tensor.pin_memory()) for batch in batches)
-        if self._cuda:
-            return self._on_device(batches)
-        if self.device is not None and self.device.type != "cpu":
-            return (_moved(batch, self.device, False) for batch in batches)
-        return batches
+    def _tensors(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        return to_tensors(batch, self.bfloat16)
 
-    def _on_device(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Copies run on a side stream, ``_IN_FLIGHT`` batches ahead of the one in use.
 
-        A host batch is held until its copy has ended: only then may its memory be filled again. The
-        consumer's stream waits for the copy, and the tensors are marked as used on it, so that they may be
-        kept and freed like any others.
-        """
+class Pinned:
+    """The stage that copies tensors to pinned memory."""
+
+    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+        return (delivered.map(self._pinned) for delivered in batches)
+
+    def _pinned(self, batch: Any) -> Any:
+        return _with_tensors(batch, lambda tensor: tensor.pin_memory())
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The stage that moves tensors to a device, and waits for it."""
+
+    device: Any
+
+    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+        return (delivered.map(lambda batch: _moved(batch, self.device, False)) for delivered in batches)
+
+
+@dataclass(frozen=True)
+class CopiedAhead:
+    """The stage that copies tensors to a CUDA device on a stream beside the step, ``_IN_FLIGHT`` batches ahead.
+
+    A host batch is held until its copy has ended: only then may its memory be filled again. The consumer's stream
+    waits for the copy, and the tensors are marked as used on it, so that they may be kept and freed like any others.
+    """
+
+    device: Any
+
+    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
         import torch
 
         side = torch.cuda.Stream(self.device)
-        # Of each batch on its way: tensors on the device, the event after the copy, its host memory, what it delivers.
-        ready: deque[tuple[Any, Any, Any, Any]] = deque()
+        # Of each batch on its way: what is delivered, the event after the copy, its host memory.
+        ready: deque[tuple[Delivered[Any], Any, Any]] = deque()
         held: deque[tuple[Any, Any]] = deque()
 
         def start_copy() -> None:
-            batch = next(batches, None)
-            if batch is None:
+            delivered = next(batches, None)
+            if delivered is None:
                 return
             with torch.cuda.stream(side):
-                moved = _moved(batch, self.device, True)
-            ready.append((moved, side.record_event(), batch, self._late.delivery))
+                moved = _moved(delivered.batch, self.device, True)
+            ready.append((delivered.with_batch(moved), side.record_event(), delivered.batch))
 
         try:
             for _ in range(_IN_FLIGHT):
                 start_copy()
             while ready:
-                moved, copied, host, delivery = ready.popleft()
+                delivered, copied, host = ready.popleft()
                 held.append((copied, host))
                 del host
                 while held and held[0][0].query():
                     held.popleft()
                 stream = torch.cuda.current_stream(self.device)
                 stream.wait_event(copied)
-                for tensor in _leaves(moved):
+                for tensor in _leaves(delivered.batch):
                     tensor.record_stream(stream)
                 start_copy()
-                self.dataset.deliver(*delivery)
-                yield moved
-                del moved
+                yield delivered
+                del delivered
         finally:
             side.synchronize()  # before the memory of batches in `held` and `ready` may be filled again
-
-
-class _LateDelivery:
-    """A dataset to a loader whose batches are handed out later than it believes: they count when they are."""
-
-    def __init__(self, ds: UniRecordDataset) -> None:
-        self._ds = ds
-        self.delivery: Any = None
-
-    def deliver(self, run: EpochRun, samples: int) -> None:
-        """Keeps what the latest batch delivers."""
-        self.delivery = (run, samples)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ds, name)
 
 
 def _pinned(size: int) -> Any:

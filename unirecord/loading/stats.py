@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import asdict, dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ class StatsRecorder:
         self.consumer_ns = 0
         self.transform_ns = 0
         self.read_ns = 0
+        self._lock = Lock()
 
     def delivered(self, samples: int, skipped: int, size: int, waited_ns: int) -> None:
         """Counts a batch for which the consumer waited ``waited_ns``."""
@@ -83,6 +85,18 @@ class StatsRecorder:
         self.skipped += skipped
         self.bytes += size
         self.wait_ns += waited_ns
+
+    def transformed(self, ns: int) -> None:
+        """Counts the time of a thread that transformed a batch; any thread may call it."""
+        with self._lock:
+            self.transform_ns += ns
+
+    def waited_for_transform(self, ns: int) -> None:
+        """Counts the time in which a transform had to be waited for."""
+        self.wait_transform_ns += ns
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StatsRecorder, ()  # a copy of a loader counts its own
 
     def _bound(self) -> str:
         if self.wait_ns <= _WAITING_SHARE * (self.wait_ns + self.consumer_ns):

@@ -44,7 +44,7 @@ class Selection:
     def _use(self, array: Rows) -> None:
         progression = _as_range(array)
         if progression is None:
-            self.array = array.view()
+            self.array = np.ascontiguousarray(array).view()  # C reads it
             self.array.flags.writeable = False
             self.start, self.step, self.length = 0, 1, len(array)
         else:
@@ -146,13 +146,16 @@ class Selection:
         for first in range(0, self.length, _CHUNK):
             yield self.row_ids(np.arange(first, min(first + _CHUNK, self.length), dtype=np.int64))
 
-    def split(self, sizes: Sequence[float], seed: int | None = 0) -> list[Selection]:
+    def split(self, sizes: float | Sequence[float], seed: int | None = 0) -> list[Selection]:
         """Disjoint selections that together are this one, from fractions (sum 1) or counts (sum: its length).
+
+        A single size is that part, and the rest.
 
         With a seed each row is dealt to a part at random, always the same for the same seed and length;
         without one the parts are runs of neighbours. Rows keep their order inside a part: order is the
         business of ``shuffle``.
         """
+        sizes = _with_rest(sizes, self.length)
         bounds = split_bounds(sizes, self.length)
         if seed is None:
             return [self.slice(slice(a, b)) for a, b in pairwise(bounds)]
@@ -206,6 +209,16 @@ class Selection:
         every = np.concatenate(runs)
         edges = np.flatnonzero(np.diff(every)) + 1
         return np.diff(np.concatenate([[0], edges, [len(every)]])).astype(np.int64)
+
+
+def _with_rest(sizes: float | Sequence[float], length: int) -> Sequence[float]:
+    """Sizes as a list; a single number is the first of two."""
+    if isinstance(sizes, bool) or not isinstance(sizes, (int, float, np.integer, np.floating)):
+        return sizes  # type: ignore[return-value]
+    whole = isinstance(sizes, (int, np.integer))
+    if not 0 <= sizes <= (length if whole else 1):
+        raise ValueError(f"split({sizes}) must be a fraction from 0.0 to 1.0, or a count from 0 to {length}")
+    return [sizes, (length if whole else 1) - sizes]
 
 
 def split_bounds(sizes: Sequence[float], length: int) -> list[int]:

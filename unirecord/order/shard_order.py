@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,14 @@ class EpochRun:
     samples: int
     start: int
 
+    def after(self, samples: int) -> int:
+        """The global position when every rank has delivered ``samples`` of the pass: what a state records."""
+        return self.start + samples * self.stride
+
+    def positions(self, start: int, stop: int) -> RowIds:
+        """What stands at samples [start, stop) of the pass, as rows of the selection."""
+        return self.order.range(self.first + start * self.stride, self.stride, stop - start)
+
 
 class ShardOrder:
     """Immutable but for a cache: which row of the dataset is sample i of this shard in an epoch."""
@@ -51,11 +60,22 @@ class ShardOrder:
     def __len__(self) -> int:
         return self._length
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ShardOrder, (self.selection, self.sharding, self.spec, self._part_starts)
+
     def narrowed(self, selection: Selection) -> ShardOrder:
         """The same order and shards over other rows of the dataset."""
         old = self.sharding
         sharding = Sharding(len(selection), old.shard_id, old.num_shards, old.remainder)
         return ShardOrder(selection, sharding, self.spec, self._part_starts)
+
+    def with_spec(self, spec: OrderSpec) -> ShardOrder:
+        """The same rows and shards in another order."""
+        return ShardOrder(self.selection, self.sharding, spec, self._part_starts)
+
+    def with_sharding(self, sharding: Sharding) -> ShardOrder:
+        """The same order, shared out otherwise."""
+        return ShardOrder(self.selection, sharding, self.spec, self._part_starts)
 
     def order(self, epoch: int) -> Order:
         """The order of an epoch; the latest one is kept."""
@@ -83,7 +103,7 @@ class ShardOrder:
     def rows(self, indices: Sequence[int], epoch: int) -> RowIds:
         """The rows of the samples at ``indices``."""
         length = len(self)
-        given = np.asarray(indices, np.int64) if len(indices) else np.empty(0, np.int64)
+        given = _whole_numbers(indices)
         if len(given) and (given.min() < -length or given.max() >= length):
             wrong = given[(given < -length) | (given >= length)][0]
             raise IndexError(f"sample {wrong} is out of range: this shard has {length}")
@@ -104,7 +124,27 @@ class ShardOrder:
         first = sharding.first + start * sharding.num_shards
         return self.selection.row_ids(self.order(epoch).range(first, sharding.num_shards, stop - start))
 
+    def samples_from(self, start: int) -> int:
+        """How many samples this shard has from global position ``start`` on."""
+        return self.sharding.resumed(start).length
+
     def run(self, epoch: int, start: int) -> EpochRun:
         """A pass over this shard's samples from global position ``start`` on."""
         sharding = self.sharding.resumed(start)
         return EpochRun(epoch, self.order(epoch), sharding.first, sharding.num_shards, sharding.length, start)
+
+
+def _whole_numbers(indices: Sequence[int]) -> NDArray[np.int64]:
+    """Numbers of samples as int64; TypeError for what is no integer, which a cast would make one."""
+    given = np.asarray(indices)
+    if given.size == 0 and given.ndim == 1:
+        return np.empty(0, np.int64)
+    if given.dtype == np.bool_:
+        raise TypeError(
+            "a boolean mask is no list of samples: choose rows with select(mask), or np.flatnonzero(mask)"
+        )
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise TypeError(
+            f"samples are chosen by a flat list of integers, not by {given.dtype} of shape {given.shape}"
+        )
+    return given if given.dtype == np.int64 else given.astype(np.int64)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 __all__ = [
     "MODES",
     "OrderSpec",
+    "Remainder",
     "Sharding",
+    "Shuffle",
     "check_shard_arguments",
     "choose_blocks",
     "shard_from_environment",
@@ -18,6 +21,8 @@ __all__ = [
 # The names that `shuffle=` takes, and the numbers of ur_order_mode in csrc/unirecord.h.
 MODES = {"sequential": 0, "shuffle": 1, "block": 2, "parts": 3, "within-parts": 4}
 REMAINDERS = ("pad", "drop", "uneven")
+Remainder = Literal["pad", "drop", "uneven"]
+Shuffle = bool | Literal["block", "parts", "within-parts"]
 
 _SHUFFLES = {
     True: "shuffle",
@@ -132,7 +137,7 @@ class OrderSpec:
 
     @classmethod
     def parse(
-        cls, shuffle: bool | str, seed: int = 0, epoch: int = 0, block_rows: int = 1, window_blocks: int = 1
+        cls, shuffle: Shuffle, seed: int = 0, epoch: int = 0, block_rows: int = 1, window_blocks: int = 1
     ) -> OrderSpec:
         """The spec for what a user gives as ``shuffle=``."""
         known = isinstance(shuffle, (bool, str)) and shuffle in _SHUFFLES
@@ -141,6 +146,18 @@ class OrderSpec:
                 f'shuffle is {shuffle!r}; it must be True, False, "block", "parts" or "within-parts"'
             )
         return cls(_SHUFFLES[shuffle], seed, epoch, block_rows, window_blocks)
+
+    def changed(
+        self, shuffle: Shuffle | None, seed: int | None, block_rows: int | None, window_blocks: int | None
+    ) -> OrderSpec:
+        """The order with what is given in place of its own."""
+        return replace(
+            self,
+            mode=self.mode if shuffle is None else OrderSpec.parse(shuffle).mode,
+            seed=self.seed if seed is None else seed,
+            block_rows=self.block_rows if block_rows is None else block_rows,
+            window_blocks=self.window_blocks if window_blocks is None else window_blocks,
+        )
 
     @property
     def code(self) -> int:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,25 @@ from ..format.schema import Column
 from .dataset_path import PartRef, Source, resolve
 from .part import Part
 
-__all__ = ["ColumnResult", "Part", "PartRef", "PartSet", "ReadPlan", "Source", "resolve"]
+__all__ = [
+    "ColumnResult",
+    "Io",
+    "Part",
+    "PartRef",
+    "PartSet",
+    "ReadPlan",
+    "Source",
+    "Verify",
+    "resolve",
+]
+
+Io = Literal["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
+Verify = Literal["first", "always", "never"]
 
 Array = NDArray[Any]
 Empty = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 _SPARE = 4  # argument structures kept by a plan; more are made when more threads read at once
+_STRING_BYTES = 64  # of a string, when a guess has to do
 _FIRST_GUESS = 1 << 16  # bytes of values of variable width that a first read makes room for
 
 
@@ -127,7 +141,7 @@ class _Output:
 class PartSet:
     """The rows of a source's parts, one after the other, as one row space. Thread-safe; usable after fork."""
 
-    def __init__(self, source: Source, io: str = "auto", verify: str = "first") -> None:
+    def __init__(self, source: Source, io: Io = "auto", verify: Verify = "first") -> None:
         if io not in IO_CODES:
             raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
         if verify not in VERIFY_CODES:
@@ -145,7 +159,7 @@ class PartSet:
             self._data_bytes,
             source.schema.column_table(),
         )
-        self._io = io
+        self.io, self.verify = io, verify
         self._plans: dict[tuple[int, ...], ReadPlan] = {}
         self._closed = False
 
@@ -156,7 +170,7 @@ class PartSet:
     def io_name(self) -> str:
         """The way of reading in use; before any part is opened, the one asked for."""
         name = self._native.io_name
-        return self._io if name == "auto" else name
+        return self.io if name == "auto" else name
 
     def plan(self, columns: Sequence[int]) -> ReadPlan:
         """How to read these columns (positions in the schema); kept for the next time."""
@@ -195,9 +209,24 @@ class PartSet:
                 return int(info.group_rows or -(-info.rows // max(info.groups, 1)))
         return 1
 
-    def mean_row_bytes(self) -> float:
-        """Bytes of the data files for each row; 0 without rows."""
-        return self._data_bytes / self.rows if self.rows else 0.0
+    def mean_row_bytes(self, columns: Sequence[int] | None = None) -> float:
+        """Bytes of the data files for each row; 0 without rows. Of some columns (positions in the schema): about.
+
+        What columns of fixed width do not account for is taken to belong to each blob of variable width: too much
+        where there are several.
+        """
+        mean = self._data_bytes / self.rows if self.rows else 0.0
+        if columns is None:
+            return mean
+        every = self.schema.columns
+        chosen = [every[position] for position in columns]
+        rest = mean - sum(column.fixed_bytes for column in every)
+        variable = [column for column in chosen if not column.fixed_bytes]
+        strings = [column for column in variable if column.is_string]
+        guess = min(_STRING_BYTES * len(strings), max(rest, 0.0))
+        if len(variable) > len(strings):
+            guess = max(rest, 0.0)
+        return min(sum(column.fixed_bytes for column in chosen) + guess, mean)
 
     @cached_property
     def _data_bytes(self) -> int:

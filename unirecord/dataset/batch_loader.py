@@ -1,0 +1,135 @@
+"""The loader that a user iterates over: batches of a dataset's shard, with its epochs and its state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from time import perf_counter_ns
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..loading.delivered import Delivered, Stage
+from ..loading.loader import BatchMemory, BatchReader
+from ..loading.options import LoaderOptions
+from ..loading.plan import Plan
+from ..loading.stats import LoaderStats, StatsRecorder
+from ..loading.transforming import close_after, transformed
+from ..order.shard_order import EpochRun
+from .cursor import Cursor
+
+__all__ = ["BatchLoader"]
+
+Batch = TypeVar("Batch")
+_LOG = logging.getLogger("unirecord")
+
+
+class BatchLoader(Generic[Batch]):
+    """Iterates over the batches of a dataset's shard; each iteration is one epoch, the next one with the next
+    epoch's order.
+
+    ``len`` is the number of batches of the next iteration. Nothing begins before the first batch is asked for. Leaving
+    an iteration early, or dropping it, ends its threads.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        options: LoaderOptions,
+        *,
+        stages: Sequence[Stage] = (),
+        memory: Callable[[int], NDArray[np.uint8] | None] | None = None,
+    ) -> None:
+        """For a dataset. ``stages`` take and give delivered batches, one behind the other, after the transforms.
+
+        ``memory`` gives a piece of memory of a size to put batches into, or None for ordinary memory.
+        """
+        self._dataset = dataset
+        self._cursor: Cursor = dataset._cursor
+        self._options = options
+        self._stages = tuple(stages)
+        self._memory = BatchMemory(memory)
+        self._recorder = StatsRecorder()
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a batch (the last one may be smaller)."""
+        return self._options.batch_size
+
+    @property
+    def dataset(self) -> Any:
+        """The dataset that is read."""
+        return self._dataset
+
+    def __len__(self) -> int:
+        samples, size = self._cursor.samples_left(), self._options.batch_size
+        return samples // size if self._options.drop_last else -(-samples // size)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next iteration that of ``epoch``."""
+        self._cursor.position.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iteration stands, by the batches handed out; what has been read ahead is not counted."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next iteration go on where ``state`` was taken, on any number of ranks."""
+        self._cursor.load_state_dict(state)
+
+    def stats(self) -> LoaderStats:
+        """Rates and times since the loader was made."""
+        return self._recorder.summary(self._memory.allocations)
+
+    def __iter__(self) -> Iterator[Batch]:
+        # A generator: the pass begins when the first batch is asked for.
+        run, plan, position = self._cursor.begin(), self._cursor.plan, self._cursor.position
+        recorder, clock, mark = self._recorder, perf_counter_ns, position.mark
+        counted = recorder.delivered
+        reader = BatchReader(plan, run, self._options, self._memory)
+        with ExitStack() as open_stages:
+            open_stages.callback(self._count_reading, reader)
+            batches = self._staged(iter(reader), plan, run, open_stages)
+            start = clock()
+            while (delivered := next(batches, None)) is not None:
+                now = clock()
+                counted(delivered.samples, len(delivered.left_out), delivered.size, now - start)
+                mark(run, delivered.end)
+                if delivered.left_out:
+                    _name_left_out(plan, delivered.left_out)
+                batch = delivered.batch
+                del delivered  # the user alone holds the batch
+                yield batch
+                del batch
+                start = clock()
+                recorder.consumer_ns += start - now
+            if reader.trailing:
+                recorder.skipped += len(reader.trailing)
+                _name_left_out(plan, reader.trailing)
+                mark(run, reader.end)
+
+    def _staged(
+        self, batches: Iterator[Delivered[Any]], plan: Plan, run: EpochRun, open_stages: ExitStack
+    ) -> Iterator[Delivered[Any]]:
+        open_stages.enter_context(close_after(batches))
+        if self._options.changes_batches:
+            batches = transformed(batches, plan, run, self._options, self._recorder)
+            open_stages.enter_context(close_after(batches))
+        for stage in self._stages:
+            batches = stage(batches)
+            open_stages.enter_context(close_after(batches))
+        return batches
+
+    def _count_reading(self, reader: BatchReader) -> None:
+        self._recorder.read_ns += reader.read_ns
+
+
+def _name_left_out(plan: Plan, rows: Sequence[int]) -> None:
+    places = [plan.data.parts.locate(row) for row in rows]
+    _LOG.warning(
+        "left out %d corrupt row(s): %s",
+        len(places),
+        ", ".join(f"row {row} of {path}" for path, row in places),
+    )

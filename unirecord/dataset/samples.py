@@ -1,0 +1,113 @@
+"""The samples of a dataset, one by one, by their numbers, or as an epoch; transformed, and without corrupt rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CorruptionError, TransformError
+from ..loading.options import OnCorrupt
+from ..loading.plan import Plan
+from .cursor import Cursor
+
+__all__ = ["Samples"]
+
+_LOG = logging.getLogger("unirecord")
+_CHUNK_BYTES = 256 << 10  # iteration reads this much at a time, so that a kept sample pins little memory
+_CHUNK_ROWS = 256
+
+
+class Samples:
+    """Reads what a cursor's plan names, in the epoch that it stands in."""
+
+    def __init__(self, cursor: Cursor, transform: Callable[[Any], Any] | None, on_corrupt: OnCorrupt) -> None:
+        self._cursor = cursor
+        self._transform = transform
+        self._skip = on_corrupt == "skip"
+        self.read_from(cursor.plan)
+
+    def read_from(self, plan: Plan) -> None:
+        """From now on reads what another plan names."""
+        self._order, self._reader = plan.order, plan.data.reader
+        self._shuffled = plan.order.shuffled
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Samples, (self._cursor, self._transform, "skip" if self._skip else "raise")
+
+    def one(self, index: int) -> Any:
+        """Sample ``index``."""
+        epoch = self._cursor.position.epoch if self._shuffled else 0  # without a shuffle all epochs are alike
+        row = self._order.row(index, epoch)
+        sample = self._reader.one(row)
+        return sample if self._transform is None else self._transformed(sample, row)
+
+    def many(self, indices: Sequence[int]) -> list[Any]:
+        """The samples at ``indices``; corrupt ones are not left out."""
+        rows = self._rows(indices)
+        return self._all_transformed(self._reader.many(rows), rows)
+
+    def for_collate(self, indices: Sequence[int]) -> list[Any]:
+        """As ``many``, for a loader that collates them; corrupt ones are left out if that has been asked for."""
+        rows = self._rows(indices)
+        read = self._reader.for_collate if self._transform is None else self._reader.many
+        if not self._skip:
+            return self._all_transformed(read(rows), rows)
+        kept, samples = self._whole(rows, read)
+        if len(rows) and not samples:
+            self._reader.one(int(rows[0]))  # a loader needs one sample at least: says which row is corrupt
+        return self._all_transformed(samples, rows[kept])
+
+    def epoch(self) -> Iterator[Any]:
+        """One pass; it begins when the first sample is asked for."""
+        run, plan, mark = self._cursor.begin(), self._cursor.plan, self._cursor.position.mark
+        transform, reader = self._transform, plan.data.reader
+        chunk = max(1, min(_CHUNK_ROWS, int(_CHUNK_BYTES / max(1.0, plan.row_bytes))))
+        for start in range(0, run.samples, chunk):
+            rows = plan.rows_of(run, start, min(start + chunk, run.samples))
+            kept, samples = self._whole(rows, reader.many) if self._skip else (None, reader.many(rows))
+            places = range(len(rows)) if kept is None else kept.tolist()
+            for i, sample in zip(places, samples, strict=True):
+                mark(run, run.after(start + i + 1))
+                yield sample if transform is None else self._transformed(sample, int(rows[i]))
+        mark(run, run.after(run.samples))
+
+    def _rows(self, indices: Sequence[int]) -> NDArray[np.int64]:
+        return self._order.rows(indices, self._cursor.position.epoch)
+
+    def _whole(
+        self, rows: NDArray[np.int64], read: Callable[[NDArray[np.int64]], Sequence[Any]]
+    ) -> tuple[NDArray[np.int64], Sequence[Any]]:
+        """Which of the rows are not corrupt, and their samples."""
+        kept = np.arange(len(rows))
+        try:
+            return kept, read(rows)
+        except CorruptionError:
+            corrupt = np.array([self._is_corrupt(row) for row in rows.tolist()], np.bool_)
+        kept = np.flatnonzero(~corrupt)
+        return kept, read(rows[kept])
+
+    def _is_corrupt(self, row: int) -> bool:
+        try:
+            self._reader.one(row)
+        except CorruptionError as error:
+            _LOG.warning("left out a corrupt row: %s", error)
+            return True
+        return False
+
+    def _all_transformed(self, samples: Sequence[Any], rows: NDArray[np.int64]) -> list[Any]:
+        if self._transform is None:
+            return list(samples)
+        return [self._transformed(sample, int(row)) for sample, row in zip(samples, rows, strict=True)]
+
+    def _transformed(self, sample: Any, row: int) -> Any:
+        assert self._transform is not None
+        try:
+            return self._transform(sample)
+        except StopIteration as error:  # would end whatever iterates here without a word
+            path, row_in_part = self._cursor.plan.data.parts.locate(row)
+            message = f"transform failed on row {row} (row {row_in_part} of {path}): {error!r}"
+            raise TransformError(message, row, path) from error

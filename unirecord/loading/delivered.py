@@ -1,0 +1,43 @@
+"""A batch on its way to the user, with the place in the epoch where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Delivered", "Stage"]
+
+T = TypeVar("T")
+New = TypeVar("New")
+
+
+class Delivered(Generic[T]):
+    """What readers yield and every stage takes and gives; whoever hands ``batch`` to the user last marks ``end``.
+
+    ``end`` is the global position after the batch in ``epoch`` (docs/order.md): a state taken when it has been handed
+    out. ``left_out`` names the rows of the dataset that were left out before that, because they are corrupt;
+    ``samples`` and ``size`` are the samples in it and their bytes.
+    """
+
+    __slots__ = ("batch", "end", "epoch", "left_out", "samples", "size")
+
+    def __init__(
+        self, batch: T, epoch: int, end: int, left_out: tuple[int, ...], samples: int, size: int
+    ) -> None:
+        self.batch = batch
+        self.epoch = epoch
+        self.end = end
+        self.left_out = left_out
+        self.samples = samples
+        self.size = size
+
+    def map(self, change: Callable[[T], New]) -> Delivered[New]:
+        """The same place with what ``change`` makes of the batch."""
+        return self.with_batch(change(self.batch))
+
+    def with_batch(self, batch: New) -> Delivered[New]:
+        """The same place with another batch."""
+        return Delivered(batch, self.epoch, self.end, self.left_out, self.samples, self.size)
+
+
+Stage = Callable[[Iterator[Delivered[Any]]], Iterator[Delivered[Any]]]

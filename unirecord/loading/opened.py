@@ -1,0 +1,120 @@
+"""The opened data of a dataset: its parts, and the columns that are read of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ..core import BatchPool
+from ..errors import StaleError
+from ..format.schema import Column, Schema
+from ..order.selection import Selection
+from ..order.spec import OrderSpec, choose_blocks
+from ..parts.part_set import Io, PartSet, Source, Verify, resolve
+from .samples import SampleReader
+
+__all__ = ["OpenedData", "PathLike"]
+
+PathLike = str | os.PathLike[str]
+
+
+class OpenedData:
+    """Parts and chosen columns of them; thread-safe. Pickled, it is opened anew, and must then be the same data."""
+
+    def __init__(
+        self, path: PathLike | Sequence[PathLike], parts: PartSet, columns: Sequence[str] | None
+    ) -> None:
+        self.path = path
+        self.parts = parts
+        self.source = parts.source
+        self.columns = _chosen_columns(self.source.schema, columns)
+        self.reader = SampleReader(parts, self.columns)
+        self.row_bytes = parts.mean_row_bytes([position for position, _ in self.columns])
+        self._names = None if columns is None else list(columns)
+        self._pool: BatchPool | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: PathLike | Sequence[PathLike],
+        columns: Sequence[str] | None,
+        io: Io,
+        verify: Verify,
+        source: Source | None = None,
+    ) -> OpenedData:
+        """Opens what is at ``path``, which has been resolved to ``source`` or is now."""
+        return cls(path, PartSet(source or resolve(path), io=io, verify=verify), columns)
+
+    def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
+        """The same parts with other columns; nothing is opened again."""
+        return OpenedData(self.path, self.parts, columns)
+
+    def published(self) -> OpenedData | None:
+        """What is at the path now, opened; None when it is still this data. StaleError when the schema has changed."""
+        source = resolve(self.path)
+        if source.identity == self.source.identity:
+            return None
+        if source.schema != self.source.schema:
+            raise StaleError(f"{self.path}: the schema has changed; open the dataset anew")
+        return OpenedData.open(self.path, self._names, self.parts.io, self.parts.verify, source)
+
+    def where_rows(self, selection: Selection, where: str) -> tuple[Selection, str]:
+        """The rows of a selection that meet a condition, and its one form: states must not depend on its spelling."""
+        from ..query import compile_query  # worker processes of most jobs need not import it
+
+        query = compile_query(where, self.source.schema)
+        return selection.where_rows(query.rows(self.parts)), str(query)
+
+    def with_blocks(self, spec: OrderSpec, rows: int, given: tuple[int | None, int | None]) -> OrderSpec:
+        """The order with the sizes of its blocks, where it has any: as given, else chosen from the row groups."""
+        if spec.mode != "block":
+            return spec
+        block_rows, window = choose_blocks(rows, self.parts.group_rows(), self.parts.mean_row_bytes())
+        given_rows, given_window = given
+        return OrderSpec(
+            spec.mode,
+            spec.seed,
+            spec.epoch,
+            block_rows if given_rows is None else given_rows,
+            window if given_window is None else given_window,
+        )
+
+    def pool(self, pieces: int) -> BatchPool:
+        """Memory for batches that all loaders share, ``pieces`` of it kept when not in use."""
+        if self._pool is None or not self._pool.is_own:
+            self._pool = BatchPool(pieces)
+        self._pool.keep(pieces)
+        return self._pool
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        opening = (self.path, self._names, self.parts.io, self.parts.verify)
+        return _opened_again, (self.source.identity, *opening)
+
+
+def _opened_again(
+    identity: str, path: PathLike | Sequence[PathLike], columns: list[str] | None, io: Io, verify: Verify
+) -> OpenedData:
+    source = resolve(path)
+    if source.identity != identity:
+        raise StaleError(
+            f"{path}: the dataset has changed since it was pickled "
+            f"(it was {identity}, it is {source.identity}); open it anew"
+        )
+    return OpenedData.open(path, columns, io, verify, source)
+
+
+def _chosen_columns(schema: Schema, names: Sequence[str] | None) -> tuple[tuple[int, Column], ...]:
+    """Schema position and column of each name, or of all columns; ValueError, SchemaError for wrong names."""
+    if names is None:
+        return tuple(enumerate(schema.columns))
+    if isinstance(names, str):
+        raise ValueError(
+            f"columns must be a list of names, got the string {names!r}: write columns=[{names!r}]"
+        )
+    if not names:
+        raise ValueError(f"columns must be a list of one name or more, got {names!r}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"columns names a column twice: {list(names)}")
+    positions = [schema.position(name) for name in names]
+    return tuple((position, schema.columns[position]) for position in positions)

@@ -1,0 +1,84 @@
+"""How batches are made, checked when a loader is made, and the sizes that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..core import usable_cores
+from ..order.spec import check_integer
+from .batch import collate
+
+__all__ = ["LoaderOptions", "OnCorrupt", "Transform", "check_callable", "check_on_corrupt"]
+
+OnCorrupt = Literal["raise", "skip"]
+Transform = Callable[[Any], Any]
+
+_READ_AHEAD_BYTES = 32 << 20
+_MOST_PREFETCH = 16
+_MOST_THREADS = 4  # memory bandwidth, not cores, is what more threads would share
+
+
+@dataclass(frozen=True)
+class LoaderOptions:
+    """``transform`` gets one sample; ``collate_fn`` makes a batch of what it returns (of the samples themselves where
+    there is no transform); ``batch_transform`` gets that batch, or the one that was read. ``num_workers`` are the
+    threads that call them; with 0 it is the thread that asks for a batch."""
+
+    batch_size: int
+    drop_last: bool = False
+    prefetch: int | None = None
+    num_threads: int | None = None
+    transform: Transform | None = None
+    collate_fn: Callable[[list[Any]], Any] | None = None
+    batch_transform: Transform | None = None
+    num_workers: int | None = None
+    on_corrupt: OnCorrupt = "raise"
+
+    def __post_init__(self) -> None:
+        for name, least in (("batch_size", 1), ("prefetch", 1), ("num_threads", 1), ("num_workers", 0)):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, check_integer(name, value, least))
+        for name in ("transform", "collate_fn", "batch_transform"):
+            check_callable(name, getattr(self, name))
+        if not isinstance(self.drop_last, bool):
+            raise TypeError(f"drop_last must be True or False, got {self.drop_last!r}")
+        check_on_corrupt(self.on_corrupt)
+
+    @property
+    def changes_batches(self) -> bool:
+        """Whether what is read is given on as something else."""
+        return any(f is not None for f in (self.transform, self.collate_fn, self.batch_transform))
+
+    def collate(self, samples: list[Any]) -> Any:
+        """Samples as one batch."""
+        return (self.collate_fn or collate)(samples)
+
+    def prefetch_for(self, row_bytes: float) -> int:
+        """Batches to keep ready: as asked, or as many small ones as fit into a fixed amount of memory."""
+        if self.prefetch is not None:
+            return self.prefetch
+        fitting = int(_READ_AHEAD_BYTES / max(1.0, row_bytes * self.batch_size))
+        return max(2, min(_MOST_PREFETCH, fitting))
+
+    def threads(self) -> int:
+        """Reading threads: as asked, or one per usable core, up to four."""
+        return self.num_threads or max(1, min(_MOST_THREADS, usable_cores()))
+
+    def workers(self) -> int:
+        """Transforming threads: as asked, or one per usable core."""
+        return usable_cores() if self.num_workers is None else self.num_workers
+
+
+def check_callable(name: str, value: object) -> None:
+    """Refuses what cannot be called, when it is given and not when it is first needed."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function, got {value!r}")
+
+
+def check_on_corrupt(value: object) -> None:
+    """Refuses any but the two ways of treating corrupt rows."""
+    if value not in ("raise", "skip"):
+        raise ValueError(f'on_corrupt must be "raise" or "skip", got {value!r}')

@@ -1,0 +1,133 @@
+"""The plan of a dataset: all that decides which row is sample i of epoch e, and nothing that changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import NativeLoader
+from ..format.schema import Column
+from ..order.selection import Selection
+from ..order.shard_order import EpochRun, ShardOrder
+from ..order.spec import OrderSpec, Sharding
+from .opened import OpenedData, PathLike
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Parts, columns, selection, order and shard; frozen, and picklable: then the same data are opened anew.
+
+    The algebra is fixed: the rows that meet ``where``, then those that have been selected of them, then the order of
+    the epoch, then this rank's share of it. ``condition`` is ``where`` in its one form; ``narrowed`` says whether rows
+    have been selected by their numbers; ``blocks`` are the sizes given for the order "block".
+    """
+
+    data: OpenedData
+    order: ShardOrder
+    where: str | None
+    condition: str | None
+    narrowed: bool
+    blocks: tuple[int | None, int | None]
+
+    @classmethod
+    def of(
+        cls,
+        data: OpenedData,
+        where: str | None,
+        spec: OrderSpec,
+        shard: tuple[int, int],
+        remainder: str,
+        blocks: tuple[int | None, int | None],
+    ) -> Plan:
+        """The plan over the rows that meet ``where``; ``shard`` is (shard_id, num_shards)."""
+        selection, condition = Selection(data.source.rows), None
+        if where is not None:
+            selection, condition = data.where_rows(selection, where)
+        sharding = Sharding(len(selection), *shard, remainder)
+        spec = data.with_blocks(spec, len(selection), blocks)
+        order = ShardOrder(selection, sharding, spec, data.parts.starts)
+        return cls(data, order, where, condition, False, blocks)
+
+    # ---- what it says ------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[tuple[int, Column], ...]:
+        """Schema position and column of each output."""
+        return self.data.columns
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of an average row in the output columns, about."""
+        return self.data.row_bytes
+
+    def rows_of(self, run: EpochRun, start: int, stop: int) -> NDArray[np.int64]:
+        """The rows of the dataset at samples [start, stop) of a pass."""
+        return self.order.selection.row_ids(run.positions(start, stop))
+
+    def open_loader(self, run: EpochRun, **options: Any) -> NativeLoader:
+        """The C loader for a pass."""
+        array, start, step, _ = self.order.selection.as_c()
+        return self.data.parts.open_loader(
+            order=run.order,
+            selection=array,
+            selection_start=start,
+            selection_step=step,
+            first=run.first,
+            stride=run.stride,
+            samples=run.samples,
+            columns=[position for position, _ in self.columns],
+            **options,
+        )
+
+    # ---- other plans over the same data -------------------------------------------------------------------
+
+    def selected(self, selection: Selection) -> Plan:
+        """The same order and shards over rows that have been selected."""
+        return replace(self, order=self.order.narrowed(selection), narrowed=True)
+
+    def where_also(self, where: str) -> Plan:
+        """Over those rows alone that meet another condition as well."""
+        text = where if self.where is None else f"({self.where}) and ({where})"
+        selection, own = self.data.where_rows(self.order.selection, where)
+        condition = own
+        if self.condition is not None:
+            from ..query import compile_query
+
+            condition = str(compile_query(text, self.data.source.schema))
+        narrower = replace(self, order=self.order.narrowed(selection), where=text, condition=condition)
+        return narrower.ordered(narrower.order.spec)
+
+    def ordered(self, spec: OrderSpec, blocks: tuple[int | None, int | None] | None = None) -> Plan:
+        """The same rows in another order."""
+        blocks = self.blocks if blocks is None else blocks
+        spec = self.data.with_blocks(spec, len(self.order.selection), blocks)
+        return replace(self, order=self.order.with_spec(spec), blocks=blocks)
+
+    def sharded(self, shard_id: int, num_shards: int, remainder: str) -> Plan:
+        """The same order shared out otherwise."""
+        rows = len(self.order.selection)
+        return replace(self, order=self.order.with_sharding(Sharding(rows, shard_id, num_shards, remainder)))
+
+    def with_columns(self, columns: Sequence[str] | None) -> Plan:
+        """The same samples with other columns."""
+        return replace(self, data=self.data.with_columns(columns))
+
+    def refreshed(self) -> Plan | None:
+        """The plan over what is published at the path now; None when that is this data."""
+        data = self.data.published()
+        if data is None:
+            return None
+        sharding = self.order.sharding
+        shard = (sharding.shard_id, sharding.num_shards)
+        return Plan.of(data, self.where, self.order.spec, shard, sharding.remainder, self.blocks)
+
+    @property
+    def path(self) -> PathLike | Sequence[PathLike]:
+        """What was opened."""
+        return self.data.path
