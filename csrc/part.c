@@ -225,6 +225,18 @@ static int32_t way_of_reading(const opened_file *data, const ur_set_options *opt
   return ur_io_choose(data->fd, options->bytes > data->bytes ? options->bytes : data->bytes);
 }
 
+static ur_status check_expected(const ur_part *part, const ur_part_ref *ref, ur_error *error) {
+  const ur_index_header *index = &part->header;
+  if (ref->rows >= 0 && index->rows != (uint64_t)ref->rows)
+    return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
+                      "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, index->rows);
+  if (ref->content_digest == 0 || index->content_digest == ref->content_digest) return UR_OK;
+  ur_status status = ur_fail_at(error, UR_STALE, UR_FILE_DATA, part->header.data_bytes - UR_PAGE_HEADER_BYTES,
+                                "the part's content digest should be %016" PRIx64 ", it is %016" PRIx64,
+                                ref->content_digest, index->content_digest);
+  return ur_because(error, UR_REASON_OTHER_PART, status);
+}
+
 ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error) {
   ur_part *part = calloc(1, sizeof *part);
   if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
@@ -236,9 +248,7 @@ ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur
   ur_status status = open_data(ref, part, &data, error);
   if (status == UR_OK) status = open_index(ref, part, &data, &index, error);
   if (status == UR_OK) status = read_index(part, &index, options->io, &data, error);
-  if (status == UR_OK && ref->rows >= 0 && part->header.rows != (uint64_t)ref->rows)
-    status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
-                        "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, part->header.rows);
+  if (status == UR_OK) status = check_expected(part, ref, error);
   if (status == UR_OK) {
     status = ur_source_open(data.file.fd, data.file.bytes, data.file.modified, way_of_reading(&data.file, options),
                             &part->source, error);

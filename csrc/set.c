@@ -146,6 +146,7 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
   for (int64_t i = 0; i < set->parts; i++) {
     size_t length = strlen(refs[i].data_path) + 1;
     set->refs[i].rows = refs[i].rows;
+    set->refs[i].content_digest = refs[i].content_digest;
     set->refs[i].data_path = memcpy(at, refs[i].data_path, length);
     at += length; /* exact: inside the names */
     if (refs[i].index_path != NULL) {

@@ -165,6 +165,7 @@ typedef struct {
   const char *index_path; /* NULL: data_path + ".idx", or + ".idx.new" if that is missing or of another part or content */
   const uint8_t *id;      /* the 16 bytes of the expected part id, or NULL: whatever is there */
   int64_t rows;           /* expected rows, or -1: not known, so the part is opened at once */
+  uint64_t content_digest; /* expected content digest, or 0: not known */
 } ur_part_ref;
 
 typedef struct {

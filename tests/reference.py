@@ -297,6 +297,23 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     bare = text[:-1].replace(f'"digest":"{manifest["digest"]}"'.encode(), b'"digest":""')
     need(manifest["digest"] == f"{digest(bare):016x}", "digest of the manifest")
     need(manifest["format"] == "unirecord" and manifest["version"] == 1, "format of the manifest")
+    need(manifest.get("required", []) == [], "what the manifest requires")
+    need(isinstance(manifest["created_by"], str), "created_by of the manifest")
+    keys = [
+        "created_by",
+        "digest",
+        "format",
+        "generation",
+        "id",
+        "index",
+        "metadata",
+        "next_part",
+        "parts",
+        "schema",
+        "version",
+    ]
+    need(sorted(set(manifest) - {"optional", "required"}) == keys, "keys of the manifest")
+    need(isinstance(manifest.get("optional", {}), dict), "optional of the manifest")
     need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
     parts = []
     for entry in manifest["parts"]:
@@ -309,6 +326,7 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
         need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
         need(entry["index_bytes"] == Path(path, entry["name"] + ".idx").stat().st_size, "size of an index")
+        need(entry["content"] == f"{part.content_digest:016x}", "content of a part")
         need(entry["schema"] == f"{digest(part.head.table + msgpack.packb(schema)):016x}", "schema of a part")
         need(manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset")
         parts.append(part)

@@ -134,7 +134,7 @@ def made(folder: Path, rows: int = 50) -> Path:
 
 def opened(path: Path, **options: str) -> NativeSet:
     given = {"io": "auto", "verify": "first", **options}
-    return NativeSet([(str(path), None, -1)], names=("x", "v", "image"), **given)
+    return NativeSet([(str(path), None, -1, 0)], names=("x", "v", "image"), **given)
 
 
 def descriptors() -> int:

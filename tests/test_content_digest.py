@@ -215,3 +215,20 @@ def test_a_part_without_rows_has_a_content_digest_too(tmp_path: Path) -> None:
     digest = reseal.seal(ID, 9, 0, b"").to_bytes(8, "little")
     assert path.read_bytes()[-16:-8] == digest == Path(f"{path}.idx").read_bytes()[104:112]
     assert values(path) == []
+
+
+def test_a_part_with_the_right_id_and_other_rows_is_not_the_one_that_the_manifest_names(
+    tmp_path: Path,
+) -> None:
+    for name, first in (("a", 0), ("b", 1)):
+        with Writer(tmp_path / name, {"x": "int32", "b": "bytes"}, id=b"i" * 16) as writer:
+            for i in range(20):
+                writer.write({"x": first + i, "b": b"abc"})
+    for file in (tmp_path / "b").glob("part-*"):
+        shutil.copy(file, tmp_path / "a")
+    with (
+        UniRecordDataset(tmp_path / "a") as dataset,
+        pytest.raises(StaleError, match="content digest"),
+    ):
+        dataset[0]
+    assert "content digest" in verify(tmp_path / "a").problems[0].what

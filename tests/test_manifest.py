@@ -23,7 +23,9 @@ DIGEST = manifest.schema_digest(SCHEMA)
 
 def entry(number: int) -> PartEntry:
     part_id = manifest.part_id(b"d" * 16, number)
-    return PartEntry(manifest.part_name(number, part_id), part_id, 10 * number, 1_000, 500, DIGEST)
+    return PartEntry(
+        manifest.part_name(number, part_id), part_id, 10 * number, 1_000, 500, DIGEST, "0123456789abcdef"
+    )
 
 
 GOOD = Manifest(b"d" * 16, 3, 7, SCHEMA, ("x",), b"\x81\xa1a\x01", (entry(1), entry(6)))
@@ -41,6 +43,17 @@ def changed(**keys: Any) -> bytes:
 def parts(**keys: Any) -> list[dict[str, Any]]:
     found = json.loads(manifest.encode(GOOD))["parts"]
     return [found[0], found[1] | keys]
+
+
+def test_what_is_optional_is_kept_and_what_is_required_must_be_known() -> None:
+    later = replace(GOOD, optional={"lineage": [1, {"x": None}]}, created_by="unirecord 9.9")
+    assert manifest.decode(manifest.encode(later), "m") == later
+    assert manifest.decode(changed(required=[]), "m") == GOOD
+    with pytest.raises(FormatError, match=r"deletions.*upgrade"):
+        manifest.decode(changed(required=["deletions"]), "m")
+    for keys in ({"required": "x"}, {"required": [1]}, {"optional": {}}, {"optional": []}, {"more": 1}):
+        with pytest.raises(FormatError):
+            manifest.decode(changed(**keys), "m")
 
 
 @pytest.mark.parametrize("made", [GOOD, replace(GOOD, parts=(), metadata=None, index=(), next_part=0)])
@@ -96,6 +109,9 @@ def test_every_truncation_is_refused() -> None:
         ({"parts": parts(bytes=True)}, "bytes"),
         ({"parts": parts(more=1)}, "keys"),
         ({"parts": parts(schema="0" * 16)}, "another schema"),
+        ({"parts": parts(content="0" * 15)}, "content of a part"),
+        ({"parts": parts(content=7)}, "content of a part"),
+        ({"created_by": None}, "created_by"),
         ({"parts": parts() * 2}, "same name"),
     ],
 )

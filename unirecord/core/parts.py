@@ -93,7 +93,7 @@ class NativeSet:
 
     def __init__(
         self,
-        parts: Sequence[tuple[str, bytes | None, int]],
+        parts: Sequence[tuple[str, bytes | None, int, int]],
         io: str,
         verify: str,
         names: Sequence[str] = (),
@@ -106,13 +106,13 @@ class NativeSet:
         if table:
             kept.append(held := ffi.from_buffer("uint8_t[]", table))
             options.table, options.columns = held, len(table) // 32
-        for ref, (path, part_id, rows) in zip(refs, parts, strict=False):
+        for ref, (path, part_id, rows, content) in zip(refs, parts, strict=False):
             kept.append(name := ffi.new("char[]", os.fsencode(path)))
-            ref.data_path, ref.rows = name, rows
+            ref.data_path, ref.rows, ref.content_digest = name, rows, content
             if part_id is not None:
                 kept.append(number := ffi.new("uint8_t[]", part_id))
                 ref.id = number
-        self.paths = tuple(path for path, _, _ in parts)
+        self.paths = tuple(path for path, _, _, _ in parts)
         self.names = tuple(names)
         out = ffi.new("ur_set **")
         if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:

@@ -149,6 +149,13 @@ class _Part:
             self.problem(
                 what, "what was cut off" if data.size < entry.bytes else "nothing", _REPAIR, offset=data.size
             )
+        content = data.content_digest(head)
+        if content is not None and f"{content:016x}" != entry.content:
+            self.problem(
+                f"its content digest is {content:016x}, the manifest says {entry.content}: {other}",
+                self._all_rows(),
+                _RESTORE,
+            )
         if schema_digest(head.schema) != entry.schema or head.schema != self.listing.schema:
             self.problem("its schema is not the dataset's", self._all_rows(), _RESTORE)
 

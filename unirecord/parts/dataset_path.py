@@ -31,6 +31,7 @@ class PartRef:
     id: bytes | None = None
     rows: int = -1
     bytes: int = -1
+    content: int = 0  # the content digest; 0: not known
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _may_be_data(path: str) -> bool:
 
 
 def _resolve_part(path: str) -> Source:
-    parts = NativeSet([(path, None, -1)], "pread", "first")
+    parts = NativeSet([(path, None, -1, 0)], "pread", "first")
     try:
         part = parts.part(0)
         content = decode_metadata(part.metadata(), path)
@@ -117,7 +118,8 @@ def _resolve_directory(path: str) -> Source:
         if attempt == _ATTEMPTS - 1 or _read_manifest(path) == found:
             raise MissingError(_explain_missing(path, missing))
     parts = tuple(
-        PartRef(os.path.join(path, part.name), part.id, part.rows, part.bytes) for part in found.parts
+        PartRef(os.path.join(path, part.name), part.id, part.rows, part.bytes, int(part.content, 16))
+        for part in found.parts
     )
     identity = _digest(found.id + b"".join(part.id for part in found.parts))
     user = None if found.metadata is None else unpack_object(found.metadata)

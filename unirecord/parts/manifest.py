@@ -12,7 +12,7 @@ import msgpack
 
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
-from ..format.metadata import checked_index
+from ..format.metadata import CREATED_BY, checked_index
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.reading import read_file
@@ -24,6 +24,7 @@ PART_NAME = re.compile(r"part-([0-9]{6,12})-([0-9a-f]{8})\.urec")
 
 _HEX = {16: re.compile(r"[0-9a-f]{16}"), 32: re.compile(r"[0-9a-f]{32}")}
 _KEYS = {
+    "created_by",
     "format",
     "version",
     "id",
@@ -35,13 +36,15 @@ _KEYS = {
     "parts",
     "digest",
 }
-_PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema"}
+_MAY_BE = {"optional", "required"}  # left out when empty
+_KNOWN: frozenset[str] = frozenset()  # what "required" may name
+_PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
 _MAX_NUMBER = 1 << 63
 
 
 @dataclass(frozen=True)
 class PartEntry:
-    """One part: file name, id, rows, sizes of its two files, digest of its column table and schema."""
+    """One part: file name, id, rows, sizes of its two files, digests of its column table and schema, and of content."""
 
     name: str
     id: bytes
@@ -49,6 +52,7 @@ class PartEntry:
     bytes: int
     index_bytes: int
     schema: str
+    content: str  # the content digest in hex
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Manifest:
     index: tuple[str, ...]
     metadata: bytes | None = None  # the user's, as msgpack
     parts: tuple[PartEntry, ...] = field(default=())
+    created_by: str = CREATED_BY
+    optional: dict[str, Any] = field(default_factory=dict)  # of a later version: kept, and otherwise ignored
 
     @property
     def rows(self) -> int:
@@ -95,8 +101,11 @@ def encode(manifest: Manifest) -> bytes:
         "index": list(manifest.index),
         "metadata": None if manifest.metadata is None else base64.b64encode(manifest.metadata).decode(),
         "parts": [_encode_part(part) for part in manifest.parts],
+        "created_by": manifest.created_by,
         "digest": "",
     }
+    if manifest.optional:
+        content["optional"] = manifest.optional
     content["digest"] = f"{xxh3_64(_dump(content)):016x}"
     return _dump(content) + b"\n"
 
@@ -109,6 +118,7 @@ def _encode_part(part: PartEntry) -> dict[str, Any]:
         "bytes": part.bytes,
         "index_bytes": part.index_bytes,
         "schema": part.schema,
+        "content": part.content,
     }
 
 
@@ -133,13 +143,22 @@ def decode(text: bytes, path: str) -> Manifest:
         raise FormatError(
             f"{path}: it needs a reader of version {version}; this one is version {VERSION}: upgrade unirecord"
         )
-    if set(content) != _KEYS:
+    _check_required(content.get("required", []), path)
+    if set(content) - _MAY_BE != _KEYS:
         raise FormatError(f"{path}: expected the keys {sorted(_KEYS)}, found {sorted(content)}")
     try:
         _check_digest(content, text, path)
         return _decode(content)
     except (ValueError, FormatError) as error:
         raise FormatError(f"{path}: {error}") from error
+
+
+def _check_required(names: Any, path: str) -> None:
+    if not isinstance(names, list) or any(type(name) is not str for name in names):
+        raise FormatError(f'{path}: "required" is {names!r}; expected a list of strings')
+    unknown = [name for name in names if name not in _KNOWN]
+    if unknown:
+        raise FormatError(f"{path}: it needs {unknown}, which this version does not have: upgrade unirecord")
 
 
 def _load(text: bytes, path: str) -> dict[str, Any]:
@@ -193,6 +212,8 @@ def _decode(content: dict[str, Any]) -> Manifest:
         index,
         _metadata(content["metadata"]),
         entries,
+        _created_by(content["created_by"]),
+        _optional(content),
     )
 
 
@@ -210,8 +231,22 @@ def _decode_part(part: Any, next_part: int) -> PartEntry:
         )
     rows, size, index_size = (_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
     return PartEntry(
-        name, bytes.fromhex(part_id), rows, size, index_size, _hex(part["schema"], 16, "schema of a part")
-    )
+        name, bytes.fromhex(part_id), rows, size, index_size, _hex(part["schema"], 16, "schema of a part"),
+        _hex(part["content"], 16, "content of a part"),
+    )  # fmt: skip
+
+
+def _created_by(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"created_by is {value!r}; expected a string")
+    return value
+
+
+def _optional(content: dict[str, Any]) -> dict[str, Any]:
+    value = content.get("optional", {})
+    if not isinstance(value, dict) or ("optional" in content and not value):
+        raise ValueError(f"optional is {value!r}; expected an object that is not empty")
+    return value
 
 
 def _metadata(text: Any) -> bytes | None:

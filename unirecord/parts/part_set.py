@@ -152,7 +152,7 @@ class PartSet:
         self.starts: NDArray[np.int64] = np.cumsum([0, *(part.rows for part in source.parts)], dtype=np.int64)
         self._starts: list[int] = self.starts.tolist()
         self._native = NativeSet(
-            [(part.path, part.id, part.rows) for part in source.parts],
+            [(part.path, part.id, part.rows, part.content) for part in source.parts],
             io,
             verify,
             source.schema.names,

@@ -129,7 +129,8 @@ class DirectoryWriter:
             sizes = part.data.size, part.index.size
             part.discard()
         schema = manifest.schema_digest(writer.content.schema)
-        self._entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema))
+        digest = f"{part.content_digest:016x}"
+        self._entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema, content=digest))
         self._part = self._staged = None
 
     def finish(self, content: PartContent, shape: Shape) -> None:
@@ -149,7 +150,10 @@ class DirectoryWriter:
         )
         if self._append:
             assert before is not None
-            after = replace(after, id=before.id, metadata=before.metadata, parts=before.parts + after.parts)
+            after = replace(
+                after, id=before.id, metadata=before.metadata, parts=before.parts + after.parts,
+                optional=before.optional,
+            )  # fmt: skip
         path = os.path.join(self.path, manifest.NAME)
         staged = StagedFile(path)
         try:

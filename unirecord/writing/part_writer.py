@@ -32,6 +32,7 @@ class FinishedPart:
     index: StagedFile
     id: bytes
     rows: int
+    content_digest: int
 
     def discard(self) -> None:
         self.data.discard()
@@ -89,4 +90,4 @@ class PartWriter:
         except BaseException:
             index.discard()
             raise
-        return FinishedPart(self.data, index, self.id, self.rows)
+        return FinishedPart(self.data, index, self.id, self.rows, content)
