@@ -14,7 +14,7 @@ C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undef
 # What tests/c/fault_seam.c and tests/c/memory_files.c stand in for.
 WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
 FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open close fopen fstat fstatfs getrlimit \
-	read pread preadv writev syscall ur_ring_take pthread_create pthread_mutex_init pthread_setspecific
+	read pread preadv preadv2 writev syscall ur_ring_take pthread_create pthread_mutex_init pthread_setspecific
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 

@@ -58,6 +58,7 @@ struct ur_source {
   int32_t io;           /* ur_io: the way of reading in use */
   int fd;               /* -1 when the content no longer depends on the file */
   int direct_fd;        /* for O_DIRECT, or -1 */
+  bool mincore_lies;    /* it calls all bytes of the file resident to this user */
   atomic_int calm;      /* calls of advise that may be skipped, because the last one found everything in memory */
 };
 
@@ -74,6 +75,12 @@ ur_status ur_file_read(int fd, ur_file_kind file, uint64_t offset, uint64_t byte
 ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, const uint8_t **view, ur_error *error);
 void ur_file_unmap(const uint8_t *view, uint64_t bytes);
 void ur_file_close(int fd);
+
+/* Counts a descriptor that was opened elsewhere, and is closed by ur_file_close; returns it. */
+int ur_descriptor_keep(int fd);
+
+/* Descriptors that this process holds through the core, all sets and threads together. */
+int64_t ur_descriptors_held(void);
 
 /* UR_STALE when the file is not as long, or not as old, as it was: one fstat. */
 ur_status ur_file_check(int fd, ur_file_kind file, uint64_t bytes, const struct timespec *modified, ur_error *error);

@@ -21,13 +21,34 @@
 #endif
 
 #define READ_AT_MOST (UINT64_C(1) << 30)
+#define LEASE_PAUSE_NS 50000000
+#define LEASE_PAUSES 1200 /* a minute of them */
+
+static atomic_llong held;
+
+int ur_descriptor_keep(int fd) {
+  if (fd >= 0) (void)atomic_fetch_add_explicit(&held, 1, memory_order_relaxed);
+  return fd;
+}
+
+int64_t ur_descriptors_held(void) { return atomic_load_explicit(&held, memory_order_relaxed); }
+
+/* Without waiting, so that a FIFO cannot hold us up. Under a lease (a file server's, say) that is refused until its holder
+ * has given it up, which the kernel sees to within /proc/sys/fs/lease-break-time, 45 s. */
+static int open_at_once(const char *path) {
+  const struct timespec pause = {.tv_nsec = LEASE_PAUSE_NS};
+  for (int pauses = 0;;) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0 || (errno != EINTR && errno != EWOULDBLOCK) || pauses == LEASE_PAUSES) return ur_descriptor_keep(fd);
+    if (errno == EINTR) continue;
+    pauses++;
+    (void)nanosleep(&pause, NULL);
+  }
+}
 
 ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *bytes, struct timespec *modified,
                        ur_error *error) {
-  int opened;
-  do {
-    opened = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  } while (opened < 0 && errno == EINTR);
+  int opened = open_at_once(path);
   if (opened < 0) return ur_fail_os(error, file, errno, "the file cannot be opened");
   struct stat facts;
   ur_status status = UR_OK;
@@ -39,6 +60,7 @@ ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *b
     ur_file_close(opened);
     return status;
   }
+  (void)fcntl(opened, F_SETFL, 0); /* reads may wait: with O_NONBLOCK, io_uring answers EAGAIN instead */
   *fd = opened;
   *bytes = (uint64_t)facts.st_size;
   *modified = facts.st_mtim;
@@ -73,7 +95,9 @@ void ur_file_unmap(const uint8_t *view, uint64_t bytes) {
 }
 
 void ur_file_close(int fd) {
-  if (fd >= 0) (void)close(fd);
+  if (fd < 0) return;
+  (void)atomic_fetch_sub_explicit(&held, 1, memory_order_relaxed);
+  (void)close(fd);
 }
 
 ur_status ur_file_check(int fd, ur_file_kind file, uint64_t bytes, const struct timespec *modified, ur_error *error) {

@@ -1,7 +1,11 @@
 /* io_map.c - the data file in memory: mapped (UR_IO_MAP), or loaded once and shared by forks (UR_IO_MEMORY). */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "fail.h"
@@ -16,7 +20,34 @@
 /* The start of the page that holds byte `offset`; mappings start with a page. */
 static uint64_t page_of(uint64_t offset) { return offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1); }
 
+#ifdef __linux__
+
+/* Since Linux 5.2 mincore calls every byte resident to whoever neither owns the file nor may write it. */
+static bool does_mincore_lie(int fd) {
+  struct stat facts;
+  char path[32];
+  if (fstat(fd, &facts) == 0 && facts.st_uid == geteuid()) return false;
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0;
+}
+
+/* Whether a byte can be read without waiting, which the kernel says to everybody. */
+static bool is_read_at_once(int fd, uint64_t offset) {
+  uint8_t byte;
+  struct iovec one = {&byte, 1};
+  return preadv2(fd, &one, 1, (off_t)offset, RWF_NOWAIT) == 1;
+}
+
+#else
+
+static bool does_mincore_lie(int fd) { return (void)fd, false; }
+
+static bool is_read_at_once(int fd, uint64_t offset) { return (void)fd, (void)offset, false; }
+
+#endif
+
 static bool map_resident(const ur_source *source, uint64_t offset, uint64_t bytes) {
+  if (source->mincore_lies) return bytes == 1 && is_read_at_once(source->fd, offset);
   unsigned char pages[UR_RESIDENT_MOST / 4096 + 2] = {0};
   uint64_t first = page_of(offset), size = (uint64_t)sysconf(_SC_PAGESIZE);
   /* exact: spans are inside the file, and files end below 2^63 */
@@ -64,6 +95,7 @@ static const ur_source_ops map_ops = {.read = NULL, .advise = map_advise, .resid
 
 ur_status ur_map_open(ur_source *source, ur_error *error) {
   source->ops = &map_ops;
+  source->mincore_lies = does_mincore_lie(source->fd);
   return ur_file_map(source->fd, UR_FILE_DATA, source->bytes, &source->view, error);
 }
 

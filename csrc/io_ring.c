@@ -15,9 +15,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fork.h"
+#include "io.h"
+
+enum { REFUSALS = 64, RINGS = 1024 };
+
 struct ur_ring {
   int fd;
-  pid_t owner;              /* a forked child sees the same rings, and must not use them */
+  uint64_t forks;           /* ur_forks() when it was made: a forked child sees the same rings, and must not use them */
   void *rings;              /* submission and completion ring, one mapping */
   size_t rings_bytes;
   struct io_uring_sqe *entries;
@@ -38,17 +43,53 @@ static void unmap(void *memory, size_t bytes) {
   if (memory != NULL && memory != MAP_FAILED) (void)munmap(memory, bytes);
 }
 
-static void ring_free(void *given) {
-  ur_ring *ring = given;
-  if (ring == NULL) return;
+/* The rings of all threads, as far as there is room: a forked child gives back those of threads that it does not have. */
+static _Atomic(ur_ring *) all_rings[RINGS];
+
+static void list_ring(ur_ring *ring) {
+  for (int i = 0; i < RINGS; i++) {
+    ur_ring *none = NULL;
+    if (atomic_compare_exchange_strong(&all_rings[i], &none, ring)) return;
+  }
+}
+
+static void unlist_ring(const ur_ring *ring) {
+  for (int i = 0; i < RINGS; i++) {
+    ur_ring *listed = (ur_ring *)(uintptr_t)ring;
+    if (atomic_compare_exchange_strong(&all_rings[i], &listed, NULL)) return;
+  }
+}
+
+static void give_back(ur_ring *ring) {
   unmap(ring->rings, ring->rings_bytes);
   unmap(ring->entries, ring->entries_bytes);
   unmap(ring->memory, UR_RING_BYTES);
-  if (ring->fd >= 0) (void)close(ring->fd);
+  ur_file_close(ring->fd);
+  ring->rings = ring->memory = NULL;
+  ring->entries = NULL;
+  ring->fd = -1;
+}
+
+static void ring_free(void *given) {
+  ur_ring *ring = given;
+  if (ring == NULL) return;
+  unlist_ring(ring);
+  give_back(ring);
   free(ring);
 }
 
-static void make_key(void) { key_made = pthread_key_create(&key, ring_free) == 0; }
+/* In a child, which has but one thread: all rings are its parent's. The small structures of other threads stay. */
+static void give_back_all(void) {
+  for (int i = 0; i < RINGS; i++) {
+    ur_ring *ring = atomic_exchange(&all_rings[i], NULL);
+    if (ring != NULL) give_back(ring);
+  }
+}
+
+static void make_key(void) {
+  key_made = pthread_key_create(&key, ring_free) == 0;
+  (void)pthread_atfork(NULL, NULL, give_back_all);
+}
 
 /* Atomic views of the words that the kernel shares with us. */
 static _Atomic(uint32_t) *shared_word(void *rings, uint32_t offset) {
@@ -79,11 +120,14 @@ static ur_ring *ring_new(void) {
   if (ring == NULL) return NULL;
   struct io_uring_params params;
   memset(&params, 0, sizeof params);
-  ring->owner = getpid();
-  ring->fd = (int)syscall(SYS_io_uring_setup, UR_RING_DEPTH, &params);
+  ring->forks = ur_forks();
+  ring->fd = ur_descriptor_keep((int)syscall(SYS_io_uring_setup, UR_RING_DEPTH, &params));
   bool good = ring->fd >= 0 && (params.features & IORING_FEAT_SINGLE_MMAP) != 0 &&
               (params.features & IORING_FEAT_RW_CUR_POS) != 0; /* came with IORING_OP_READ, in Linux 5.6 */
-  if (good && map_rings(ring, &params)) return ring;
+  if (good && map_rings(ring, &params)) {
+    list_ring(ring);
+    return ring;
+  }
   ring_free(ring);
   return NULL;
 }
@@ -92,7 +136,7 @@ ur_ring *ur_ring_here(void) {
   (void)pthread_once(&key_once, make_key);
   if (!key_made) return NULL;
   ur_ring *ring = pthread_getspecific(key);
-  if (ring != NULL && ring->owner != getpid()) {
+  if (ring != NULL && ring->forks != ur_forks()) {
     ring_free(ring);
     ring = NULL;
     (void)pthread_setspecific(key, NULL);
@@ -132,13 +176,15 @@ static int32_t withdraw(ur_ring *ring, int failure, uint64_t *tag) {
 }
 
 int32_t ur_ring_take(ur_ring *ring, uint64_t *tag) {
+  int refused = 0;
   uint32_t head = atomic_load_explicit(ring->complete_head, memory_order_relaxed);
   while (ring->unsubmitted > 0 || head == atomic_load_explicit(ring->complete_tail, memory_order_acquire)) {
     uint32_t wait = head == atomic_load_explicit(ring->complete_tail, memory_order_acquire);
     long done = syscall(SYS_io_uring_enter, ring->fd, ring->unsubmitted, wait, IORING_ENTER_GETEVENTS, NULL, 0);
     if (done > 0) ring->unsubmitted -= (uint32_t)done;
     if (done >= 0 || errno == EINTR) continue;
-    if (ring->unsubmitted > 0 && errno != EAGAIN && errno != EBUSY) return withdraw(ring, errno, tag);
+    bool busy = errno == EAGAIN || errno == EBUSY;
+    if (ring->unsubmitted > 0 && (!busy || ++refused == REFUSALS)) return withdraw(ring, busy ? EAGAIN : errno, tag);
     (void)sched_yield(); /* reads in flight must end before the caller's buffers do: wait for as long as it takes */
   }
   const struct io_uring_cqe *completion = &ring->completions[head & ring->complete_mask];

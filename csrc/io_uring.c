@@ -29,7 +29,8 @@ static ur_status failed(int32_t result, ur_error *error) {
   return ur_fail_os(error, UR_FILE_DATA, -result, "the file cannot be read (io_uring)");
 }
 
-static bool again(int32_t result) { return result == -EINTR || result == -EAGAIN; }
+/* What the ring could not do, but an ordinary read may: it was interrupted, or would have had to wait. */
+static bool to_be_read_plainly(int32_t result) { return result == -EINTR || result == -EAGAIN; }
 
 static void begin(ur_span *spans, int64_t count) {
   ur_spans_sort(spans, count);
@@ -88,8 +89,12 @@ static ur_status cached_read(ur_span *spans, int64_t count, ur_landing *landing,
     ur_span *read = &reads[tag];
     flying--;
     if (status != UR_OK) continue; /* only waiting for the others to land */
+    if (to_be_read_plainly(result)) {
+      status = ur_file_read(read->source->fd, UR_FILE_DATA, read->offset, read->bytes, read->to, error);
+      result = (int32_t)read->bytes;
+    }
     if (result == 0) status = ended(read->offset, error);
-    if (result < 0 && !again(result)) status = failed(result, error);
+    if (result < 0) status = failed(result, error);
     if (status != UR_OK) landing->failed = spans[read->tag].tag;
     if (status != UR_OK) continue;
     uint64_t got = result > 0 ? (uint64_t)result : 0;
@@ -195,11 +200,11 @@ static ur_status direct_read(ur_span *spans, int64_t count, ur_landing *landing,
     uint8_t *slot = slots + tag * at.slot_bytes; /* exact: one of the ring's slots */
     flying--;
     if (status != UR_OK) continue;
-    if (result == -EINVAL) result = 0; /* the flag was taken when the file was opened, but this read of it is not */
-    if (result < 0 && !again(result)) status = failed(result, error);
-    if (result >= 0) status = copy_out(read, spans, slot, (uint64_t)result, landing, error);
+    /* EINVAL: the flag was taken when the file was opened, but this read of it is not */
+    if (result == -EINVAL || to_be_read_plainly(result)) result = 0;
+    status = result < 0 ? failed(result, error) : copy_out(read, spans, slot, (uint64_t)result, landing, error);
     if (status != UR_OK) landing->failed = spans[read->first].tag;
-    if (status != UR_OK || (result >= 0 && !next_piece(&at, read))) continue;
+    if (status != UR_OK || !next_piece(&at, read)) continue;
     put_piece(ring, read, slot, tag);
     flying++;
   }
@@ -216,7 +221,7 @@ static int open_direct(int fd) {
 #if defined(__linux__) && defined(O_DIRECT)
   char path[32];
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  return open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+  return ur_descriptor_keep(open(path, O_RDONLY | O_CLOEXEC | O_DIRECT));
 #else
   (void)fd;
   return -1;

@@ -18,6 +18,8 @@ typedef struct {
   uint32_t section[UR_SECTION_KINDS];   /* position in the directory + 1, or 0 */
 } ur_column;
 
+#define UR_PART_DESCRIPTORS 3 /* at most: its data file, that again for O_DIRECT, and its index */
+
 struct ur_part {
   atomic_int references;
   int32_t verify;

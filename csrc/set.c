@@ -7,6 +7,8 @@
 
 #include "reader.h"
 
+#define LEAST_OPEN 8 /* parts that a set may keep open however many descriptors the process holds */
+
 /* ---- parts in slots ------------------------------------------------------------------------------------------- */
 
 /* Empties a slot; the part lives on while anyone holds a reference. */
@@ -87,13 +89,24 @@ static bool out_of_descriptors(const ur_error *error) {
          error->status == UR_NO_MEMORY;
 }
 
+/* Whether another part should rather take the place of one of this set's. */
+static bool is_crowded(const ur_set *set) {
+  return atomic_load(&set->open_parts) >= LEAST_OPEN && ur_descriptors_held() + UR_PART_DESCRIPTORS > set->descriptors;
+}
+
+/* Opens a part; others are closed when the process holds many descriptors, and when it gets no more of them. */
+static ur_status open_with_room(ur_set *set, int64_t number, ur_part **part, ur_error *error) {
+  for (;;) {
+    while (is_crowded(set) && evict_one(set, number)) continue;
+    ur_status status = ur_part_open(&set->refs[number], &set->options, part, error);
+    if (status == UR_OK || !out_of_descriptors(error) || !evict_one(set, number)) return status;
+  }
+}
+
 static ur_status open_slot(ur_set *set, int64_t number, ur_part **out, ur_error *error) {
   ur_error local = {0};
   ur_part *part = NULL;
-  while (atomic_load(&set->open_parts) >= set->open_limit && evict_one(set, number)) continue;
-  ur_status status = ur_part_open(&set->refs[number], &set->options, &part, &local);
-  while (status != UR_OK && out_of_descriptors(&local) && evict_one(set, number))
-    status = ur_part_open(&set->refs[number], &set->options, &part, &local);
+  ur_status status = open_with_room(set, number, &part, &local);
   if (status == UR_OK) {
     status = check_columns(set, part, &local);
     if (status != UR_OK) ur_part_release(part);
@@ -217,8 +230,7 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
   set->parts = parts;
   set->starts = calloc((size_t)parts + 1, sizeof *set->starts);
   set->slots = calloc((size_t)parts + 1, sizeof *set->slots);
-  int64_t limit = ur_file_limit() * 3 / 4 / 2; /* two files a part; the rest of the process needs descriptors too */
-  set->open_limit = limit < 8 ? 8 : limit;
+  set->descriptors = ur_file_limit() / 4 * 3; /* the rest of the process needs some too */
   ur_status status = UR_OK;
   if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_table(set))
     status = ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", parts);

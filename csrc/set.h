@@ -42,7 +42,7 @@ struct ur_set {
   ur_slot *slots;
   _Atomic(uint64_t) clock;
   atomic_llong open_parts;
-  int64_t open_limit;
+  int64_t descriptors; /* that the process may hold through the core before parts of this set are closed for others */
   _Atomic(ur_retired *) retired;
   _Atomic(ur_set_columns *) columns;
 };

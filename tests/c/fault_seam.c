@@ -123,6 +123,13 @@ int __wrap_madvise(void *at, size_t bytes, int advice) {
   return due(FAULT_HINT) ? -1 : __real_madvise(at, bytes, advice);
 }
 
+ssize_t __real_preadv2(int fd, const struct iovec *vectors, int count, off_t offset, int flags);
+ssize_t __wrap_preadv2(int fd, const struct iovec *vectors, int count, off_t offset, int flags);
+
+ssize_t __wrap_preadv2(int fd, const struct iovec *vectors, int count, off_t offset, int flags) {
+  return due(FAULT_HINT) ? -1 : __real_preadv2(fd, vectors, count, offset, flags);
+}
+
 int __wrap_mincore(void *at, size_t bytes, unsigned char *resident) {
   return due(FAULT_HINT) ? -1 : __real_mincore(at, bytes, resident);
 }
@@ -225,7 +232,7 @@ ssize_t __wrap_writev(int fd, const struct iovec *vectors, int count) {
 
 int32_t __wrap_ur_ring_take(ur_ring *ring, uint64_t *tag) {
   int32_t got = __real_ur_ring_take(ring, tag);
-  if (got < 0 || !due(FAULT_READ)) return got;
+  if (got < 0 || !due(plan.calls & FAULT_COMPLETION ? FAULT_COMPLETION : FAULT_READ)) return got;
   ssize_t instead = faulty(got);
   return instead < 0 ? -plan.error : (int32_t)instead;
 }

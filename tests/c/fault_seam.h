@@ -16,8 +16,9 @@ enum {
   FAULT_READ = 16,   /* pread, preadv, read, completions of io_uring */
   FAULT_RING = 32,   /* io_uring_setup, io_uring_enter */
   FAULT_THREAD = 64, /* pthread_create, and the making of locks and keys */
-  FAULT_HINT = 128,  /* madvise, mincore, mprotect */
+  FAULT_HINT = 128,  /* madvise, mincore, mprotect, preadv2 */
   FAULT_WRITE = 256, /* writev */
+  FAULT_COMPLETION = 512, /* completions of io_uring alone */
 };
 
 enum { FAULT_ERROR, FAULT_SHORT, FAULT_END };

@@ -9,7 +9,7 @@ static char folder[] = "/tmp/unirecord-test-XXXXXX";
 static char path[64];
 
 static uint8_t *section_of(fixture *part, int kind) {
-  for (uint64_t entry = 128 + 32 * fixture_columns(part);; entry += 48)
+  for (uint64_t entry = 192 + 32 * fixture_columns(part);; entry += 48)
     if (ur_load16(part->index + entry) == kind) return part->index + ur_load64(part->index + entry + 8);
 }
 
@@ -43,7 +43,7 @@ static void values_larger_than_their_file_are_refused_at_opening(void) {
   for (uint64_t shift = 16; shift <= 62; shift++) {
     fixture *part = make_part(ROWS, 0, 1);
     put(part->data + 128 + 32 * 2 + 8, UINT64_C(1) << shift, 8);
-    put(part->index + 128 + 32 * 2 + 8, UINT64_C(1) << shift, 8);
+    put(part->index + 192 + 32 * 2 + 8, UINT64_C(1) << shift, 8);
     seal_data(part);
     seal_index(part);
     store_part(part, path);
