@@ -266,7 +266,7 @@ def test_a_second_writer_is_told_that_the_first_is_alive(tmp_path: Path, target:
 
 HOLDS = """
 import sys, time
-from unirecord.writer import Writer
+from unirecord import Writer
 writer = Writer(sys.argv[1], {"x": "bytes"}, overwrite=True)
 for i in range(4):
     writer.write_batch({"x": [bytes(9_000_000)]})

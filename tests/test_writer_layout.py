@@ -148,7 +148,7 @@ def test_long_strings_make_smaller_groups(tmp_path: Path) -> None:
 
 MANY = """
 import resource, sys
-from unirecord.writer import Writer
+from unirecord import Writer
 with Writer(sys.argv[1], {"b": "bytes", "n": "int64"}, max_part_bytes="200MB") as writer:
     block = bytes(1 << 20)
     before = 0
