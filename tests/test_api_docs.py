@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +20,34 @@ from docs import build_api  # noqa: E402
 PAGE = build_api.PAGE.read_text(encoding="utf-8")
 
 
+def called() -> list[tuple[str, Any]]:
+    """Everything public that can be called with arguments, and public methods of public classes."""
+    found: list[tuple[str, Any]] = []
+    for name, thing in build_api.public_names().items():
+        if build_api.is_error(thing):
+            continue
+        if inspect.isclass(thing):
+            found += [
+                (f"{name}.{method}", one)
+                for method, one in build_api.members(thing)
+                if inspect.isroutine(one) and not method.startswith("__")
+            ]
+        if not inspect.isclass(thing) or "Args:" in (thing.__doc__ or ""):
+            found.append((name, thing))
+    return found
+
+
 @pytest.mark.parametrize("name", [name for name in unirecord.__all__ if name != "__version__"])
 def test_every_public_name_has_a_place_on_the_page(name: str) -> None:
     assert re.search(rf"^(### `{name}\b|\| `{name}`)", PAGE, flags=re.M)
+
+
+@pytest.mark.parametrize(("name", "thing"), called(), ids=[name for name, _ in called()])
+def test_every_argument_is_explained(name: str, thing: Any) -> None:
+    text = inspect.getdoc(thing)
+    assert text
+    words = set(re.findall(r"\w+", text))
+    assert set(inspect.signature(thing).parameters) - {"self", "cls"} - words == set()
 
 
 def test_entries_of_a_docstring_become_a_list() -> None:

@@ -27,11 +27,10 @@ _LOG = logging.getLogger("unirecord")
 
 
 class BatchLoader(Generic[Batch]):
-    """Iterates over the batches of a dataset's shard; each iteration is one epoch, the next one with the next
-    epoch's order.
+    """Iterates over the batches of a dataset's shard: each iteration is one epoch.
 
-    ``len`` is the number of batches of the next iteration. Nothing begins before the first batch is asked for. Leaving
-    an iteration early, or dropping it, ends its threads.
+    The next iteration is the next epoch, with its order. ``len`` is the number of batches of the next iteration.
+    Nothing begins before the first batch is asked for. Leaving an iteration early, or dropping it, ends its threads.
     """
 
     def __init__(

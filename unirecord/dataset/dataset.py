@@ -123,7 +123,13 @@ class UniRecordDataset:
         num_shards: int | None = None,
         **options: Any,
     ) -> UniRecordDataset:
-        """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm); explicit arguments win."""
+        """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm).
+
+        Args:
+            path: as for the class.
+            shard_id, num_shards: these win over the environment.
+            **options: the other arguments of the class.
+        """
         return cls(path, *shard_from_environment(shard_id, num_shards), **options)
 
     # ---- what it is --------------------------------------------------------------------------------------
@@ -231,13 +237,17 @@ class UniRecordDataset:
         return self._samples.epoch()
 
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
-        """Row numbers in the dataset of samples [start, stop) of this shard in this epoch, int64[k]; clipped like a
-        slice."""
+        """Row numbers in the dataset of the samples of this shard in this epoch, int64[stop − start].
+
+        ``start`` and ``stop`` are clipped like those of a slice.
+        """
         return self._cursor.plan.order.row_ids(start, stop, self.epoch)
 
     def locate(self, row: int) -> tuple[str, int]:
-        """Path of the part that holds a row of the dataset (before ``where`` and selections), and its number in the
-        part."""
+        """Path of the part that holds a row, and the row's number in that part; IndexError when there is none.
+
+        ``row`` is its number in the dataset, before ``where`` and selections, as ``row_ids`` gives it.
+        """
         return self._cursor.plan.data.parts.locate(row)
 
     def read_rows(self, row_ids: NDArray[np.int64]) -> dict[str, Any]:
@@ -247,8 +257,10 @@ class UniRecordDataset:
     # ---- epochs and state --------------------------------------------------------------------------------
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the current one: for ``ds[i]``, and for the next iteration, here and in the worker processes
-        of this one."""
+        """Makes ``epoch`` the current one, here and in the worker processes of this one.
+
+        It counts for ``ds[i]`` at once, and for the next iteration.
+        """
         self._cursor.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
@@ -280,8 +292,9 @@ class UniRecordDataset:
         batch_transform: Callable[[Any], Any] | None = None,
         num_workers: int | None = None,
     ) -> BatchLoader[Any]:
-        """Batches of this shard as dicts of arrays, read ahead by C threads; iterate once per epoch. See
-        docs/loading.md.
+        """Batches of this shard as dicts of arrays, read ahead by C threads (docs/loading.md).
+
+        Each iteration over what is returned is one epoch.
 
         Fixed-width columns are arrays [batch, …], nullable ones masked arrays, strings lists, other blobs
         ``RaggedArray``. Any batch may be kept for ever. Tensors: ``unirecord.torch.loader``, ``to_tf``.
@@ -319,7 +332,10 @@ class UniRecordDataset:
         prefetch: int | None = None,
         num_threads: int | None = None,
     ) -> tensorflow.data.Dataset:
-        """This shard as a ``tf.data.Dataset`` of batches (docs/tensorflow.md)."""
+        """This shard as a ``tf.data.Dataset`` of batches (docs/tensorflow.md).
+
+        ``batch_size``, ``drop_last``, ``prefetch`` and ``num_threads`` are as for ``batches``.
+        """
         from ..frameworks.tf import to_tf
 
         return to_tf(self, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
@@ -385,6 +401,12 @@ class UniRecordDataset:
         ``where`` narrows: the rows of this dataset that meet it as well. The rest is as if the dataset had been opened
         so: which rows meet ``where``, which of them are selected, their order, and this rank's share are always taken
         in that order. The view has an epoch and a position of its own, and begins in the current epoch.
+
+        Args:
+            columns: as for the class.
+            where: a further condition.
+            shuffle, seed, shard_id, num_shards, remainder: as for the class.
+            transform, on_corrupt, block_rows, window_blocks: as for the class.
         """
         plan = self._cursor.plan
         if not isinstance(columns, _Unchanged):
@@ -423,13 +445,17 @@ class UniRecordDataset:
         return other
 
     def select(self, rows: Any) -> UniRecordDataset:
-        """Only the rows with these numbers among the ``num_rows`` rows here (before sharding and shuffling), in the
-        order given: a slice, a range, integers, or a mask of one bool per row."""
+        """Only some of the ``num_rows`` rows here, before sharding and shuffling, in the order given.
+
+        ``rows`` is a slice, a range, integers (negative ones count from the end), or a mask of one bool per row.
+        """
         return self._narrowed(self._cursor.plan.order.selection.select(rows))
 
     def take(self, n: int) -> UniRecordDataset:
-        """Only the first ``n`` rows as stored, before sharding and shuffling: of a shuffled dataset not its first ``n``
-        samples, but the first ``n`` rows, shuffled."""
+        """Only the first ``n`` rows as stored, before sharding and shuffling.
+
+        Of a shuffled dataset these are not its first ``n`` samples, but the first ``n`` rows, shuffled.
+        """
         return self._narrowed(self._cursor.plan.order.selection.take(n))
 
     def skip(self, n: int) -> UniRecordDataset:
@@ -437,10 +463,11 @@ class UniRecordDataset:
         return self._narrowed(self._cursor.plan.order.selection.skip(n))
 
     def split(self, sizes: float | Sequence[float], seed: int | None = 0) -> list[UniRecordDataset]:
-        """Disjoint datasets that together are this one: fractions that sum to 1, or counts; random but stable under
-        ``seed``. One size alone: that, and the rest.
+        """Disjoint datasets that together are this one (docs/order.md).
 
-        ``seed=None`` cuts runs of neighbours instead.
+        Args:
+            sizes: fractions that sum to 1, or counts that sum to ``num_rows``; one size alone: that, and the rest.
+            seed: rows are assigned at random, always in the same way for the same seed; None cuts runs of neighbours.
         """
         return [self._narrowed(part) for part in self._cursor.plan.order.selection.split(sizes, seed)]
 
@@ -454,8 +481,10 @@ class UniRecordDataset:
     # ---- life --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the files; reads in flight finish, later ones raise ClosedError. Datasets derived from this one close
-        too."""
+        """Closes the files, for datasets derived from this one too; later reads raise ClosedError.
+
+        Reads in flight finish first.
+        """
         self._cursor.plan.data.parts.close()
 
     def __enter__(self) -> UniRecordDataset:
@@ -465,12 +494,14 @@ class UniRecordDataset:
         self.close()
 
     def refresh(self) -> bool:
-        """Takes in what has been published at ``path`` since it was opened; True if there was anything. Between epochs
-        only.
+        """Takes in what has been published at ``path`` since it was opened; True if there was anything.
 
-        The epoch goes on as it was; ``where`` is evaluated again. Batches in hand stay good. Datasets made with
-        ``select``, ``take``, ``skip`` or ``split`` name rows of the old data: ValueError; refresh the dataset they came
-        from.
+        Call it between epochs. The epoch stays as it is; ``where`` is evaluated again. Batches in hand stay good.
+
+        Raises:
+            ValueError: the dataset was made with ``select``, ``take``, ``skip`` or ``split``, and names rows of the
+                old data: refresh the dataset that it was made from.
+            StaleError: the schema has changed; open the dataset anew.
         """
         if self._cursor.plan.narrowed:
             raise ValueError(

@@ -12,10 +12,11 @@ __all__ = ["Position"]
 
 
 class Position:
-    """The only thing of a dataset that changes. It belongs to this process; an epoch that ``set_epoch`` names reaches
-    the processes that the dataset is sent to from here as well (see NamedEpoch).
+    """The only thing of a dataset that changes: an epoch, and how far the latest pass over it has come.
 
-    A copy stands where the original stood. One pass at a time is followed: the latest that has begun.
+    It belongs to this process; an epoch that ``set_epoch`` names reaches the processes that the dataset is sent to
+    from here as well (see NamedEpoch). A copy stands where the original stood. One pass at a time is followed: the
+    latest that has begun.
     """
 
     def __init__(self, epoch: int = 0, start: int = 0) -> None:

@@ -76,8 +76,7 @@ def _default_collate(samples: list[Any]) -> Any:
 
 
 class TorchLoader(BatchLoader[Any]):
-    """What ``loader`` returns: iterable once per epoch, with a length, an epoch and a state, like a stateful
-    ``DataLoader``."""
+    """What ``loader`` returns: batches with a length, an epoch and a state, like a stateful ``DataLoader``."""
 
     def __init__(
         self, ds: UniRecordDataset, options: LoaderOptions, *, pin_memory: bool, device: Any

@@ -62,9 +62,9 @@ Recover = Callable[[int, int], Recovered | None]
 def walk(
     data: DataFile, head: DataHead, recover: Recover | None = None
 ) -> Iterator[ScannedGroup | Damage | Ancillary | End]:
-    """Every row group that is whole but for its cells, in order, what is damaged or ancillary between them, and the
-    end page.
+    """The pages of a data file in order: row groups, what is damaged or ancillary between them, and the end page.
 
+    The row groups given are whole, but for their cells.
     After damage the walk goes on at the next page whose header has the digest that belongs to its place in this part:
     such a header cannot stand there by accident. Without an end page the last thing is Damage. What ``recover`` gives
     for a damaged row group comes after a Damage that has lost no rows.

@@ -22,9 +22,12 @@ _MOST_THREADS = 4  # memory bandwidth, not cores, is what more threads would sha
 
 @dataclass(frozen=True)
 class LoaderOptions:
-    """``transform`` gets one sample; ``collate_fn`` makes a batch of what it returns (of the samples themselves where
+    """How batches are made, checked when it is made itself.
+
+    ``transform`` gets one sample; ``collate_fn`` makes a batch of what it returns (of the samples themselves where
     there is no transform); ``batch_transform`` gets that batch, or the one that was read. ``num_workers`` are the
-    threads that call them; with 0 it is the thread that asks for a batch."""
+    threads that call them; with 0 it is the thread that asks for a batch.
+    """
 
     batch_size: int
     drop_last: bool = False

@@ -52,8 +52,10 @@ class Part:
 
     @cached_property
     def content(self) -> Metadata:
-        """Schema, index columns and user metadata; FormatError when they cannot be read, CorruptionError
-        when the schema is another than the dataset's."""
+        """Schema, index columns and user metadata.
+
+        FormatError when they cannot be read, CorruptionError when the schema is another than the dataset's.
+        """
         found = decode_metadata(self._native.metadata(), self.path)
         if found.schema != self.schema:
             raise CorruptionError(
