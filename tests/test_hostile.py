@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -15,6 +17,7 @@ import msgpack
 import numpy as np
 import pytest
 import reseal
+import xxhash
 
 import unirecord
 from unirecord.cli.main import main
@@ -183,7 +186,7 @@ def test_a_part_with_another_column_table_than_the_manifest_is_refused(tmp_path:
     dataset = unirecord.UniRecordDataset(tmp_path / "set")
     for read in (
         lambda: dataset[first],
-        lambda: dataset.scalars("a") if part == 0 else dataset.select([first]).scalars("a"),
+        lambda: dataset.scalars(["a"]) if part == 0 else dataset.select([first]).scalars(["a"]),
         lambda: list(dataset.batches(50)),
         lambda: unirecord.UniRecordDataset(tmp_path / "set", where="a > 1"),
         lambda: unirecord.describe(tmp_path / "set"),
@@ -240,3 +243,172 @@ def test_an_index_that_names_no_scalar_column_is_refused_wherever_it_stands(
         with contextlib.suppress(unirecord.FormatError):  # of a data file whose head is lost
             assert unirecord.repair(forged.path, output=tmp_path / "out.urec").ok
             assert unirecord.verify(forged.path).ok
+
+
+@pytest.mark.parametrize("places", [2, 5, 40])
+def test_like_beside_an_indexed_equality_takes_no_more_than_elsewhere(tmp_path: Path, places: int) -> None:
+    """The rows that the index leaves are tried by the matcher that scans: no backtracking over the wildcards."""
+    path = tmp_path / "a.urec"
+    with unirecord.Writer(path, {"id": "int64", "s": "string"}, index=["id"]) as writer:
+        ids = [i * 7919 % 9000 for i in range(18000)]
+        writer.write_batch({"id": ids, "s": ["a" * 200 + f"é{i}" for i in range(18000)]})
+    wanted = "%a" * places + "%é"
+    found = unirecord.UniRecordDataset(path, where=f"id == 3 and s like '{wanted}%'")
+    assert [sample["id"] for sample in found] == [3, 3]
+    assert len(unirecord.UniRecordDataset(path, where=f"id == 3 and s like '{wanted}b'")) == 0
+    five = [sample["s"] for sample in found if len(sample["s"]) == 206]
+    assert len(unirecord.UniRecordDataset(path, where=f"id == 3 and s like '{wanted}_____'")) == len(five)
+    assert len(unirecord.UniRecordDataset(path, where=f"id == 3 and s not like '{wanted}_____'")) == 2 - len(
+        five
+    )
+
+
+@pytest.mark.parametrize("text", ["i == ²", "i == ٣", "i == ½", "i == 1²", "²", "i in [٣]"])
+def test_digits_that_are_no_ascii_are_a_query_error(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path / "a.urec", 3)
+    with pytest.raises(unirecord.QueryError):
+        unirecord.UniRecordDataset(path, where=text)
+
+
+def test_a_string_that_is_not_utf8_is_corrupt_in_every_way_of_reading(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.urec")
+    index = Path(f"{path}.idx")
+    content = bytearray(index.read_bytes())
+    content[content.rindex(b"abc0abc1")] = 0xFF
+    reseal.index(content, path.read_bytes())
+    index.write_bytes(content)
+    dataset = unirecord.UniRecordDataset(path)
+    for read in (
+        lambda: dataset[0],
+        lambda: dataset.__getitems__([0, 1]),
+        lambda: list(dataset),
+        lambda: list(dataset.batches(8)),
+        lambda: dataset.scalars(["s"]),
+    ):
+        with pytest.raises(unirecord.CorruptionError, match=r"(?i)utf-?8") as caught:
+            read()
+        assert caught.value.column == "s"
+    assert not unirecord.verify(path).ok
+
+
+def directory(path: Path) -> tuple[Path, dict[str, Any]]:
+    """A directory of two parts, and its manifest as JSON."""
+    with unirecord.Writer(
+        path, {"x": "int32", "s": "bytes"}, metadata={"a": 1}, max_part_bytes=4096
+    ) as writer:
+        for i in range(60):
+            writer.write({"x": i, "s": b"x" * 100})
+    return path / "manifest.json", json.loads((path / "manifest.json").read_bytes())
+
+
+def sealed(content: dict[str, Any], nested: str = "") -> bytes:
+    """The text of a manifest with the right digest; ``nested`` is put in the place of "@@"."""
+
+    def text(digest: str) -> str:
+        found = json.dumps(
+            {**content, "digest": digest}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
+        return found.replace('"@@"', nested) if nested else found
+
+    return text(f"{xxhash.xxh3_64_intdigest(text('').encode()):016x}").encode() + b"\n"
+
+
+WRONG_MANIFESTS: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
+    ("rows", lambda c: [p.update(rows=(1 << 63) - 1) for p in c["parts"]], ""),
+    ("bytes", lambda c: [p.update(bytes=(1 << 63) - 1) for p in c["parts"]], ""),
+    ("a number of 5000 digits", lambda c: c.update(generation="@@"), "9" * 5000),
+    ("a number beyond", lambda c: c.update(generation="@@"), "1e999"),
+    ("version", lambda c: c.update(version="@@"), "[" * 900 + "]" * 900),
+    ("nested", lambda c: c.update(index="@@"), "[" * 985 + "]" * 985),
+    ("deeper", lambda c: c.update(schema="@@"), '{"a":' * 5000 + "1" + "}" * 5000),
+    ("metadata beyond ASCII", lambda c: c.update(metadata="é"), ""),
+    (
+        "metadata of a timestamp",
+        lambda c: c.update(metadata=base64.b64encode(b"\xd6\xff\0\0\0\1").decode()),
+        "",
+    ),
+    (
+        "metadata with a key twice",
+        lambda c: c.update(metadata=base64.b64encode(b"\x82\1\1\1\2").decode()),
+        "",
+    ),
+    ("index of a blob", lambda c: c.update(index=["s"]), ""),
+    ("index twice", lambda c: c.update(index=["x", "x"]), ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "nested"), [w[1:] for w in WRONG_MANIFESTS], ids=[w[0] for w in WRONG_MANIFESTS]
+)
+def test_a_wrong_manifest_is_a_format_error_and_a_problem(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], nested: str
+) -> None:
+    name, content = directory(tmp_path / "set")
+    change(content)
+    name.write_bytes(sealed(content, nested))
+    for use in (unirecord.UniRecordDataset, unirecord.describe, unirecord.append):
+        with pytest.raises((unirecord.FormatError, unirecord.CorruptionError), match=r"manifest\.json"):
+            use(tmp_path / "set")
+    report = unirecord.verify(tmp_path / "set")
+    assert [problem.path for problem in report.problems] == [str(name)]
+    assert unirecord.repair(tmp_path / "set", output=tmp_path / "saved").kept == 60
+
+
+def test_a_dataset_without_parts_is_empty_in_every_way(tmp_path: Path) -> None:
+    name, content = directory(tmp_path / "set")
+    content["parts"] = []
+    name.write_bytes(sealed(content))
+    dataset = unirecord.UniRecordDataset(tmp_path / "set")
+    assert (len(dataset), list(dataset), list(dataset.batches(4)), len(dataset.scalars(["x"])["x"])) == (
+        0,
+        [],
+        [],
+        0,
+    )
+    assert unirecord.describe(tmp_path / "set").rows == 0
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
+@pytest.mark.parametrize("which", ["manifest.json", ".urec", ".idx"])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, which: str, kind: str) -> None:
+    directory(tmp_path / "set")
+    path = next(p for p in sorted((tmp_path / "set").iterdir()) if p.name.endswith(which))
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+
+    def use() -> None:
+        with pytest.raises((unirecord.UniRecordError, OSError)):
+            list(unirecord.UniRecordDataset(tmp_path / "set"))
+        assert not unirecord.verify(tmp_path / "set").ok
+        with pytest.raises((unirecord.UniRecordError, OSError)):
+            unirecord.describe(tmp_path / "set")
+        if which == ".urec":
+            with contextlib.suppress(unirecord.UniRecordError, OSError):
+                unirecord.repair(tmp_path / "set", output=tmp_path / "saved")
+
+    thread = threading.Thread(target=use, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "it waits for a writer of the pipe"
+
+
+def test_objects_with_any_keys_are_extracted_and_shown_with_all_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "o.urec"
+    value = {1: "a", "1": "b", b"k": b"\x01\x02", "deep": {"x": [1.5, float("nan")]}}
+    with unirecord.Writer(path, {"o": "object"}) as writer:
+        writer.write({"o": value})
+    assert main(["inspect", str(path), "--extract", "o", "--out", str(tmp_path / "out")]) == 0
+    (file,) = (tmp_path / "out").iterdir()
+    found = json.loads(file.read_text())
+    assert found == [[1, "a"], ["1", "b"], ["6b", "0102"], ["deep", {"x": [1.5, "nan"]}]]
+    capsys.readouterr()
+    assert main(["inspect", str(path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["first_rows"][0]["o"]
+    assert [key for key, _ in shown] == [1, "1", "6b", "deep"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import math
 from typing import Any, Final
 
 import numpy as np
 
 from ..convert.sources.image_header import NotAnImageError, read_image_header
+from ..inspection.object_json import json_object
 from ..sizes import format_size
 from .table import clipped
 
@@ -45,19 +44,9 @@ def cell_json(value: Any) -> Any:
     """Return one value as JSON can hold it: bytes and arrays are described, other values kept."""
     if isinstance(value, np.generic):
         return cell_json(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, bytes):
-        return {"bytes": len(value), "kind": _kind(value)}
     if isinstance(value, np.ndarray):
         return {"dtype": str(value.dtype), "shape": list(value.shape), **_range(value)}
-    if isinstance(value, dict):
-        return {_key(k): cell_json(v) for k, v in value.items()}
-    return [cell_json(v) for v in value] if isinstance(value, list) else value
-
-
-def _key(key: Any) -> str:
-    return base64.b64encode(key).decode() if isinstance(key, bytes) else str(key)
+    return json_object(value, lambda blob: {"bytes": len(blob), "kind": _kind(blob)})
 
 
 def _blob_text(value: bytes) -> str:

@@ -17,6 +17,7 @@ from ..errors import ExistsError, SchemaError
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
 from ..storage import local as store
+from .object_json import json_object
 
 _BATCH: Final = 16
 _MOST_NAME: Final = 100  # characters of a name that come from the data
@@ -105,11 +106,7 @@ def encoded(value: Any) -> tuple[bytes, str]:
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, value, allow_pickle=False)
         return buffer.getvalue(), ".npy"
-    text = json.dumps(
-        value,
-        ensure_ascii=False,
-        default=lambda other: other.hex() if isinstance(other, bytes) else str(other),
-    )
+    text = json.dumps(json_object(value, bytes.hex), ensure_ascii=False)
     return text.encode() + b"\n", ".json"
 
 

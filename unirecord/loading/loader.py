@@ -68,20 +68,24 @@ class BatchReader:
         self._run = run
         self._batch_size = options.batch_size
         self._builder = BatchBuilder([column for _, column in plan.columns])
-        self._native: NativeLoader = plan.open_loader(
-            run,
-            pool=memory.pool(plan, options),
-            batch_size=options.batch_size,
-            drop_last=options.drop_last,
-            prefetch=options.prefetch_for(plan.row_bytes),
-            threads=options.threads(),
-            skip_corrupt=options.on_corrupt == "skip",
-        )
+        self._native: NativeLoader | None = None
+        if run.samples:  # else there may be no part, whose columns the C loader would ask for
+            self._native = plan.open_loader(
+                run,
+                pool=memory.pool(plan, options),
+                batch_size=options.batch_size,
+                drop_last=options.drop_last,
+                prefetch=options.prefetch_for(plan.row_bytes),
+                threads=options.threads(),
+                skip_corrupt=options.on_corrupt == "skip",
+            )
 
     def __iter__(self) -> Iterator[Delivered[dict[str, Any]]]:
         native, build, run, size = self._native, self._builder.build, self._run, self._batch_size
         epoch, start, stride = run.epoch, run.start, run.stride
         left_out: tuple[int, ...] = ()
+        if native is None:
+            return
         try:
             while (batch := native.next()) is not None:
                 rows, skipped = batch.rows, batch.skipped

@@ -40,6 +40,7 @@ _MAY_BE = {"optional", "required"}  # left out when empty
 _KNOWN: frozenset[str] = frozenset()  # what "required" may name
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
 _MAX_NUMBER = 1 << 63
+_MAX_ROWS = 1 << 62  # of a set of parts: UR_MAX_ROWS of csrc
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def decode(text: bytes, path: str) -> Manifest:
         raise FormatError(f"{path}: this JSON file is not the manifest of a UniRecord dataset")
     version = content.get("version")
     if type(version) is not int or version < 1:
-        raise FormatError(f"{path}: its version is {version!r}; expected a number from 1")
+        raise FormatError(f"{path}: its version is no number from 1")
     if version > VERSION:
         raise FormatError(
             f"{path}: it needs a reader of version {version}; this one is version {VERSION}: upgrade unirecord"
@@ -151,6 +152,8 @@ def decode(text: bytes, path: str) -> Manifest:
         return _decode(content)
     except (ValueError, FormatError) as error:
         raise FormatError(f"{path}: {error}") from error
+    except RecursionError:
+        raise FormatError(f"{path}: it is nested too deep to be a manifest") from None
 
 
 def _check_required(names: Any, path: str) -> None:
@@ -195,6 +198,10 @@ def _decode(content: dict[str, Any]) -> Manifest:
         raise ValueError("parts is not a list")
     next_part = _number(content["next_part"], "next_part")
     entries = tuple(_decode_part(part, next_part) for part in parts)
+    if sum(entry.rows for entry in entries) > _MAX_ROWS:
+        raise ValueError("its parts have more than 2^62 rows")
+    if sum(entry.bytes for entry in entries) >= _MAX_NUMBER:
+        raise ValueError("its parts have 2^63 bytes or more")
     for what in ("name", "id"):
         if len({getattr(entry, what) for entry in entries}) != len(entries):
             raise ValueError(f"two parts have the same {what}")

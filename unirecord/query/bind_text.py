@@ -81,9 +81,13 @@ def _plain(leaf: Text, reader: Reader) -> Bound:
             offsets = strings.offsets.span(chosen.start, chosen.stop + 1)
             strings.data.check(int(offsets[0]), int(offsets[-1]))
             mask = match_strings(offsets, strings.data.array, leaf.test).view(np.bool_)
-        else:
-            found = (leaf.test.matches(string) for string in reader.strings(leaf.field, chosen))
+        elif isinstance(leaf.test, AnyOf):
+            found = map(leaf.test.matches, reader.strings(leaf.field, chosen))
             mask = np.fromiter(found, np.bool_, len(chosen))
+        else:  # scattered rows: their strings, put together
+            texts = list(reader.strings(leaf.field, chosen))
+            offsets = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
+            mask = match_strings(offsets, np.frombuffer(b"".join(texts), np.uint8), leaf.test).view(np.bool_)
         mask = ~mask if leaf.negated else mask
         valid = reader.valid(leaf.field, chosen)
         return mask if valid is None else mask & valid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,10 +14,6 @@ class Between:
 
     low: bytes
     high: bytes | None
-
-    def matches(self, string: bytes) -> bool:
-        """Whether one string passes."""
-        return self.low <= string and (self.high is None or string < self.high)
 
     def both(self, other: Between) -> Between:
         """The strings that pass this test and the other."""
@@ -57,21 +52,6 @@ class Like:
 
     letters: bytes
     kinds: bytes
-
-    @cached_property
-    def _expression(self) -> re.Pattern[str]:
-        text, literal = "", b""
-        for letter, kind in zip(self.letters, self.kinds, strict=True):
-            if kind == BYTE:
-                literal += bytes([letter])
-                continue
-            text += re.escape(literal.decode()) + (".*" if kind == MANY else ".")
-            literal = b""
-        return re.compile(text + re.escape(literal.decode()), re.DOTALL)
-
-    def matches(self, string: bytes) -> bool:
-        """Whether one string passes."""
-        return self._expression.fullmatch(string.decode("utf-8", "replace")) is not None
 
     def text(self) -> str:
         """The pattern as `like` takes it, with the backslash as the escape."""

@@ -33,7 +33,7 @@ KEYWORDS = frozenset(
     )
 )
 NAME = re.compile(r"[^\W\d]\w*")
-NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
+NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?", re.ASCII)
 SYMBOLS = ("<>", "<=", ">=", "==", "!=", "&&", "||", "//", *"<>=+-*/%()[],.")
 SPELLINGS = {"=": "==", "<>": "!=", "&&": "and", "||": "or"}
 HINTS = {"&": "write 'and'", "|": "write 'or'", "!": "write 'not'", "~": "write 'not'", ";": "leave it out"}
@@ -73,7 +73,7 @@ def _next(text: str, place: int) -> Token:
         return _string(text, place)
     if first == "`":
         return _quoted(text, place)
-    if first.isdigit() or (first == "." and text[place + 1 : place + 2].isdigit()):
+    if NUMBER.match(text, place):
         return _number(text, place)
     if found := NAME.match(text, place):
         word = found.group()
