@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from unirecord.storage import local as store
+from unirecord.storage import system as store
 
 KILLED = 17
 
@@ -58,6 +58,8 @@ class Watched(store.OsCalls):
     writev = lambda self, *a: self.call("writev", *a)  # noqa: E731
     pwrite = lambda self, *a: self.call("pwrite", *a)  # noqa: E731
     ftruncate = lambda self, *a: self.call("ftruncate", *a)  # noqa: E731
+    fchmod = lambda self, *a: self.call("fchmod", *a)  # noqa: E731
+    fchown = lambda self, *a: self.call("fchown", *a)  # noqa: E731
     fsync = lambda self, *a: self.call("fsync", *a)  # noqa: E731
     flock = lambda self, *a: self.call("flock", *a)  # noqa: E731
     rename = lambda self, *a: self.call("rename", *a)  # noqa: E731

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from unirecord.storage import local as store
+from unirecord.storage import system as store
 
 Op = tuple[Any, ...]
 

@@ -155,7 +155,7 @@ def test_a_scalar_page_of_other_content_in_the_same_place_is_found(tmp_path: Pat
     assert any("content digest" in problem.what for problem in report.problems)
     with pytest.raises(Bad):
         read_part(path)
-    from unirecord.storage.local import StagedFile
+    from unirecord.storage.staged import StagedFile
     from unirecord.writing.index_file import build_index
 
     staged = StagedFile(str(tmp_path / "again.idx"))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from writing import write
 
 from unirecord.errors import CorruptionError, FormatError
-from unirecord.storage.local import StagedFile
+from unirecord.storage.staged import StagedFile
 from unirecord.writing import index_columns
 from unirecord.writing.index_file import build_index
 from unirecord.writing.index_order import sorted_rows

@@ -11,8 +11,9 @@ import pytest
 from writing import files
 
 from unirecord.errors import BusyError
-from unirecord.storage import local as store
-from unirecord.storage.local import LockedFolder, StagedFile
+from unirecord.storage import local, system
+from unirecord.storage.claim import check_unclaimed
+from unirecord.storage.staged import StagedFile
 
 
 def test_a_staged_file_is_visible_once_it_is_published(tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_a_staged_file_is_visible_once_it_is_published(tmp_path: Path) -> None:
 
 
 def test_a_discarded_file_leaves_nothing(tmp_path: Path) -> None:
-    staged = StagedFile(str(tmp_path / "x"), lock=True)
+    staged = StagedFile(str(tmp_path / "x"), claims="x")
     staged.append([b"ab"])
     staged.discard()
     staged.discard()
@@ -38,55 +39,57 @@ def test_a_discarded_file_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_rest_of_a_dead_writer_is_taken_over(tmp_path: Path) -> None:
     (tmp_path / ".x.tmp").write_bytes(b"rest of another")
-    staged = StagedFile(str(tmp_path / "x"), lock=True)
+    staged = StagedFile(str(tmp_path / "x"), claims="x")
     staged.append([b"new"])
     staged.publish()
-    staged.close()
+    staged.discard()
     assert (tmp_path / "x").read_bytes() == b"new"
 
 
 def test_a_live_writer_keeps_its_file(tmp_path: Path) -> None:
-    first = StagedFile(str(tmp_path / "x"), lock=True)
+    first = StagedFile(str(tmp_path / "x"), claims="x")
     first.append([b"first"])
-    with pytest.raises(BusyError, match="/x: another writer"):
-        StagedFile(str(tmp_path / "x"), lock=True)
+    with pytest.raises(
+        BusyError,
+        match=r"x: this process is writing it: another writer was made at .*test_store.py:[0-9]+; close",
+    ):
+        StagedFile(str(tmp_path / "x"), claims="x")
     first.publish()
-    second = StagedFile(str(tmp_path / "x"), lock=True)
-    assert store.is_locked(str(tmp_path / "x"))
-    first.close()
-    assert not store.is_locked(str(tmp_path / "x"))
-    assert not store.is_locked(str(tmp_path / "none"))
+    second = StagedFile(str(tmp_path / "x"), claims="x")
+    with pytest.raises(BusyError, match="y: this process"):
+        check_unclaimed(str(tmp_path / "x"), "y")
+    first.discard()
+    check_unclaimed(str(tmp_path / "x"), "y")
+    check_unclaimed(str(tmp_path / "none"), "y")
     second.discard()
     assert (tmp_path / "x").read_bytes() == b"first"
 
 
-def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
-    first = LockedFolder(str(tmp_path))
-    with pytest.raises(BusyError):
-        LockedFolder(str(tmp_path))
-    first.close()
-    LockedFolder(str(tmp_path)).close()
+def no_locks(number: int, name: str) -> None:
+    if name == "flock":
+        raise OSError(errno.EOPNOTSUPP, "not supported")
 
 
-def test_a_file_system_without_locks_is_written_all_the_same(tmp_path: Path) -> None:
-    def no_locks(number: int, name: str) -> None:
-        if name == "flock":
-            raise OSError(errno.EOPNOTSUPP, "not supported")
-
+def test_without_locks_a_file_of_a_writer_that_may_live_is_never_removed(tmp_path: Path) -> None:
     with faults.system(no_locks):
-        staged = StagedFile(str(tmp_path / "x"), lock=True)
-        staged.append([b"new"])
-        staged.publish()
-        staged.close()
-        LockedFolder(str(tmp_path)).close()
-    assert (tmp_path / "x").read_bytes() == b"new"
+        first = StagedFile(str(tmp_path / "x"), claims="d")
+        first.append([b"first"])
+        with pytest.raises(
+            BusyError, match=r"d: another writer may be writing it.*no locks.*remove that file"
+        ):
+            StagedFile(str(tmp_path / "x"), claims="d")
+        first.publish()
+        StagedFile(str(tmp_path / "x"), claims="d").discard()
+        first.discard()
+    assert (tmp_path / "x").read_bytes() == b"first"
+    assert files(tmp_path) == ["x"]
 
 
 def test_more_buffers_than_one_call_takes_are_all_written(tmp_path: Path) -> None:
     staged = StagedFile(str(tmp_path / "x"))
     staged.append([bytes([i % 251]) * (i % 3) for i in range(5_000)])
     staged.publish()
-    staged.close()
+    staged.discard()
     assert (tmp_path / "x").read_bytes() == b"".join(bytes([i % 251]) * (i % 3) for i in range(5_000))
 
 
@@ -95,12 +98,12 @@ def test_the_disk_is_set_to_work_while_a_file_is_appended_to(
 ) -> None:
     asked: list[tuple[int, int]] = []
 
-    class Watched(store.OsCalls):
+    class Watched(system.OsCalls):
         def start_writeback(self, fd: int, offset: int, size: int) -> None:
             super().start_writeback(fd, offset, size)
             asked.append((offset, size))
 
-    monkeypatch.setattr(store, "os_calls", Watched())
+    monkeypatch.setattr(system, "os_calls", Watched())
     staged = StagedFile(str(tmp_path / "x"))
     for _ in range(5):
         staged.append([bytes(3 << 20)])
@@ -112,7 +115,7 @@ def test_the_disk_is_set_to_work_while_a_file_is_appended_to(
 
 
 def test_what_cannot_be_written_back_is_no_error() -> None:
-    store.OsCalls().start_writeback(-1, 0, 1)
+    system.OsCalls().start_writeback(-1, 0, 1)
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
@@ -133,19 +136,19 @@ def test_a_link_in_place_of_a_temporary_file_is_not_followed(tmp_path: Path) -> 
     (tmp_path / "mine").write_text("mine")
     os.symlink(tmp_path / "mine", tmp_path / ".x.tmp")
     with pytest.raises(OSError, match="symbolic links"):
-        StagedFile(str(tmp_path / "x"), lock=True)
+        StagedFile(str(tmp_path / "x"), claims="x")
     assert (tmp_path / "mine").read_text() == "mine"
 
 
 def test_directories_are_made_once_and_removed_only_empty(tmp_path: Path) -> None:
     path = tmp_path / "d"
-    assert store.make_directory(str(path))
-    assert not store.make_directory(str(path))
+    assert local.make_directory(str(path))
+    assert not local.make_directory(str(path))
     (path / "f").write_text("")
-    assert not store.remove_directory(str(path))
-    store.clear(str(path / "f"))
-    store.clear(str(path / "f"))
-    assert store.remove_directory(str(path))
+    assert not local.remove_directory(str(path))
+    local.clear(str(path / "f"))
+    local.clear(str(path / "f"))
+    assert local.remove_directory(str(path))
     (tmp_path / "file").write_text("")
     with pytest.raises(FileExistsError):
-        store.make_directory(str(tmp_path / "file"))
+        local.make_directory(str(tmp_path / "file"))

@@ -18,7 +18,7 @@ import pytest
 from writing import files, read, write
 
 from unirecord.errors import BusyError, ClosedError
-from unirecord.storage import local as store
+from unirecord.storage import system as store
 from unirecord.writing.writer import Writer, append
 
 

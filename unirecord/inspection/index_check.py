@@ -17,8 +17,8 @@ from ..format import layout, metadata
 from ..format.layout import IndexHeader, Section
 from ..format.metadata import Metadata, Statistics
 from ..parts.data_file import DataFile
-from ..storage.local import StagedFile
 from ..storage.reading import read_at, read_file
+from ..storage.staged import StagedFile
 from ..writing.index_file import build_index
 
 __all__ = ["IndexFile", "check_blocks", "compare_with_data", "find_index", "strings", "validity"]

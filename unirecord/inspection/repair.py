@@ -12,8 +12,8 @@ from ..errors import ExistsError, FormatError, UniRecordError
 from ..parts.data_file import DataFile, DataHead
 from ..parts.manifest import Manifest
 from ..storage import local as store
-from ..storage.local import StagedFile
 from ..storage.reading import opened
+from ..storage.staged import StagedFile
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.index_file import build_index
 from ..writing.part_writer import PartContent

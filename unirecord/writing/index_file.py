@@ -16,8 +16,8 @@ from ..format import layout, metadata
 from ..format.layout import IndexHeader, Section
 from ..format.page import unit_count
 from ..parts.data_file import Block, DataFile, DataHead, ScannedGroup, blocks
-from ..storage.local import StagedFile
 from ..storage.reading import read_at
+from ..storage.staged import StagedFile
 from .index_columns import FixedColumn, StringColumn
 from .index_order import sorted_rows
 

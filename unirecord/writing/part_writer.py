@@ -10,7 +10,7 @@ from ..format.layout import Shape
 from ..format.page import Group, encode_end, encode_group
 from ..format.schema import Schema
 from ..format.values import ColumnBatch
-from ..storage.local import StagedFile
+from ..storage.staged import StagedFile
 from .index_file import build_index
 from .row_groups import group_size
 
@@ -82,7 +82,7 @@ class PartWriter:
         """Completes and syncs both files; the index is the one to be published at ``index_path``."""
         content = layout.content_digest(self.id, self._digests)
         self.data.append([encode_end(self.id, self.data.size, self.groups, self.rows, content)])
-        index = StagedFile(index_path)
+        index = StagedFile(index_path, like=self.data.temporary)
         try:
             build_index(self.data.temporary, index)
             self.data.sync()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ..errors import BusyError, ExistsError, UniRecordError
+from ..errors import ExistsError, UniRecordError
 from ..format import layout
 from ..format.layout import Shape
 from ..format.values import ColumnBatch
 from ..parts.data_file import DataFile
 from ..storage import local as store
-from ..storage.local import StagedFile
+from ..storage.claim import check_unclaimed
+from ..storage.staged import StagedFile
 from .part_writer import FinishedPart, PartContent, PartWriter
 
 _LONGEST_SUFFIX = len(".") + len(".idx.tmp")
@@ -26,17 +27,19 @@ class SinglePartWriter:
         self.target_bytes: int | None = None
         self._part: PartWriter | None = None
         check_target_folder(path)
-        _check_free(path, overwrite)
-        self._data = StagedFile(path, lock=True)
+        check_part_free(path, overwrite)
+        self._data = StagedFile(path, claims=path, like=path)
         try:
-            if store.is_locked(path):  # its data file is out, its index is being renamed at this moment
-                raise BusyError(f"{path}: another writer is publishing it; try again")
-            _check_free(path, overwrite)
-            store.clear(store.temporary_name(path + ".idx"))
+            check_unclaimed(path, path)  # its data file is out, its index is being renamed at this moment
+            check_part_free(path, overwrite)
             settle_index(path)
         except BaseException:
             self._data.discard()
             raise
+
+    def keep(self) -> None:
+        """Says that a writer has been made that will close or abort it."""
+        self._data.keep()
 
     def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
         """Writes a row group."""
@@ -60,18 +63,19 @@ class SinglePartWriter:
             part.index.publish(waiting)
             part.data.publish()
         except BaseException:
-            if not part.data.published:
+            if not part.data.published and part.index.has_name(waiting):
                 store.clear(waiting)
             raise
-        store.move(waiting, self.path + ".idx")
+        store.give_name(waiting, self.path + ".idx")
+
+    @property
+    def published(self) -> bool:
+        """Whether the new data file has the dataset's name, as the disk says."""
+        return self._data.published
 
     def abort(self) -> None:
-        """Removes what has been written so far; what was published before stays."""
+        """Removes what has been written so far; what was published stays, before or by this writer."""
         self._data.discard()
-
-    def forget(self) -> None:
-        """In a forked child: closes, and touches nothing."""
-        self._data.close()
 
 
 def check_target_folder(path: str) -> None:
@@ -87,7 +91,8 @@ def check_target_folder(path: str) -> None:
         raise ValueError(f"{path}: the file name is too long; at most {longest} bytes fit")
 
 
-def _check_free(path: str, overwrite: bool) -> None:
+def check_part_free(path: str, overwrite: bool) -> None:
+    """Refuses a path at which there is something that is not to be replaced."""
     if os.path.isdir(path):
         raise ExistsError(f"{path}: a directory is in the way; a path that ends in .urec is a file")
     if overwrite:
@@ -108,7 +113,7 @@ def settle_index(path: str) -> None:
     if wanted is None and os.path.lexists(path):
         return  # a damaged part: what waits may be its index
     if wanted is not None and _index_identity(waiting) == wanted:
-        store.move(waiting, final)
+        store.give_name(waiting, final)
     else:
         store.clear(waiting)
 

@@ -81,6 +81,7 @@ class Writer:
         self._extra = extra
         self._pid = os.getpid()
         self._failed: BaseException | None = None
+        self._published = False
         self._unread: list[Mapping[str, Any]] = []
         self._unread_bytes = 0
         self._encoder: RecordEncoder | None = None
@@ -106,6 +107,7 @@ class Writer:
                 place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
             )
         try:
+            self._target.keep()
             if append and isinstance(self._target, DirectoryWriter) and self._target.before is not None:
                 before = self._target.before
                 parsed = before.schema if parsed is None else parsed
@@ -250,20 +252,20 @@ class Writer:
         self._unread = []
         if self._encoder is not None:
             self._encoder.clear()
-        if target is not None:
-            if os.getpid() == self._pid:
-                target.abort()
-            else:
-                target.forget()
+        if target is not None and os.getpid() == self._pid:  # a child's files have been closed by the fork
+            target.abort()
 
     def _fail(self, error: BaseException) -> None:
         self._failed = error
+        if self._target is not None:
+            self._published = self._target.published
         self.abort()
 
     def _check_open(self) -> None:
         if self._failed is not None:
+            what = "after it had published the dataset" if self._published else "and published nothing"
             raise ClosedError(
-                f"{self.path}: the writer has failed before and published nothing: {self._failed}"
+                f"{self.path}: the writer has failed before, {what}: {type(self._failed).__name__}: {self._failed}"
             )
         if self._target is None:
             raise ClosedError(f"{self.path}: the writer is closed; open a new one to write more")

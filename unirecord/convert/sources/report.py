@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from ...storage.local import StagedFile
+from ...storage.staged import StagedFile
 from .base import LeftOut
 
 __all__ = ["write_report"]

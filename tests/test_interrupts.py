@@ -1,0 +1,127 @@
+"""Ctrl-C anywhere in writing, publishing, aborting: the old dataset or the new one is whole, the next writer works.
+
+`UNIRECORD_INTERRUPTS=1` interrupts at every tick (see tests/interrupts.py) instead of at every 41st. Kills and failing
+system calls: tests/test_writer_crash.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_writer_crash import WORKLOADS, clean, numbers, prepare
+from writing import write
+
+import unirecord
+from unirecord.storage import system
+
+HERE = Path(__file__).parent
+STEP = 1 if os.environ.get("UNIRECORD_INTERRUPTS") else 41
+
+
+def runs(*arguments: Any) -> int:
+    program = [sys.executable, str(HERE / "interrupts_writing.py"), *map(str, arguments)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_an_interrupt_anywhere_leaves_the_old_or_the_new_dataset(workload: str) -> None:
+    assert runs(workload, STEP) > 1_000 // STEP
+
+
+@pytest.mark.parametrize("workload", ["overwritten part", "append"])
+def test_a_second_interrupt_while_the_first_is_handled_loses_nothing(workload: str) -> None:
+    assert runs(workload, 8 * STEP + 1, 2 * STEP) > 10
+
+
+class After(system.OsCalls):
+    """Does the `at`-th call of a kind, and then raises."""
+
+    def __init__(self, kind: str, at: int, error: BaseException) -> None:
+        self.kind, self.left, self.error = kind, at, error
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name.startswith("_") or name in ("kind", "left", "error", "fsync") or name != self.kind:
+            return (lambda fd: None) if name == "fsync" else found
+
+        def call(*arguments: Any) -> Any:
+            result = found(*arguments)
+            self.left -= 1
+            if self.left == 0:
+                raise self.error
+            return result
+
+        return call
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(errno.EIO, "i/o error")], ids=["interrupt", "error"]
+)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_rename_that_took_effect_and_raises_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workload: str, error: BaseException
+) -> None:
+    outcomes = []
+    for at in range(1, 20):
+        work, path, before, after = prepare(tmp_path / f"{at}", workload)
+        calls = After("rename", at, error)
+        monkeypatch.setattr(system, "os_calls", calls)
+        with suppress(type(error)):
+            work()
+        monkeypatch.undo()
+        seen = numbers(path)
+        assert seen in (before, after)
+        if seen is not None:
+            assert unirecord.verify(path).problems == []
+        outcomes.append(seen == after)
+        clean(path, workload)
+        if calls.left > 0:
+            break
+    assert len(outcomes) > 3
+    assert outcomes[-1]
+    if isinstance(error, OSError):
+        assert all(outcomes)  # the new name stands: it was no error
+
+
+def test_a_failed_sync_after_publication_says_that_the_new_dataset_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoSync(system.OsCalls):
+        renamed = False
+
+        def rename(self, source: str, target: str) -> None:
+            super().rename(source, target)
+            self.renamed = self.renamed or target.endswith("/x")
+
+        def fsync(self, fd: int) -> None:
+            if self.renamed:
+                raise OSError(errno.EIO, "i/o error")
+
+    monkeypatch.setattr(system, "os_calls", NoSync())
+    writer = unirecord.Writer(tmp_path / "x", {"s": "string"})
+    writer.write({"s": "a"})
+    with pytest.raises(OSError, match="the new file has this name, but its folder could not be synced"):
+        writer.close()
+    with pytest.raises(unirecord.ClosedError, match="failed before, after it had published"):
+        writer.close()
+    monkeypatch.undo()
+    assert numbers(tmp_path / "x") == ["a"]
+
+
+def test_an_abort_removes_no_part_that_a_manifest_names(tmp_path: Path) -> None:
+    """Whatever the writer believes of itself."""
+    write(tmp_path / "x", {"s": "string"}, [{"s": "a"}])
+    writer = unirecord.append(tmp_path / "x")
+    target: Any = writer._target
+    target._new += [path.name for path in (tmp_path / "x").glob("part-*.urec")]
+    writer.abort()
+    assert numbers(tmp_path / "x") == ["a"]

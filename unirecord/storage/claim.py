@@ -1,0 +1,131 @@
+"""Who may write: locks on open files, which end with their process, and what is known of the writers of this one."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import gc
+import os
+import sys
+import threading
+from typing import Protocol
+from weakref import WeakSet, ref
+
+from ..errors import BusyError
+from . import system
+from .local import located, same_file
+from .system import Descriptor
+
+__all__ = ["Holder", "Place", "check_unclaimed", "clear_dead", "holders", "lock"]
+
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.ENOSYS)
+
+
+class Place:
+    """Where a claim was made: process, thread, and the line of the caller outside this package."""
+
+    def __init__(self) -> None:
+        self.process, self.thread = os.getpid(), threading.get_ident()
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("unirecord."):
+            frame = frame.f_back
+        self.line = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Holder(Protocol):
+    """A writer's hold on a file, in this process."""
+
+    place: Place
+    given_up: bool
+
+    def holds(self, file: os.stat_result) -> bool:
+        """Whether this is the file that it holds a lock on."""
+
+    def discard(self) -> None:
+        """Ends the hold."""
+
+
+holders: WeakSet[Holder] = WeakSet()
+
+
+def lock(file: Descriptor, path: str, *, shared: bool = False) -> bool | None:
+    """Takes a lock at once: False when another one holds it, None when the file system has no locks."""
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    while True:
+        try:
+            system.os_calls.flock(file.number, kind | fcntl.LOCK_NB)
+        except InterruptedError:
+            continue
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                return None
+            raise located(error, path) from error
+        file.locked = True
+        return True
+
+
+def clear_dead(path: str, target: str) -> None:
+    """Removes the temporary file at ``path`` if its writer is dead; BusyError when it lives, or may live."""
+    try:
+        file = _open_existing(path)
+    except FileNotFoundError:
+        return
+    try:
+        held = lock(file, path)
+        if held is None:
+            raise BusyError(
+                f"{target}: another writer may be writing it: {path} is there, and this file system has no locks "
+                "that would tell; if no writer is alive, remove that file"
+            )
+        there = os.fstat(file.number)
+        if not held:
+            _ask_holder(there, target)
+        elif same_file(there, path):
+            system.os_calls.unlink(path)
+    finally:
+        file.close()
+
+
+def _open_existing(path: str) -> Descriptor:
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        return Descriptor(path, os.O_RDWR | flags)  # network file systems lock only what is open for writing
+    except PermissionError:
+        return Descriptor(path, os.O_RDONLY | flags)
+
+
+def check_unclaimed(path: str, target: str) -> None:
+    """BusyError when a live writer, which has published the file at ``path``, has not finished yet."""
+    while True:
+        try:
+            file = Descriptor(path, os.O_RDONLY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return
+        try:
+            if lock(file, path, shared=True) is not False:
+                return
+            _ask_holder(os.fstat(file.number), target)
+        finally:
+            file.close()
+
+
+def _ask_holder(file: os.stat_result, target: str) -> None:
+    """Returns when the file was held in this process by a writer that nobody has any more; else raises BusyError."""
+    holder = next((holder for holder in list(holders) if holder.holds(file)), None)
+    if holder is None:
+        raise BusyError(
+            f"{target}: another writer is writing it; wait until it has finished, or write to another path"
+        )
+    place = holder.place
+    if holder.given_up and place.thread == threading.get_ident():
+        holder.discard()
+        return
+    left, holder = ref(holder), None
+    gc.collect()
+    if left() is not None:
+        raise BusyError(
+            f"{target}: this process is writing it: another writer was made at {place.line}; "
+            "close() or abort() that one first"
+        )

@@ -1,0 +1,194 @@
+"""Files written under temporary names: appended to, synced, published under their own name, or discarded."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from . import local, system
+from .claim import Place, clear_dead, holders, lock
+from .local import located, same_file, temporary_name
+from .system import Buffer, Descriptor
+
+_WRITEBACK_BYTES = 8 << 20  # appended before the disk is set to work on them
+_NO_OWNERS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # what file systems without them say
+
+
+class StagedFile:
+    """A file being written under its temporary name. Not published until ``publish``; ``discard`` leaves no trace.
+
+    With ``claims``, the dataset that is written, the temporary file also says who may write: a live writer holds a
+    lock on it, and what a dead one left is removed; BusyError names a live one. ``like``: a file whose owner and mode
+    the new one gets, if it is there. A file is synced once and whole: after a failed sync it can only be discarded.
+    """
+
+    def __init__(self, path: str, *, claims: str | None = None, like: str | None = None) -> None:
+        self.path = path
+        self.temporary = temporary_name(path)
+        self.size = 0
+        self.given_up = True  # nobody has it yet: `keep`
+        self.place = Place()
+        self._begun = 0  # bytes that the disk has been set to work on
+        self._name = self.temporary
+        self._file: Descriptor | None = None
+        holders.add(self)
+        try:
+            there = None if like is None else _stat(like)
+            self._create(claims, 0o666 if there is None else 0o600)
+            if there is not None:
+                self._make_like(there)
+        except OSError as error:
+            self.discard()
+            raise located(error, self.temporary) from error
+        except BaseException:
+            self.discard()
+            raise
+
+    def _create(self, claims: str | None, mode: int) -> None:
+        """A new file, never one that was there: that one may have another owner, or be open elsewhere."""
+        while True:
+            if claims is not None:
+                clear_dead(self.temporary, claims)
+            try:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                self._file = Descriptor(self.temporary, flags, mode)
+            except FileExistsError:
+                if claims is None:
+                    system.os_calls.unlink(self.temporary)
+                continue
+            if claims is None:
+                return
+            held = lock(self._file, self.temporary)
+            if held is not False and same_file(os.fstat(self._file.number), self.temporary):
+                return
+            self._file.close()  # another one took it for a dead writer's in between, and has removed it
+
+    def _make_like(self, there: os.stat_result) -> None:
+        """Gives the new file the owner and the mode of ``there``, and nobody more rights than that one gave."""
+        mine, mode = os.fstat(self.fileno()), there.st_mode & 0o777
+        if (mine.st_uid, mine.st_gid) != (there.st_uid, there.st_gid):
+            try:
+                system.os_calls.fchown(self.fileno(), there.st_uid, there.st_gid)
+            except OSError as error:
+                if error.errno not in _NO_OWNERS:
+                    raise
+                if mine.st_gid != there.st_gid:  # its group is another one: that gets what all others have
+                    mode &= ~0o070 | (mode & 0o007) << 3
+        try:
+            system.os_calls.fchmod(self.fileno(), mode)
+        except OSError as error:
+            if error.errno not in _NO_OWNERS:
+                raise
+
+    def fileno(self) -> int:
+        """The open file's number; -1 when it has been closed."""
+        return -1 if self._file is None else self._file.number
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Writes all bytes of all buffers at the end of the file.
+
+        The disk is set to work on those before, so that it has little left to do when the file is synced.
+        """
+        if self.size - self._begun >= _WRITEBACK_BYTES:
+            system.os_calls.start_writeback(self.fileno(), self._begun, self.size - self._begun)
+            self._begun = self.size
+        left = sum(memoryview(buffer).nbytes for buffer in buffers)
+        while left:
+            written = self._call(system.os_calls.writev, buffers)
+            self.size += written
+            left -= written
+            if left:  # a signal came, or the disk runs full
+                buffers = _after(buffers, written)
+
+    def write_at(self, offset: int, buffer: Buffer) -> None:
+        """Writes all bytes of ``buffer`` at ``offset``, which may lie beyond the end; what is skipped reads as zero."""
+        view = memoryview(buffer).cast("B")
+        while len(view):
+            written = self._call(system.os_calls.pwrite, view, offset)
+            offset += written
+            view = view[written:]
+        self.size = max(self.size, offset)
+
+    def truncate(self, size: int) -> None:
+        """Sets the file's length."""
+        try:
+            system.os_calls.ftruncate(self.fileno(), size)
+        except OSError as error:
+            raise located(error, self.temporary) from error
+        self.size = size
+
+    def _call(self, call: Callable[..., int], *arguments: Any) -> int:
+        while True:
+            try:
+                written = call(self.fileno(), *arguments)
+            except InterruptedError:
+                continue
+            except OSError as error:
+                raise located(error, self.temporary) from error
+            if written <= 0:
+                raise OSError(errno.EIO, "the file system accepted no bytes", self.temporary)
+            return written
+
+    def sync(self) -> None:
+        """Makes the contents durable."""
+        local.sync(self.fileno(), self.temporary)
+
+    def keep(self) -> None:
+        """Says that a live writer has it. One that has not, or has discarded it, loses it to the next of its thread."""
+        self.given_up = False
+
+    def publish(self, path: str | None = None) -> None:
+        """Gives the (synced) file its name, replacing what had it, and makes that durable. The lock stays held."""
+        self._name = path or self.path
+        local.give_name(self.temporary, self._name)
+
+    @property
+    def published(self) -> bool:
+        """Whether the file, still open, has its name: as the disk says, for `publish` may have been interrupted."""
+        return self._name != self.temporary and self.has_name(self._name)
+
+    def has_name(self, path: str) -> bool:
+        """Whether ``path`` names this file, which is still open."""
+        return self.fileno() >= 0 and same_file(os.fstat(self.fileno()), path)
+
+    def holds(self, file: os.stat_result) -> bool:
+        """Whether this is the file, open here."""
+        try:
+            return os.path.samestat(os.fstat(self.fileno()), file)
+        except OSError:
+            return False
+
+    def discard(self) -> None:
+        """Removes the temporary file, if it is still there, and closes it; raises no OSError."""
+        self.given_up = True
+        if self._file is None:
+            return
+        if self.place.process == os.getpid():  # in a forked child it is the parent's
+            with suppress(OSError):  # what cannot be removed now is removed by the next writer
+                if self.has_name(self.temporary):
+                    system.os_calls.unlink(self.temporary)
+        with suppress(OSError):
+            self._file.close()
+
+    def __del__(self) -> None:
+        self.discard()
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _after(buffers: Sequence[Buffer], size: int) -> list[Buffer]:
+    """What is left of the buffers after ``size`` bytes."""
+    rest: list[Buffer] = []
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B")
+        rest.append(view[size:])
+        size -= min(size, len(view))
+    return rest

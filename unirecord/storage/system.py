@@ -1,0 +1,105 @@
+"""The system calls that change the file system, each as a method, so that tests can watch calls and make them fail."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from weakref import WeakSet
+
+from ..core import append, start_writeback
+
+Buffer = bytes | bytearray | memoryview | Any  # anything with the buffer protocol, numpy arrays included
+
+
+class OsCalls:
+    """Each system call that changes anything."""
+
+    def open(self, path: str, flags: int, mode: int = 0o666) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def writev(self, fd: int, buffers: Sequence[Buffer]) -> int:
+        return append(fd, buffers)
+
+    def pwrite(self, fd: int, buffer: Buffer, offset: int) -> int:
+        return os.pwrite(fd, buffer, offset)
+
+    def ftruncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def fchmod(self, fd: int, mode: int) -> None:
+        os.fchmod(fd, mode)
+
+    def fchown(self, fd: int, user: int, group: int) -> None:
+        os.fchown(fd, user, group)
+
+    def fsync(self, fd: int) -> None:
+        os.fsync(fd)
+
+    def start_writeback(self, fd: int, offset: int, size: int) -> None:
+        start_writeback(fd, offset, size)
+
+    def flock(self, fd: int, operation: int) -> None:
+        fcntl.flock(fd, operation)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: str) -> None:
+        os.mkdir(path)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(path)
+
+
+os_calls = OsCalls()
+
+
+class Descriptor:
+    """An open file, closed at the latest when nobody holds this object. A forked child has none of its parent's.
+
+    A lock belongs to the open file, which a child would share: it would stay until the last child has ended.
+    """
+
+    def __init__(self, path: str, flags: int, mode: int = 0o666) -> None:
+        self.number = -1
+        self.locked = False
+        _open.add(self)
+        self.number = os_calls.open(path, flags, mode)
+
+    def close(self) -> None:
+        """Gives up lock and file."""
+        if self.number < 0:
+            return
+        if self.locked:  # for all who share it: a child made by other means than os.fork may
+            with suppress(OSError):
+                os_calls.flock(self.number, fcntl.LOCK_UN)
+            self.locked = False
+        number, self.number = self.number, -1
+        os_calls.close(number)
+
+    def __del__(self) -> None:
+        with suppress(OSError):
+            self.close()
+
+
+_open: WeakSet[Descriptor] = WeakSet()
+
+
+def _close_in_child() -> None:
+    for descriptor in list(_open):
+        number, descriptor.number = descriptor.number, -1
+        if number >= 0:
+            with suppress(OSError):
+                os.close(number)
+
+
+os.register_at_fork(after_in_child=_close_in_child)

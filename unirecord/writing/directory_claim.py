@@ -1,0 +1,203 @@
+"""A directory held by one writer: in place when it is there, else under a temporary name until it is published."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+
+from ..errors import BusyError, ExistsError, MissingError, UniRecordError
+from ..parts import manifest
+from ..parts.manifest import Manifest
+from ..storage import local as store
+from ..storage.claim import check_unclaimed
+from ..storage.staged import StagedFile
+
+__all__ = ["DirectoryClaim", "check_directory_free", "read_manifest"]
+
+_PART_FILE = re.compile(r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec)(\.idx)?")
+_TEMPORARY = re.compile(r"\.(part-[0-9]{6,12}-[0-9a-f]{8}\.urec(\.idx)?|manifest\.json)\.tmp")
+
+
+class DirectoryClaim:
+    """Who has it writes into ``folder``. The manifest to come holds the lock, under its temporary name.
+
+    ``before``: the manifest that is there, None when there is none that can be read. ``parts``: names of the parts
+    that are there.
+    """
+
+    def __init__(self, path: str, *, overwrite: bool = False, append: bool = False) -> None:
+        self.path = path
+        self.folder = path
+        check_directory_free(path, overwrite=overwrite, append=append)
+        self.manifest = self._take(append)
+        try:
+            if self.in_place:
+                check_directory_free(path, overwrite=overwrite, append=append)
+                _clear_abandoned(path)
+            self.before = self._read_before(damaged_is_fine=overwrite)
+            self.parts = self._clear_rest()
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the directory was there before."""
+        return self.folder == self.path
+
+    def _take(self, append: bool) -> StagedFile:
+        final = os.path.join(self.path, manifest.NAME)
+        while True:
+            self.folder = self.path if os.path.isdir(self.path) else store.temporary_name(self.path)
+            if not self.in_place:
+                store.make_directory(self.folder)
+            place = os.path.join(self.folder, manifest.NAME)
+            try:
+                staged = StagedFile(place, claims=self.path, like=final)
+            except FileNotFoundError:  # its writer has published or removed it at this moment
+                continue
+            try:
+                check_unclaimed(place, self.path)  # it is out, and its writer is removing old parts
+                moved = not staged.has_name(staged.temporary)
+                if not moved and (self.in_place or not os.path.lexists(self.path)):
+                    return staged
+            except BaseException:
+                staged.discard()
+                raise
+            staged.discard()
+
+    def _read_before(self, *, damaged_is_fine: bool) -> Manifest | None:
+        if not self.in_place:
+            return None
+        try:
+            return read_manifest(self.folder)
+        except FileNotFoundError:
+            return None
+        except UniRecordError:
+            if not damaged_is_fine:
+                raise
+            return None
+
+    def _clear_rest(self) -> list[str]:
+        """Removes what dead writers left, but no finished part while no manifest tells which are the dataset's."""
+        names = os.listdir(self.folder)
+        store_names = [name for name in names if _TEMPORARY.fullmatch(name)]
+        parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
+        if not self.in_place:
+            store_names += [name for name in names if name == manifest.NAME]
+        for name in store_names:
+            if name != os.path.basename(self.manifest.temporary):
+                store.clear(os.path.join(self.folder, name))
+        if self.before is not None:
+            listed = {entry.name for entry in self.before.parts}
+            self.clear(part for part in parts if part not in listed)
+        elif not self.in_place:
+            self.clear(parts)
+            parts = []
+        return parts
+
+    def publish(self) -> None:
+        """Gives the manifest, written and synced, its name, and then the directory, if that is new."""
+        self.manifest.publish()
+        if not self.in_place:
+            store.give_name(self.folder, self.path)
+
+    @property
+    def published(self) -> bool:
+        """Whether the manifest stands where readers find it, as the disk says."""
+        return self.manifest.has_name(os.path.join(self.path, manifest.NAME))
+
+    def clear(self, parts: Iterable[str]) -> None:
+        """Removes both files of these parts."""
+        for name in parts:
+            for file in (name, name + ".idx"):
+                store.clear(os.path.join(self.folder, file))
+
+    def abort(self, parts: Iterable[str]) -> None:
+        """Removes these parts, except what a published manifest names, and gives the directory up."""
+        self.manifest.given_up = True
+        try:
+            if not self.published:
+                self.clear(set(parts) - self._named())
+        finally:
+            self.release()
+
+    def _named(self) -> set[str]:
+        """The parts that the manifest in its place names; all, if that cannot be read."""
+        if not self.in_place:
+            return set()
+        try:
+            return {entry.name for entry in read_manifest(self.folder).parts}
+        except FileNotFoundError:
+            return set()
+        except (OSError, UniRecordError):
+            return set(os.listdir(self.folder))
+
+    def release(self) -> None:
+        """Gives the directory up; one that is new and was not published is removed."""
+        self.manifest.given_up = True
+        if not self.in_place and not self.published:
+            if self.manifest.published:
+                store.clear(os.path.join(self.folder, manifest.NAME))
+            self.manifest.discard()
+            store.remove_directory(self.folder)
+        self.manifest.discard()
+
+
+def read_manifest(folder: str) -> Manifest:
+    """The manifest in a directory; FileNotFoundError when there is none."""
+    return manifest.read(os.path.join(folder, manifest.NAME))
+
+
+def check_directory_free(path: str, *, overwrite: bool, append: bool = False) -> None:
+    """Refuses a path at which there is something that is not to be replaced, or nothing to append to."""
+    if not os.path.isdir(path):
+        if append:
+            raise MissingError(f"{path}: there is no such dataset; use Writer to make it")
+        if os.path.lexists(path):
+            raise ExistsError(
+                f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts"
+            )
+        return
+    names = os.listdir(path)
+    parts = sorted(name for name in names if _PART_FILE.fullmatch(name))
+    if manifest.NAME in names:
+        if not overwrite and not append:
+            raise ExistsError(
+                f"{path}: a dataset is there already; pass overwrite=True to replace it, "
+                f"or use unirecord.append() to add to it"
+            )
+        return
+    if append and not parts:
+        raise MissingError(
+            f"{path}: there is no {manifest.NAME}, so no dataset to append to; use Writer to make one"
+        )
+    if append or (parts and not overwrite):
+        raise (MissingError if append else ExistsError)(
+            f"{path}: there are parts, such as {parts[0]}, and no {manifest.NAME} that names them: it was lost, or a "
+            f"writer died; run `unirecord repair {path}` to make it anew from the parts, or pass overwrite=True to "
+            "Writer to replace them"
+        )
+    others = sorted(name for name in names if name not in parts and not _TEMPORARY.fullmatch(name))
+    if others:
+        raise ExistsError(
+            f"{path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one"
+        )
+
+
+def _clear_abandoned(path: str) -> None:
+    """Removes what a dead first writer left under the temporary name before somebody made the directory."""
+    folder = store.temporary_name(path)
+    if not os.path.isdir(folder):
+        return
+    with suppress(BusyError, OSError):
+        lock = StagedFile(os.path.join(folder, manifest.NAME), claims=path)
+        try:
+            for name in os.listdir(folder):
+                if _PART_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name) or name == manifest.NAME:
+                    store.clear(os.path.join(folder, name))
+        finally:
+            lock.discard()
+        store.remove_directory(folder)
