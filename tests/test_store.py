@@ -49,6 +49,7 @@ def test_the_rest_of_a_dead_writer_is_taken_over(tmp_path: Path) -> None:
 def test_a_live_writer_keeps_its_file(tmp_path: Path) -> None:
     first = StagedFile(str(tmp_path / "x"), claims="x")
     first.append([b"first"])
+    first.keep()
     with pytest.raises(
         BusyError,
         match=r"x: this process is writing it: another writer was made at .*test_store.py:[0-9]+; close",

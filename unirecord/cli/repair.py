@@ -57,6 +57,10 @@ def _print_report(report: RepairReport) -> None:
             say(f"  … and {len(part.lost) - 20:,} more ranges")
         for reason in part.reasons[:20]:
             say(f"  because: {reason}")
+    if report.manifest is not None:
+        say(
+            f"{report.manifest}: was made anew from {len(report.parts):,} parts; a writer that died may have left some"
+        )
     lost = f", {report.lost:,} lost" if report.lost else ""
     say(f"{report.path}: {report.kept:,} rows can be read{lost} (in {duration(report.seconds)})")
 
@@ -67,4 +71,5 @@ def _told(part: Salvaged) -> str:
         return f"{part.path}: the index was rebuilt, {part.kept:,} rows"
     if part.action == "salvaged":
         return f"{part.path}: {part.kept:,}{of} rows were saved to {part.output}"
-    return f"{part.path}: is sound, {part.kept:,} rows"
+    copied = f" were copied to {part.output}" if part.output is not None else ""
+    return f"{part.path}: is sound, {part.kept:,} rows{copied}"

@@ -26,7 +26,7 @@ from ..format.schema import Schema, near
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
-from ..writing.writer import Writer, append
+from ..writing.writer import Writer, append, check_free
 from .progress import ProgressBar, duration
 from .table import table
 from .terminal import say, warn
@@ -138,11 +138,12 @@ def _existing(args: argparse.Namespace) -> Any:
         if args.target.endswith(".urec"):
             raise UsageError(f"{args.target}: a single part cannot grow; append to a directory")
         return resolve(args.target) if there else None
-    holds = there and (not os.path.isdir(args.target) or os.listdir(args.target))
-    if holds and not args.overwrite:
+    try:
+        check_free(args.target, overwrite=args.overwrite)
+    except ExistsError as error:
         raise ExistsError(
-            f"{args.target} exists already; --overwrite replaces it, --append adds to a directory"
-        )
+            f"{args.target} exists already; --overwrite replaces it, --append adds to a directory ({error})"
+        ) from None
     return None
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import MissingError, StaleError
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
 
@@ -87,9 +88,10 @@ class NativeSet:
 
     ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory. ``table``: the column table that
     every part must have, else it is a CorruptionError to open it; empty: any, as long as all have the same.
+    ``moved_on``: whether others stand at the paths now, asked when a part is missing or another one than expected.
     """
 
-    __slots__ = ("handle", "names", "paths", "pointer")
+    __slots__ = ("handle", "moved_on", "names", "paths", "pointer")
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class NativeSet:
         names: Sequence[str] = (),
         data_bytes: int = 0,
         table: bytes = b"",
+        moved_on: Callable[[], bool] = lambda: False,
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
@@ -114,6 +117,7 @@ class NativeSet:
                 ref.id = number
         self.paths = tuple(path for path, _, _, _ in parts)
         self.names = tuple(names)
+        self.moved_on = moved_on
         out = ffi.new("ur_set **")
         if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
             raise_for(error, self.paths, self.names)
@@ -122,7 +126,15 @@ class NativeSet:
 
     def fail(self, error: Any) -> NoReturn:
         """Raises what a failed call on this set says."""
-        raise_for(error, self.paths, self.names)
+        try:
+            raise_for(error, self.paths, self.names)
+        except (MissingError, StaleError) as failure:
+            if self.moved_on():
+                raise StaleError(
+                    f"{failure.args[0]} (another dataset has been published here since this one was opened: "
+                    "open it again, or call refresh(); rows of before cannot be read any more)"
+                ) from failure
+            raise
 
     @property
     def rows(self) -> int:

@@ -19,7 +19,7 @@ from ..loading.options import LoaderOptions, OnCorrupt, check_callable, check_on
 from ..loading.plan import Plan
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
-from ..parts.part_set import Io, Verify
+from ..parts.part_set import Io, Source, Verify, use_source
 from .batch_loader import BatchLoader
 from .cursor import Cursor
 from .position import Position
@@ -103,8 +103,12 @@ class UniRecordDataset:
         spec = OrderSpec.parse(shuffle, seed, 0, *(1 if size is None else size for size in blocks))
         check_callable("transform", transform)
         check_on_corrupt(on_corrupt)
-        data = OpenedData.open(path, columns, io, verify)
-        plan = Plan.of(data, where, spec, shard, remainder, blocks)
+
+        def plan_of(source: Source) -> Plan:
+            data = OpenedData.open(path, columns, io, verify, source)
+            return Plan.of(data, where, spec, shard, remainder, blocks)
+
+        plan = use_source(path, plan_of)
         self._stand(Cursor(plan, Position()), transform, on_corrupt)
 
     def _stand(

@@ -8,10 +8,12 @@ import time
 
 import msgpack
 
-from ..errors import ExistsError, FormatError, UniRecordError
-from ..parts.data_file import DataFile, DataHead
+from ..errors import BusyError, ExistsError, FormatError, UniRecordError
+from ..parts import manifest
+from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest
 from ..storage import local as store
+from ..storage.claim import check_unclaimed
 from ..storage.reading import opened
 from ..storage.staged import StagedFile
 from ..writing.directory_writer import DirectoryWriter
@@ -20,6 +22,7 @@ from ..writing.part_writer import PartContent
 from ..writing.row_groups import TARGET_BYTES, Grouper
 from ..writing.single_writer import SinglePartWriter
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
+from .rebuild import rebuild_manifest
 from .report import Progress, RepairReport, Salvaged
 from .salvage import Survey, sound_batches, survey
 from .targets import Target, Tracker, targets
@@ -37,7 +40,8 @@ def repair(
 ) -> RepairReport:
     """Rebuilds what is lost at ``path``; data files are never changed (docs/repair.md).
 
-    A lost or bad index is rebuilt beside its data file. When a data file is damaged or unfinished, the rows
+    A lost or bad index is rebuilt beside its data file, and a lost manifest from the parts, with all that are there:
+    also those that a writer which died never published. When a data file is damaged or unfinished, the rows
     whose digests hold go into a new dataset.
 
     Args:
@@ -57,8 +61,13 @@ def repair(
     report = RepairReport(path)
     tracker = Tracker(sum(os.stat(p.path).st_size for p in parts if os.path.exists(p.path)), progress)
     found = [(part, _survey(part, tracker)) for part in parts]
-    if not problems and all(state.sound for _, state in found):
-        report.parts = [_settle_index(part, state) for part, state in found]
+    lost = os.path.isdir(path) and not os.path.lexists(os.path.join(path, manifest.NAME))
+    if (lost or not problems) and all(state.sound for _, state in found):
+        problems_of = [_index_problem(part.path, state) for part, state in found]
+        if lost or any(problems_of):
+            _mend(report, found, problems_of, lost=lost)
+        else:
+            report.parts = [_sound(part, state) for part, state in found]
     else:
         report.parts = [_outcome(part, state) for part, state in found]
         target = _target(path, output)
@@ -104,27 +113,50 @@ def _outcome(part: Target, state: Survey) -> Salvaged:
     return Salvaged(part.path, None, action, rows, kept, state.lost, state.reasons)
 
 
-def _settle_index(part: Target, state: Survey) -> Salvaged:
-    """Rebuilds the index of a sound data file if it is not as it must be."""
-    assert state.head is not None
-    result = Salvaged(part.path, None, "none", state.rows, state.rows or 0, [], list(state.reasons))
-    problem = _index_problem(part.path, state.head)
-    if problem is None:
-        return result
-    staged = StagedFile(part.path + ".idx")
+def _sound(part: Target, state: Survey) -> Salvaged:
+    return Salvaged(part.path, None, "none", state.rows, state.rows or 0, [], list(state.reasons))
+
+
+def _mend(
+    report: RepairReport, found: list[tuple[Target, Survey]], problems: list[str | None], *, lost: bool
+) -> None:
+    """Rebuilds the indexes that are not as they must be, and the lost manifest, while no writer may write."""
+    place = os.path.join(report.path, manifest.NAME) if os.path.isdir(report.path) else report.path
+    claim = StagedFile(place, claims=report.path, like=found[0][0].path)
+    try:
+        claim.keep()
+        check_unclaimed(place, report.path)
+        if lost and os.path.lexists(place):
+            raise BusyError(f"{place}: it has been published meanwhile; run repair again if there is need")
+        for (part, state), problem in zip(found, problems, strict=True):
+            report.parts.append(_sound(part, state))
+            if problem is not None:
+                _rebuild_index(report.parts[-1], problem)
+        if lost:
+            rebuild_manifest(report.path, found, claim)
+            report.manifest = place
+    finally:
+        claim.discard()
+
+
+def _rebuild_index(part: Salvaged, problem: str) -> None:
+    name = part.path + ".idx"
+    staged = StagedFile(name, like=name if os.path.exists(name) else part.path)
     try:
         build_index(part.path, staged)
         staged.sync()
         staged.publish()
     finally:
         staged.discard()
-    store.clear(part.path + ".idx.new")
-    result.action, result.output = "index", part.path + ".idx"
-    result.reasons.append(problem)
-    return result
+    store.clear(name + ".new")
+    part.action, part.output = "index", name
+    part.reasons.append(problem)
 
 
-def _index_problem(path: str, head: DataHead) -> str | None:
+def _index_problem(path: str, state: Survey) -> str | None:
+    """What is wrong with the index of a sound data file."""
+    assert state.head is not None
+    head = state.head
     with DataFile(path) as data:
         name, why = find_index(path, head.header.id, data.content_digest(head))
     if name is None:

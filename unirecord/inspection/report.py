@@ -77,6 +77,7 @@ class RepairReport:
     """The outcome of a repair."""
 
     path: str
+    manifest: str | None = None  # the one that was made anew
     parts: list[Salvaged] = field(default_factory=list)
     seconds: float = 0.0
 

@@ -50,9 +50,8 @@ class OpenedData:
         """The same parts with other columns; nothing is opened again."""
         return OpenedData(self.path, self.parts, columns)
 
-    def published(self) -> OpenedData | None:
+    def published(self, source: Source) -> OpenedData | None:
         """What is at the path now, opened; None when it is still this data. StaleError when the schema has changed."""
-        source = resolve(self.path)
         if source.identity == self.source.identity:
             return None
         if source.schema != self.source.schema:

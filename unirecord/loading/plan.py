@@ -14,6 +14,7 @@ from ..format.schema import Column
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import OrderSpec, Sharding
+from ..parts.part_set import Source, use_source
 from .opened import OpenedData, PathLike
 
 __all__ = ["Plan"]
@@ -120,7 +121,10 @@ class Plan:
 
     def refreshed(self) -> Plan | None:
         """The plan over what is published at the path now; None when that is this data."""
-        data = self.data.published()
+        return use_source(self.path, self._over)
+
+    def _over(self, source: Source) -> Plan | None:
+        data = self.data.published(source)
         if data is None:
             return None
         sharding = self.order.sharding

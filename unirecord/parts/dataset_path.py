@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from glob import glob, has_magic
+from typing import TypeVar
 
 from ..core import NativeSet, xxh3_64
-from ..errors import FormatError, MissingError, SchemaError
+from ..errors import CorruptionError, FormatError, MissingError, SchemaError, StaleError, UniRecordError
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from . import manifest
@@ -17,10 +18,11 @@ from .manifest import Manifest
 from .missing_path import explain_missing, meant_instead
 from .part import decode_metadata
 
-__all__ = ["PartRef", "Source", "resolve"]
+__all__ = ["PartRef", "Source", "has_moved_on", "resolve", "use_source"]
 
 PathLike = str | os.PathLike[str]
-_ATTEMPTS = 5  # readings of a manifest that is replaced while the files it names are looked for
+_ATTEMPTS = 100  # openings of what is replaced meanwhile
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,32 @@ def resolve(path: PathLike | Sequence[PathLike]) -> Source:
     return Source(source.parts, source.schema, source.index, source.metadata, source.identity, path)
 
 
+def use_source(path: PathLike | Sequence[PathLike], use: Callable[[Source], _T]) -> _T:
+    """What ``use`` makes of the parts at ``path``: again when they were replaced while it opened them."""
+    for _ in range(_ATTEMPTS):
+        source = resolve(path)
+        try:
+            return use(source)
+        except (MissingError, StaleError):
+            if not has_moved_on(source):
+                raise
+    raise _overtaken(path)
+
+
+def has_moved_on(source: Source) -> bool:
+    """Whether the dataset has been published anew since; False when that cannot be known."""
+    try:
+        return source.path is not None and resolve(source.path).identity != source.identity  # type: ignore[arg-type]
+    except (OSError, UniRecordError):
+        return False
+
+
+def _overtaken(path: object) -> StaleError:
+    return StaleError(
+        f"{path}: it was replaced {_ATTEMPTS} times while it was opened; open it again when its writer pauses"
+    )
+
+
 def _resolve_one(path: str) -> Source:
     instead = meant_instead(path)
     if instead is not None:
@@ -96,6 +124,29 @@ def _may_be_data(path: str) -> bool:
 
 
 def _resolve_part(path: str) -> Source:
+    for _ in range(_ATTEMPTS):
+        before = _state_of(path)
+        try:
+            return _read_part(path)
+        except (MissingError, StaleError, CorruptionError):
+            if _state_of(path) == before:
+                raise
+    raise _overtaken(path)
+
+
+def _state_of(path: str) -> list[tuple[int, int, int] | None]:
+    """What tells that the files of a part have been replaced."""
+    found: list[tuple[int, int, int] | None] = []
+    for name in (path, path + ".idx", path + ".idx.new"):
+        try:
+            state = os.stat(name)
+            found.append((state.st_dev, state.st_ino, state.st_mtime_ns))
+        except OSError:  # noqa: PERF203 - each file may be missing
+            found.append(None)
+    return found
+
+
+def _read_part(path: str) -> Source:
     parts = NativeSet([(path, None, -1, 0)], "pread", "first")
     try:
         part = parts.part(0)
@@ -110,13 +161,15 @@ def _resolve_part(path: str) -> Source:
 
 
 def _resolve_directory(path: str) -> Source:
-    for attempt in range(_ATTEMPTS):
+    for _ in range(_ATTEMPTS):
         found = _read_manifest(path)
         missing = _missing_file(path, found)
         if missing is None:
             break
-        if attempt == _ATTEMPTS - 1 or _read_manifest(path) == found:
+        if _read_manifest(path) == found:
             raise MissingError(_explain_missing(path, missing))
+    else:
+        raise _overtaken(path)
     parts = tuple(
         PartRef(os.path.join(path, part.name), part.id, part.rows, part.bytes, int(part.content, 16))
         for part in found.parts

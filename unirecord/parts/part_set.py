@@ -6,7 +6,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers, RowOutput, RowReader
 from ..errors import ClosedError
 from ..format.schema import Column
-from .dataset_path import PartRef, Source, resolve
+from .dataset_path import PartRef, Source, has_moved_on, resolve, use_source
 from .part import Part
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Source",
     "Verify",
     "resolve",
+    "use_source",
 ]
 
 Io = Literal["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
@@ -158,6 +159,7 @@ class PartSet:
             source.schema.names,
             self._data_bytes,
             source.schema.column_table(),
+            partial(has_moved_on, source),
         )
         self.io, self.verify = io, verify
         self._plans: dict[tuple[int, ...], ReadPlan] = {}

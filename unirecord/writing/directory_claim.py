@@ -181,7 +181,7 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
             "Writer to replace them"
         )
     others = sorted(name for name in names if name not in parts and not _TEMPORARY.fullmatch(name))
-    if others:
+    if others and not parts:
         raise ExistsError(
             f"{path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one"
         )

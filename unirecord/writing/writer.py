@@ -15,11 +15,12 @@ from ..format import metadata as metadata_map
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..sizes import parse_size
+from .directory_claim import check_directory_free
 from .directory_writer import DirectoryWriter
 from .inference import infer_schema
 from .part_writer import PartContent
 from .row_groups import TARGET_BYTES, Grouper
-from .single_writer import SinglePartWriter
+from .single_writer import SinglePartWriter, check_part_free
 
 _INFER_RECORDS = 1_000  # records looked at to infer a schema
 _INFER_BYTES = 32 << 20
@@ -326,6 +327,15 @@ def append(
     writer._target = None
     writer._open(path, schema, index, None, max_part_bytes, False, extra, id, append=True)
     return writer
+
+
+def check_free(path: Path, *, overwrite: bool) -> None:
+    """Raises the ExistsError of a Writer at a path where there is something that it does not replace."""
+    place = os.path.abspath(_check_path(path))
+    if place.endswith(".urec"):
+        check_part_free(place, overwrite)
+    else:
+        check_directory_free(place, overwrite=overwrite)
 
 
 def _check_path(path: Path) -> str:
