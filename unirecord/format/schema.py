@@ -265,6 +265,9 @@ def _listing(names: Sequence[str], most: int = 20) -> str:
     return shown + (f", … ({len(names):,} in all)" if len(names) > most else "")
 
 
+_TIMES: Final = ("datetime", "timedelta", "timestamp", "date")
+
+
 def _parse_column(name: object, spec: object) -> Column:
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME_BYTES:
         raise SchemaError(
@@ -288,6 +291,8 @@ def _parse_column(name: object, spec: object) -> Column:
         )
     nullable = type_name.endswith("?")
     base = type_name[:-1] if nullable else type_name
+    if shape is None and "[" in base:
+        base, shape = _short_array(name, base)
     if shape is not None:
         return _parse_array(name, base, shape, nullable)
     if base not in _PLAIN_TYPES:
@@ -297,6 +302,20 @@ def _parse_column(name: object, spec: object) -> Column:
             f'column {name!r}: {base} cannot be nullable; store an empty value, or use "string?"'
         )
     return Column(name, base, None, nullable)
+
+
+def _short_array(name: str, text: str) -> tuple[str, list[int]]:
+    """Split ``uint16[-1, 4]`` into its type and shape."""
+    base, _, dims = text.partition("[")
+    if base.startswith(_TIMES):
+        raise SchemaError(_unknown_type(name, text))
+    try:
+        shape = [int(dim) for dim in dims.removesuffix("]").split(",")] if dims.endswith("]") else None
+    except ValueError:
+        shape = None
+    if shape is None:
+        raise SchemaError(f"column {name!r}: {text!r} is not of the form type[dimensions], as in int32[-1,4]")
+    return base.strip(), shape
 
 
 def _dtype_hint(value: object) -> str:
@@ -314,6 +333,10 @@ def _unknown_type(name: str, base: str) -> str:
     if base in _ARRAY_ONLY:
         return (
             f'column {name!r}: {base} is for arrays; add a shape, such as {{"type": "{base}", "shape": [-1]}}'
+        )
+    if base.startswith(_TIMES):
+        return (
+            f'column {name!r}: {base}: times have no type of their own; "int64" holds nanoseconds since 1970'
         )
     known = ", ".join(_PLAIN_TYPES)
     return f"column {name!r}: unknown type {base!r}{near(base, _PLAIN_TYPES) or '.'} The types are: {known}"

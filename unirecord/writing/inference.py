@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import SchemaError
 from ..format.schema import Schema
+from ..format.values.cell import is_missing
 
 __all__ = ["ColumnEvidence", "infer_schema", "schema_from_evidence"]
 
@@ -20,6 +21,10 @@ _SIGNED: Final = ("int8", "int16", "int32", "int64")
 _FLOATS: Final = ("float16", "float32", "float64")
 _ELEMENTS: Final = ("bool", *_SIGNED, *_UNSIGNED, *_FLOATS, "bfloat16", "complex64", "complex128")
 _INT64: Final = range(-(1 << 63), 1 << 63)
+_TIMES: Final = (
+    'times have no type of their own; say "int64" in the schema to store datetime64 as nanoseconds since 1970 '
+    '("int64?" where NaT may be), or convert them'
+)
 _INT_MAX: Final = (1 << 64) - 1
 
 
@@ -64,6 +69,7 @@ class ColumnEvidence:
     shape: tuple[int, ...] | None = None
     row: int = 0  # the first row with this type
     null_row: int | None = None
+    nan_row: int | None = None
     low: int = 0
     high: int = 0
     longest: int = 0
@@ -71,10 +77,13 @@ class ColumnEvidence:
 
     def add(self, value: Any, row: int) -> None:
         """Take one more value into account."""
-        if value is None:
-            if self.null_row is None:
-                self.null_row = row
-            return
+        if is_missing(value):
+            if isinstance(value, float):  # in a column of strings or bools it is pandas' null
+                self.nan_row = row if self.nan_row is None else self.nan_row
+                return
+            if not isinstance(value, np.floating | np.datetime64 | np.timedelta64):
+                self.null_row = row if self.null_row is None else self.null_row
+                return
         type_name, shape = self._type_of(value, row)
         if isinstance(value, int) and type_name == "int64":
             self.low, self.high = min(self.low, value), max(self.high, value)
@@ -96,6 +105,8 @@ class ColumnEvidence:
             if isinstance(value, kind):
                 self._seen[type(value)] = name
                 return name, None
+        if hasattr(value, "isoformat"):
+            raise SchemaError(f"column {self.name!r}, row {row}: {type(value).__name__}: {_TIMES}")
         raise SchemaError(
             f"column {self.name!r}, row {row}: no column type holds a {type(value).__name__}; "
             f"convert it to a number, str, bytes, numpy array, dict or list"
@@ -106,6 +117,8 @@ class ColumnEvidence:
             return ("string" if isinstance(value, np.str_) else "bytes"), None
         array = np.asarray(value)
         name = array.dtype.name
+        if array.dtype.kind in "mM":
+            raise SchemaError(f"column {self.name!r}, row {row}: numpy {array.dtype}: {_TIMES}")
         if name not in _ELEMENTS:
             raise SchemaError(
                 f"column {self.name!r}, row {row}: no column type holds numpy {array.dtype} values"
@@ -132,6 +145,7 @@ class ColumnEvidence:
 
     def spec(self) -> str | dict[str, object]:
         """Return the column's type in the user's form."""
+        self._settle_nan()
         if self.type is None:
             raise SchemaError(f"column {self.name!r} holds only None, so its type is unknown; give a schema")
         if self.shape is not None:
@@ -143,6 +157,16 @@ class ColumnEvidence:
         if name in ("bytes", "text"):
             self._refuse_null(name)
         return name + "?"
+
+    def _settle_nan(self) -> None:
+        if self.nan_row is None:
+            return
+        if self.shape is None and self.type in ("string", "bool"):
+            self.null_row = self.nan_row if self.null_row is None else self.null_row
+        elif self.type is None:
+            self.type, self.row = "float64", self.nan_row
+        elif (self.type, self.shape) != ("float64", None):
+            self._merge("float64", None, self.nan_row)
 
     def _scalar_type(self, name: str) -> str:
         if name == "string" and self.longest > _LONG_TEXT_BYTES and self.null_row is None:

@@ -14,6 +14,7 @@ from ..errors import ClosedError, SchemaError
 from ..format import metadata as metadata_map
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
+from ..format.values.tables import as_columns, first_values
 from ..sizes import parse_size
 from .directory_claim import check_directory_free
 from .directory_writer import DirectoryWriter
@@ -188,8 +189,10 @@ class Writer:
         if refused:
             raise refused[0]
 
-    def write_batch(self, batch: Mapping[str, Any]) -> None:
-        """Adds the rows of ``batch``: a dict of whole columns, arrays or lists [n, …] of one length.
+    def write_batch(self, batch: Any) -> None:
+        """Adds the rows of ``batch``: a dict of whole columns, arrays or lists [n, …] of one length, or a table.
+
+        A table is a pandas or polars DataFrame (whose index is left out) or a pyarrow Table.
 
         Raises:
             SchemaError: a value does not fit; none of the rows is taken, and the writer goes on.
@@ -391,7 +394,11 @@ def _size(value: Any) -> int:
     )
 
 
-def _first_records(batch: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _first_records(batch: Any) -> list[dict[str, Any]]:
     """The first rows of a batch as records."""
-    rows = min((len(values) for values in batch.values()), default=0) if isinstance(batch, Mapping) else 0
-    return [{name: values[row] for name, values in batch.items()} for row in range(min(rows, _INFER_RECORDS))]
+    columns = as_columns(batch)
+    if not isinstance(columns, Mapping):
+        return []
+    rows = min((len(values) for values in columns.values()), default=0)
+    heads = [first_values(values, min(rows, _INFER_RECORDS)) for values in columns.values()]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*heads, strict=True)]

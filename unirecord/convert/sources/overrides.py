@@ -81,14 +81,5 @@ def _pair(piece: str) -> tuple[str, Any]:
     name, equals, type_name = (part.strip() for part in piece.partition("="))
     if not equals or not name or not type_name:
         raise SchemaError(f"--schema: {piece.strip()!r} is not of the form name=type")
-    base, bracket, dims = type_name.partition("[")
-    spec: Any = type_name
-    if bracket:
-        try:
-            spec = {"type": base.strip(), "shape": [int(d) for d in dims.rstrip("] ").split(",")]}
-        except ValueError:
-            raise SchemaError(
-                f"--schema: {type_name!r} is not of the form type[dimensions], as in int32[-1,4]"
-            ) from None
-    column: Column = Schema.parse({name: spec})[0]
+    column: Column = Schema.parse({name: type_name})[0]
     return name, column.spec

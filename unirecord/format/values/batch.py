@@ -11,7 +11,20 @@ import numpy as np
 
 from ...errors import SchemaError
 from ..schema import Column
-from .cell import Encode, Refused, array_view, expected, flat_bytes, free_dims_suffix, scalar_format, shown
+from .cell import (
+    Encode,
+    Refused,
+    array_view,
+    expected,
+    flat_bytes,
+    free_dims_suffix,
+    nullable_encoder,
+    refusal,
+    scalar_format,
+    shown,
+)
+from .tables import without_foreign_nulls
+from .times import is_time, nanoseconds
 
 __all__ = ["ColumnBatch", "ColumnData", "column_from_cells", "column_length", "encode_column"]
 
@@ -73,10 +86,11 @@ def column_length(name: str, values: Any) -> int:
 
 def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -> ColumnData:
     """Return a column given as array or list, checked; `SchemaError` names the first row that does not fit."""
-    if getattr(values, "null_count", 0) and hasattr(values, "to_pylist"):
-        values = values.to_pylist()  # Arrow's own arrays turn nulls into NaN
+    values = without_foreign_nulls(values)
     if not isinstance(values, list | tuple) and hasattr(values, "__array__"):
         array = _as_array(column, values)
+        if is_time(array) and column.type == "int64" and column.shape is None:
+            array = _times(column, array, first_row)
         if array.dtype != object:
             return _from_array(column, encode, array, first_row)
         values = array.tolist() if array.ndim == 1 else list(array)
@@ -101,17 +115,30 @@ def _as_array(column: Column, values: Any) -> Array:
 def _encode_each(
     column: Column, encode: Callable[[Any], Any], values: Sequence[Any], first_row: int
 ) -> list[Any]:
-    row = first_row
-    cells = []
+    encode = nullable_encoder(column, encode)
+    cells: list[Any] = []
+    value: Any = None
     try:
         for value in values:
-            cells.append(None if value is None and column.nullable else encode(value))
-            row += 1
+            cells.append(encode(value))
     except Refused as refused:
         raise SchemaError(
-            f"row {row}, column {column.name!r}: expected {expected(column)}, {refused}"
+            f"row {first_row + len(cells)}, column {column.name!r}: {refusal(column, refused, value)}"
         ) from None
     return cells
+
+
+def _times(column: Column, values: Array, first_row: int) -> Array:
+    """Return points in time as nanoseconds, NaT masked."""
+    numbers, exact = nanoseconds(values)
+    if not exact.all():
+        row = int((~exact).argmax())
+        raise SchemaError(
+            f"row {first_row + row}, column {column.name!r}: {values.dtype} {values.flat[row]} is no whole number of "
+            f"nanoseconds of 64 bits"
+        )
+    missing = np.isnat(values)
+    return np.ma.MaskedArray(numbers, mask=missing) if missing.any() else numbers
 
 
 def _pack_plain(column: Column, values: Sequence[Any]) -> ColumnData | None:
@@ -192,7 +219,8 @@ def _scalar_values(column: Column, encode: Encode, values: Array, first_row: int
         if not column.nullable and masked.any():
             row = first_row + int(masked.argmax())
             raise SchemaError(
-                f"row {row}, column {column.name!r}: expected {expected(column)}, got a masked value"
+                f"row {row}, column {column.name!r}: expected {expected(column)}, got a masked value (null); "
+                f'the type "{column.type}?" takes it'
             )
         values, valid = np.where(masked, values.dtype.type(0), values.data), ~masked
     if values.ndim != 1:

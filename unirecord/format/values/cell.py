@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import SchemaError
 from ..schema import Column
 from .objects import pack_object
+from .times import is_time, nanoseconds
 
 __all__ = [
     "Encode",
@@ -22,6 +23,9 @@ __all__ = [
     "expected",
     "flat_bytes",
     "free_dims_suffix",
+    "is_missing",
+    "nullable_encoder",
+    "refusal",
     "scalar_format",
     "shown",
 ]
@@ -68,6 +72,48 @@ def expected(column: Column) -> str:
     return f"{column.type} or None" if column.nullable else column.type
 
 
+def is_missing(value: object) -> bool:
+    """Whether a value means "no value": None, NaN, pandas' NA, NaT. NaN does so only where a column holds no floats."""
+    if value is None:
+        return True
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    kind = type(value)
+    return kind.__name__ in ("NAType", "NaTType") and kind.__module__.partition(".")[0] == "pandas"
+
+
+def nullable_encoder(column: Column, encode: Encode) -> Callable[[Any], bytes | None]:
+    """Return the column's encoder with None for what is missing, when it is nullable."""
+    if not column.nullable:
+        return encode
+
+    def encode_or_null(value: Any) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            return encode(value)
+        except Refused:
+            if is_missing(value):
+                return None
+            raise
+
+    return encode_or_null
+
+
+def refusal(column: Column, refused: Refused, value: object) -> str:
+    """Return what the column expected, what came, and what to do about a missing value."""
+    text = f"expected {expected(column)}, {refused}"
+    if column.nullable or not is_missing(value):
+        return text
+    return (
+        f"{text}; store an empty value"
+        if column.is_blob
+        else f'{text}; the type "{column.type}?" takes it as null'
+    )
+
+
 def shown(value: object) -> str:
     """Return the value for a message: its type and a short form of it."""
     if isinstance(value, np.ndarray):
@@ -109,6 +155,8 @@ def _int_encoder(column: Column, packer: struct.Struct) -> Encode:
     def encode(value: Any) -> bytes:
         if type(value) is not int:
             value = _unwrapped(value)
+            if is_time(value):
+                value = _nanoseconds(column, value)
             if isinstance(value, bool | np.bool_ | float | str | bytes) or not hasattr(value, "__index__"):
                 raise Refused(f"got {shown(value)}")
             try:
@@ -121,6 +169,15 @@ def _int_encoder(column: Column, packer: struct.Struct) -> Encode:
             raise Refused(f"got {value}, out of range ({limits.min} to {limits.max})") from None
 
     return encode
+
+
+def _nanoseconds(column: Column, value: Any) -> int:
+    if column.type != "int64" or np.isnat(value):
+        raise Refused(f"got {value.dtype} {value}; an int64 column takes it, as nanoseconds since 1970")
+    (number,), (exact,) = nanoseconds(np.array([value]))
+    if not exact:
+        raise Refused(f"got {value.dtype} {value}, which is no whole number of nanoseconds of 64 bits")
+    return int(number)
 
 
 def _float_encoder(column: Column, packer: struct.Struct) -> Encode:

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal, NoReturn
 from ...errors import SchemaError
 from ..schema import Schema, near
 from .batch import ColumnBatch, column_from_cells, column_length, encode_column
-from .cell import Encode, Refused, encoder_for, expected, shown
+from .cell import Refused, encoder_for, nullable_encoder, refusal, shown
+from .tables import as_columns
 
 __all__ = ["RecordEncoder"]
 
@@ -33,7 +34,7 @@ class RecordEncoder:
         self._bytes = 0
         self._row_bytes = _OBJECT_BYTES * len(self._cells)
         self._plan = tuple(
-            (c.name, bytes if c.type == "bytes" else None, _or_none(e) if c.nullable else e, cells.append)
+            (c.name, bytes if c.type == "bytes" else None, nullable_encoder(c, e), cells.append)
             for c, e, cells in zip(schema, self._encoders, self._cells, strict=True)
         )
 
@@ -91,10 +92,12 @@ class RecordEncoder:
 
         Arrays of fixed width in the column's dtype are checked and passed on without a copy: the result
         **views the caller's memory** and must be used up before control returns to the caller. Nulls are None
-        in a list, or masked in a numpy masked array. Raises `SchemaError` naming the row (``first_row`` + position).
+        in a list, or masked in a numpy masked array. A DataFrame or table is a batch, too. Raises `SchemaError` naming
+        the row (``first_row`` + position).
         """
+        batch = as_columns(batch)
         if not isinstance(batch, Mapping):
-            raise SchemaError(f"a batch is a dict of columns, got {shown(batch)}")
+            raise SchemaError(f"a batch is a dict of columns or a DataFrame, got {shown(batch)}")
         names = self.schema.names
         for name in names:
             if name not in batch:
@@ -127,7 +130,7 @@ class RecordEncoder:
                 encode(record[name])
             except Refused as refused:
                 raise SchemaError(
-                    f"row {row}, column {name!r}: expected {expected(column)}, {refused}"
+                    f"row {row}, column {name!r}: {refusal(column, refused, record[name])}"
                 ) from None
         raise error
 
@@ -143,7 +146,3 @@ class RecordEncoder:
             f"{place}: field {extra!r} is not a column{near(str(extra), self.schema.names)}; "
             f'remove it, add it to the schema, or pass extra="ignore"'
         )
-
-
-def _or_none(encode: Encode) -> Any:
-    return lambda value: None if value is None else encode(value)

@@ -1,0 +1,60 @@
+"""Tables of other libraries (pandas, polars, Arrow) as columns, told by what they have, so that none is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...errors import SchemaError
+
+__all__ = ["as_columns", "first_values", "without_foreign_nulls"]
+
+
+def as_columns(batch: Any) -> Any:
+    """Return a DataFrame or table as a dict of its columns, anything else as it is.
+
+    The index of a pandas DataFrame is no column; ``df.reset_index()`` makes it one.
+    """
+    if isinstance(batch, Mapping):
+        return batch
+    if hasattr(batch, "column_names") and hasattr(batch, "column"):  # pyarrow.Table, RecordBatch
+        names, column = list(batch.column_names), batch.column
+    elif hasattr(batch, "columns") and (hasattr(batch, "iloc") or hasattr(batch, "get_columns")):
+        names, column = list(batch.columns), batch.__getitem__  # pandas, polars
+    else:
+        return batch
+    for name in names:
+        if not isinstance(name, str):
+            raise SchemaError(f"the table's column {name!r} is not named by a str; rename it")
+        if names.count(name) > 1:
+            raise SchemaError(f"the table has several columns called {name!r}; rename them")
+    return {name: column(name) for name in names}
+
+
+def without_foreign_nulls(values: Any) -> Any:
+    """Return a column of another library that holds nulls as one of objects; its own array turns those into NaN.
+
+    That is so for Arrow, polars, and the nullable types of pandas. Anything else is returned as it is.
+    """
+    if hasattr(values, "isna") and not isinstance(getattr(values, "dtype", None), np.dtype | type(None)):
+        return np.asarray(values.astype(object)) if values.isna().any() else values
+    nulls = getattr(values, "null_count", 0)
+    if not (nulls() if callable(nulls) else nulls):
+        return values
+    for to_list in ("to_pylist", "to_list"):
+        if hasattr(values, to_list):
+            return getattr(values, to_list)()
+    return values
+
+
+def first_values(values: Any, rows: int) -> list[Any]:
+    """Return the first values of a column, numpy's where the column has a dtype."""
+    head = values.iloc[:rows] if hasattr(values, "iloc") else values[:rows]
+    head = without_foreign_nulls(head)
+    if hasattr(head, "to_pylist"):
+        return list(head.to_pylist())
+    if hasattr(head, "to_numpy"):  # a pandas or polars Series
+        head = np.asarray(head)
+    return list(head)
