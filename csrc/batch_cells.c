@@ -20,20 +20,6 @@
 #define MORE_ROWS 32                            /* … among this many rows: whoever reads a few wants those alone */
 #define LINE 64
 
-bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to) {
-  if (output->offsets == NULL) {
-    *to = output->data + (uint64_t)place * bytes; /* exact: all n of them are in the output, which was measured */
-    return true;
-  }
-  uint64_t room = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
-  *to = bytes == 0 ? NULL : output->data + output->offsets[place];
-  return room == bytes;
-}
-
-ur_status ur_cells_changed(ur_error *error) {
-  return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_NOWHERE, "the lengths of blobs changed while they were read");
-}
-
 /* Some rows of a group: their cells are batch->cells[at * batch->count] and what follows. */
 typedef struct {
   const ur_group *group;

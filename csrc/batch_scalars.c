@@ -5,14 +5,6 @@
 
 #define AHEAD 16 /* rows between touching a value and using it */
 
-ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int64_t i, int32_t column) {
-  if (status == UR_OK || error == NULL) return status;
-  error->part = group->number;
-  if (i >= 0) error->row = group->rows[i];
-  error->column = column;
-  return status;
-}
-
 static const ur_column *column_of(const ur_group *group, int32_t column) { return &group->part->columns[column]; }
 
 /* Checks the blocks under the values of all rows, and starts loading the values. */

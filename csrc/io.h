@@ -92,7 +92,7 @@ void ur_pages_free(void *pages, uint64_t bytes);
 /* How many files this process may have open. */
 int64_t ur_file_limit(void);
 
-/* ---- ways of reading ------------------------------------------------------------------------------------------ */
+/* ---- ways of reading (io_source.c) ------------------------------------------------------------------------------------------ */
 
 /* Opens a source over `fd`, which it then owns (on failure it is closed). `io` is not UR_IO_AUTO. */
 ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, ur_source **source,

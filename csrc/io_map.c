@@ -110,7 +110,7 @@ ur_status ur_memory_open(ur_source *source, ur_error *error) {
   (void)madvise(memory, source->bytes, MADV_HUGEPAGE);
 #endif
   ur_status status = ur_file_read(source->fd, UR_FILE_DATA, 0, source->bytes, memory, error);
-  if (status == UR_OK) status = ur_source_check(source, error);
+  if (status == UR_OK) status = ur_file_check(source->fd, UR_FILE_DATA, source->bytes, &source->modified, error);
   if (status != UR_OK) {
     (void)munmap(memory, source->bytes);
     return status;

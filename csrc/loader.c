@@ -336,7 +336,3 @@ void ur_loader_release(ur_loader *loader) {
   }
   free_loader(loader);
 }
-
-void ur_batch_release(ur_batch *batch) {
-  if (batch != NULL) ur_pool_give(&batch->piece);
-}

@@ -16,7 +16,7 @@
 
 #include "check.h"
 #include "fail.h"
-#include "reader.h"
+#include "batch_read.h"
 
 enum { ALIGNMENT = 64, ADVISE_BATCHES = 256, GLANCE_BATCHES = 8 };
 
@@ -106,6 +106,10 @@ int ur_scratch_make(const ur_filler *filler, ur_scratch *s) {
   ur_scratch_free(s);
   memset(s, 0, sizeof *s);
   return 0;
+}
+
+void ur_batch_release(ur_batch *batch) {
+  if (batch != NULL) ur_pool_give(&batch->piece);
 }
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 #ifndef UR_LOADER_FILL_H
 #define UR_LOADER_FILL_H
 
-#include "pool.h"
+#include "batch_pool.h"
 #include "unirecord.h"
 
 struct ur_batch {

@@ -8,7 +8,7 @@
 #include "fail.h"
 #include "io.h"
 #include "layout.h"
-#include "parse.h"
+#include "part_parse.h"
 #include "unirecord.h"
 
 typedef struct {
@@ -56,7 +56,7 @@ void ur_part_retain(ur_part *part);
 /* UR_STALE when one of the two files is not the one that was opened any more: an fstat each, before its bytes are used. */
 ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error);
 
-/* ---- index.c -------------------------------------------------------------------------------------------------- */
+/* ---- part_index.c -------------------------------------------------------------------------------------------------- */
 
 /* Parses columns and directory in the index's head: exactly the sections that the columns ask for, sorted,
  * without overlap, with the counts that rows and units give. */
@@ -119,7 +119,7 @@ static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
   }
 }
 
-/* ---- rows.c: where rows and cells lie, and whether their bytes are right ----------------------------------------- */
+/* ---- part_rows.c: where rows and cells lie, and whether their bytes are right ----------------------------------------- */
 
 /* The bytes [offset, offset + bytes) of the data file that hold a row or a cell: always inside the file. */
 typedef struct {

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "reader.h"
+#include "set.h"
 
 #define LEAST_OPEN 8 /* parts that a set may keep open however many descriptors the process holds */
 

@@ -57,6 +57,9 @@ ur_status ur_set_acquire(ur_set *set, int64_t part, ur_part **out, ur_error *err
 /* The columns, opening the first part if none has been opened; borrowed until the set dies. */
 ur_status ur_set_schema(ur_set *set, const ur_set_columns **columns, ur_error *error);
 
+/* What the set knows of a column; opens the first part when no part has been opened yet. */
+ur_status ur_set_column(ur_set *set, int32_t column, ur_column_info *info, ur_error *error);
+
 /* The part that holds `row`, which must be in [0, rows). */
 int64_t ur_set_part_of(const ur_set *set, int64_t row);
 

@@ -7,7 +7,7 @@
 #include "batch.h"
 #include "copy.h"
 #include "part_contents.h"
-#include "reader.h"
+#include "batch_read.h"
 #include "set.h"
 
 enum { ROWS = 40, BLOCK = 65536, MOST_BLOCKS = 16 };

@@ -1,5 +1,5 @@
-/* reader.c - reading one batch: rows of a set, the chosen columns of each, into the caller's buffers. */
-#include "reader.h"
+/* batch_read.c - reading one batch: rows of a set, the chosen columns of each, into the caller's buffers. */
+#include "batch_read.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* pool.c - memory of batches: pieces mapped from the system, kept when they come back, unmapped beyond a bound.
+/* batch_pool.c - memory of batches: pieces mapped from the system, kept when they come back, unmapped beyond a bound.
  *
  * Fresh memory costs a page fault per 4 KiB on first touch, about as much as the copy that fills it; a piece that comes
  * back has its pages already. Pieces of 2 MiB and more ask for huge pages. A child after fork() shares neither the lock
@@ -7,7 +7,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "pool.h"
+#include "batch_pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

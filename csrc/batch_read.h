@@ -1,11 +1,8 @@
-/* reader.h - the seam between reading batches (reader.c) and what stands on it (the loader). Internal. */
+/* batch_read.h - the seam between reading batches (batch_read.c) and what stands on it (the loader). Internal. */
 #ifndef UR_READER_H
 #define UR_READER_H
 
 #include "batch.h"
-
-/* What the set knows of a column; opens the first part when no part has been opened yet. */
-ur_status ur_set_column(ur_set *set, int32_t column, ur_column_info *info, ur_error *error);
 
 /* Rows of a set about to be read: grouped by part, each part open and found to be the file that it was. */
 typedef struct {

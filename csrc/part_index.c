@@ -1,4 +1,4 @@
-/* index.c - a validated view of a mapped index: its columns, its directory, and the checks of its blocks. */
+/* part_index.c - a validated view of a mapped index: its columns, its directory, and the checks of its blocks. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* parse.h - bytes of file heads and pages -> checked fields. Pure: no I/O, no allocation. Internal. */
+/* part_parse.h - bytes of file heads and pages -> checked fields. Pure: no I/O, no allocation. Internal. */
 #ifndef UR_PARSE_H
 #define UR_PARSE_H
 

@@ -1,4 +1,4 @@
-/* pool.h - memory of batches: page-aligned pieces that are used again, so that a warm batch costs no page fault. */
+/* batch_pool.h - memory of batches: page-aligned pieces that are used again, so that a warm batch costs no page fault. */
 #ifndef UR_POOL_H
 #define UR_POOL_H
 

@@ -1,4 +1,4 @@
-/* rows.c - where the cells of a row lie in the data file, and whether the bytes found there are the ones written. */
+/* part_rows.c - where the cells of a row lie in the data file, and whether the bytes found there are the ones written. */
 #include <inttypes.h>
 
 #include "check.h"

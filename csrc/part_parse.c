@@ -1,9 +1,9 @@
-/* parse.c - bytes of file heads, directory entries and page headers -> checked fields. Pure.
+/* part_parse.c - bytes of file heads, directory entries and page headers -> checked fields. Pure.
  *
  * Every function takes bytes that may be anything. A field is used only after it has been checked, sizes are compared
  * as "left < needed", and every sum and product of sizes goes through check.h.
  */
-#include "parse.h"
+#include "part_parse.h"
 
 #include <stdbool.h>
 
