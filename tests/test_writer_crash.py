@@ -244,12 +244,56 @@ def test_the_old_dataset_stays_whole_until_the_new_one_is_complete(tmp_path: Pat
 
 
 @pytest.mark.parametrize("target", ["x.urec", "x"])
-def test_a_dropped_writer_cleans_up_and_warns(tmp_path: Path, target: str) -> None:
+def test_a_dropped_writer_cleans_up_and_says_so(
+    tmp_path: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     writer = Writer(tmp_path / target, SCHEMA)
     writer.write(NEW[0])
-    with pytest.warns(ResourceWarning, match="without close"):
-        del writer
+    del writer
+    said = f"unirecord: {tmp_path / target}: a Writer with 1 row was dropped without close(): nothing was published"
+    assert capsys.readouterr().err.startswith(said)
     assert files(tmp_path) == []
+
+
+START = """
+import os, sys, multiprocessing
+from unirecord import Writer
+def begin():
+    writer = Writer(sys.argv[1], {"n": "int64"})
+    writer.write({"n": 1})
+    writer.write({"n": 2})
+    return writer
+def left_open():
+    global kept
+    kept = begin()
+"""
+DROPPED, ALIVE = "was dropped", "was alive when its process ended"
+ENDS = {
+    "alive at exit": ("kept = begin()", ALIVE),
+    "sys.exit": ("kept = begin(); sys.exit(0)", ALIVE),
+    "in a cycle": ("kept = []; kept += [kept, begin()]; del kept", ALIVE),
+    "after a caught exception": ("def f():\n w = begin(); 1 / 0\ntry: f()\nexcept ArithmeticError: pass", DROPPED),
+    "in a worker": ("p = multiprocessing.get_context('fork').Process(target=left_open); p.start(); p.join()", ALIVE),
+    "closed": ("begin().close()", None),
+    "aborted": ("begin().abort()", None),
+    "left by an exception": ("with begin(): 1 / 0", None),
+    "ended by an exception that is shown": ("kept = begin(); 1 / 0", None),
+    "in a forked child": ("kept = begin()\nif os.fork() == 0: sys.exit(0)\nos.wait(); kept.close()", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_rows_that_were_never_published_are_said_once(tmp_path: Path, end: str) -> None:
+    code, how = ENDS[end]
+    path = tmp_path / "x.urec"
+    done = subprocess.run(
+        [sys.executable, "-c", START + code, str(path)], capture_output=True, text=True, check=False
+    )
+    said = [line for line in done.stderr.splitlines() if line.startswith("unirecord:")]
+    expected = f"unirecord: {path}: a Writer with 2 rows {how} without close(): nothing was published; use"
+    assert [line[: len(expected)] for line in said] == ([expected] if how else []), done.stderr
+    assert files(tmp_path) == (["x.urec", "x.urec.idx"] if path.exists() else [])
+    assert path.exists() == (end in ("closed", "in a forked child"))
 
 
 @pytest.mark.parametrize("target", ["x.urec", "x"])

@@ -112,7 +112,6 @@ def test_a_live_writer_of_this_process_is_named_by_its_line(tmp_path: Path, targ
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.filterwarnings("ignore:.*dropped without close")
 def test_a_writer_that_nobody_can_reach_any_more_gives_way(tmp_path: Path, target: str) -> None:
     gc.disable()
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import secrets
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from .inference import infer_schema
 from .part_writer import PartContent
 from .row_groups import TARGET_BYTES, Grouper
 from .single_writer import SinglePartWriter, check_part_free
+from .unpublished import say_dropped, watch
 
 _INFER_RECORDS = 1_000  # records looked at to infer a schema
 _INFER_BYTES = 32 << 20
@@ -110,6 +110,7 @@ class Writer:
             )
         try:
             self._target.keep()
+            watch(self)
             if append and isinstance(self._target, DirectoryWriter) and self._target.before is not None:
                 before = self._target.before
                 parsed = before.schema if parsed is None else parsed
@@ -288,15 +289,13 @@ class Writer:
         else:
             self.abort()
 
+    def is_open(self) -> bool:
+        """Whether it is neither closed nor aborted nor another process's."""
+        return getattr(self, "_target", None) is not None and os.getpid() == self._pid
+
     def __del__(self) -> None:
-        if getattr(self, "_target", None) is not None:
-            if os.getpid() == self._pid:
-                warnings.warn(
-                    f"{self.path}: a Writer was dropped without close(); nothing was published",
-                    ResourceWarning,
-                    stacklevel=2,
-                    source=self,
-                )
+        if self.is_open():
+            say_dropped(self, "was dropped")
             self.abort()
 
 
