@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,3 +144,13 @@ def test_deep_nesting_is_refused() -> None:
 def test_part_names_hold_number_and_id() -> None:
     assert manifest.part_name(12, bytes.fromhex("0a1b2c3d" + "00" * 12)) == "part-000012-0a1b2c3d.urec"
     assert re.fullmatch(manifest.PART_NAME, manifest.part_name(10**11, b"\xff" * 16))
+
+
+def test_memory_for_a_manifest_follows_its_size_and_not_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_bytes(manifest.encode(GOOD))
+    tracemalloc.start()
+    assert manifest.read(str(path)) == GOOD
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20

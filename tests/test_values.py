@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as hnp
 from unirecord.errors import CorruptionError, SchemaError
 from unirecord.format.schema import Schema
 from unirecord.format.values import ColumnBatch, RecordEncoder, decode_cell, pack_object, unpack_object
+from unirecord.loading.ragged import RaggedArray
 
 INTS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -553,3 +554,14 @@ def test_an_object_that_claims_more_items_than_it_has_takes_no_memory_for_them()
         assert tracemalloc.get_traced_memory()[1] < 8 * size
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("sizes", [(2**63, 0), (2**64 - 1, 1), (3, 2), (0, 2**62)])
+def test_sizes_in_a_cell_that_cannot_be_are_refused_in_a_batch_as_in_a_sample(sizes: tuple[int, int]) -> None:
+    column = Schema.parse({"a": {"type": "int32", "shape": [-1, -1]}}).columns[0]
+    cell = bytes(16) + struct.pack("<QQ", *sizes) if sizes[0] and sizes[1] else struct.pack("<QQ", *sizes)
+    ragged = RaggedArray(column, np.frombuffer(cell, np.uint8), np.array([0, len(cell)]))
+    with pytest.raises(CorruptionError):
+        ragged[0]
+    with pytest.raises(CorruptionError):
+        decode_cell(column, cell)

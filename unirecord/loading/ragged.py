@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..format.schema import Column
-from ..format.values import decode_cell
+from ..format.values import array_in_cell, decode_cell
 
 __all__ = ["RaggedArray"]
 
@@ -61,7 +61,7 @@ class RaggedArray:
         if self.column.type == "bytes" and not self.column.is_array:
             return cell
         if self.column.is_array:
-            return self._array(cell)
+            return array_in_cell(self.column, cell)
         return decode_cell(self.column, cell)
 
     def __iter__(self) -> Iterator[Any]:
@@ -70,22 +70,6 @@ class RaggedArray:
     def to_list(self) -> list[Any]:
         """The values as a list: ``bytes``, ``str``, arrays with memory of their own, or objects."""
         return [decode_cell(self.column, self.cell(i)) for i in range(len(self))]
-
-    def _array(self, cell: memoryview) -> NDArray[Any]:
-        """The array that a cell holds, without copying (docs/format.md, "Array cells")."""
-        shape = list(self.column.shape or ())
-        dtype = self.column.dtype
-        assert dtype is not None
-        free = [axis for axis, size in enumerate(shape) if size == -1]
-        if len(free) == 1:
-            fixed = int(np.prod([size for size in shape if size != -1], dtype=np.int64))
-            shape[free[0]] = len(cell) // (dtype.itemsize * fixed)
-        else:
-            sizes = np.frombuffer(cell[len(cell) - 8 * len(free) :], "<u8")
-            for axis, size in zip(free, sizes, strict=True):
-                shape[axis] = int(size)
-            cell = cell[: len(cell) - 8 * len(free)]
-        return np.frombuffer(cell, dtype).reshape(shape)
 
     def pad(self, value: Any = 0, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
         """One array [n, …] of all values, each filled up with ``value``; bytes become uint8[n, length].
@@ -103,7 +87,9 @@ class RaggedArray:
                 f"column {self.column.name!r} is {self.column.type}: only arrays and bytes can be padded"
             )
         items = [
-            self._array(self.cell(i)) if self.column.is_array else np.frombuffer(self.cell(i), np.uint8)
+            array_in_cell(self.column, self.cell(i))
+            if self.column.is_array
+            else np.frombuffer(self.cell(i), np.uint8)
             for i in range(len(self))
         ]
         rank = len(self.column.shape or (1,))

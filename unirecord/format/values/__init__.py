@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .batch import ColumnBatch, ColumnData
-from .decode import decode_cell
+from .decode import array_in_cell, decode_cell
 from .objects import pack_object, unpack_object
 from .record import RecordEncoder
 
@@ -11,6 +11,7 @@ __all__ = [
     "ColumnBatch",
     "ColumnData",
     "RecordEncoder",
+    "array_in_cell",
     "decode_cell",
     "pack_object",
     "unpack_object",

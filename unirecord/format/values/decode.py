@@ -12,7 +12,7 @@ from ...errors import CorruptionError
 from ..schema import Column
 from .objects import unpack_object
 
-__all__ = ["decode_cell"]
+__all__ = ["array_in_cell", "decode_cell"]
 
 
 def decode_cell(column: Column, data: bytes | memoryview) -> Any:
@@ -21,7 +21,7 @@ def decode_cell(column: Column, data: bytes | memoryview) -> Any:
     Raises `CorruptionError` when the bytes cannot be a value of the column; the caller adds the place.
     """
     if column.shape is not None:
-        return _decode_array(column, column.shape, memoryview(data))
+        return array_in_cell(column, memoryview(data)).copy()
     if column.type == "bytes":
         return bytes(data)
     if column.type == "text":
@@ -32,8 +32,10 @@ def decode_cell(column: Column, data: bytes | memoryview) -> Any:
     return unpack_object(data)
 
 
-def _decode_array(column: Column, shape: tuple[int, ...], data: memoryview) -> np.ndarray[Any, Any]:
-    dtype = column.dtype
+def array_in_cell(column: Column, data: memoryview) -> np.ndarray[Any, Any]:
+    """The array that a cell holds, as a view of it (docs/format.md, "Blob page"); raises like `decode_cell`."""
+    shape, dtype = column.shape, column.dtype
+    assert shape is not None
     assert dtype is not None
     if column.free_dims:
         shape = _actual_shape(shape, dtype.itemsize, data)
@@ -43,8 +45,7 @@ def _decode_array(column: Column, shape: tuple[int, ...], data: memoryview) -> n
     try:
         if not len(data):
             return np.empty(shape, dtype)
-        array: np.ndarray[Any, Any] = np.frombuffer(data, dtype).reshape(shape).copy()
-        return array
+        return np.frombuffer(data, dtype).reshape(shape)
     except ValueError as error:  # dimensions beyond what numpy can address
         raise CorruptionError(f"the shape {list(shape)} is impossible ({error})") from None
 
