@@ -133,7 +133,7 @@ def _resume(view: View, consumer: Consumer, options: Options, pick: random.Rando
     if not consumer.own_states:
         ranks = pick.randint(1, view.most_ranks)
         elsewhere = view.on(pick.randrange(ranks), ranks)
-    through = not consumer.own_states and pick.random() < 0.5
+    through = not consumer.own_states and (pick.random() < 0.5 or not other.late_states)
     moved = pick.choice([None, None, *MOVES]) if through else None
     return Resume(elsewhere, other, changed, through, moved), view
 

@@ -58,8 +58,9 @@ class Consumer:
 
     ``covers``: the public name. ``takes``: options. ``carries``, ``types``: columns. ``batched``: batches are as asked
     for, not only samples. ``advances``: a pass without ``set_epoch`` is the next epoch. ``saves``, ``loads``: states.
-    ``skips_ended``: after a state from the end of an epoch comes the next one, not an empty pass. ``ordered``: False
-    when only the set of samples is promised. ``whole``: all selected rows, in their own order.
+    ``late_states``: also once it is made. ``skips_ended``: after a state from the end of an epoch comes the next one,
+    not an empty pass. ``ordered``: False when only the set of samples is promised. ``whole``: all selected rows, in
+    their own order.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Consumer:
     ordered: bool = True
     whole: bool = False
     own_states: bool = False
+    late_states: bool = True
     skips_ended: bool = False
     weight: int = 10
 

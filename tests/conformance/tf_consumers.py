@@ -72,6 +72,7 @@ def _reading(data: Any, ds: UniRecordDataset, options: Options, fields: Sequence
     takes=BATCHES - {"dataset_transform"},
     carries=TENSORS,
     loads=True,
+    late_states=False,
     skips_ended=True,
     weight=5,
 )
