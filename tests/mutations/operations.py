@@ -1,0 +1,147 @@
+"""Eight things a user does with a dataset; each ends with values, a report, or an error that a user can act on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import xxhash
+from conformance.canonical import freeze
+
+import unirecord
+from unirecord import UniRecordDataset
+from unirecord.cli import main
+
+ALLOWED = (unirecord.UniRecordError, OSError, MemoryError)
+MOST_SAMPLES = 40  # of those that a part claims to have
+MOST_BATCHES = 8
+
+
+class Wrong(Exception):
+    """What may not happen."""
+
+
+class Case:
+    """One mutated dataset, and what has been read of it."""
+
+    def __init__(self, path: Path, scratch: Path, pick: random.Random) -> None:
+        self.path, self.scratch, self.pick = path, scratch, pick
+        self.options: dict[str, Any] = {
+            "io": pick.choice(["mmap", "pread", "memory", "auto"]),
+            "verify": pick.choice(["first", "never", "always"]),
+        }
+        self.samples: dict[int, Any] = {}
+        self.digest = xxhash.xxh3_64()
+
+    def keep(self, place: int, sample: Any) -> None:
+        """Notes what was read; the same sample read in another way must be the same."""
+        form = repr(sample)
+        self.digest.update(form.encode())
+        if self.samples.setdefault(place, form) != form:
+            raise Wrong(f"sample {place} is {form:.200} here, and was {self.samples[place]:.200}")
+
+
+def opened(case: Case) -> None:
+    with UniRecordDataset(case.path, **case.options) as ds:
+        case.digest.update(repr((len(ds), ds.schema)).encode())
+        str(ds.metadata)
+
+
+def by_index(case: Case) -> None:
+    with UniRecordDataset(case.path, **case.options) as ds:
+        for i in [*range(min(len(ds), MOST_SAMPLES)), len(ds) - 1]:
+            with contextlib.suppress(*ALLOWED, *([IndexError] if i < 0 else [])):
+                case.keep(i, _frozen(ds[i]))
+
+
+def batches(case: Case) -> None:
+    with UniRecordDataset(case.path, **case.options) as ds:
+        at = 0
+        for batch, _ in zip(ds.batches(5), range(MOST_BATCHES), strict=False):
+            columns = {name: _values(value) for name, value in batch.items()}
+            if not columns:
+                return
+            for values in zip(*columns.values(), strict=True):
+                case.keep(at, dict(zip(columns, values, strict=True)))
+                at += 1
+
+
+def query(case: Case) -> None:
+    with UniRecordDataset(case.path, **case.options) as ds:
+        scalars = [column for _, column in ds.schema.scalars]
+        if not scalars:
+            return
+        column = case.pick.choice(scalars)
+    value = "'a%'" if column.type == "string" else "0"
+    ways = [f"{column.name} is not null", f"{column.name} != {value}", f"{column.name} in ({value}, {value})"]
+    if column.type == "string":
+        ways.append(f"{column.name} like {value}")
+    with UniRecordDataset(case.path, where=case.pick.choice(ways), **case.options) as ds:
+        case.digest.update(ds.row_ids(0, 50).tobytes())
+        for sample in ds.take(5):
+            case.digest.update(repr(_frozen(sample)).encode())
+        ds.take(50).scalars([column.name])
+
+
+def describe(case: Case) -> None:
+    str(unirecord.describe(case.path))
+
+
+def verify(case: Case) -> None:
+    str(unirecord.verify(case.path, threads=1))
+
+
+def repair(case: Case) -> None:
+    output = case.scratch / ("out" if case.path.is_dir() else "out.urec")
+    copy = case.scratch / "copy" / case.path.name
+    shutil.rmtree(copy.parent, ignore_errors=True)
+    if case.path.is_dir():
+        shutil.copytree(case.path, copy)
+    else:
+        copy.parent.mkdir()
+        for suffix in ("", ".idx"):
+            shutil.copy(f"{case.path}{suffix}", f"{copy}{suffix}")
+    str(unirecord.repair(copy, output=output))
+    if output.exists():
+        report = unirecord.verify(output, threads=1)
+        if not report.ok:
+            raise Wrong(f"repair wrote what verify rejects: {report}")
+
+
+def inspect(case: Case) -> None:
+    ways = [["--json"], ["--stats", "--json"], ["--csv"], ["--row", "0"], ["--sort", "a"], []]
+    way = case.pick.choice(ways)
+    with contextlib.suppress(*ALLOWED), UniRecordDataset(case.path) as ds:
+        names = [column.name for column in ds.schema]
+        if names and case.pick.random() < 0.4:
+            name = case.pick.choice(names)
+            pictures = ["--extract", name, "--out", str(case.scratch / "extracted")]
+            way = case.pick.choice([pictures, ["--group-by", name, "--json"], ["--sort", name]])
+    out, said = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+        main(["inspect", str(case.path), "--debug", *way])
+    if "internal error" in said.getvalue():
+        raise Wrong(f"inspect {way}: {said.getvalue()[-1500:]}")
+
+
+def _frozen(sample: Any) -> Any:
+    return {name: freeze(value) for name, value in sample.items()}
+
+
+def _values(column: Any) -> Iterator[Any]:
+    if hasattr(column, "mask"):  # masked where null
+        return (
+            None if hidden else freeze(item) for item, hidden in zip(column.data, column.mask, strict=True)
+        )
+    return (freeze(item) for item in column)
+
+
+OPERATIONS: dict[str, Callable[[Case], None]] = {
+    operation.__name__: operation
+    for operation in (opened, by_index, batches, query, describe, verify, repair, inspect)
+}
