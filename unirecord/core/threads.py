@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 Result = TypeVar("Result")
 
@@ -19,12 +19,20 @@ def usable_cores() -> int:
 
 
 class LeavablePool(ThreadPoolExecutor):
-    """Threads that a finalizer can end, on whatever thread and in whatever process the collector runs it."""
+    """Threads that a finalizer can use and end, on whatever thread and in whatever process the collector runs it.
+
+    Whoever makes one calls `leave`.
+    """
+
+    # The collector clears weak references to a pool in a cycle before it runs finalizers: its threads would then end,
+    # and whoever then waits for their work, for ever.
+    _not_left: ClassVar[set[LeavablePool]] = set()
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads_of_it: set[int] = set()
         self._process = os.getpid()
         super().__init__(threads, name, _note_thread, (self._threads_of_it,))
+        self._not_left.add(self)
 
     @property
     def is_own(self) -> bool:
@@ -33,6 +41,7 @@ class LeavablePool(ThreadPoolExecutor):
 
     def leave(self) -> None:
         """Drop what has not begun, and wait for the rest; one of its threads does not wait, nor does a forked child."""
+        self._not_left.discard(self)
         if self.is_own:
             self.shutdown(wait=threading.get_ident() not in self._threads_of_it, cancel_futures=True)
 
