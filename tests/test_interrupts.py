@@ -26,7 +26,7 @@ STEP = 1 if os.environ.get("UNIRECORD_INTERRUPTS") else 41
 
 
 def runs(*arguments: Any) -> int:
-    program = [sys.executable, str(HERE / "interrupts_writing.py"), *map(str, arguments)]
+    program = [sys.executable, str(HERE / "interrupts_at_work.py"), *map(str, arguments)]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return int(done.stdout)
@@ -35,6 +35,11 @@ def runs(*arguments: Any) -> int:
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_an_interrupt_anywhere_leaves_the_old_or_the_new_dataset(workload: str) -> None:
     assert runs(workload, STEP) > 1_000 // STEP
+
+
+@pytest.mark.parametrize("work", ["lost index", "lost manifest", "refresh"])
+def test_an_interrupt_anywhere_in_repair_and_refresh_loses_nothing(work: str) -> None:
+    assert runs(work, STEP) > 50 // STEP
 
 
 @pytest.mark.parametrize("workload", ["overwritten part", "append"])

@@ -514,6 +514,7 @@ class UniRecordDataset:
         plan = self._cursor.plan.refreshed()
         if plan is None:
             return False
-        self._cursor.plan = plan
-        self._samples.read_from(plan)
+        samples = Samples(self._cursor, self._transform, self._on_corrupt)
+        samples.read_from(plan)
+        self._samples, self._cursor.plan = samples, plan  # no signal is handled between the two
         return True

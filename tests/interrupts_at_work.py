@@ -1,0 +1,159 @@
+"""Interrupts what writes, wherever Python handles signals: run as `interrupts_at_work.py WORKLOAD [STEP [AGAIN]]`.
+
+Every STEP-th tick of the work is interrupted, up to the first that is not reached; with AGAIN, every AGAIN-th tick of
+what follows each of these is interrupted, too. Prints how many runs there were.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import interrupts
+
+FILES = (
+    *("storage/*.py", "writing/writer.py", "writing/*_writer.py", "writing/directory_claim.py"),
+    *("inspection/repair.py", "inspection/rebuild.py", "loading/plan.py", "loading/opened.py"),
+    *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
+)
+
+if __name__ == "__main__":
+    interrupts.instrument(*FILES)
+
+import faults  # noqa: E402 - these import what ticks
+from test_writer_crash import OLD, SCHEMA, WORKLOADS, names, numbers  # noqa: E402
+from writing import write  # noqa: E402
+
+import unirecord  # noqa: E402
+from unirecord.errors import BusyError  # noqa: E402
+
+
+class Case:
+    """A folder with a dataset or without one, and work on it; made anew from the same files for every run."""
+
+    def __init__(self, folder: Path, workload: str) -> None:
+        self.work, name, exists, self.after = WORKLOADS[workload]
+        self.folder, self.start = folder / "now", folder / "start"
+        self.path = self.folder / name
+        self.start.mkdir()
+        if exists:
+            write(self.start / name, SCHEMA, OLD, index=["n"])
+        self.before = names(OLD) if exists else None
+
+    def run(self, *at: int) -> int:
+        """Interrupts the work, checks what it left, and returns how many interrupts took place."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.copytree(self.start, self.folder)
+        error = interrupts.interrupted(lambda: self.work(self.folder), *at)
+        done = interrupts.Plan.done
+        try:
+            if (
+                sum(at) % 2 and type(self) is Case
+            ):  # the exception is kept, as notebooks do it, and what it met with it
+                with suppress(BusyError):
+                    unirecord.Writer(self.path, SCHEMA, overwrite=True).abort()
+            del error
+            self.check()
+        except BaseException as failure:
+            raise AssertionError(f"after interrupts at {at}") from failure
+        return done
+
+    def check(self) -> None:
+        """Old or new; sound; and the next writer finds its way and leaves nothing else."""
+        seen = numbers(self.path)
+        assert seen in (self.before, self.after), seen
+        if seen is not None:
+            with unirecord.UniRecordDataset(self.path) as dataset:
+                assert [row["s"] for row in dataset] == seen
+            assert unirecord.verify(self.path).problems == []
+        write(self.path, SCHEMA, OLD, overwrite=seen is not None)
+        assert numbers(self.path) == names(OLD)
+        left = [path.name for path in self.folder.rglob("*") if path.name.endswith((".tmp", ".new"))]
+        assert left == []
+
+
+class Repair(Case):
+    """Repair of a dataset of which one file is lost."""
+
+    def __init__(self, folder: Path, lost: str) -> None:
+        self.folder, self.start, self.lost = folder / "now", folder / "start", lost
+        self.path = self.folder / lost.split("/")[0].removesuffix(".idx")
+        self.start.mkdir()
+        write(self.start / self.path.name, SCHEMA, OLD, max_part_bytes=600)
+        (self.start / lost).unlink()
+
+    def work(self, folder: Path) -> None:
+        unirecord.repair(self.path)
+
+    def check(self) -> None:
+        """Repaired, or as it was; and the next repair finds its way."""
+        if (self.folder / self.lost).exists():
+            assert numbers(self.path) == names(OLD)
+        assert all(part.action in ("none", "index") for part in unirecord.repair(self.path).parts)
+        assert numbers(self.path) == names(OLD)
+        assert unirecord.verify(self.path).problems == []
+        assert [path.name for path in self.folder.rglob("*") if path.name.endswith((".tmp", ".new"))] == []
+
+
+class Refresh(Case):
+    """A dataset that takes in what has been appended."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.start, self.path = folder / "now", folder / "start", folder / "now" / name
+        self.start.mkdir()
+        write(self.start / name, SCHEMA, OLD)
+
+    def work(self, folder: Path) -> None:
+        self.dataset = unirecord.UniRecordDataset(folder / self.path.name, where="n >= 0")
+        left, interrupts.Plan.left = interrupts.Plan.left, []
+        with unirecord.append(self.path) as writer:
+            writer.write(OLD[0])
+        interrupts.Plan.left = left
+        self.dataset.refresh()
+
+    def check(self) -> None:
+        """The rows of before or of after, and the next refresh takes all in."""
+        if hasattr(self, "dataset"):
+            for _ in range(2):
+                found = [row["s"] for row in self.dataset]
+                assert found in (names(OLD), names([*OLD, OLD[0]]))
+                assert len(found) == len(self.dataset) == self.dataset.num_rows == len(self.dataset.row_ids())
+                assert self.dataset[len(found) - 1]["s"] == found[-1]
+                self.dataset.refresh()
+            del self.dataset
+
+
+CASES: dict[str, Callable[[Path], Case]] = {
+    **{workload: partial(Case, workload=workload) for workload in WORKLOADS},
+    "lost index": partial(Repair, lost="x.urec.idx"),
+    "lost manifest": partial(Repair, lost="x/manifest.json"),
+    "refresh": partial(Refresh, name="x"),
+}
+
+
+def main(workload: str, step: int = 1, again: int = 0) -> int:
+    """Runs it, and returns the number of runs."""
+    sys.unraisablehook = lambda _: None  # an interrupt in a finalizer, which Python only tells of
+    runs, at = 0, 1
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder,
+        faults.unsynced(),
+    ):
+        case = CASES[workload](Path(folder))
+        while case.run(at):
+            runs += 1
+            second = 1
+            while again and case.run(at, second) == 2:
+                second += again
+                runs += 1
+            at += step
+    return runs
+
+
+if __name__ == "__main__":
+    print(main(sys.argv[1], *map(int, sys.argv[2:])))
