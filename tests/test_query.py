@@ -192,7 +192,7 @@ def test_error_points_at_the_place(text: str, message: str, marked: str) -> None
     said, shown, marks = str(caught.value).split("\n")
     assert message in said
     start = marks.index("^")
-    assert shown[start : start + marks.count("^")].strip() == marked.strip() or not marked
+    assert shown[start : start + marks.count("^")].strip() == marked.strip()
 
 
 def test_error_shows_the_line_of_a_long_text() -> None:

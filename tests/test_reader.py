@@ -277,7 +277,7 @@ def test_a_damaged_blob_is_named_and_others_are_read(tmp_path: Path, io: str) ->
     with pytest.raises(CorruptionError, match=r"a\.urec, row 42.*digest.*unirecord verify") as caught:
         parts.read(np.array([41, 42]), [0, 2])
     assert (caught.value.path, caught.value.row) == (str(path), 42)
-    assert caught.value.offset is not None
+    assert caught.value.offset == offset
     assert stored(PartSet(source, io, "never").read(np.array([42]), [2])[0], 0) != bytes([42]) * 42
 
 
