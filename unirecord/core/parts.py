@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import MissingError, StaleError
+from ..errors import CorruptionError, MissingError, StaleError
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
 
@@ -68,7 +68,17 @@ class NativePart:
         )  # it keeps the part open
 
     def check(self, section: Any, first: int, size: int) -> None:
-        """Checks the digests of the index blocks under bytes [first, first + size) of a section."""
+        """Checks the digests of the index blocks under bytes [first, first + size) of a section.
+
+        CorruptionError when they do not hold, or when numbers of the file have led outside of the section.
+        """
+        if not 0 <= first <= first + size <= section.bytes:
+            name = f"{self._paths[0]}.idx"
+            raise CorruptionError(
+                f"{name}: its numbers lead to bytes [{first}, {first + size}) of a section of {section.bytes}; "
+                f"run `unirecord repair {self._paths[0]}` to rebuild the index from the data file",
+                path=name,
+            )
         error = ffi.new("ur_error *")
         if lib.ur_part_check(self.handle.pointer, section, first, size, error) != lib.UR_OK:
             error.part = 0

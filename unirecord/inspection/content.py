@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +13,13 @@ from ..errors import CorruptionError
 from ..format import layout
 from ..format.schema import Schema
 from ..parts.data_file import DataFile, DataHead, ScannedGroup
-from .walk import Recovered, cell_sizes, row_starts
+from .finding import SHOWN, Finding, findings_for, lost_rows
+from .value_check import check_blob_values, check_scalar_values
+from .walk import Recovered, cell_places, cell_sizes, row_starts
 
 __all__ = ["Finding", "check_group", "read_payload"]
 
-
-@dataclass(frozen=True)
-class Finding:
-    """Something wrong in a row group. ``rows`` [first, stop) of the part are lost by it, None: no value is."""
-
-    offset: int
-    what: str
-    rows: tuple[int, int] | None = None
-    column: str | None = None
+_PADS = 1 << 20  # padding bytes that are looked at in one step
 
 
 def read_payload(data: DataFile, group: ScannedGroup) -> npt.NDArray[np.uint8]:
@@ -55,11 +48,8 @@ def _units(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) 
         starts, lengths = edges[:-1], np.diff(edges)
     else:
         first = group.first_row * blobs
-        sizes = cell_sizes(head, group)
-        mask = np.uint64(shape.blob_align - 1)
-        padded = (sizes + mask) & ~mask
-        inside = np.cumsum(padded, axis=1, dtype=np.uint64) - padded
-        starts, lengths = (bounds[:-1, None] + inside).ravel(), sizes.ravel()
+        places, sizes = cell_places(head, group)
+        starts, lengths = places.ravel(), sizes.ravel()
     seed = layout.seed(head.header.id, layout.DOMAIN_UNITS, first)
     found = digest_ranges(payload, starts, lengths, seed, layout.PHI)
     return _Units(first, starts, lengths, found == group.page.digests)
@@ -68,17 +58,22 @@ def _units(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) 
 def check_group(data: DataFile, head: DataHead, group: ScannedGroup) -> list[Finding]:
     """All that is wrong with the row group; its scalar page has the right digest already."""
     try:
-        findings = [] if isinstance(group, Recovered) else list(_check_scalars(data, head, group))
+        findings = [] if isinstance(group, Recovered) else list(_check_scalar_page(data, head, group))
+        findings += check_scalar_values(head, group)
         if head.schema.blobs:
-            findings += _check_blobs(data, head, group)
+            payload = read_payload(data, group)
+            findings += _check_blobs(data, head, group, payload)
+            lost = lost_rows(findings, group.first_row, group.page.rows)
+            findings += check_blob_values(head, group, payload, lost)
     except CorruptionError as error:
         rows = (group.first_row, group.first_row + group.page.rows)
         findings = [Finding(error.offset or group.offset, str(error), rows)]
     return findings
 
 
-def _check_blobs(data: DataFile, head: DataHead, group: ScannedGroup) -> Iterator[Finding]:
-    payload = read_payload(data, group)
+def _check_blobs(
+    data: DataFile, head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]
+) -> Iterator[Finding]:
     yield from _zeros(
         data, group.blob_offset + layout.PAGE_HEADER_BYTES, group.blob_payload, "the gap before the rows"
     )
@@ -87,7 +82,8 @@ def _check_blobs(data: DataFile, head: DataHead, group: ScannedGroup) -> Iterato
     )
     units = _units(head, group, payload)
     k, blobs = head.header.shape.unit_rows, head.schema.blobs
-    for bad in np.flatnonzero(~units.good).tolist():
+    wrong = np.flatnonzero(~units.good)
+    for bad in wrong[:SHOWN].tolist():
         number = units.first + bad
         row = number * k if k else number // len(blobs)
         stop = min(row + max(k, 1), group.first_row + group.page.rows)
@@ -98,6 +94,14 @@ def _check_blobs(data: DataFile, head: DataHead, group: ScannedGroup) -> Iterato
             (row, stop),
             column,
         )
+    if len(wrong) > SHOWN:
+        numbers = units.first + wrong[SHOWN:]
+        each = numbers // len(blobs)
+        if k:
+            each = (numbers[:, None] * k + np.arange(min(k, group.page.rows))).ravel()
+            each = each[each < group.first_row + group.page.rows]
+        what = "the bytes do not have the digest stored with them"
+        yield from findings_for(np.unique(each), group.blob_payload, what)
     yield from _check_padding(head, group, payload)
 
 
@@ -110,13 +114,21 @@ def _check_padding(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.
     if not total:
         return
     ends = np.cumsum(sizes + pads, dtype=np.uint64)
-    places = np.repeat(ends - np.cumsum(pads, dtype=np.uint64), pads.astype(np.int64)) + np.arange(
-        total, dtype=np.uint64
-    )
-    bad = places[payload[places.astype(np.int64)] != 0]
-    if len(bad):
-        at = group.blob_payload + int(bad[0])
-        yield Finding(at, f"{len(bad)} padding bytes between cells are not zero, the first one at {at}")
+    starts = ends - pads
+    cuts = np.searchsorted(np.cumsum(pads), np.arange(_PADS, total + _PADS, _PADS, dtype=np.uint64)) + 1
+    first, bad, at = 0, 0, -1
+    for cut in cuts.tolist():  # a few at a time: each takes more memory than it has bytes
+        some = pads[first:cut].astype(np.int64)
+        inside = np.arange(int(some.sum())) - np.repeat(np.cumsum(some) - some, some)
+        places = np.repeat(starts[first:cut].astype(np.int64), some) + inside
+        wrong = places[payload[places] != 0]
+        if len(wrong):
+            at = int(wrong[0]) if at < 0 else at
+            bad += len(wrong)
+        first = cut
+    if bad:
+        at += group.blob_payload
+        yield Finding(at, f"{bad} padding bytes between cells are not zero, the first one at {at}")
 
 
 def _zeros(data: DataFile, start: int, stop: int, what: str) -> Iterator[Finding]:
@@ -125,44 +137,11 @@ def _zeros(data: DataFile, start: int, stop: int, what: str) -> Iterator[Finding
         yield Finding(start + next(i for i, b in enumerate(raw) if b), f"{what} is not zero")
 
 
-def _check_scalars(data: DataFile, head: DataHead, group: ScannedGroup) -> Iterator[Finding]:
+def _check_scalar_page(data: DataFile, head: DataHead, group: ScannedGroup) -> Iterator[Finding]:
     header = data.page_header(head, group.offset)
     end = header.payload(group.offset) + header.payload_bytes
     yield from _zeros(data, end, header.end(group.offset), "the padding after the scalar page")
     yield from _check_inner_padding(data, head.schema, group, header.payload(group.offset))
-    for (_, column), found in zip(head.schema.scalars, group.page.scalars, strict=True):
-        values, null = found.values, None if found.valid is None else ~found.valid
-        wrong = np.zeros(len(values), bool)
-        if null is not None:
-            raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
-            wrong |= null & raw.any(axis=1)
-        if column.type == "bool":
-            wrong |= values.view(np.uint8) > 1
-        if found.strings is not None:
-            yield from _check_texts(column.name, values, found.strings, group)
-        for row in np.flatnonzero(wrong).tolist():
-            yield Finding(
-                group.offset, "the stored value breaks the rules of its type", _one(group, row), column.name
-            )
-
-
-def _one(group: ScannedGroup, row: int) -> tuple[int, int]:
-    return (group.first_row + row, group.first_row + row + 1)
-
-
-def _check_texts(
-    name: str, lengths: npt.NDArray[Any], joined: memoryview, group: ScannedGroup
-) -> Iterator[Finding]:
-    raw = bytes(joined)
-    if raw.isascii():
-        return
-    end = 0
-    for row, length in enumerate(lengths.tolist()):
-        start, end = end, end + length
-        try:
-            raw[start:end].decode()
-        except UnicodeDecodeError as error:
-            yield Finding(group.offset, f"the string is not UTF-8 ({error.reason})", _one(group, row), name)
 
 
 def _check_inner_padding(

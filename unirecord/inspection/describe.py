@@ -198,6 +198,8 @@ def _string_bytes(i: int, part: Part) -> tuple[int, bool]:
     if codes is None or offsets is None or len(offsets) < 2:
         return 4 * part.rows, True
     stride = max(1, len(codes) // _SUMMED_ROWS)
+    if len(codes) and int(codes.max()) >= len(offsets) - 1:
+        raise part.corrupt(i, f"a code exceeds the {len(offsets) - 1} strings of the dictionary")
     counts = np.bincount(codes[::stride], minlength=len(offsets) - 1)[: len(offsets) - 1]
     statistics = _statistics(part, i) or {}
     counts[0] -= min(

@@ -280,7 +280,10 @@ def strings(file: IndexFile, column: int, start: int, stop: int) -> list[bytes]:
 
 def _texts(file: IndexFile, key: tuple[int, int], start: int, stop: int) -> list[bytes]:
     stop = file.sections[key].count - 1 if stop < 0 else stop
-    ends = file.elements(key, "<u8", start, stop + 1).tolist()
+    offsets = file.elements(key, "<u8", start, stop + 1)
+    if (offsets[1:] < offsets[:-1]).any():  # else overlapping strings add up to more than the file holds
+        raise CorruptionError("the offsets of its strings do not ascend", offset=file.sections[key].offset)
+    ends = offsets.tolist()
     joined = file.read(file.sections[key[0] + 1, key[1]].offset + ends[0], ends[-1] - ends[0])
     return [joined[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
 

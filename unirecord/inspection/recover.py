@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..errors import UniRecordError
+from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..format.page import ScalarColumn, ScalarPage, unit_count
 from ..format.schema import Column
@@ -125,6 +125,8 @@ def _scalar(index: IndexFile, position: int, column: Column, start: int, stop: i
     valid = validity(index, position, start, stop)
     if column.is_string:
         cells = strings(index, position, start, stop)
+        if sum(map(len, cells)) > index.header.data_bytes:
+            raise CorruptionError("the strings of a row group take more bytes than the data file has")
         lengths = np.array([len(cell) for cell in cells], np.uint32)
         return ScalarColumn(lengths, valid, memoryview(b"".join(cells)))
     values = index.elements((layout.SECTION_VALUES, position), column.dtype, start, stop)

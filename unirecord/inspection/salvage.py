@@ -14,9 +14,10 @@ from ..format.page import ScalarColumn
 from ..format.schema import Column
 from ..format.values import ColumnBatch, ColumnData
 from ..parts.data_file import DataFile, DataHead, ScannedGroup
-from .content import Finding, check_group, read_payload
+from .content import check_group, read_payload
+from .finding import lost_rows
 from .recover import opened_index
-from .walk import Ancillary, Damage, End, cell_sizes, row_starts, walk
+from .walk import Ancillary, Damage, End, cell_places, walk
 
 __all__ = ["Survey", "sound_batches", "survey"]
 
@@ -43,15 +44,6 @@ class Survey:
             first = self.lost.pop()[0]
         if stop > first:
             self.lost.append((first, stop))
-
-
-def _bad_rows(found: ScannedGroup, findings: list[Finding]) -> npt.NDArray[np.bool_]:
-    """Which rows of the group are lost by what was found."""
-    bad = np.zeros(found.page.rows, bool)
-    for finding in findings:
-        if finding.rows is not None:
-            bad[finding.rows[0] - found.first_row : finding.rows[1] - found.first_row] = True
-    return bad
 
 
 def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) -> Survey:
@@ -81,8 +73,9 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
                 advance(found.end - found.offset)
             else:
                 findings = check_group(data, result.head, found)
-                result.reasons += [f"{finding.what} (offset {finding.offset})" for finding in findings]
-                for row in (np.flatnonzero(_bad_rows(found, findings)) + found.first_row).tolist():
+                result.reasons += map(str, findings)
+                lost = lost_rows(findings, found.first_row, found.page.rows)
+                for row in (np.flatnonzero(lost) + found.first_row).tolist():
                     result.lose(row, row + 1, "")
                 advance(found.end - found.offset)
         result.reasons = [reason for reason in result.reasons if reason]
@@ -99,7 +92,8 @@ def sound_batches(path: str) -> Iterator[ColumnBatch]:
         recover = stack.enter_context(opened_index(path, data, head))
         for found in walk(data, head, recover):
             if isinstance(found, ScannedGroup):
-                keep = np.flatnonzero(~_bad_rows(found, check_group(data, head, found)))
+                findings = check_group(data, head, found)
+                keep = np.flatnonzero(~lost_rows(findings, found.first_row, found.page.rows))
                 if len(keep):
                     yield _batch(data, head, found, keep)
 
@@ -131,10 +125,7 @@ def _blobs(
     data: DataFile, head: DataHead, group: ScannedGroup, keep: npt.NDArray[np.intp]
 ) -> Iterator[ColumnData]:
     payload = read_payload(data, group)
-    sizes = cell_sizes(head, group)
-    mask = np.uint64(head.header.shape.blob_align - 1)
-    padded = (sizes + mask) & ~mask
-    starts = row_starts(head, group)[:-1, None] + np.cumsum(padded, axis=1, dtype=np.uint64) - padded
+    starts, sizes = cell_places(head, group)
     view = memoryview(payload)
     for j, (_, column) in enumerate(head.schema.blobs):
         firsts = starts[keep, j].astype(np.int64)

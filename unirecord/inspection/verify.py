@@ -215,6 +215,8 @@ class _Part:
             return
         first, stop = found.rows
         lost = f"row {first}" if stop == first + 1 else f"rows {first} to {stop - 1}"
+        if found.each is not None:
+            lost = f"{len(found.each)} of {lost}"
         lost += f", column {found.column!r}" if found.column is not None else ""
         self.problem(
             found.what,

@@ -14,7 +14,17 @@ from ..format import layout
 from ..format.layout import PageHeader
 from ..parts.data_file import DataFile, DataHead, ScannedGroup
 
-__all__ = ["Ancillary", "Damage", "End", "Recover", "Recovered", "cell_sizes", "row_starts", "walk"]
+__all__ = [
+    "Ancillary",
+    "Damage",
+    "End",
+    "Recover",
+    "Recovered",
+    "cell_places",
+    "cell_sizes",
+    "row_starts",
+    "walk",
+]
 
 _CHUNK = 4 << 20
 _MAGIC = int.from_bytes(layout.PAGE_MAGIC, "little")
@@ -205,6 +215,14 @@ def row_starts(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
     starts = np.zeros(group.page.rows + 1, np.uint64)
     starts[1:] = ends[len(head.schema.blobs) - 1 :: len(head.schema.blobs)]
     return starts
+
+
+def cell_places(head: DataHead, group: ScannedGroup) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Where each cell starts in the payload of the blob page, and its length, both [rows, blob columns]."""
+    sizes = cell_sizes(head, group)
+    mask = np.uint64(head.header.shape.blob_align - 1)
+    padded = (sizes + mask) & ~mask
+    return row_starts(head, group)[:-1, None] + np.cumsum(padded, axis=1, dtype=np.uint64) - padded, sizes
 
 
 def _misfit(group: ScannedGroup) -> CorruptionError:

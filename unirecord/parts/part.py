@@ -127,7 +127,7 @@ class Part:
             if len(entries) == 0:
                 found = np.full(self.rows, "", object)
             elif len(codes) and int(codes.max()) >= len(entries):
-                raise self._corrupt(column, f"a code exceeds the {len(entries)} strings of the dictionary")
+                raise self.corrupt(column, f"a code exceeds the {len(entries)} strings of the dictionary")
             else:
                 found = entries[codes]
         valid = self.valid(column)
@@ -139,16 +139,17 @@ class Part:
         offsets, raw = self._need(offsets_kind, column), self._need(bytes_kind, column)
         ends = offsets.tolist()
         if any(a > b for a, b in pairwise(ends)) or (ends and ends[-1] > len(raw)):
-            raise self._corrupt(column, "the offsets of its strings do not ascend, or exceed their bytes")
+            raise self.corrupt(column, "the offsets of its strings do not ascend, or exceed their bytes")
         data = raw.tobytes()
         found = np.empty(max(len(ends) - 1, 0), object)
         try:
             found[:] = [data[a:b].decode() for a, b in pairwise(ends)]
         except UnicodeDecodeError as error:
-            raise self._corrupt(column, f"a string is not valid UTF-8 ({error.reason})") from None
+            raise self.corrupt(column, f"a string is not valid UTF-8 ({error.reason})") from None
         return found
 
-    def _corrupt(self, column: int, what: str) -> CorruptionError:
+    def corrupt(self, column: int, what: str) -> CorruptionError:
+        """The error for what cannot be right in this part's index of a column."""
         name = self.schema[column].name
         return CorruptionError(
             f"{self.path}.idx, column {name!r}: {what}; run `unirecord repair {self.path}` to rebuild the index",
