@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -15,8 +16,8 @@ from test_cli_write import failed, rows
 from test_sources_images import folder, picture
 
 from unirecord import SchemaError, UniRecordDataset, Writer
-from unirecord.cli import main
-from unirecord.convert.sources import SOURCES
+from unirecord.cli import main, write
+from unirecord.convert.sources import KINDS, SOURCES, Options
 
 CSV = "id,name\n1,ann\n2,bob\n"
 ROWS = [{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}]
@@ -84,7 +85,8 @@ def test_a_pipe_without_a_kind_or_content_is_refused(here: Path) -> None:
         (["x.csv", "d", "--report", "x.csv"], 2, "x.csv exists already"),
         (["x.csv", "d", "--report", "x.csv", "--overwrite"], 2, "x.csv is what is read or written"),
         (["x.csv", "d", "--report", "no/r.jsonl"], 2, "the folder of no/r.jsonl does not exist"),
-        (["x.csv", "d", "--classes-from", "none"], 2, "none: there is no such file"),
+        (["x.csv", "d", "--classes-from", "none"], 2, "there are no classes to number in x.csv"),
+        (["p", "d", "--classes-from", "none"], 2, "none: there is no such file"),
         (["x.csv", "d", "--clases-from", "none"], 2, "did you mean '--classes-from'"),
     ],
 )
@@ -94,6 +96,7 @@ def test_a_wrong_call_says_what_to_do(
     (here / "x.csv").write_text(CSV)
     (here / "x.dat").write_text(CSV)
     os.symlink("nowhere", here / "gone.csv")
+    folder(here / "p", {"a/1.png": picture(1, 1)})
     before = sorted(os.listdir(here))
     failed(capsys, code, said, "write", *argv)
     assert sorted(os.listdir(here)) == before
@@ -174,6 +177,14 @@ def test_a_split_is_written_with_the_classes_of_its_training_set(
     failed(capsys, 2, "x has no list of classes", "write", "p/val", "d", "--classes-from", "x")
 
 
+def test_rows_without_classes_are_appended_to_a_dataset_that_names_some(here: Path) -> None:
+    with Writer("d", {"id": "int64", "name": "string"}, metadata={"classes": ["a"]}) as writer:
+        writer.write({"id": 0, "name": "eve"})
+    (here / "x.csv").write_text(CSV)
+    assert main(["write", "x.csv", "d", "--append"]) == 0
+    assert rows("d") == [{"id": 0, "name": "eve"}, *ROWS]
+
+
 @pytest.mark.parametrize("metadata", [None, {}, {"classes": 3}, {"classes": [1, 2]}, ["classes"]])
 def test_metadata_without_a_list_of_classes_is_opened_together_with_any(here: Path, metadata: Any) -> None:
     for name, given in (("a.urec", metadata), ("b.urec", {"classes": ["x"]})):
@@ -181,3 +192,24 @@ def test_metadata_without_a_list_of_classes_is_opened_together_with_any(here: Pa
             writer.write({"label": 0})
     with UniRecordDataset(["a.urec", "b.urec"]) as both:
         assert len(both) == 2
+
+
+def test_the_command_knows_no_source_by_name() -> None:
+    tree = ast.parse(Path(write.__file__).read_text())
+    texts = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    assert not texts & set(KINDS)
+    imported = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    modules = {source.__module__.rpartition(".")[2] for source in SOURCES}
+    assert not {name.rpartition(".")[2] for name in imported if name} & modules
+
+
+def test_each_source_says_what_it_is_and_its_flags_are_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["write", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    for source in SOURCES:
+        assert source.about in shown
+        for flag in source.flags:
+            assert f"--{flag.name.replace('_', '-')} {flag.help}" in shown
+            assert flag.name in source.takes
+    assert {name for source in SOURCES for name in source.takes} <= set(Options.__dataclass_fields__)

@@ -12,12 +12,14 @@ from typing import Any, Final
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
+    SOURCES,
     Batch,
     Options,
     Source,
     WrongSourceError,
     open_input,
     open_source,
+    source_type,
 )
 from ..convert.sources.overrides import parse_overrides
 from ..convert.sources.report import write_report
@@ -34,9 +36,10 @@ from .usage import UsageError, count, make_parser, names, size
 
 __all__ = ["add_parser"]
 
-_DESCRIPTION: Final = """Convert raw data to a dataset: SRC is a folder of pictures (in class folders or flat), a CSV
-or TSV file, or a JSON Lines file. A DST that ends in .urec becomes one part (two files: DST and DST.idx); any other
-DST becomes a directory of parts. Types are inferred and shown. Nothing is visible at DST until all of it is written."""
+_READS: Final = ", or ".join(source.about for source in SOURCES)
+_DESCRIPTION: Final = f"""Convert raw data to a dataset: SRC is {_READS}. A DST that ends in .urec becomes one part
+(two files: DST and DST.idx); any other DST becomes a directory of parts. Types are inferred and shown. Nothing is
+visible at DST until all of it is written."""
 
 _EXAMPLES: Final = """examples:
   unirecord write pictures/ pictures.urec --index label
@@ -57,9 +60,7 @@ def add_parser(subparsers: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )
-    parser.add_argument(
-        "source", metavar="SRC", help="folder of pictures, .csv, .tsv or .jsonl file, a pipe, or - for stdin"
-    )
+    parser.add_argument("source", metavar="SRC", help=f"{_READS}, by a pipe too, or - for stdin")
     parser.add_argument(
         "target", metavar="DST", help="NAME.urec for one part, any other name for a directory"
     )
@@ -93,26 +94,22 @@ def add_parser(subparsers: Any) -> None:
         metavar="SIZE",
         help="copy at most this much of a pipe to a temporary file (default 16GB)",
     )
-    pictures = parser.add_argument_group("pictures")
-    pictures.add_argument(
+    parser.add_argument(
         "--classes-from", metavar="DATASET", help="number the classes as this dataset does: for val, test"
     )
-    pictures.add_argument(
-        "--folders-are-classes",
-        action="store_true",
-        help="take folders called train, val, test as classes, not as parts of a split",
-    )
-    pictures.add_argument(
-        "--check-pictures", action="store_true", help="decode each picture, and leave out what is damaged"
-    )
-    pictures.add_argument(
+    parser.add_argument(
         "--skip-bad",
         action="store_true",
-        help="exit with 0 even if pictures that cannot be read were left out",
+        help="exit with 0 even if something that cannot be read was left out",
     )
-    pictures.add_argument(
+    parser.add_argument(
         "--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"
     )
+    for source in SOURCES:
+        if source.flags:
+            group = parser.add_argument_group(f"of {source.kind}")
+            for flag in source.flags:
+                group.add_argument(f"--{flag.name.replace('_', '-')}", action="store_true", help=flag.help)
     parser.set_defaults(run=_run)
 
 
@@ -154,10 +151,14 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
         raise UsageError(str(error)) from None
     if before is not None:  # new rows take the types of those that are there
         overrides = {**before.schema.to_spec(), **overrides}
-    options = Options(overrides, _classes(args, before), args.check_pictures, args.folders_are_classes)
     with ProgressBar("copying", 0, format_size) as bar:
         found = open_input(args.source, args.max_spool_bytes, bar.update)
+    flags = {flag.name: getattr(args, flag.name) for one in SOURCES for flag in one.flags}
     try:
+        takes_classes = "classes" in source_type(found, args.kind).takes
+        if args.classes_from and not takes_classes:
+            raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
+        options = Options(overrides, _classes(args, before) if takes_classes else None, **flags)
         with ProgressBar("looking through", 0, format_size) as bar:
             return open_source(found, args.kind, options, bar.update)
     except WrongSourceError as error:
@@ -272,7 +273,7 @@ def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float
     say(f"wrote {_many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
     others = sum(one.expected for one in source.left_out)
     if others:
-        say(f"left out {_many(others, 'file')} that by name are no pictures")
+        say(f"left out {_many(others, 'file')} that by name are no {source.item}s")
     if args.report is not None:
         write_report(args.report, source.left_out)
     return _say_unreadable(source, args)
@@ -282,7 +283,7 @@ def _say_unreadable(source: Source, args: argparse.Namespace) -> int:
     bad = [f"  {one.name}: {one.reason}" for one in source.left_out if not one.expected]
     if not bad:
         return 0
-    warn(f"unirecord: {_many(len(bad), 'picture')} could not be read, left out:", *bad[:20])
+    warn(f"unirecord: {_many(len(bad), source.item)} could not be read, left out:", *bad[:20])
     if len(bad) > 20:
         whole = f"are in {args.report}" if args.report else "are listed with --report FILE"
         warn(f"  … and {len(bad) - 20:,} more; all {whole}")

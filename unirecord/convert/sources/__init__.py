@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import Batch, LeftOut, Options, Scan, Source, WrongSourceError
 from .input_path import MAX_SPOOL_BYTES, InputPath, open_input
-from .registry import KINDS, SOURCES, open_source
+from .registry import KINDS, SOURCES, open_source, source_type
 
 __all__ = [
     "KINDS",
@@ -19,4 +19,5 @@ __all__ = [
     "WrongSourceError",
     "open_input",
     "open_source",
+    "source_type",
 ]

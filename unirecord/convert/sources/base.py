@@ -12,7 +12,7 @@ from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
 from .input_path import InputPath
 
-__all__ = ["Batch", "LeftOut", "Options", "Scan", "Source", "WrongSourceError", "column_names"]
+__all__ = ["Batch", "Flag", "LeftOut", "Options", "Scan", "Source", "WrongSourceError", "column_names"]
 
 Scan = Callable[[int, int], None]
 """Called while a source is looked through before it is read: (bytes done, bytes in all)."""
@@ -44,6 +44,14 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """A field of `Options` that is on or off, as the command line offers it."""
+
+    name: str
+    help: str
+
+
+@dataclass(frozen=True)
 class Options:
     """What a user may ask of a source. All sources obey ``overrides``; each names in ``takes`` what else it obeys."""
 
@@ -66,9 +74,12 @@ class Source(ABC):
     """
 
     kind: ClassVar[str]
+    about: ClassVar[str]  # what it reads, in the help
+    item: ClassVar[str] = "row"  # what one row is made of, in messages
     reads: ClassVar[str]  # "a folder", "a file": what messages call its input
     suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of files of this kind
     takes: ClassVar[frozenset[str]] = frozenset()
+    flags: ClassVar[tuple[Flag, ...]] = ()  # those of ``takes`` that are flags
     path: str
     schema: Schema
     rows: int

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
-from .base import Batch, LeftOut, Options, Scan, Source
+from .base import Batch, Flag, LeftOut, Options, Scan, Source
 from .folder_walk import UnreadableError, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
@@ -33,8 +33,16 @@ class ImageFolder(Source):
     """
 
     kind: ClassVar[str] = "images"
+    about: ClassVar[str] = "a folder of pictures (in class folders or flat)"
+    item: ClassVar[str] = "picture"
     reads: ClassVar[str] = "a folder"
-    takes: ClassVar[frozenset[str]] = frozenset(("classes", "check_pictures", "folders_are_classes"))
+    flags: ClassVar[tuple[Flag, ...]] = (
+        Flag("check_pictures", "decode each picture, and leave out what is damaged"),
+        Flag(
+            "folders_are_classes", "take folders called train, val, test as classes, not as parts of a split"
+        ),
+    )
+    takes: ClassVar[frozenset[str]] = frozenset(("classes", *(flag.name for flag in flags)))
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:

@@ -29,6 +29,7 @@ class JsonLines(Source):
     """A file with one JSON object a line. A key that is missing means null, as ``null`` does."""
 
     kind: ClassVar[str] = "jsonl"
+    about: ClassVar[str] = "a JSON Lines file"
     reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
 

@@ -10,7 +10,7 @@ from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .tables import CsvTable
 
-__all__ = ["KINDS", "SOURCES", "open_source"]
+__all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
 
 SOURCES: Final[tuple[type[Source], ...]] = (ImageFolder, CsvTable, JsonLines)
 KINDS: Final = tuple(source.kind for source in SOURCES)
@@ -29,7 +29,7 @@ def open_source(
     """
     found = source if isinstance(source, InputPath) else open_input(source)
     options = options or Options()
-    make = _recognised(found) if kind is None else _asked_for(kind, found)
+    make = source_type(found, kind)
     for name in options.given():
         if name not in make.takes:
             takers = ", ".join(other.kind for other in SOURCES if name in other.takes)
@@ -37,6 +37,14 @@ def open_source(
                 f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
             )
     return make(found, options, scan)
+
+
+def source_type(source: InputPath, kind: str | None = None) -> type[Source]:
+    """Return the kind of source that reads a path: ``kind`` when given, else the one that recognises it.
+
+    Raises `WrongSourceError` when there is none, or when ``kind`` does not read such a path.
+    """
+    return _recognised(source) if kind is None else _asked_for(kind, source)
 
 
 def _asked_for(kind: str, source: InputPath) -> type[Source]:

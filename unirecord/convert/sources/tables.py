@@ -44,6 +44,7 @@ class CsvTable(Source):
     """
 
     kind: ClassVar[str] = "csv"
+    about: ClassVar[str] = "a CSV or TSV file"
     reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
 
