@@ -18,7 +18,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 
-.PHONY: venv build frameworks lint docs test-c tsan fuzz coverage conformance mutate test demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz coverage conformance mutate test demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -81,6 +81,24 @@ build/tsan/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/tsan/core/%.o) $(C_HEADERS)
 
 tsan: $(TSAN_TESTS:%=build/tsan/%)
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
+
+# The C tests as a 64-bit ARM machine runs them, by emulation. (io_uring and the seam need a kernel of its own kind.)
+AARCH64_CC := aarch64-linux-gnu-gcc
+AARCH64_TESTS := $(filter-out faults_%,$(C_TESTS:tests/c/%.c=%))
+AARCH64_FLAGS := -std=c11 -g -O2 -static -pthread -Icsrc -Itests/c $(C_WARNINGS)
+
+build/aarch64/core/%.o: csrc/%.c $(C_HEADERS)
+	@mkdir -p $(@D)
+	@echo "cc $< (aarch64)" && $(AARCH64_CC) $(AARCH64_FLAGS) -c $< -o $@
+
+build/aarch64/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/aarch64/core/%.o) $(C_HEADERS)
+	@mkdir -p $(@D)
+	@echo "cc $< (aarch64)" && $(AARCH64_CC) $(AARCH64_FLAGS) $< $(filter %.o,$^) -o $@
+
+aarch64:
+	@command -v $(AARCH64_CC) qemu-aarch64 >/dev/null || { echo "make aarch64 needs: apt-get install gcc-aarch64-linux-gnu qemu-user" >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(AARCH64_TESTS:%=build/aarch64/%)
+	@for test in $(AARCH64_TESTS); do echo $$test; qemu-aarch64 build/aarch64/$$test || exit 1; done
 
 # Branches of the core that the C tests take, file by file.
 # (_exit is exit there, so that forked children count.)

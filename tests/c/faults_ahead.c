@@ -13,7 +13,7 @@ static ur_set *set;
 static ur_part *part;
 
 static void open_part(int io, int verify) {
-  ur_part_ref ref = {path, NULL, NULL, -1};
+  ur_part_ref ref = {.data_path = path, .rows = -1};
   ur_set_options options = {.io = io, .verify = verify};
   EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);
   EXPECT_EQUAL(ur_set_part(set, 0, &part, NULL), UR_OK);

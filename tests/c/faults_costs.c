@@ -22,7 +22,7 @@ static int64_t calls_of_reads(ur_set *set, int kind) {
 /* Most calls of a kind that one batch may cost, by way of reading: mapped, pread, io_uring, past the cache, in memory. */
 static void a_warm_read_costs(const char *what, int kind, const int most[5]) {
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
-    ur_part_ref ref = {path, NULL, NULL, -1};
+    ur_part_ref ref = {.data_path = path, .rows = -1};
     ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
     ur_set *set = NULL;
     EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);
@@ -43,7 +43,7 @@ static void the_parts_of_a_batch_are_read_together(void) {
   for (int i = 0; i < PARTS; i++) {
     (void)snprintf(paths[i], sizeof paths[i], "%s/%d.urec", folder, i);
     store_part(part, paths[i]);
-    refs[i] = (ur_part_ref){paths[i], NULL, NULL, -1};
+    refs[i] = (ur_part_ref){.data_path = paths[i], .rows = -1};
   }
   free(part);
   for (int io = UR_IO_URING; io <= UR_IO_URING_DIRECT; io++) {
@@ -75,7 +75,7 @@ static int64_t walk(ur_set *set, ur_pool *pool, int kind) {
 }
 
 static void a_warm_epoch_maps_nothing(void) {
-  ur_part_ref ref = {path, NULL, NULL, -1};
+  ur_part_ref ref = {.data_path = path, .rows = -1};
   ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   ur_pool *pool = NULL;

@@ -99,7 +99,7 @@ typedef struct {
 
 static void *run_case(void *argument) {
   const one_case *given = argument;
-  ur_part_ref refs[2] = {{paths[0], NULL, NULL, ROWS}, {paths[1], NULL, NULL, -1}};
+  ur_part_ref refs[2] = {{.data_path = paths[0], .rows = ROWS}, {.data_path = paths[1], .rows = -1}};
   ur_set *set = NULL;
   ur_error error = {0};
   fault_arm(given->plan);
@@ -137,7 +137,7 @@ static void fail_each(fault_plan plan, int io) {
 /* A file system may take O_DIRECT and then refuse the reads: they go through the page cache. */
 static void refused_direct_reads_are_made_again(void) {
   static contents found;
-  ur_part_ref ref = {paths[0], NULL, NULL, ROWS};
+  ur_part_ref ref = {.data_path = paths[0], .rows = ROWS};
   ur_set_options options = {.io = UR_IO_URING_DIRECT, .verify = UR_VERIFY_ALWAYS};
   ur_set *set = NULL;
   ur_error error = {0};
@@ -158,7 +158,7 @@ static void refused_direct_reads_are_made_again(void) {
 /* A thread that sleeps for want of room takes a while to wake: who asks for two batches in a row fills the second. */
 static void a_batch_that_nobody_has_begun_is_filled_by_its_consumer(void) {
   enum { TRIES = 500 };
-  ur_part_ref ref = {paths[0], NULL, NULL, ROWS};
+  ur_part_ref ref = {.data_path = paths[0], .rows = ROWS};
   ur_set_options options = {.io = UR_IO_PREAD, .verify = UR_VERIFY_FIRST};
   int32_t columns[] = {0, 1, 2, 3};
   ur_set *set = NULL;

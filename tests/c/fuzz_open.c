@@ -161,7 +161,7 @@ static void look_at_part(ur_set *set) {
 bool fuzz_try(const uint8_t *data, uint64_t data_bytes, const uint8_t *index, uint64_t index_bytes, int32_t io, int32_t verify) {
   char data_path[64], index_path[64];
   int data_fd = file_of(data, data_bytes, data_path), index_fd = file_of(index, index_bytes, index_path);
-  ur_part_ref ref = {.data_path = data_path, .index_path = index_path, .id = NULL, .rows = -1};
+  ur_part_ref ref = {.data_path = data_path, .index_path = index_path, .rows = -1};
   ur_set_options options = {.io = io, .verify = verify};
   ur_set *set = NULL;
   ur_error error = {0};

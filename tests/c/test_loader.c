@@ -21,7 +21,7 @@ static ur_order *order;
 
 static ur_set *open_set(int io) {
   ur_part_ref refs[PARTS];
-  for (int i = 0; i < PARTS; i++) refs[i] = (ur_part_ref){paths[i], NULL, NULL, ROWS};
+  for (int i = 0; i < PARTS; i++) refs[i] = (ur_part_ref){.data_path = paths[i], .rows = ROWS};
   ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);

@@ -70,7 +70,7 @@ static void store_spread(fixture *part) {
 }
 
 static ur_status open_one(int io, int verify, ur_set **set, ur_error *error) {
-  ur_part_ref ref = {path, NULL, NULL, -1};
+  ur_part_ref ref = {.data_path = path, .rows = -1};
   ur_set_options options = {.io = io, .verify = verify};
   return ur_set_open(&ref, 1, &options, set, error);
 }
@@ -180,7 +180,7 @@ static void a_large_index_that_is_cut_or_written_to_is_stale(void) {
 /* ---- references and calls --------------------------------------------------------------------------------------- */
 
 static ur_status open_ref(const char *data, const char *index, const uint8_t *id, int64_t rows, ur_error *error) {
-  ur_part_ref ref = {data, index, id, rows};
+  ur_part_ref ref = {.data_path = data, .index_path = index, .id = id, .rows = rows};
   ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   ur_part *part = NULL;
@@ -256,7 +256,7 @@ static void an_index_of_another_part_is_stale(void) {
 
 static void all_parts_of_a_set_have_the_same_columns(void) {
   fixture *part = make_part(ROWS, 0, 0), *fewer = make_part(ROWS, 1, 1), *nullable = make_part(ROWS, 0, 0);
-  ur_part_ref refs[2] = {{path, NULL, NULL, ROWS}, {second, NULL, fixture_id, ROWS}};
+  ur_part_ref refs[2] = {{.data_path = path, .rows = ROWS}, {.data_path = second, .id = fixture_id, .rows = ROWS}};
   ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   nullable->data[128 + 32 * 3] = nullable->index[192 + 32 * 3] = UR_TYPE_TEXT; /* bytes elsewhere */
   seal_data(nullable);
@@ -285,7 +285,7 @@ static void all_parts_of_a_set_have_the_same_columns(void) {
 
 static void sets_that_cannot_be_are_refused(void) {
   ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
-  ur_part_ref huge[2] = {{path, NULL, NULL, INT64_C(1) << 61}, {path, NULL, NULL, (INT64_C(1) << 61) + 1}};
+  ur_part_ref huge[2] = {{.data_path = path, .rows = INT64_C(1) << 61}, {.data_path = path, .rows = (INT64_C(1) << 61) + 1}};
   ur_set *set = NULL;
   ur_error error = {0};
   EXPECT_EQUAL(ur_set_open(huge, 2, &options, &set, &error), UR_ARGUMENT);
@@ -501,7 +501,7 @@ static void a_part_that_someone_is_about_to_reference_lives_on(void) {
   fixture *part = make_part(ROWS, 0, 0);
   store_part(part, path);
   store_part(part, second);
-  ur_part_ref refs[2] = {{path, NULL, NULL, -1}, {second, NULL, NULL, -1}};
+  ur_part_ref refs[2] = {{.data_path = path, .rows = -1}, {.data_path = second, .rows = -1}};
   ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
   ur_set *set = NULL;
   EXPECT_EQUAL(ur_set_open(refs, 2, &options, &set, NULL), UR_OK);

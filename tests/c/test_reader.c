@@ -12,7 +12,7 @@ static char folder[] = "/tmp/unirecord-test-XXXXXX";
 static char path[64], second[64];
 
 static ur_status open_parts(int parts, int io, int verify, ur_set **set, ur_error *error) {
-  ur_part_ref refs[2] = {{path, NULL, NULL, -1}, {second, NULL, NULL, -1}};
+  ur_part_ref refs[2] = {{.data_path = path, .rows = -1}, {.data_path = second, .rows = -1}};
   ur_set_options options = {.io = io, .verify = verify};
   return ur_set_open(refs, parts, &options, set, error);
 }

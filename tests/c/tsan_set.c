@@ -14,7 +14,7 @@ static atomic_int closed;
 
 static ur_set *open_set(int io, int verify) {
   ur_part_ref refs[PARTS];
-  for (int i = 0; i < PARTS; i++) refs[i] = (ur_part_ref){paths[i], NULL, NULL, ROWS};
+  for (int i = 0; i < PARTS; i++) refs[i] = (ur_part_ref){.data_path = paths[i], .rows = ROWS};
   ur_set_options options = {.io = io, .verify = verify};
   ur_set *set = NULL;
   EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);
