@@ -130,3 +130,20 @@ def test_an_abort_removes_no_part_that_a_manifest_names(tmp_path: Path) -> None:
     target._new += [path.name for path in (tmp_path / "x").glob("part-*.urec")]
     writer.abort()
     assert numbers(tmp_path / "x") == ["a"]
+
+
+def test_a_block_that_is_interrupted_where_it_ends_leaves_no_writer_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(self: unirecord.Writer) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(unirecord.Writer, "close", interrupted)
+    with pytest.raises(KeyboardInterrupt), unirecord.Writer(tmp_path / "x", {"s": "string"}) as writer:
+        writer.write({"s": "a"})
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
+    write(tmp_path / "x", {"s": "string"}, [{"s": "b"}])
+    assert numbers(tmp_path / "x") == ["b"]
+    writer.abort()
+    assert numbers(tmp_path / "x") == ["b"]

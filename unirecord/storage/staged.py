@@ -25,6 +25,8 @@ class StagedFile:
     the new one gets, if it is there. A file is synced once and whole: after a failed sync it can only be discarded.
     """
 
+    _file: Descriptor | None = None
+
     def __init__(self, path: str, *, claims: str | None = None, like: str | None = None) -> None:
         self.path = path
         self.temporary = temporary_name(path)
@@ -33,7 +35,6 @@ class StagedFile:
         self.place = Place()
         self._begun = 0  # bytes that the disk has been set to work on
         self._name = self.temporary
-        self._file: Descriptor | None = None
         holders.add(self)
         try:
             there = None if like is None else _stat(like)

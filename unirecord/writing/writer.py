@@ -284,9 +284,10 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.close()
-        else:
+        try:
+            if kind is None:
+                self.close()
+        finally:  # whatever interrupted it, no writer is left open here
             self.abort()
 
     def is_open(self) -> bool:
