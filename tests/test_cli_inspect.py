@@ -16,6 +16,7 @@ from unirecord.cli import main
 from unirecord.cli.cells import cell_json, cell_text
 from unirecord.cli.table import clipped, table, width
 from unirecord.inspection.describe import describe
+from unirecord.inspection.extract import encoded
 
 SCHEMA: dict[str, Any] = {
     "image": "bytes",
@@ -230,3 +231,19 @@ def test_repair_says_what_was_saved_and_what_was_lost(
     assert "lost: row 0" in out
     assert "5 of 6 rows were saved" in out
     assert main(["verify", str(tmp_path / "y.urec")]) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "shown", "suffix"),
+    [
+        (b"RIFF\0\0\0\0WAVE" + bytes(9), "WAV, 21 B", ".wav"),
+        (b"%PDF-1.7" + bytes(20), "PDF, 28 B", ".pdf"),
+        (b"\xff\xd8\xff" + bytes(30), "33 B", ".jpg"),  # no picture that can be described, but named like one
+        (bytes(40), "40 B", ".bin"),
+    ],
+)
+def test_a_blob_is_shown_and_extracted_as_the_same_kind_of_file(
+    content: bytes, shown: str, suffix: str
+) -> None:
+    assert cell_text(content) == shown
+    assert encoded(content) == (content, suffix)

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..convert.sources.image_header import NotAnImageError, read_image_header
+from ..inspection.file_kinds import file_kind
 from ..inspection.object_json import json_object
 from ..sizes import format_size
 from .table import clipped
@@ -14,17 +15,6 @@ from .table import clipped
 __all__ = ["cell_json", "cell_text"]
 
 _TEXT_WIDTH: Final = 40
-_MAGICS: Final = (
-    (b"\x1f\x8b", "gzip"),
-    (b"%PDF", "PDF"),
-    (b"RIFF", "WAV or AVI"),
-    (b"fLaC", "FLAC"),
-    (b"OggS", "Ogg"),
-    (b"ID3", "MP3"),
-    (b"\x93NUMPY", "npy"),
-    (b"PK\x03\x04", "zip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-)
 
 
 def cell_text(value: Any, most: int = _TEXT_WIDTH) -> str:
@@ -63,7 +53,8 @@ def _kind(value: bytes) -> str | None:
     try:
         header = read_image_header(value)
     except NotAnImageError:
-        return next((name for magic, name in _MAGICS if value.startswith(magic)), None)
+        kind = file_kind(value)
+        return None if kind is None or kind.is_picture else kind.name
     return f"{header.format} {header.width}×{header.height}"
 
 

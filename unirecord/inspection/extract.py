@@ -17,26 +17,11 @@ from ..errors import ExistsError, SchemaError
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
 from ..storage import local as store
+from .file_kinds import file_kind
 from .object_json import json_object
 
 _BATCH: Final = 16
 _MOST_NAME: Final = 100  # characters of a name that come from the data
-_MAGICS: Final = (
-    (b"\xff\xd8\xff", ".jpg"),
-    (b"\x89PNG\r\n\x1a\n", ".png"),
-    (b"GIF8", ".gif"),
-    (b"BM", ".bmp"),
-    (b"II*\0", ".tif"),
-    (b"MM\0*", ".tif"),
-    (b"%PDF", ".pdf"),
-    (b"\x1f\x8b", ".gz"),
-    (b"fLaC", ".flac"),
-    (b"OggS", ".ogg"),
-    (b"ID3", ".mp3"),
-    (b"\x93NUMPY", ".npy"),
-    (b"PK\x03\x04", ".zip"),
-    (b"\x28\xb5\x2f\xfd", ".zst"),
-)
 
 
 @dataclass
@@ -94,12 +79,8 @@ def _samples(reader: SampleReader, rows: NDArray[np.int64]) -> Iterator[tuple[in
 def encoded(value: Any) -> tuple[bytes, str]:
     """The bytes to write for a value, and the ending of the file's name."""
     if isinstance(value, bytes):
-        riff = (
-            {b"WEBP": ".webp", b"WAVE": ".wav", b"AVI ": ".avi"}.get(value[8:12])
-            if value[:4] == b"RIFF"
-            else None
-        )
-        return value, riff or next((suffix for magic, suffix in _MAGICS if value.startswith(magic)), ".bin")
+        kind = file_kind(value)
+        return value, ".bin" if kind is None else kind.suffix
     if isinstance(value, str):
         return value.encode(), ".txt"
     if isinstance(value, np.ndarray):
