@@ -197,7 +197,7 @@ def class_page(name: str, kind: type) -> str:
     made = "Args:" in text
     title = heading(3, name, kind, returns=False) if made else f"### `{name}`"
     parts = [title, described(text, types(kind) if made else {})]
-    if not made and fields(kind):
+    if not made and fields(kind) and "Attributes:" not in text:
         parts.append("Fields: " + ", ".join(f"`{field}: {shown}`" for field, shown in fields(kind)) + ".")
     own = list(members(kind))
     properties = [(n, one) for n, one in own if isinstance(one, property) or not inspect.isroutine(one)]
@@ -214,7 +214,7 @@ def class_page(name: str, kind: type) -> str:
                 f"- `{prop}` ({shown}): {markdown(' '.join((inspect.getdoc(getter) or '').split()))}"
             )
     if lines:
-        parts.append("\n".join(lines))
+        parts += ["Properties:", "\n".join(lines)]
     cached = {prop for prop, plain in vars(kind).items() if hasattr(plain, "func")}
     for method, one in own:
         if inspect.isroutine(one) and method not in cached:

@@ -50,6 +50,10 @@ def test_every_argument_is_explained(name: str, thing: Any) -> None:
     assert set(inspect.signature(thing).parameters) - {"self", "cls"} - words == set()
 
 
+def test_the_page_is_what_the_docstrings_say() -> None:
+    assert build_api.page() == PAGE, "run `make docs`"
+
+
 def test_entries_of_a_docstring_become_a_list() -> None:
     text = "Reads.\n\nArgs:\n    path: where; what\n        goes on.\n    a, b: how.\n\nRaises:\n    OSError: never."
     assert build_api.described(text, {"path": "str"}) == (

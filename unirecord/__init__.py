@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
     from .errors import (
         BusyError,
@@ -23,22 +24,33 @@ if TYPE_CHECKING:
         UniRecordError,
     )
     from .format.schema import Column, Schema
-    from .inspection.describe import describe
+    from .inspection.describe import ColumnDescription, Description, PartDescription, describe
     from .inspection.repair import repair
+    from .inspection.report import Problem, RepairReport, Report, Salvaged
     from .inspection.verify import verify
     from .loading.ragged import RaggedArray
+    from .loading.stats import LoaderStats
     from .writing.writer import Writer, append
 
 __all__ = [
     "Writer",
     "append",
     "UniRecordDataset",
+    "BatchLoader",
+    "LoaderStats",
     "RaggedArray",
     "Schema",
     "Column",
     "describe",
+    "Description",
+    "ColumnDescription",
+    "PartDescription",
     "verify",
+    "Report",
+    "Problem",
     "repair",
+    "RepairReport",
+    "Salvaged",
     "UniRecordError",
     "FormatError",
     "CorruptionError",
@@ -57,12 +69,21 @@ _HOMES = {
     "Writer": "writing.writer",
     "append": "writing.writer",
     "UniRecordDataset": "dataset.dataset",
+    "BatchLoader": "dataset.batch_loader",
+    "LoaderStats": "loading.stats",
     "RaggedArray": "loading.ragged",
     "Schema": "format.schema",
     "Column": "format.schema",
     "describe": "inspection.describe",
+    "Description": "inspection.describe",
+    "ColumnDescription": "inspection.describe",
+    "PartDescription": "inspection.describe",
     "verify": "inspection.verify",
+    "Report": "inspection.report",
+    "Problem": "inspection.report",
     "repair": "inspection.repair",
+    "RepairReport": "inspection.report",
+    "Salvaged": "inspection.report",
 }
 
 

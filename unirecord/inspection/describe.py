@@ -52,10 +52,15 @@ class PartDescription:
 class ColumnDescription:
     """One column over all parts.
 
-    ``data_bytes``: what its values take in the data files, without padding and digests; ``index_bytes``: its sections
-    of the index. ``exact`` is False where a size was estimated from evenly spaced blocks of rows. ``distinct`` is None
-    where nobody knows. ``min`` and ``max`` are None for blob columns and where there is no value; nulls and NaNs left
-    out.
+    Attributes:
+        name, type, shape, nullable: as in the schema.
+        indexed: whether it can be looked up by value.
+        data_bytes: what its values take in the data files, without padding and digests.
+        index_bytes: what its sections take in the indexes.
+        exact: False where a size was estimated from evenly spaced blocks of rows.
+        nulls: how many values are null.
+        distinct: how many different values there are; None where nobody knows.
+        min, max: least and greatest value, without nulls and NaNs; None for blob columns and where there is none.
     """
 
     name: str
@@ -74,10 +79,22 @@ class ColumnDescription:
 
 @dataclass
 class Description:
-    """A dataset as it stands on disk."""
+    """A dataset as it stands on disk.
+
+    Attributes:
+        path: what was described.
+        kind: ``"part"``, ``"directory"`` or ``"parts"`` (a list or glob).
+        identity: which data it is: another text for other data.
+        rows: rows of all parts.
+        data_bytes, index_bytes: sizes of all files.
+        columns: a list of ``ColumnDescription``.
+        parts: a list of ``PartDescription``.
+        index: names of the columns that can be looked up by value.
+        metadata: what the writer was given as ``metadata``.
+    """
 
     path: str
-    kind: str  # "part", "directory" or "parts" (a list or glob)
+    kind: str
     identity: str
     rows: int
     data_bytes: int

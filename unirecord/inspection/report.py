@@ -14,7 +14,18 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. ``row`` counts within the part; None where it does not apply."""
+    """One thing that is wrong; ``str()`` of it is one line.
+
+    Attributes:
+        path: the file.
+        what: what is wrong with it.
+        lost: what is lost by it.
+        advice: what to do.
+        part: number of the part in the dataset; this and the following are None where they do not apply.
+        row: number of the row in the part.
+        column: name of the column.
+        offset: place in the file, in bytes.
+    """
 
     path: str
     what: str
@@ -35,7 +46,15 @@ class Problem:
 
 @dataclass
 class Report:
-    """The outcome of a verification."""
+    """The outcome of a verification.
+
+    Attributes:
+        path: what was verified.
+        quick: whether only headers, identities, sizes and the manifest were looked at.
+        parts, rows, bytes: how much was looked at.
+        seconds: how long it took.
+        problems: a list of ``Problem``; empty when all is good.
+    """
 
     path: str
     quick: bool = False
@@ -57,27 +76,40 @@ class Report:
 
 @dataclass
 class Salvaged:
-    """What became of one part."""
+    """What became of one part in a repair.
+
+    Attributes:
+        path: the part.
+        output: what was written for it, if anything.
+        action: ``"none"``: it was sound, ``"index"``: the index was rebuilt, ``"salvaged"``: rows were written anew.
+        rows: how many rows the part had, None when nobody knows.
+        kept: how many rows can be read now.
+        lost: ranges [first, stop) of lost rows, by their numbers in the part.
+        reasons: why, in sentences.
+    """
 
     path: str
     output: str | None = None
-    action: str = (
-        "none"  # "none": it was sound, "index": the index was rebuilt, "salvaged": rows went to a new part
-    )
-    rows: int | None = None  # rows the part had, None when nobody knows
+    action: str = "none"
+    rows: int | None = None
     kept: int = 0
-    lost: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # ranges [first, stop) of lost rows, in the original
+    lost: list[tuple[int, int]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
 
 @dataclass
 class RepairReport:
-    """The outcome of a repair."""
+    """The outcome of a repair.
+
+    Attributes:
+        path: what was repaired.
+        manifest: the manifest that was made anew, if one was.
+        parts: a list of ``Salvaged``, one for each part.
+        seconds: how long it took.
+    """
 
     path: str
-    manifest: str | None = None  # the one that was made anew
+    manifest: str | None = None
     parts: list[Salvaged] = field(default_factory=list)
     seconds: float = 0.0
 
