@@ -276,3 +276,16 @@ def test_no_table_library_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("rows", [1 << 16, (1 << 16) + 5, 100_000])
+def test_small_batches_that_fill_the_first_group_exactly_are_written(tmp_path: Path, rows: int) -> None:
+    schema = {"name": "string", "v": {"type": "int64", "shape": [3]}}
+    with Writer(tmp_path / "x.urec", schema) as writer:
+        for start in range(0, rows, 1024):
+            numbers = np.arange(start, min(start + 1024, rows))
+            writer.write_batch({"name": ["a"] * len(numbers), "v": np.repeat(numbers, 3).reshape(-1, 3)})
+    with UniRecordDataset(tmp_path / "x.urec") as ds:
+        assert len(ds) == rows
+        for row in (0, 1023, 65_535, rows - 1):
+            assert ds[row]["v"].tolist() == [row] * 3

@@ -211,7 +211,9 @@ class Grouper:
             if self.shape.group_rows and self.shape.group_rows != rows:
                 for piece in pieces:
                     yield from self.add(piece, owned=False)
-                return
+            else:
+                yield pieces  # taken in before the shape was known, so not put together
+            return
         yield self._gathered(pieces, rows)
 
     def _decide(self, rows: int, size: int) -> Shape:
