@@ -15,6 +15,8 @@ FIGURES = (
     "p99_ms",
     "peak_resident_mb",
     "first_batch_ms",
+    "warm_epochs",
+    "settled",
     "value",
     "unsynced",
 )

@@ -6,7 +6,7 @@ import json
 import resource
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ import numpy as np
 from workloads import Raw
 
 BATCH = 256
+AGREE = 0.1  # two warm-up passes agree when the slower one has at least 0.9 of the faster one's pace
+MOST_PASSES = 8
+PASS = 10  # a warm-up pass lasts at most this many times the timed part
 
 
 class Unsuitable(Exception):
@@ -123,16 +126,29 @@ def check(raw: Raw, reader: Reader, batch: Any) -> None:
         raise AssertionError(f"the driver delivered bytes that were not written (row number read: {number})")
 
 
-def _warm(raw: Raw, reader: Reader, seconds: float) -> None:
-    """One epoch unless it takes longer than `seconds`."""
-    end = time.perf_counter() + seconds
-    batches = reader.epoch(0)
-    for position, batch in enumerate(batches):
-        if position == 0:
-            check(raw, reader, batch)
-        if time.perf_counter() > end:
-            break
-    del batches
+def settled(paces: Sequence[float]) -> bool:
+    """Whether the last two warm-up passes agree."""
+    return len(paces) > 1 and abs(paces[-1] - paces[-2]) <= AGREE * max(paces[-2:])
+
+
+def warm(raw: Raw, reader: Reader, seconds: float) -> list[float]:
+    """Passes until two in a row agree: the samples a second of each.
+
+    Some peers compile, start threads and fault memory in for more than an epoch. A pass is an epoch, or what `seconds`
+    hold of it; after MOST_PASSES the peer is timed as it is.
+    """
+    paces: list[float] = []
+    while len(paces) < MOST_PASSES and not settled(paces):
+        start, samples = time.perf_counter(), 0
+        for batch in reader.epoch(len(paces)):
+            if not paces and not samples:
+                check(raw, reader, batch)
+            samples += reader.size(batch)
+            del batch
+            if time.perf_counter() - start > seconds:
+                break
+        paces.append(samples / (time.perf_counter() - start))
+    return paces
 
 
 def measure(raw: Raw, reader: Reader, seconds: float, cold: bool) -> dict[str, float]:
@@ -141,23 +157,23 @@ def measure(raw: Raw, reader: Reader, seconds: float, cold: bool) -> dict[str, f
     Cached, the clock starts at the first batch of the first timed epoch: some peers take seconds to begin an epoch,
     which a run shorter than their epoch would exaggerate. Uncached, it starts before it.
     """
-    if not cold:
-        _warm(raw, reader, max(1.0, seconds))
+    paces = [] if cold else warm(raw, reader, PASS * seconds)
     timing = Timing(raw.total_bytes / raw.rows)
     asked = time.perf_counter()
-    batches = reader.epoch(1)
+    number = len(paces)  # the epochs so far
+    batches = reader.epoch(number)
     if not cold:
         next(batches)
     begun = time.perf_counter()
     timing.begin(asked if cold else begun)
     timing.run(reader, batches, seconds)
-    epoch = 2
     while not cold and timing.seconds < seconds:
-        timing.run(reader, reader.epoch(epoch), seconds)
-        epoch += 1
+        number += 1
+        timing.run(reader, reader.epoch(number), seconds)
     reader.close()
     first = timing.latencies[0] if cold else begun - asked
-    return {**timing.report(), "first_batch_ms": round(1e3 * first, 3)}
+    result = {**timing.report(), "first_batch_ms": round(1e3 * first, 3)}
+    return result if cold else {**result, "warm_epochs": len(paces), "settled": float(settled(paces))}
 
 
 def answer(result: dict[str, Any]) -> None:

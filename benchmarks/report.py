@@ -9,7 +9,7 @@ from typing import Any
 
 import plot
 import targets
-from medians import Medians, rate, ratio, table, times
+from medians import Key, Medians, rate, ratio, table, times
 
 UNIRECORD, FLOOR = "UniRecord", "floor"
 TITLES = targets.TITLES
@@ -32,6 +32,7 @@ def _peers(medians: Medians, workload: str, cache: str) -> str:
         tails = [medians.figure(key, name) for name in ("p50_ms", "p99_ms", "peak_resident_mb")]
         cells += ["–" if tail is None else f"{tail:.3g}" for tail in tails[:2]]
         cells.append("–" if tails[2] is None else f"{tails[2]:.0f}")
+        cells.append(_warm_up(medians, key))
         rows.append((medians.figure(key) or 0.0, [entrant, *cells]))
     head = [
         "",
@@ -42,8 +43,15 @@ def _peers(medians: Medians, workload: str, cache: str) -> str:
         "p50 ms",
         "p99 ms",
         "peak resident MB",
+        "warm-up epochs",
     ]
     return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
+
+
+def _warm_up(medians: Medians, key: Key) -> str:
+    """Epochs before the clock started; "+" when they did not agree in the end."""
+    epochs, agreed = medians.figure(key, "warm_epochs"), medians.figure(key, "settled")
+    return "–" if epochs is None else f"{epochs:.0f}{'' if agreed == 1 else '+'}"
 
 
 def _summary(medians: Medians) -> str:

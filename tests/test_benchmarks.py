@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 import plot  # noqa: E402  (found through the path above)
+import protocol  # noqa: E402
 import report  # noqa: E402
 from compare import Plan, compare  # noqa: E402
 from entrants import ENTRANTS, Entrant, Field  # noqa: E402
 from medians import Medians, rate, ratio, table, times  # noqa: E402
+from protocol import Reader  # noqa: E402
 from workloads import Workload, generate  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="the floor is a C program")
@@ -115,3 +118,52 @@ def test_plots_are_svg() -> None:
     assert drawn.startswith("<svg")
     assert "a &amp; b" in drawn
     assert "title &lt;" in plot.lines("title <", "x", [("one", [(0, 1.0), (1, 10.0)])], ["1", "2"])
+
+
+class Paced(Reader):
+    """Epochs of given lengths in seconds, by a clock that only they move."""
+
+    def __init__(self, seconds: list[float], clock: list[float]) -> None:
+        self.seconds, self.clock, self.begun = seconds, clock, 0
+
+    def epoch(self, number: int) -> Iterator[int]:
+        self.begun += 1
+        for _ in range(10):
+            self.clock[0] += self.seconds[min(number, len(self.seconds) - 1)] / 10
+            yield number
+
+    def size(self, batch: int) -> int:
+        return 1
+
+    def first(self, batch: int) -> bytes:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "passes", "agreed"),
+    [
+        ([1.0], 2, True),
+        ([1.0, 0.4, 0.3, 0.3], 4, True),
+        ([1.0, 0.92], 2, True),
+        ([1.0, 0.5, 0.25, 0.12, 0.06, 0.03, 0.015, 0.007, 0.003], 8, False),
+    ],
+)
+def test_peers_are_warmed_until_two_epochs_agree(
+    seconds: list[float], passes: int, agreed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(protocol.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(protocol, "check", lambda *_: None)
+    reader = Paced(seconds, clock)
+    paces = protocol.warm(None, reader, 10.0)
+    assert (len(paces), protocol.settled(paces)) == (passes, agreed)
+    assert reader.begun == passes
+
+
+def test_a_warm_up_pass_of_a_slow_peer_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(protocol.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(protocol, "check", lambda *_: None)
+    paces = protocol.warm(None, Paced([100.0], clock), 35.0)
+    assert len(paces) == 2
+    assert clock[0] == pytest.approx(80.0)  # twice four batches of ten seconds
