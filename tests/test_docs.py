@@ -105,3 +105,23 @@ def test_every_file_that_the_architecture_names_exists() -> None:
     assert not missing
     rooms = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
     assert rooms <= set(re.findall(r"`(\w+)`", text))
+
+
+def test_the_tests_that_reliability_names_exist() -> None:
+    text = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    missing, seen, file = [], 0, ROOT
+    for name in re.findall(r"`([^`\s]+)`", text):
+        place, _, test = name.partition("::")
+        if re.fullmatch(r"(tests/c/)?\w+\.(py|c)", place) and re.match(
+            r"(tests/c/|test_|tsan_|faults_)", place
+        ):
+            found = [ROOT / place, ROOT / "tests" / place, ROOT / "tests" / "c" / place]
+            file = next((path for path in found if path.exists()), ROOT)
+        elif place not in ("…", ""):
+            continue
+        begin = test.removeprefix("…").split("…")[0]
+        seen += 1
+        if file == ROOT or (test and begin not in file.read_text(encoding="utf-8")):
+            missing.append(name)
+    assert seen > 40
+    assert not missing
