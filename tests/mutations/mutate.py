@@ -123,7 +123,10 @@ def metadata(part: Part, pick: random.Random) -> None:
 def _other_metadata(packed: bytes, pick: random.Random) -> bytes:
     if not packed or pick.random() < 0.2:
         return bytes(_splashed(bytearray(packed), pick))
-    tree = msgpack.unpackb(packed, strict_map_key=False)
+    try:
+        tree = msgpack.unpackb(packed, strict_map_key=False)
+    except ValueError:  # an earlier change has broken it
+        return bytes(_splashed(bytearray(packed), pick))
     return bytes(msgpack.packb(other_tree(tree, pick), use_bin_type=True))
 
 
