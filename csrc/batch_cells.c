@@ -59,7 +59,7 @@ static void touch(const uint8_t *at, uint64_t bytes) {
 static void touch_unit(const ur_cell_batch *batch, const segment *rows, int64_t i) {
   const ur_part *part = rows->group->part;
   uint64_t k = part->data.unit_rows, row = (uint64_t)rows->group->rows[rows->first + i];
-  if (k == 0 || part->data.row_bytes == 0 || ur_unit_is_checked(part, row / k)) return;
+  if (k == 0 || part->data.row_bytes == 0 || ur_unit_is_checked(part, ur_unit_of(part, row, 0))) return;
   const ur_extent *cell = &batch->cells[(rows->at + i) * batch->count];
   uint64_t before = (row % k) * part->data.row_bytes; /* exact: rows x row_bytes is in the data file */
   uint64_t bytes = 0;
@@ -91,7 +91,7 @@ static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, bo
     if (i + UNITS_AHEAD < rows->n) touch_unit(batch, rows, i + UNITS_AHEAD);
     for (int32_t j = 0; j < count; j++) {
       int32_t blob = batch->wanted[j].blob;
-      uint64_t unit = k > 0 ? row / k : row * (uint64_t)part->blob_columns + (uint64_t)blob;
+      uint64_t unit = ur_unit_of(part, row, blob);
       if (ur_unit_is_checked(part, unit)) continue;
       ur_extent extent;
       const ur_extent *cell = &batch->cells[(rows->at + i) * batch->count + j];
@@ -113,7 +113,7 @@ static ur_status copy_large(const ur_group *group, int64_t i, const ur_wanted *w
                             const uint8_t *from, uint8_t *to, ur_error *error) {
   ur_part *part = group->part;
   uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows;
-  uint64_t unit = k > 0 ? row / k : row * (uint64_t)part->blob_columns + (uint64_t)wanted->blob;
+  uint64_t unit = ur_unit_of(part, row, wanted->blob);
   ur_extent extent;
   if (!ur_unit_is_checked(part, unit)) {
     ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &unit, &extent, error);

@@ -105,10 +105,10 @@ static const ur_reading *same_unit(const ur_cell_queue *queue, const ur_group *g
 static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_wanted *wanted, int64_t i,
                          const ur_extent *cell, ur_error *error) {
   ur_part *part = group->part;
-  uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows, blob = (uint64_t)wanted->blob;
+  uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows;
   ur_reading job = {.group = group, .cell = *cell, .i = i, .column = k > 0 ? -1 : wanted->output->column};
   if (!ur_cell_destination(wanted->output, ur_place(group, i), cell->bytes, &job.to)) return ur_cells_changed(error);
-  job.unit = k > 0 ? row / k : row * (uint64_t)part->blob_columns + blob;
+  job.unit = ur_unit_of(part, row, wanted->blob);
   job.check = !ur_unit_is_checked(part, job.unit);
   if (!job.check || k == 0) {
     job.extent = *cell;

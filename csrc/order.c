@@ -9,6 +9,7 @@
 
 #include "fail.h"
 #include "order_permute.h"
+#include "starts.h"
 #include "unirecord.h"
 
 enum { CHUNK = 256 };
@@ -232,27 +233,12 @@ static void blocks_backward(const ur_order *o, place *at, int64_t *values, size_
 
 /* ---- parts ---------------------------------------------------------------------------------------------------------- */
 
-/* The i with starts[i] <= value < starts[i + 1]; parts without rows are never it. */
-static int64_t find_start(const int64_t *starts, int64_t count, int64_t value) {
-  int64_t low = 0;
-  int64_t high = count;
-  while (high - low > 1) {
-    const int64_t middle = low + (high - low) / 2;
-    if (starts[middle] <= value) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
 /* Values move from the ranges in `from` to the ranges in `to`; number_to says which range goes where. */
 static void move_parts(const ur_order *o, const int64_t *from, const int64_t *to, const int64_t *number_to, place *at,
                        int64_t *values, size_t count) {
   for (size_t i = 0; i < count; i++) {
     if (values[i] < at->first || values[i] >= at->end) {
-      at->number = find_start(from, o->parts, values[i]);
+      at->number = ur_find_start(from, o->parts, values[i]);
       at->first = from[at->number];
       at->end = from[at->number + 1];
     }
@@ -263,7 +249,7 @@ static void move_parts(const ur_order *o, const int64_t *from, const int64_t *to
 static void within_parts(const ur_order *o, int backward, place *at, int64_t *values, size_t count) {
   for (size_t i = 0; i < count;) {
     if (values[i] < at->first || values[i] >= at->end) {
-      at->number = find_start(o->part_start, o->parts, values[i]);
+      at->number = ur_find_start(o->part_start, o->parts, values[i]);
       at->first = o->part_start[at->number];
       at->end = o->part_start[at->number + 1];
       ur_permutation_make(&at->inside, (uint64_t)(at->end - at->first), o->seed, o->epoch, FOR_PART,

@@ -134,6 +134,12 @@ ur_status ur_cell_length(ur_part *part, uint64_t row, const ur_column *column, u
 ur_status ur_locate_cells(ur_part *part, uint64_t row, int32_t count, ur_extent *cells, ur_extent *whole,
                           ur_error *error);
 
+/* The number of the digest unit of (row, blob). */
+static inline uint64_t ur_unit_of(const ur_part *part, uint64_t row, int32_t blob) {
+  uint64_t k = part->data.unit_rows;
+  return k > 0 ? row / k : row * (uint64_t)part->blob_columns + (uint64_t)blob;
+}
+
 /* The digest unit of (row, blob), and the bytes under it. */
 ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_extent *cell, uint64_t *unit,
                          ur_extent *extent, ur_error *error);

@@ -102,12 +102,11 @@ ur_status ur_locate_cells(ur_part *part, uint64_t row, int32_t count, ur_extent 
 ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_extent *cell, uint64_t *unit,
                          ur_extent *extent, ur_error *error) {
   uint64_t k = part->data.unit_rows;
+  *unit = ur_unit_of(part, row, blob);
   if (k == 0) {
-    *unit = row * (uint64_t)part->blob_columns + (uint64_t)blob;
     *extent = *cell;
     return UR_OK;
   }
-  *unit = row / k;
   ur_status status = ur_locate_cells(part, *unit * k, 0, NULL, extent, error);
   if (status != UR_OK || part->data.row_bytes == 0) return status;
   uint64_t left = part->header.rows - *unit * k;

@@ -1,5 +1,6 @@
 /* set.c - the rows of several parts as one row space; parts are opened when first needed, and bounded in number. */
 #include "set.h"
+#include "starts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -280,16 +281,7 @@ int64_t ur_set_parts(const ur_set *set) { return set->parts; }
 
 int32_t ur_set_io(const ur_set *set) { return atomic_load(&set->io); }
 
-/* The last part that starts at or before the row; of empty ones the last is never it. No branch depends on the row. */
-int64_t ur_set_part_of(const ur_set *set, int64_t row) {
-  int64_t part = 0;
-  for (int64_t left = set->parts; left > 1;) {
-    int64_t half = left / 2;
-    part = set->starts[part + half] <= row ? part + half : part;
-    left -= half;
-  }
-  return part;
-}
+int64_t ur_set_part_of(const ur_set *set, int64_t row) { return ur_find_start(set->starts, set->parts, row); }
 
 ur_status ur_set_part(ur_set *set, int64_t part, ur_part **out, ur_error *error) {
   if (!ur_set_enter(set, error)) return UR_CLOSED;
