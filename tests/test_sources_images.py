@@ -7,6 +7,7 @@ import io
 import os
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -259,18 +260,30 @@ def test_a_pipe_that_takes_a_pictures_place_does_not_wait(tmp_path: Path) -> Non
     assert unreadable(source) == {"a.png": "it is a pipe, not a regular file"}
 
 
+@contextlib.contextmanager
+def deeper_than_a_path(place: Path) -> Iterator[None]:
+    """Folders in folders whose path is longer than the kernel takes; pytest could not remove them."""
+    folders = [os.open(place, os.O_RDONLY)]
+    name = "d" * 200
+    try:
+        for _ in range(25):
+            os.mkdir(name, dir_fd=folders[-1])
+            folders.append(os.open(name, os.O_RDONLY, dir_fd=folders[-1]))
+        yield
+    finally:
+        while folders:
+            os.close(folders.pop())
+            if folders:
+                os.rmdir(name, dir_fd=folders[-1])
+
+
 def test_deep_folders_are_read_or_left_out_by_name(tmp_path: Path) -> None:
     folder(tmp_path, {"a/1.png": picture(1, 1)})
-    here = os.open(tmp_path / "a", os.O_RDONLY)
-    for _ in range(25):  # its path is longer than the kernel takes
-        os.mkdir("d" * 200, dir_fd=here)
-        below = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = below
-    os.close(here)
-    source = open_source(str(tmp_path))
-    assert len(rows_of(source)) == 1
-    assert list(unreadable(source).values()) == ["File name too long"]
+    with deeper_than_a_path(tmp_path / "a"):
+        source = open_source(str(tmp_path))
+        assert len(rows_of(source)) == 1
+        assert list(unreadable(source).values()) == ["File name too long"]
+    assert os.listdir(tmp_path / "a") == ["1.png"]
 
 
 @pytest.mark.parametrize(
