@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import bound, compute, tree, zone_states
+from . import bound_condition, compute, tree, zone_states
 from .bind_text import bind_text, compare_text
-from .bound import MAX_RANGES, Bound, fixed, in_ranges, present
+from .bound_condition import MAX_RANGES, BoundCondition, fixed, in_ranges, present
 from .kernels import ROWS, SET, Step
 from .selection import Chosen, Mask, Reader
 from .tree import PART, ROW, Condition, Leaf
@@ -14,14 +14,14 @@ from .tree import PART, ROW, Condition, Leaf
 FAR = 1 << 62  # beyond every row number
 
 
-def bind(condition: Condition, reader: Reader) -> Bound:
+def bind(condition: Condition, reader: Reader) -> BoundCondition:
     """The condition on the part that ``reader`` reads."""
     if isinstance(condition, tree.Every):
         if any(_is_elsewhere(inner, reader) for inner in condition.conditions):
             return fixed(condition, reader, False)
-        return bound.every(condition, tuple(bind(inner, reader) for inner in condition.conditions))
+        return bound_condition.every(condition, tuple(bind(inner, reader) for inner in condition.conditions))
     if isinstance(condition, tree.Any):
-        return bound.any_of(condition, tuple(bind(inner, reader) for inner in condition.conditions))
+        return bound_condition.any_of(condition, tuple(bind(inner, reader) for inner in condition.conditions))
     if isinstance(condition, tree.Always):
         return fixed(condition, reader, condition.value)
     if isinstance(condition, tree.Range):
@@ -41,7 +41,7 @@ def _is_elsewhere(leaf: Condition, reader: Reader) -> bool:
     return places and not bind(leaf, reader).states.any()
 
 
-def _range(leaf: tree.Range, reader: Reader) -> Bound:
+def _range(leaf: tree.Range, reader: Reader) -> BoundCondition:
     if leaf.field.position == PART:
         return fixed(leaf, reader, (leaf.low <= reader.part <= leaf.high) != leaf.negated)
     if leaf.field.position == ROW:
@@ -50,7 +50,7 @@ def _range(leaf: tree.Range, reader: Reader) -> Bound:
     return in_ranges(leaf, leaf.field, reader, vector, [(leaf.low, leaf.high)], leaf.negated, "values")
 
 
-def _row_range(leaf: tree.Range, reader: Reader) -> Bound:
+def _row_range(leaf: tree.Range, reader: Reader) -> BoundCondition:
     low, high = max(int(leaf.low) - reader.base, -FAR), min(int(leaf.high) - reader.base, FAR)
     rows = reader.source.rows
     first = np.arange(zone_states.zone_count(rows), dtype=np.int64) * zone_states.ZONE
@@ -66,10 +66,10 @@ def _row_range(leaf: tree.Range, reader: Reader) -> Bound:
         return ~inside if leaf.negated else inside
 
     step = Step(ROWS, SET, 0, leaf.negated, low=low, high=high)
-    return Bound("row numbers", leaf, states, test, [step])
+    return BoundCondition("row numbers", leaf, states, test, [step])
 
 
-def _one_of(leaf: tree.OneOf, reader: Reader) -> Bound:
+def _one_of(leaf: tree.OneOf, reader: Reader) -> BoundCondition:
     if not leaf.values:
         return present(leaf, leaf.field, reader, True) if leaf.negated else fixed(leaf, reader, False)
     if leaf.field.position == PART:
@@ -91,10 +91,10 @@ def _one_of(leaf: tree.OneOf, reader: Reader) -> Bound:
     zones = zone_states.fitting(reader.source.zones(leaf.field.position), rows)
     states = zone_states.unknown(rows) if zones is None else zone_states.of_list(zones, wanted, leaf.negated)
     search = () if leaf.negated else ranges
-    return Bound("list", leaf, states, test, search=search, column=leaf.field.position)
+    return BoundCondition("list", leaf, states, test, search=search, column=leaf.field.position)
 
 
-def _row_list(leaf: tree.OneOf, reader: Reader) -> Bound:
+def _row_list(leaf: tree.OneOf, reader: Reader) -> BoundCondition:
     wanted = np.array(leaf.values, np.int64) - reader.base
     rows = reader.source.rows
     states = zone_states.unknown(rows)
@@ -102,10 +102,12 @@ def _row_list(leaf: tree.OneOf, reader: Reader) -> Bound:
     touched = np.zeros(len(states), np.bool_)
     touched[inside // zone_states.ZONE] = True
     states[~touched] = zone_states.ALL if leaf.negated else zone_states.NONE
-    return Bound("row numbers", leaf, states, lambda c: np.isin(c.numbers(), wanted, invert=leaf.negated))
+    return BoundCondition(
+        "row numbers", leaf, states, lambda c: np.isin(c.numbers(), wanted, invert=leaf.negated)
+    )
 
 
-def _computed(leaf: Leaf, reader: Reader) -> Bound:
+def _computed(leaf: Leaf, reader: Reader) -> BoundCondition:
     def test(chosen: Chosen) -> Mask:
         if isinstance(leaf, tree.Within):
             return compute.within(leaf, reader, chosen)
@@ -118,4 +120,4 @@ def _computed(leaf: Leaf, reader: Reader) -> Bound:
         found = compute.not_null(leaf.operand, reader, chosen)
         return found if leaf.negated else ~found
 
-    return Bound("computed", leaf, zone_states.unknown(reader.source.rows), test)
+    return BoundCondition("computed", leaf, zone_states.unknown(reader.source.rows), test)

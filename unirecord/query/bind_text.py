@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import zone_states
-from .bound import MAX_RANGES, Bound, Ranges, fixed, in_ranges, needed_validity
+from .bound_condition import MAX_RANGES, BoundCondition, Ranges, fixed, in_ranges, needed_validity
 from .kernels import SET, TABLE, Step, match_strings
 from .selection import Chosen, Mask, Reader
 from .source import Dictionary
@@ -14,7 +14,7 @@ from .text_tests import AnyOf, Between, TextTest
 from .tree import CompareText, Text
 
 
-def bind_text(leaf: Text, reader: Reader) -> Bound:
+def bind_text(leaf: Text, reader: Reader) -> BoundCondition:
     """The test on the part that ``reader`` reads; on a dictionary it is tried once per distinct string."""
     dictionary = reader.source.dictionary(leaf.field.position)
     if dictionary is None:
@@ -48,7 +48,7 @@ def code_ranges(test: TextTest, dictionary: Dictionary) -> Ranges:
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
-def _table(leaf: Text, reader: Reader, dictionary: Dictionary, ranges: Ranges) -> Bound:
+def _table(leaf: Text, reader: Reader, dictionary: Dictionary, ranges: Ranges) -> BoundCondition:
     """Codes looked up in a table of those that pass."""
     table = _passing(len(dictionary.entries), ranges, leaf.negated)
     codes, rows = dictionary.codes, reader.source.rows
@@ -62,7 +62,9 @@ def _table(leaf: Text, reader: Reader, dictionary: Dictionary, ranges: Ranges) -
     states = zone_states.unknown(rows) if zones is None else zone_states.of_table(zones, table)
     step = Step(TABLE, SET, 0, data=codes.array, table=table)
     search = () if leaf.negated else ranges
-    return Bound("dictionary", leaf, states, test, [step], [codes], validity, search, leaf.field.position)
+    return BoundCondition(
+        "dictionary", leaf, states, test, [step], [codes], validity, search, leaf.field.position
+    )
 
 
 def _passing(entries: int, ranges: Ranges, negated: bool) -> npt.NDArray[np.uint8]:
@@ -73,7 +75,7 @@ def _passing(entries: int, ranges: Ranges, negated: bool) -> npt.NDArray[np.uint
     return passing.astype(np.uint8)
 
 
-def _plain(leaf: Text, reader: Reader) -> Bound:
+def _plain(leaf: Text, reader: Reader) -> BoundCondition:
     strings, rows = reader.source.strings(leaf.field.position), reader.source.rows
 
     def test(chosen: Chosen) -> Mask:
@@ -92,7 +94,7 @@ def _plain(leaf: Text, reader: Reader) -> Bound:
         valid = reader.valid(leaf.field, chosen)
         return mask if valid is None else mask & valid
 
-    return Bound("strings", leaf, zone_states.unknown(rows), test)
+    return BoundCondition("strings", leaf, zone_states.unknown(rows), test)
 
 
 def compare_text(leaf: CompareText, reader: Reader, chosen: Chosen) -> Mask:

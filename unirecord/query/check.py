@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from ..errors import QueryError
 from ..format.schema import Schema, near
-from . import build, syntax
-from .bounds import INTEGERS
+from . import simplify, syntax
 from .failure import failure
 from .syntax import Node
 from .text_tests import contains, ends_with, like, starts_with
 from .tree import PART, ROW, Condition, Constant, Field, IsNull, Minus, Number, Operation, Value, is_integer
+from .value_range import INTEGERS
 
 MAX_DEPTH = 100  # of operators in one number
 MAX_CONDITIONS = 100_000
@@ -49,7 +49,7 @@ class _Checker:
     def condition(self, node: Node) -> Condition:
         """The node, which must be true or false."""
         found = self.operand(node)
-        if isinstance(found, build.CONDITIONS):
+        if isinstance(found, simplify.CONDITIONS):
             return found
         raise self.wrong(f"this is {describe(found)}, not a condition{_as_condition(found)}", node)
 
@@ -58,11 +58,11 @@ class _Checker:
         if self.count > MAX_CONDITIONS:
             raise self.wrong(f"a query may have {MAX_CONDITIONS:,} conditions", node)
         if isinstance(node, syntax.Every):
-            return build.every([self.condition(inner) for inner in node.operands])
+            return simplify.every([self.condition(inner) for inner in node.operands])
         if isinstance(node, syntax.Any):
-            return build.any_of([self.condition(inner) for inner in node.operands])
+            return simplify.any_of([self.condition(inner) for inner in node.operands])
         if isinstance(node, syntax.Not):
-            return build.negate(self.condition(node.operand))
+            return simplify.negate(self.condition(node.operand))
         if isinstance(node, syntax.Comparison):
             return self._comparison(node.operator, node, node.left, node.right)
         if isinstance(node, syntax.Membership):
@@ -77,12 +77,12 @@ class _Checker:
         for side, side_node in ((left, left_node), (right, right_node)):
             if side is None:
                 raise self.wrong("nothing compares with null; write 'is null' or 'is not null'", side_node)
-        if isinstance(left, build.CONDITIONS) and isinstance(right, build.CONDITIONS):
+        if isinstance(left, simplify.CONDITIONS) and isinstance(right, simplify.CONDITIONS):
             return self._same_truth(operator, node, left, right)
-        if isinstance(left, build.NUMBERS) and isinstance(right, build.NUMBERS):
-            return build.compare_numbers(operator, left, right)
+        if isinstance(left, simplify.NUMBERS) and isinstance(right, simplify.NUMBERS):
+            return simplify.compare_numbers(operator, left, right)
         if isinstance(left, (Field, str)) and isinstance(right, (Field, str)):
-            return build.compare_text(operator, left, right)
+            return simplify.compare_text(operator, left, right)
         raise self.wrong(
             f"{describe(left)} cannot be compared with {describe(right)}{self._hint(left, right)}", node
         )
@@ -90,17 +90,17 @@ class _Checker:
     def _same_truth(self, operator: str, node: Node, left: Condition, right: Condition) -> Condition:
         if operator not in ("==", "!="):
             raise self.wrong("true and false have no order; compare them with == or !=", node)
-        same = build.same_truth(left, right)
-        self.count += build.size(same)
+        same = simplify.same_truth(left, right)
+        self.count += simplify.size(same)
         if self.count > MAX_CONDITIONS:
             raise self.wrong(f"a query may have {MAX_CONDITIONS:,} conditions", node)
-        return same if operator == "==" else build.negate(same)
+        return same if operator == "==" else simplify.negate(same)
 
     def _hint(self, left: Operand, right: Operand) -> str:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, str) and one in self.schema.names:
                 return f"; to name the column, write {one} without quotes"
-            if isinstance(one, build.CONDITIONS) and isinstance(other, Constant):
+            if isinstance(one, simplify.CONDITIONS) and isinstance(other, Constant):
                 return "; a bool is compared with true or false"
             if isinstance(one, Field) and isinstance(other, Constant):
                 return f"; write the number in quotes: '{other}'"
@@ -113,22 +113,24 @@ class _Checker:
             if item is None:
                 raise self.wrong("null is in no list; add 'or … is null'", item_node)
         if isinstance(operand, Value) and all(isinstance(item, Constant) for item in items):
-            return build.one_of(operand.field, [item.value for item in items if isinstance(item, Constant)])
+            return simplify.one_of(
+                operand.field, [item.value for item in items if isinstance(item, Constant)]
+            )
         if isinstance(operand, Field) and all(isinstance(item, str) for item in items):
-            return build.one_of_text(operand, [item for item in items if isinstance(item, str)])
+            return simplify.one_of_text(operand, [item for item in items if isinstance(item, str)])
         if not items:
             raise self.wrong("an empty list can only follow a column", node)
-        return build.any_of([self._comparison("==", node, node.operand, item) for item in node.items])
+        return simplify.any_of([self._comparison("==", node, node.operand, item) for item in node.items])
 
     def _is(self, node: syntax.Is) -> Condition:
         operand = self.operand(node.operand)
         if node.what == "nan":
-            if not isinstance(operand, build.NUMBERS):
+            if not isinstance(operand, simplify.NUMBERS):
                 raise self.wrong(f"only numbers can be nan; this is {describe(operand)}", node.operand)
-            return build.is_nan(operand)
+            return simplify.is_nan(operand)
         if isinstance(node.operand, syntax.Name) and not isinstance(operand, Constant):
-            return build.is_null(self.field(node.operand))
-        if isinstance(operand, build.NUMBERS):
+            return simplify.is_null(self.field(node.operand))
+        if isinstance(operand, simplify.NUMBERS):
             return IsNull(operand)
         raise self.wrong(f"'is null' follows a column or a number; this is {describe(operand)}", node.operand)
 
@@ -143,16 +145,16 @@ class _Checker:
                 f"'{node.method}' needs a string in quotes; this is {describe(pattern)}", node.pattern
             )
         if node.method == "startswith":
-            return build.text(operand, starts_with(pattern))
+            return simplify.text(operand, starts_with(pattern))
         if node.method == "endswith":
-            return build.text(operand, ends_with(pattern.encode()))
+            return simplify.text(operand, ends_with(pattern.encode()))
         if node.method == "contains":
-            return build.text(operand, contains(pattern.encode()))
+            return simplify.text(operand, contains(pattern.encode()))
         escape = "\\" if node.escape is None else self.operand(node.escape)
         if not isinstance(escape, str) or len(escape) > 1:
             raise self.wrong("escape needs one character in quotes", node.escape or node)
         try:
-            return build.text(operand, like(pattern, escape))
+            return simplify.text(operand, like(pattern, escape))
         except ValueError as error:
             raise self.wrong(str(error), node.pattern) from None
 
@@ -176,7 +178,7 @@ class _Checker:
 
     def _literal(self, node: syntax.Literal) -> Operand:
         if isinstance(node.value, bool):
-            return build.ALWAYS[node.value]
+            return simplify.ALWAYS[node.value]
         if isinstance(node.value, str):
             try:
                 node.value.encode()
@@ -193,7 +195,7 @@ class _Checker:
         field = self.field(node)
         if field.type == "string":
             return field
-        return build.truth_of(field) if field.type == "bool" else Value(field)
+        return simplify.truth_of(field) if field.type == "bool" else Value(field)
 
     def field(self, node: syntax.Name) -> Field:
         """The column that a name means: the schema's own before ``row`` and ``part``."""
@@ -229,7 +231,7 @@ class _Checker:
         operands = []
         for side in sides:
             operand = self.operand(side)
-            if not isinstance(operand, build.NUMBERS):
+            if not isinstance(operand, simplify.NUMBERS):
                 raise self.wrong(f"arithmetic needs numbers; this is {describe(operand)}", side)
             operands.append(operand)
         if isinstance(node, syntax.Negative):
@@ -263,7 +265,7 @@ def describe(operand: Operand) -> str:
         return "a string"
     if isinstance(operand, Value):
         return f"{operand.field.name} ({operand.field.type})"
-    if isinstance(operand, build.NUMBERS):
+    if isinstance(operand, simplify.NUMBERS):
         return "a number"
     return "true or false"
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .bound import Bound
+from .bound_condition import BoundCondition
 from .zone_states import ALL, NONE
 
 SHOWN_PARTS: Final = 20
@@ -96,7 +96,7 @@ class Explanation:
         return "\n".join(lines)
 
 
-def leaf_reports(bound: Bound) -> Iterator[ConditionExplanation]:
+def leaf_reports(bound: BoundCondition) -> Iterator[ConditionExplanation]:
     """The conditions on columns, each with what its zones say."""
     if bound.parts:
         for part in bound.parts:

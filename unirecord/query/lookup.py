@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError
-from .bound import Bound
+from .bound_condition import BoundCondition
 from .selection import Reader
 from .source import Array, Vector
 
@@ -22,7 +22,7 @@ Probe = Callable[[int], Any]  # row -> its value, or None where null
 class Hits:
     """Slices of an order that hold the rows of a condition, and how many rows that is."""
 
-    bound: Bound
+    bound: BoundCondition
     order: Vector
     slices: tuple[tuple[int, int], ...]
     count: int
@@ -43,7 +43,7 @@ class Hits:
         return any(low != high for low, high in self.bound.search)
 
 
-def find(bound: Bound, reader: Reader, most_ranges: int) -> Hits | None:
+def find(bound: BoundCondition, reader: Reader, most_ranges: int) -> Hits | None:
     """Where the rows of a condition stand in the order of its column; None when no order can tell."""
     if not bound.search or len(bound.search) > most_ranges:
         return None
@@ -76,7 +76,7 @@ def _slice(order: Vector, probe: Probe, low: int | float, high: int | float) -> 
     return first, last
 
 
-def _probe(bound: Bound, reader: Reader) -> Probe:
+def _probe(bound: BoundCondition, reader: Reader) -> Probe:
     dictionary = reader.source.dictionary(bound.column) if bound.how == "dictionary" else None
     vector = reader.source.values(bound.column) if dictionary is None else dictionary.codes
     validity = reader.source.validity(bound.column)

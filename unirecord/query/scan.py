@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from .bound import Bound
+from .bound_condition import BoundCondition
 from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step
 from .parallel import in_threads
 from .selection import Chosen
@@ -66,9 +66,9 @@ def slices_of(runs: npt.NDArray[np.int64], most: int, first: int | None = None) 
 class Scan:
     """A bound condition compiled to steps; what C cannot try becomes bytes that ``tests`` fill per slice."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundCondition) -> None:
         self.steps: list[Step] = []
-        self.tests: list[tuple[int, Bound]] = []  # step number, and what fills its bytes
+        self.tests: list[tuple[int, BoundCondition]] = []  # step number, and what fills its bytes
         self.vectors: dict[int, tuple[Vector, bool]] = {}  # what C reads; bits, not elements, if True
         self._compile(bound, SET, 0)
 
@@ -81,7 +81,7 @@ class Scan:
         """Rows of a slice."""
         return COMPUTED_SLICE if self.tests else SLICE
 
-    def _compile(self, bound: Bound, combine: int, target: int) -> None:
+    def _compile(self, bound: BoundCondition, combine: int, target: int) -> None:
         if target + 1 < MASKS and bound.parts:
             self._compound(bound, combine, target)
         elif target + 1 < MASKS and bound.steps:
@@ -91,11 +91,11 @@ class Scan:
             self.steps.append(Step(BYTES, combine, target, data=np.empty(0, np.uint8)))
 
     @staticmethod
-    def _joins(bound: Bound, combine: int) -> bool:
+    def _joins(bound: BoundCondition, combine: int) -> bool:
         """Whether the parts go straight into the target."""
         return combine == SET or combine == (AND if bound.how == "and" else OR)
 
-    def _compound(self, bound: Bound, combine: int, target: int) -> None:
+    def _compound(self, bound: BoundCondition, combine: int, target: int) -> None:
         own = AND if bound.how == "and" else OR
         into = target if self._joins(bound, combine) else target + 1
         for place, part in enumerate(bound.parts):
@@ -104,7 +104,7 @@ class Scan:
         if into != target:
             self.steps.append(Step(MASK, combine, target, source=into))
 
-    def _leaf(self, bound: Bound, combine: int, target: int) -> None:
+    def _leaf(self, bound: BoundCondition, combine: int, target: int) -> None:
         for vector in bound.vectors:
             self.vectors[id(vector)] = (vector, False)
         steps = list(bound.steps)
@@ -137,7 +137,7 @@ class Scan:
         return found
 
 
-def scan_rows(bound: Bound, rows: int, base: int, threads: int) -> Rows:
+def scan_rows(bound: BoundCondition, rows: int, base: int, threads: int) -> Rows:
     """The rows of a part that pass, ``base`` added, ascending."""
     scan = Scan(bound)
     slices = list(slices_of(runs_of(bound.states, rows), scan.most, min(PROBE, scan.most)))
@@ -176,7 +176,7 @@ def _dense_rows(scan: Scan, slices: list[Slice], base: int, threads: int) -> Row
     return found
 
 
-def scan_count(bound: Bound, rows: int, threads: int) -> int:
+def scan_count(bound: BoundCondition, rows: int, threads: int) -> int:
     """How many rows of a part pass; none is written down."""
     scan = Scan(bound)
     runs = runs_of(bound.states, rows)
@@ -190,6 +190,6 @@ def scan_count(bound: Bound, rows: int, threads: int) -> int:
     return total + sum(in_threads(count, scan.program, slices, threads))
 
 
-def effort_of(bound: Bound) -> int:
+def effort_of(bound: BoundCondition) -> int:
     """Rows that have to be tried."""
     return int(np.count_nonzero(bound.states == SOME)) * ZONE

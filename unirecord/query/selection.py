@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError
-from .bounds import INTEGERS
 from .source import Array, ColumnSource, Strings, Vector
 from .tree import PART, ROW, Field
+from .value_range import INTEGERS
 
 Mask = npt.NDArray[np.bool_]
 

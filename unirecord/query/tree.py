@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from .bounds import INTEGERS
 from .text_tests import AnyOf, Between, TextTest, after_prefix
 from .tokens import KEYWORDS, NAME
+from .value_range import INTEGERS
 
 ROW: Final = -1  # positions of the pseudo columns
 PART: Final = -2

@@ -1,4 +1,4 @@
-"""Builds conditions in their simplest form, so that what means the same is read and written the same."""
+"""Conditions in their simplest form, so that what means the same is read and written the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from .bounds import EMPTY, INTEGERS, bounds, integer_limits
 from .text_tests import AnyOf, Between, TextTest, equal
 from .tree import (
     Always,
@@ -28,6 +27,7 @@ from .tree import (
     Within,
     is_integer,
 )
+from .value_range import EMPTY, INTEGERS, integer_limits, value_range
 
 NUMBERS: Final = (Value, Constant, Minus, Operation)
 CONDITIONS: Final = (Always, Range, OneOf, Text, IsNull, Within, Compare, CompareText, Every, Any)
@@ -197,7 +197,7 @@ def one_of(field: Field, items: list[int | float]) -> Condition:
     """The number in the column equals one of the items."""
     values = set()
     for item in items:
-        low, high = bounds(field.type, "==", item, as_written=True)
+        low, high = value_range(field.type, "==", item, as_written=True)
         if low <= high:
             values.add(low)
     listed = sorted(values)
@@ -240,7 +240,9 @@ def compare_numbers(operator: str, left: Number, right: Number) -> Condition:
         return compare_numbers(MIRRORED[operator], right, left)
     if isinstance(right, Constant):
         if isinstance(left, Value):
-            return number_range(left.field, *bounds(left.field.type, operator, right.value, as_written=True))
+            return number_range(
+                left.field, *value_range(left.field.type, operator, right.value, as_written=True)
+            )
         if is_integer(left):
             limits = integer_limits(operator, right.value)
             return Within(left, None, None, negated=True) if limits == EMPTY else Within(left, *limits)

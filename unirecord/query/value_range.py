@@ -1,4 +1,4 @@
-"""Turns a comparison with a number that was written into exact bounds in the column's own type."""
+"""Turns a comparison with a number that was written into an exact range in the column's own type."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ INTEGERS: Final[dict[str, tuple[int, int]]] = {
 }
 EMPTY: Final = (1, 0)
 
-Bounds = tuple[int | float, int | float]
+ValueRange = tuple[int | float, int | float]
 
 
-def bounds(type_name: str, operator: str, value: int | float, as_written: bool) -> Bounds:
+def value_range(type_name: str, operator: str, value: int | float, as_written: bool) -> ValueRange:
     """The least and greatest value of the type for which ``x operator value``; EMPTY where there is none.
 
     ``operator`` is == < <= > or >=. ``as_written``: the value is a float that the user wrote, so that for float16 and
     float32 it means the nearest number of that type, as 0.1 does when it is stored.
     """
     if type_name in INTEGERS:
-        return _integer_bounds(*INTEGERS[type_name], operator, value)
-    return _float_bounds(np.dtype(type_name), operator, value, as_written)
+        return _integer_range(*INTEGERS[type_name], operator, value)
+    return _float_range(np.dtype(type_name), operator, value, as_written)
 
 
-def _integer_bounds(least: int, greatest: int, operator: str, value: int | float) -> Bounds:
+def _integer_range(least: int, greatest: int, operator: str, value: int | float) -> ValueRange:
     low, high = integer_limits(operator, value)
     low = least if low is None else max(low, least)
     high = greatest if high is None else min(high, greatest)
@@ -47,7 +47,7 @@ def integer_limits(operator: str, value: int | float) -> tuple[int | None, int |
     return math.ceil(value) if operator == ">=" else math.floor(value) + 1, None
 
 
-def _float_bounds(dtype: np.dtype[Any], operator: str, value: int | float, as_written: bool) -> Bounds:
+def _float_range(dtype: np.dtype[Any], operator: str, value: int | float, as_written: bool) -> ValueRange:
     if as_written and isinstance(value, float):
         value = nearest(dtype, value)
     below, above = neighbours(dtype, value)

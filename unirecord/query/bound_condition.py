@@ -19,7 +19,7 @@ Ranges = Sequence[tuple[int | float, int | float]]
 
 
 @dataclass
-class Bound:
+class BoundCondition:
     """A condition on one part.
 
     ``test`` tries it on chosen rows. ``steps``, if any, do the same in C into mask 0; they read an element a row of
@@ -36,16 +36,16 @@ class Bound:
     bits: Vector | None = None
     search: Ranges = ()
     column: int = ROW
-    parts: tuple[Bound, ...] = ()
+    parts: tuple[BoundCondition, ...] = ()
 
 
-def fixed(condition: Condition, reader: Reader, value: bool) -> Bound:
+def fixed(condition: Condition, reader: Reader, value: bool) -> BoundCondition:
     """True in every row, or in none."""
     states = np.full(zone_states.zone_count(reader.source.rows), ALL if value else NONE, np.uint8)
-    return Bound("known", condition, states, lambda chosen: np.full(len(chosen), value, np.bool_))
+    return BoundCondition("known", condition, states, lambda chosen: np.full(len(chosen), value, np.bool_))
 
 
-def every(condition: Condition, parts: tuple[Bound, ...]) -> Bound:
+def every(condition: Condition, parts: tuple[BoundCondition, ...]) -> BoundCondition:
     """All of the parts; the test stops where no row is left."""
     states = np.minimum.reduce([part.states for part in parts])
 
@@ -57,10 +57,10 @@ def every(condition: Condition, parts: tuple[Bound, ...]) -> Bound:
             mask = mask & part.test(chosen)
         return mask
 
-    return Bound("and", condition, states, test, parts=parts)
+    return BoundCondition("and", condition, states, test, parts=parts)
 
 
-def any_of(condition: Condition, parts: tuple[Bound, ...]) -> Bound:
+def any_of(condition: Condition, parts: tuple[BoundCondition, ...]) -> BoundCondition:
     """At least one of the parts."""
     states = np.maximum.reduce([part.states for part in parts])
 
@@ -70,10 +70,10 @@ def any_of(condition: Condition, parts: tuple[Bound, ...]) -> Bound:
             mask = mask | part.test(chosen)
         return mask
 
-    return Bound("or", condition, states, test, parts=parts)
+    return BoundCondition("or", condition, states, test, parts=parts)
 
 
-def present(condition: Condition, column: Field, reader: Reader, has_value: bool) -> Bound:
+def present(condition: Condition, column: Field, reader: Reader, has_value: bool) -> BoundCondition:
     """The column has a value, or has none."""
     vector = reader.source.validity(column.position) if column.nullable else None
     if vector is None:
@@ -82,7 +82,9 @@ def present(condition: Condition, column: Field, reader: Reader, has_value: bool
     zones = zone_states.fitting(reader.source.zones(column.position), rows)
     states = zone_states.unknown(rows) if zones is None else zone_states.of_presence(zones, has_value)
     step = Step(BITS, SET, 0, not has_value, data=vector.array)
-    return Bound("nulls", condition, states, lambda c: c.bits(vector) == has_value, [step], [], vector)
+    return BoundCondition(
+        "nulls", condition, states, lambda c: c.bits(vector) == has_value, [step], [], vector
+    )
 
 
 def in_ranges(
@@ -93,7 +95,7 @@ def in_ranges(
     ranges: Ranges,
     negated: bool,
     how: str,
-) -> Bound:
+) -> BoundCondition:
     """The element of ``vector`` lies in a range (both ends included); of at most `MAX_RANGES`, one if negated."""
     rows = reader.source.rows
     zones = zone_states.fitting(reader.source.zones(column.position), rows)
@@ -115,7 +117,7 @@ def in_ranges(
         states = np.maximum.reduce([zone_states.of_range(zones, low, high, negated) for low, high in ranges])
     steps = [Step(RANGE, OR, 0, negated, data=vector.array, low=low, high=high) for low, high in ranges]
     steps[0] = replace(steps[0], combine=SET)
-    return Bound(
+    return BoundCondition(
         how, condition, states, test, steps, [vector], validity, () if negated else ranges, column.position
     )
 
