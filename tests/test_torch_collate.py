@@ -298,12 +298,12 @@ def test_a_transform_gets_plain_dicts(path: Path) -> None:
 def test_full_shared_memory_is_no_reason_to_fail_before_torch_does(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from unirecord.loading import whole_read
+    from unirecord.frameworks import torch_collate
 
     def full(size: int) -> None:
         raise RuntimeError("unable to allocate shared memory")
 
-    monkeypatch.setattr(whole_read, "_collated", True)
+    monkeypatch.setattr(torch_collate, "_collated", True)
     monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: "in a worker")
     monkeypatch.setattr(torch.UntypedStorage, "_new_shared", full)
     samples = UniRecordDataset(path, columns=["big"]).__getitems__(list(range(20)))

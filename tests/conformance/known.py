@@ -5,13 +5,7 @@ from __future__ import annotations
 from conformance.case import Case
 
 # (name of a consumer or "*", feature or "*"): why.
-KNOWN = {
-    ("DataLoader", "bfloat16"): "bfloat16 arrives as uint16",
-    ("DataLoader, 2 workers", "bfloat16"): "bfloat16 arrives as uint16",
-    ("DataLoader, persistent workers", "bfloat16"): "bfloat16 arrives as uint16",
-    ("StatefulDataLoader", "bfloat16"): "bfloat16 arrives as uint16",
-    ("StatefulDataLoader, 2 workers", "bfloat16"): "bfloat16 arrives as uint16",
-}
+KNOWN: dict[tuple[str, str], str] = {}
 
 
 def excused(case: Case) -> str | None:

@@ -79,7 +79,7 @@ def _stock(ds: Any, options: Options, **more: Any) -> DataLoader[Any]:
     return DataLoader(ds, options.batch_size, drop_last=options.drop_last, **collate, **more)
 
 
-TRAITS: dict[str, Any] = {"takes": STOCK, "carries": STACKED, "nullable": False, "advances": False}
+TRAITS: dict[str, Any] = {"takes": STOCK, "carries": STACKED, "nullable": False}
 
 
 @consumer("DataLoader", "torch.utils.data.DataLoader", weight=20, **TRAITS)
@@ -113,7 +113,13 @@ class Shares(IterableDataset[Any]):
 
 # default_collate makes tensors of numpy's uint64 in arrays only, and knows no bfloat16 in samples of one's own.
 SAMPLES = ANY_TYPE - {"uint64", "bfloat16"}
-ITERABLE: dict[str, Any] = {**TRAITS, "takes": STOCK - {"drop_last"}, "batched": False, "types": SAMPLES}
+ITERABLE: dict[str, Any] = {
+    **TRAITS,
+    "advances": False,
+    "takes": STOCK - {"drop_last"},
+    "batched": False,
+    "types": SAMPLES,
+}
 
 
 @consumer("IterableDataset", "torch.utils.data.DataLoader", weight=10, **ITERABLE)
@@ -127,7 +133,7 @@ def by_iterable_workers(ds: UniRecordDataset, options: Options, fields: Sequence
     return _reading(loader, ds, options, fields, sized=False)
 
 
-STATEFUL: dict[str, Any] = {**TRAITS, "saves": True, "loads": True, "own_states": True}
+STATEFUL: dict[str, Any] = {**TRAITS, "advances": False, "saves": True, "loads": True, "own_states": True}
 
 
 @consumer("StatefulDataLoader", "torch.utils.data.DataLoader", weight=10, **STATEFUL)

@@ -29,9 +29,10 @@ class Cursor:
         """How many samples the next pass will deliver."""
         return self.plan.order.samples_from(self.position.next_start)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the latest pass stands, as plain values."""
-        return self._state(*self.position.place()).to_dict()
+    def state_dict(self, counted_outside: bool = False) -> dict[str, Any]:
+        """Where the latest pass stands, as plain values; its front, for those who count it themselves."""
+        place = self.position.place_outside() if counted_outside else self.position.place()
+        return self._state(*place).to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass go on where ``state`` was taken."""

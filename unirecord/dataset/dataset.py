@@ -23,7 +23,6 @@ from ..parts.part_set import Io, Source, Verify, use_source
 from .batch_loader import BatchLoader
 from .cursor import Cursor
 from .position import Position
-from .sampler_check import warn_if_sharded_again
 from .samples import Samples
 
 if TYPE_CHECKING:
@@ -194,8 +193,12 @@ class UniRecordDataset:
         return self._on_corrupt
 
     def __len__(self) -> int:
-        if self.num_shards > 1:
-            warn_if_sharded_again(sys._getframe(1), self.shard_id, self.num_shards)
+        if "torch.utils.data" in sys.modules:
+            from ..frameworks.stock_dataloader import length_asked
+
+            order = self._cursor.plan.order
+            shard = (order.sharding.shard_id, order.sharding.num_shards)
+            length_asked(self._cursor.position, order.shuffled, shard, sys._getframe(1))
         return len(self._cursor.plan.order)
 
     def __repr__(self) -> str:
@@ -235,7 +238,7 @@ class UniRecordDataset:
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """The samples at ``indices``, read with one call; with ``on_corrupt="skip"`` without those that are corrupt."""
-        return self._samples.for_collate(indices)
+        return self._samples.for_collate(indices, sys._getframe(1))
 
     def __iter__(self) -> Iterator[Any]:
         return self._samples.epoch()
@@ -270,8 +273,13 @@ class UniRecordDataset:
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, as a small dict of plain values; what has been read ahead is not counted.
 
-        The pass may be an iteration of this dataset or of a loader made from it: whichever began last.
+        The pass may be an iteration of this dataset or of a loader made from it: whichever began last. ValueError when
+        that is one of PyTorch's DataLoader, which alone knows how far it has come.
         """
+        if "torchdata" in sys.modules:
+            from ..frameworks.stock_dataloader import asked_by_torchdata
+
+            return self._cursor.state_dict(counted_outside=asked_by_torchdata(sys._getframe(1)))
         return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

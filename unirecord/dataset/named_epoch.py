@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from multiprocessing import context
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 from .epoch import SharedEpoch
@@ -16,58 +16,73 @@ __all__ = ["NamedEpoch"]
 class NamedEpoch:
     """Reaches the processes that a dataset is sent to from here, and no others: no parent, no sibling.
 
-    Each process that a dataset goes through adds a cell of its own, which it alone writes, with the time; the latest
-    one holds. Times are of the monotonic clock, which all processes of a machine share.
+    Each process that a dataset goes through adds a link of its own to a chain, which it alone writes, with the time;
+    the latest one holds. Times are of the monotonic clock, which all processes of a machine share. The other way, a
+    process says when it has begun to read.
     """
 
-    __slots__ = ("__weakref__", "_cells")
+    __slots__ = ("__weakref__", "_links")
 
-    def __init__(self, cells: tuple[tuple[SharedEpoch, SharedEpoch], ...] = ()) -> None:
-        self._cells = (*cells, _cell(0, 0))
+    def __init__(self, links: tuple[_Link, ...] = ()) -> None:
+        self._links = (*links, _link())
         _LIVING.add(self)
 
     def stamp(self) -> int:
         """When it was named last; 0: never."""
-        cells = self._cells
-        if len(cells) == 1:
-            return cells[0][0].get()
-        return max(stamp.get() for stamp, _ in cells)
+        links = self._links
+        if len(links) == 1:
+            return links[0].named_at.get()
+        return max(link.named_at.get() for link in links)
 
     def latest(self) -> tuple[int, int]:
         """The stamp, and the epoch that was named then."""
         while True:
-            stamp, number = max((stamp.get(), -number) for number, (stamp, _) in enumerate(self._cells))
-            cell, epoch = self._cells[-number]
-            named = epoch.get()
-            if cell.get() == stamp:  # the epoch is written before its stamp
-                return stamp, named
+            link = max(self._links, key=lambda link: link.named_at.get())
+            stamp, epoch = link.named_at.get(), link.epoch.get()
+            if link.named_at.get() == stamp:  # the epoch is written before its stamp
+                return stamp, epoch
 
     def name(self, epoch: int) -> int:
         """Names an epoch for this process and those that follow it; the stamp of that."""
-        stamp, cell = self._cells[-1]
-        cell.set(epoch)
+        own = self._links[-1]
+        own.epoch.set(epoch)
         now = max(time.monotonic_ns(), self.stamp() + 1)
-        stamp.set(now)
+        own.named_at.set(now)
         return now
 
+    def say_read(self) -> None:
+        """Tells the processes that the dataset has come from that this one reads."""
+        for link in self._links[:-1]:
+            link.read_at.set(time.monotonic_ns())
+
+    def was_read_since(self, stamp: int) -> bool:
+        """Whether a process that the dataset was sent to has begun to read since then."""
+        return self._links[-1].read_at.get() > stamp
+
     def add_own(self) -> None:
-        """Begins a cell of this process's own."""
-        self._cells = (*self._cells, _cell(0, 0))
+        """Begins a link of this process's own."""
+        self._links = (*self._links, _link())
 
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is None:
             return _copied, self.latest()
-        return NamedEpoch, (self._cells,)
+        return NamedEpoch, (self._links,)
 
 
-def _cell(stamp: int, epoch: int) -> tuple[SharedEpoch, SharedEpoch]:
-    return SharedEpoch(stamp), SharedEpoch(epoch)
+class _Link(NamedTuple):
+    named_at: SharedEpoch
+    epoch: SharedEpoch
+    read_at: SharedEpoch
+
+
+def _link(named_at: int = 0, epoch: int = 0) -> _Link:
+    return _Link(SharedEpoch(named_at), SharedEpoch(epoch), SharedEpoch(0))
 
 
 def _copied(stamp: int, epoch: int) -> NamedEpoch:
     """One that follows nobody, for a copy in this process or on another machine."""
     named = NamedEpoch()
-    named._cells = (_cell(stamp, epoch),)
+    named._links = (_link(stamp, epoch),)
     return named
 
 

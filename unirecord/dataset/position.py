@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from typing import Any
 
 from ..order.shard_order import EpochRun, ShardOrder
@@ -26,6 +28,9 @@ class Position:
         self._begun = False  # whether a pass over the epoch has begun
         self._place = start  # the global position of that pass, or the one that the next begins at
         self._run: EpochRun | None = None
+        self._outside = 0  # the process in which a pass began that is not counted here
+        self._stood_at = 0
+        self._fetched = -1
 
     @property
     def epoch(self) -> int:
@@ -53,7 +58,8 @@ class Position:
 
     def _stand_at(self, epoch: int, place: int = 0) -> None:
         self._epoch, self._place = epoch, place
-        self._begun, self._run = False, None
+        self._begun, self._run, self._outside, self._fetched = False, None, 0, -1
+        self._stood_at = time.monotonic_ns()
 
     def begin(self, order: ShardOrder) -> EpochRun:
         """Starts a pass: over the current epoch if it has had none, else over the next."""
@@ -65,14 +71,71 @@ class Position:
         self._begun, self._run = True, run
         return run
 
+    def begin_outside(self) -> None:
+        """Starts a pass that others read and count, in this process or in those that the dataset is sent to."""
+        self._refuse_to_begin_later(self.next_start)
+        epoch = self._epoch + self._begun
+        self._stamp = self._named.name(epoch)
+        self._stand_outside(epoch)
+
+    def begin_fetching(self, in_worker: bool) -> int:
+        """The epoch of a pass of others, when it first reads here.
+
+        In a worker process the first pass is the one for which the process was made, whatever has been named since.
+        """
+        if not in_worker:
+            if self._outside != os.getpid() or self._fetched >= 0:  # nobody has said that it begins
+                self.begin_outside()
+        elif self._outside != os.getpid():
+            self._refuse_to_begin_later(0 if self._begun else self._place)
+            # Usually the pass begins when the workers have been made; a sampler that was asked before has begun it.
+            has_begun = self._outside != 0 and self._named.stamp() == self._stamp
+            self._stand_outside(self._epoch + (self._begun and not has_begun))
+            self._named.say_read()
+        else:
+            self._stand_outside(self.epoch)
+            self._named.say_read()
+        self._fetched = self._epoch
+        return self._epoch
+
+    @property
+    def epoch_fetched(self) -> int:
+        """The epoch of the latest pass of others that has read here since one was named; -1: none."""
+        return self._fetched if self._named.stamp() == self._stamp else -1
+
+    def _stand_outside(self, epoch: int) -> None:
+        self._stand_at(epoch)
+        self._begun, self._outside = True, os.getpid()
+
+    def _refuse_to_begin_later(self, place: int) -> None:
+        if place:
+            raise ValueError(
+                f"a state has been loaded that stands at position {place} of the epoch, and a DataLoader begins at its "
+                "front: use unirecord.torch.loader, or torchdata's StatefulDataLoader with its own state"
+            )
+
     def mark(self, run: EpochRun, end: int) -> None:
         """Notes that a pass has been handed out as far as ``end``; only the latest one is followed."""
         if self._run is run:
             self._place = end
 
     def place(self) -> tuple[int, int]:
-        """(epoch, global position) of the latest pass, or of where the next one begins."""
-        return self.epoch, self._place
+        """(epoch, global position) of the latest pass, or of where the next one begins.
+
+        ValueError where others read and count.
+        """
+        epoch = self.epoch
+        if self._outside or (self._run is None and self._named.was_read_since(self._stood_at)):
+            raise ValueError(
+                "a DataLoader reads this dataset, and it alone knows how far it has come. unirecord.torch.loader and "
+                "torchdata's StatefulDataLoader have exact states; between epochs, save the epoch and call set_epoch"
+            )
+        return epoch, self._place
+
+    def place_outside(self) -> tuple[int, int]:
+        """The front of the pass that others count, or of their next one."""
+        epoch = self.epoch
+        return (epoch if self._outside == os.getpid() else epoch + self._begun), 0
 
     def __getstate__(self) -> dict[str, Any]:
         epoch = self.epoch  # what has been named meanwhile is taken in first

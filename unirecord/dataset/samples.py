@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -50,10 +53,22 @@ class Samples:
         rows = self._rows(indices)
         return self._all_transformed(self._reader.many(rows), rows)
 
-    def for_collate(self, indices: Sequence[int]) -> list[Any]:
-        """As ``many``, for a loader that collates them; corrupt ones are left out if that has been asked for."""
-        rows = self._rows(indices)
-        read = self._reader.for_collate if self._transform is None else self._reader.many
+    def for_collate(self, indices: Sequence[int], caller: FrameType) -> list[Any]:
+        """As ``many``, for a loader that collates them; corrupt ones are left out if that has been asked for.
+
+        ``caller`` asks for them: a DataLoader reads the epoch in which its pass began.
+        """
+        read: Callable[[NDArray[np.int64]], Sequence[Any]] = self._reader.many
+        epoch = None
+        if "torch.utils.data" in sys.modules:
+            from ..frameworks.stock_dataloader import epoch_to_fetch
+            from ..frameworks.torch_collate import samples_for_collate
+
+            epoch = epoch_to_fetch(self._cursor.position, self._shuffled, indices, caller)
+            if self._transform is None:
+                columns = [column for _, column in self._cursor.plan.columns]
+                read = partial(samples_for_collate, self._reader, columns)
+        rows = self._rows(indices, epoch)
         if not self._skip:
             return self._all_transformed(read(rows), rows)
         kept, samples = self._whole(rows, read)
@@ -70,13 +85,14 @@ class Samples:
             rows = plan.rows_of(run, start, min(start + chunk, run.samples))
             kept, samples = self._whole(rows, reader.many) if self._skip else (None, reader.many(rows))
             places = range(len(rows)) if kept is None else kept.tolist()
+            first, stride = run.after(start + 1), run.stride
             for i, sample in zip(places, samples, strict=True):
-                mark(run, run.after(start + i + 1))
+                mark(run, first + i * stride)
                 yield sample if transform is None else self._transformed(sample, int(rows[i]))
         mark(run, run.after(run.samples))
 
-    def _rows(self, indices: Sequence[int]) -> NDArray[np.int64]:
-        return self._order.rows(indices, self._cursor.position.epoch)
+    def _rows(self, indices: Sequence[int], epoch: int | None = None) -> NDArray[np.int64]:
+        return self._order.rows(indices, self._cursor.position.epoch if epoch is None else epoch)
 
     def _whole(
         self, rows: NDArray[np.int64], read: Callable[[NDArray[np.int64]], Sequence[Any]]

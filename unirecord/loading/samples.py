@@ -12,8 +12,7 @@ from ..errors import CorruptionError
 from ..format.schema import Column
 from ..format.values import decode_cell
 from ..parts.part_set import Empty, PartSet
-from .batch import column_value, items_of, split_batch
-from .whole_read import memory_for_torch
+from .batch import column_value, split_batch
 
 __all__ = ["SampleReader"]
 
@@ -46,21 +45,9 @@ class SampleReader:
 
     def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
         """The samples of these rows, read with one call; their arrays are pieces of one block of memory."""
-        return self._placing(rows, lambda: split_batch(self.batch(rows), len(rows)))
+        return self.placing(rows, lambda: split_batch(self.batch(rows), len(rows)))
 
-    def for_collate(self, rows: NDArray[np.int64]) -> Sequence[dict[str, Any]]:
-        """As ``many``; where PyTorch's loader is in use, as samples that its default_collate need not copy."""
-        memory = memory_for_torch()
-        if memory is None:
-            return self.many(rows)
-
-        def read() -> Sequence[dict[str, Any]]:
-            batch = self.batch(rows, memory.empty)
-            return memory.samples(batch, items_of(batch), len(rows))
-
-        return self._placing(rows, read)
-
-    def _placing(self, rows: NDArray[np.int64], read: Callable[[], Read]) -> Read:
+    def placing(self, rows: NDArray[np.int64], read: Callable[[], Read]) -> Read:
         """What ``read`` makes of the rows; one that cannot be decoded is named."""
         try:
             return read()

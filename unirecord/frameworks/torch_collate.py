@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ReadMemory", "Sample", "memory_for_torch"]
+from ..format.schema import Column
+from ..loading.batch import items_of
+from ..loading.samples import SampleReader
+
+__all__ = ["ReadMemory", "Sample", "samples_for_collate"]
 
 _PARCEL = 1 << 20  # bytes of a batch above which shared memory costs less than sending them through a pipe
 _DTYPES = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
@@ -22,10 +26,14 @@ _collated = False  # default_collate has met samples in this process: what it ma
 
 
 class Sample(dict[str, Any]):
-    """A dict; the first one of a read carries the read. Copies and pickles are plain dicts."""
+    """A dict; the first one of a read carries the read. Copies and pickles are plain dicts.
 
-    __slots__ = ("read",)
+    ``bfloat16`` names the columns whose bits numpy holds as uint16.
+    """
+
+    __slots__ = ("bfloat16", "read")
     read: ReadMemory
+    bfloat16: frozenset[str]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
@@ -82,8 +90,9 @@ class ReadMemory:
     ``default_collate`` makes there do.
     """
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, bfloat16: frozenset[str]) -> None:
         self._torch = torch
+        self._bfloat16 = bfloat16
         self._in_worker = torch.utils.data.get_worker_info() is not None
         self._shared = _collated and self._in_worker
         self._tensors: dict[
@@ -116,6 +125,9 @@ class ReadMemory:
         names = list(items)
         made = [Sample(zip(names, row, strict=True)) for row in zip(*items.values(), strict=True)]
         made = made or [Sample() for _ in range(rows)]
+        if self._bfloat16:
+            for sample in made:
+                sample.bfloat16 = self._bfloat16
         if made:
             made[0].read = self
             self._values, self._items = dict(values), dict(items)
@@ -146,7 +158,7 @@ class ReadMemory:
                 result[name] = self._tensors[id(value)]
             else:
                 result[name] = torch.from_numpy(value)
-        return result
+        return as_bfloat16(torch, result, self._bfloat16)
 
 
 def _named(name: str, collate: Callable[[Any], Any], items: Sequence[Any]) -> Any:
@@ -159,15 +171,29 @@ def _named(name: str, collate: Callable[[Any], Any], items: Sequence[Any]) -> An
         ) from error
 
 
-def memory_for_torch() -> ReadMemory | None:
-    """Memory for a read whose samples ``default_collate`` will know; None where PyTorch's loader is not in use."""
+def as_bfloat16(torch: Any, batch: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """The batch with its columns of bfloat16, which numpy holds as uint16, as what they are."""
+    for name in names:
+        batch[name] = batch[name].view(torch.bfloat16)
+    return batch
+
+
+def samples_for_collate(
+    reader: SampleReader, columns: Sequence[Column], rows: NDArray[np.int64]
+) -> Sequence[dict[str, Any]]:
+    """The samples of these rows, which ``default_collate`` need not copy; where PyTorch's loader is in use."""
     global _known_to_torch
-    if "torch.utils.data" not in sys.modules:
-        return None
     if not _known_to_torch:
         _introduce()
         _known_to_torch = True
-    return ReadMemory(sys.modules["torch"])
+    bfloat16 = frozenset(column.name for column in columns if column.type == "bfloat16")
+    memory = ReadMemory(sys.modules["torch"], bfloat16)
+
+    def read() -> Sequence[dict[str, Any]]:
+        batch = reader.batch(rows, memory.empty)
+        return memory.samples(batch, items_of(batch), len(rows))
+
+    return reader.placing(rows, read)
 
 
 def _introduce() -> None:
@@ -192,4 +218,5 @@ def _collate(samples: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
     if read is not None and read.is_whole(samples):
         return read.collated(lambda items: torch_collate(items, collate_fn_map=collate_fn_map))
     first, *others = samples
-    return torch_collate([dict(first), *others], collate_fn_map=collate_fn_map)
+    batch = torch_collate([dict(first), *others], collate_fn_map=collate_fn_map)
+    return as_bfloat16(sys.modules["torch"], batch, getattr(first, "bfloat16", ()))
