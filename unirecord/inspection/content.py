@@ -12,7 +12,7 @@ from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout
 from ..format.schema import Schema
-from ..parts.data_file import DataFile, DataHead, ScannedGroup
+from ..parts.data_file import DataFile, DataHead, RowGroup
 from .finding import SHOWN, Finding, findings_for, lost_rows
 from .value_check import check_blob_values, check_scalar_values
 from .walk import Recovered, cell_places, cell_sizes, row_starts
@@ -22,7 +22,7 @@ __all__ = ["Finding", "check_group", "read_payload"]
 _PADS = 1 << 20  # padding bytes that are looked at in one step
 
 
-def read_payload(data: DataFile, group: ScannedGroup) -> npt.NDArray[np.uint8]:
+def read_payload(data: DataFile, group: RowGroup) -> npt.NDArray[np.uint8]:
     """The payload of the group's blob page."""
     payload = np.empty(group.blob_bytes, np.uint8)
     data.read_into(payload, group.blob_payload)
@@ -39,7 +39,7 @@ class _Units:
     good: npt.NDArray[np.bool_]
 
 
-def _units(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) -> _Units:
+def _units(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> _Units:
     shape, blobs = head.header.shape, len(head.schema.blobs)
     bounds = row_starts(head, group)
     if shape.unit_rows:
@@ -55,7 +55,7 @@ def _units(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) 
     return _Units(first, starts, lengths, found == group.page.digests)
 
 
-def check_group(data: DataFile, head: DataHead, group: ScannedGroup) -> list[Finding]:
+def check_group(data: DataFile, head: DataHead, group: RowGroup) -> list[Finding]:
     """All that is wrong with the row group; its scalar page has the right digest already."""
     try:
         findings = [] if isinstance(group, Recovered) else list(_check_scalar_page(data, head, group))
@@ -72,7 +72,7 @@ def check_group(data: DataFile, head: DataHead, group: ScannedGroup) -> list[Fin
 
 
 def _check_blobs(
-    data: DataFile, head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]
+    data: DataFile, head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]
 ) -> Iterator[Finding]:
     yield from _zeros(
         data, group.blob_offset + layout.PAGE_HEADER_BYTES, group.blob_payload, "the gap before the rows"
@@ -105,7 +105,7 @@ def _check_blobs(
     yield from _check_padding(head, group, payload)
 
 
-def _check_padding(head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8]) -> Iterator[Finding]:
+def _check_padding(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> Iterator[Finding]:
     """Bytes between cells are zero."""
     sizes = cell_sizes(head, group).ravel()
     mask = np.uint64(head.header.shape.blob_align - 1)
@@ -137,16 +137,14 @@ def _zeros(data: DataFile, start: int, stop: int, what: str) -> Iterator[Finding
         yield Finding(start + next(i for i, b in enumerate(raw) if b), f"{what} is not zero")
 
 
-def _check_scalar_page(data: DataFile, head: DataHead, group: ScannedGroup) -> Iterator[Finding]:
+def _check_scalar_page(data: DataFile, head: DataHead, group: RowGroup) -> Iterator[Finding]:
     header = data.page_header(head, group.offset)
     end = header.payload(group.offset) + header.payload_bytes
     yield from _zeros(data, end, header.end(group.offset), "the padding after the scalar page")
     yield from _check_inner_padding(data, head.schema, group, header.payload(group.offset))
 
 
-def _check_inner_padding(
-    data: DataFile, schema: Schema, group: ScannedGroup, start: int
-) -> Iterator[Finding]:
+def _check_inner_padding(data: DataFile, schema: Schema, group: RowGroup, start: int) -> Iterator[Finding]:
     """The arrays of a scalar page are padded with zeros to multiples of 8, and unused bits of validity are zero."""
     sizes: list[int] = []
     for (_, column), found in zip(schema.scalars, group.page.scalars, strict=True):

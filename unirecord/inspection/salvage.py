@@ -13,7 +13,7 @@ from ..errors import UniRecordError
 from ..format.page import ScalarColumn
 from ..format.schema import Column
 from ..format.values import ColumnBatch, ColumnData
-from ..parts.data_file import DataFile, DataHead, ScannedGroup
+from ..parts.data_file import DataFile, DataHead, RowGroup
 from .content import check_group, read_payload
 from .finding import lost_rows
 from .recover import opened_index
@@ -91,14 +91,14 @@ def sound_batches(path: str) -> Iterator[ColumnBatch]:
         head = data.head()
         recover = stack.enter_context(opened_index(path, data, head))
         for found in walk(data, head, recover):
-            if isinstance(found, ScannedGroup):
+            if isinstance(found, RowGroup):
                 findings = check_group(data, head, found)
                 keep = np.flatnonzero(~lost_rows(findings, found.first_row, found.page.rows))
                 if len(keep):
                     yield _batch(data, head, found, keep)
 
 
-def _batch(data: DataFile, head: DataHead, group: ScannedGroup, keep: npt.NDArray[np.intp]) -> ColumnBatch:
+def _batch(data: DataFile, head: DataHead, group: RowGroup, keep: npt.NDArray[np.intp]) -> ColumnBatch:
     scalars = iter(group.page.scalars)
     blobs = iter(_blobs(data, head, group, keep) if head.schema.blobs else ())
     columns = [
@@ -122,7 +122,7 @@ def _scalar(column: Column, found: ScalarColumn, keep: npt.NDArray[np.intp]) -> 
 
 
 def _blobs(
-    data: DataFile, head: DataHead, group: ScannedGroup, keep: npt.NDArray[np.intp]
+    data: DataFile, head: DataHead, group: RowGroup, keep: npt.NDArray[np.intp]
 ) -> Iterator[ColumnData]:
     payload = read_payload(data, group)
     starts, sizes = cell_places(head, group)

@@ -13,7 +13,7 @@ from ..errors import CorruptionError
 from ..format.page import ScalarColumn
 from ..format.schema import Column
 from ..format.values import array_in_cell, decode_cell
-from ..parts.data_file import DataHead, ScannedGroup
+from ..parts.data_file import DataHead, RowGroup
 from .finding import Finding, findings_for
 from .walk import cell_places
 
@@ -22,7 +22,7 @@ __all__ = ["check_blob_values", "check_scalar_values"]
 Rows = npt.NDArray[np.intp]
 
 
-def check_scalar_values(head: DataHead, group: ScannedGroup) -> Iterator[Finding]:
+def check_scalar_values(head: DataHead, group: RowGroup) -> Iterator[Finding]:
     """Bools are 0 or 1, nulls are stored as zero, and strings are UTF-8."""
     for (_, column), found in zip(head.schema.scalars, group.page.scalars, strict=True):
         if found.strings is not None:
@@ -63,7 +63,7 @@ def _is_text(raw: bytes) -> bool:
 
 
 def check_blob_values(
-    head: DataHead, group: ScannedGroup, payload: npt.NDArray[np.uint8], lost: npt.NDArray[np.bool_]
+    head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], lost: npt.NDArray[np.bool_]
 ) -> Iterator[Finding]:
     """Texts, objects and arrays of the rows that are not ``lost`` can be decoded."""
     places, sizes = cell_places(head, group)

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ..core import submit, usable_cores
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
-from ..parts.data_file import DataFile, DataHead, ScannedGroup
+from ..parts.data_file import DataFile, DataHead, RowGroup
 from ..parts.manifest import Manifest, schema_digest
 from ..storage.reading import opened
 from .content import Finding, check_group
@@ -274,15 +274,15 @@ class _Part:
 
 def _in_parallel(
     data: DataFile, head: DataHead, pool: ThreadPoolExecutor, workers: int
-) -> Iterator[tuple[ScannedGroup | Damage | Ancillary | End, list[Finding]]]:
+) -> Iterator[tuple[RowGroup | Damage | Ancillary | End, list[Finding]]]:
     """Walks the file; row groups are checked by the pool, at most a few at a time, and come out in order."""
-    waiting: deque[tuple[ScannedGroup | Damage | Ancillary | End, Future[list[Finding]] | None]] = deque()
+    waiting: deque[tuple[RowGroup | Damage | Ancillary | End, Future[list[Finding]] | None]] = deque()
     for found in walk(data, head):
-        large = isinstance(found, ScannedGroup) and found.blob_bytes > _ALONE_BYTES
+        large = isinstance(found, RowGroup) and found.blob_bytes > _ALONE_BYTES
         while waiting and (large or len(waiting) > workers):
             done, task = waiting.popleft()
             yield done, task.result() if task else []
-        if isinstance(found, ScannedGroup):
+        if isinstance(found, RowGroup):
             waiting.append((found, submit(pool, check_group, data, head, found)))
             if large:
                 done, task = waiting.popleft()

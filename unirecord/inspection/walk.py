@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..errors import CorruptionError
 from ..format import layout
 from ..format.layout import PageHeader
-from ..parts.data_file import DataFile, DataHead, ScannedGroup
+from ..parts.data_file import DataFile, DataHead, RowGroup
 
 __all__ = [
     "Ancillary",
@@ -61,7 +61,7 @@ class End:
 
 
 @dataclass(frozen=True)
-class Recovered(ScannedGroup):
+class Recovered(RowGroup):
     """A row group whose scalar page or page headers are damaged, put together from the index."""
 
 
@@ -71,7 +71,7 @@ Recover = Callable[[int, int], Recovered | None]
 
 def walk(
     data: DataFile, head: DataHead, recover: Recover | None = None
-) -> Iterator[ScannedGroup | Damage | Ancillary | End]:
+) -> Iterator[RowGroup | Damage | Ancillary | End]:
     """The pages of a data file in order: row groups, what is damaged or ancillary between them, and the end page.
 
     The row groups given are whole, but for their cells.
@@ -82,7 +82,7 @@ def walk(
     offset, number, rows = head.header.header_bytes, 0, 0
     digests: bytearray | None = bytearray()  # of the scalar pages; None after one that could not be read
     while True:
-        found: ScannedGroup | End | None
+        found: RowGroup | End | None
         try:
             header = data.page_header(head, offset)
             if header.is_ancillary and header.end(offset) <= data.size:
@@ -101,7 +101,7 @@ def walk(
                 offset, number, rows = known.end, number + 1, known.first_row + known.page.rows
                 continue
             found, number = _resume(data, head, offset + layout.PAGE_ALIGN, (number, rows))
-            after = found.first_row if isinstance(found, ScannedGroup) else found.rows if found else None
+            after = found.first_row if isinstance(found, RowGroup) else found.rows if found else None
             yield Damage(place, str(error), rows, after)
             if found is None:
                 return
@@ -124,7 +124,7 @@ def _ancillary(data: DataFile, head: DataHead, offset: int, header: PageHeader) 
 
 def _read(
     data: DataFile, head: DataHead, offset: int, header: PageHeader, expected: tuple[int, int] | None
-) -> ScannedGroup | End:
+) -> RowGroup | End:
     """The row group or end page at ``offset``; ``expected``: the number of groups and rows before it, if known."""
     if header.kind == layout.PAGE_END:
         if (
@@ -153,7 +153,7 @@ def _read(
     return group
 
 
-def _check_content(head: DataHead, found: ScannedGroup | End, digests: bytearray | None) -> None:
+def _check_content(head: DataHead, found: RowGroup | End, digests: bytearray | None) -> None:
     """The end page is that of the scalar pages before it, if all of them could be read."""
     if not isinstance(found, End) or digests is None:
         return
@@ -168,7 +168,7 @@ def _check_content(head: DataHead, found: ScannedGroup | End, digests: bytearray
 
 def _resume(
     data: DataFile, head: DataHead, offset: int, before: tuple[int, int]
-) -> tuple[ScannedGroup | End | None, int]:
+) -> tuple[RowGroup | End | None, int]:
     """The next whole row group or end page from ``offset`` on that can stand behind what was before, and its number."""
     while offset + layout.PAGE_HEADER_BYTES <= data.size:
         size = min(_CHUNK, (data.size - offset) // layout.PAGE_ALIGN * layout.PAGE_ALIGN)
@@ -189,7 +189,7 @@ def _resume(
     return None, before[0]
 
 
-def cell_sizes(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
+def cell_sizes(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
     """Length of every cell of the group, [rows, blob columns]; none is longer than the blob page."""
     shape = head.header.shape
     if shape.row_bytes and group.page.rows * shape.row_bytes != group.blob_bytes:
@@ -205,7 +205,7 @@ def cell_sizes(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
     return sizes
 
 
-def row_starts(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
+def row_starts(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
     """Where each row starts in the payload of the blob page, and the end of the last one; CorruptionError if absurd."""
     mask = np.uint64(head.header.shape.blob_align - 1)
     padded = (cell_sizes(head, group) + mask) & ~mask
@@ -217,7 +217,7 @@ def row_starts(head: DataHead, group: ScannedGroup) -> npt.NDArray[np.uint64]:
     return starts
 
 
-def cell_places(head: DataHead, group: ScannedGroup) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def cell_places(head: DataHead, group: RowGroup) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Where each cell starts in the payload of the blob page, and its length, both [rows, blob columns]."""
     sizes = cell_sizes(head, group)
     mask = np.uint64(head.header.shape.blob_align - 1)
@@ -225,7 +225,7 @@ def cell_places(head: DataHead, group: ScannedGroup) -> tuple[npt.NDArray[np.uin
     return row_starts(head, group)[:-1, None] + np.cumsum(padded, axis=1, dtype=np.uint64) - padded, sizes
 
 
-def _misfit(group: ScannedGroup) -> CorruptionError:
+def _misfit(group: RowGroup) -> CorruptionError:
     return CorruptionError(
         f"the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not add up to",
         offset=group.blob_offset,

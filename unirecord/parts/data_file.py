@@ -37,7 +37,7 @@ class DataHead:
 
 
 @dataclass(frozen=True)
-class ScannedGroup:
+class RowGroup:
     """A row group: its first row, where its pages and its blobs start (0: no blob page), and its scalar page."""
 
     first_row: int
@@ -151,7 +151,7 @@ class DataFile:
         except CorruptionError:
             return None
 
-    def group(self, head: DataHead, offset: int, header: PageHeader) -> ScannedGroup:
+    def group(self, head: DataHead, offset: int, header: PageHeader) -> RowGroup:
         """The row group whose scalar page stands at ``offset``; its blobs are not read."""
         payload = self.read(header.payload(offset), header.payload_bytes)
         expected = layout.digest(payload, layout.seed(head.header.id, layout.DOMAIN_SCALARS, offset))
@@ -162,7 +162,7 @@ class DataFile:
         page = decode_scalar_page(head.schema, head.header.shape, header.rows, memoryview(payload))
         start = header.end(offset)
         if not head.schema.blobs:
-            return ScannedGroup(header.first_row, offset, 0, 0, 0, start, page, expected)
+            return RowGroup(header.first_row, offset, 0, 0, 0, start, page, expected)
         blob = self.page_header(head, start)
         if blob.kind != layout.PAGE_BLOB or (blob.group, blob.first_row, blob.rows) != (
             header.group, header.first_row, header.rows,
@@ -175,18 +175,18 @@ class DataFile:
             raise CorruptionError(
                 f"the blob page at {start} ends at {end}, the file at {self.size}", offset=start
             )
-        return ScannedGroup(
+        return RowGroup(
             header.first_row, offset, start, blob.payload(start), blob.payload_bytes, end, page, expected
         )
 
-    def groups(self, head: DataHead) -> Iterator[ScannedGroup]:
+    def groups(self, head: DataHead) -> Iterator[RowGroup]:
         """All row groups of a finished file, in order; CorruptionError at the first thing that is not as it must be."""
         try:
             yield from self._groups(head)
         except CorruptionError as error:
             raise self.located(error) from error
 
-    def _groups(self, head: DataHead) -> Iterator[ScannedGroup]:
+    def _groups(self, head: DataHead) -> Iterator[RowGroup]:
         offset, number, rows = head.header.header_bytes, 0, 0
         digests = bytearray()
         even = head.header.shape.group_rows
@@ -234,15 +234,15 @@ class Block:
 
     first_row: int
     rows: int
-    groups: list[ScannedGroup]
+    groups: list[RowGroup]
     scalars: list[BlockColumn]
     lengths: list[npt.NDArray[np.uint64]]
     digests: npt.NDArray[np.uint64]
 
 
-def blocks(groups: Iterator[ScannedGroup]) -> Iterator[Block]:
+def blocks(groups: Iterator[RowGroup]) -> Iterator[Block]:
     """Joins row groups to blocks that are worth a vectorised step."""
-    pending: list[ScannedGroup] = []
+    pending: list[RowGroup] = []
     rows = size = 0
     for group in groups:
         pending.append(group)
@@ -257,7 +257,7 @@ def blocks(groups: Iterator[ScannedGroup]) -> Iterator[Block]:
         yield _join(pending)
 
 
-def _join(groups: list[ScannedGroup]) -> Block:
+def _join(groups: list[RowGroup]) -> Block:
     pages = [group.page for group in groups]
     scalars = []
     for columns in zip(*(page.scalars for page in pages), strict=True):

@@ -15,7 +15,7 @@ from ..errors import CorruptionError
 from ..format import layout, metadata
 from ..format.layout import IndexHeader, Section
 from ..format.page import unit_count
-from ..parts.data_file import Block, DataFile, DataHead, ScannedGroup, blocks
+from ..parts.data_file import Block, DataFile, DataHead, RowGroup, blocks
 from ..storage.reading import read_at
 from ..storage.staged import StagedFile
 from .index_columns import FixedColumn, StringColumn
@@ -212,7 +212,7 @@ class _Builder:
             if group.blob_bytes != group.page.rows * self.shape.row_bytes:
                 self._refuse_blob_page(group)
 
-    def _refuse_blob_page(self, group: ScannedGroup) -> None:
+    def _refuse_blob_page(self, group: RowGroup) -> None:
         raise CorruptionError(
             f"{self.data.path}: the blob page at {group.blob_offset} has {group.blob_bytes} bytes, "
             f"which its rows do not add up to",
@@ -307,7 +307,7 @@ class _Builder:
         )
 
 
-def _group_table(groups: list[ScannedGroup]) -> Array:
+def _group_table(groups: list[RowGroup]) -> Array:
     table = [(group.first_row, group.offset, group.blob_offset, group.blob_payload) for group in groups]
     return np.array(table, dtype="<u8")
 
