@@ -19,7 +19,7 @@ from test_sources_images import folder, picture
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
-from unirecord.cli.progress import ProgressBar
+from unirecord.cli.progress_bar import ProgressBar
 
 CSV = "id,name,score\n1,ann,0.5\n2,bob,\n3,,2.5\n"
 
@@ -268,7 +268,7 @@ class _Terminal(io.StringIO):
 
 def test_the_progress_bar_tells_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr("unirecord.cli.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("unirecord.cli.progress_bar.time.monotonic", lambda: clock[0])
     terminal = _Terminal()
     bar = ProgressBar("writing", 1_000, stream=terminal)
     clock[0] += 10

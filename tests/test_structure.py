@@ -31,7 +31,7 @@ query columns
 order parts
 format storage
 core
-errors sizes
+errors sizes progress
 """,
 )
 

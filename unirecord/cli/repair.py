@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..inspection.repair import RepairReport, Salvaged, repair
 from ..sizes import format_size
-from .progress import ProgressBar, duration
+from .progress_bar import ProgressBar, duration
 from .terminal import print_json, say
 from .usage import make_parser
 

@@ -29,7 +29,7 @@ from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..writing.writer import Writer, append, check_free
-from .progress import ProgressBar, duration
+from .progress_bar import ProgressBar, duration
 from .table import table
 from .terminal import say, warn
 from .usage import UsageError, count, make_parser, names, size

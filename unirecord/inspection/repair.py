@@ -12,6 +12,7 @@ from ..errors import BusyError, ExistsError, FormatError, UniRecordError
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest
+from ..progress import Progress, Tracker
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.reading import opened
@@ -23,9 +24,9 @@ from ..writing.row_groups import TARGET_BYTES, Grouper
 from ..writing.single_writer import SinglePartWriter
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .rebuild import rebuild_manifest
-from .report import Progress, RepairReport, Salvaged
+from .report import RepairReport, Salvaged
 from .salvage import Survey, sound_batches, survey
-from .targets import Target, Tracker, targets
+from .targets import Target, targets
 
 __all__ = ["RepairReport", "Salvaged", "repair"]
 

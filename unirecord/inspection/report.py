@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["Problem", "Progress", "RepairReport", "Report", "Salvaged"]
+__all__ = ["Problem", "RepairReport", "Report", "Salvaged"]
 
-Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all), from any thread, never from two at once."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import MissingError, UniRecordError
@@ -12,7 +11,7 @@ from ..parts.manifest import Manifest, PartEntry
 from ..parts.missing_path import explain_missing, meant_instead
 from .report import Problem
 
-__all__ = ["Target", "Tracker", "targets"]
+__all__ = ["Target", "targets"]
 
 
 @dataclass(frozen=True)
@@ -22,18 +21,6 @@ class Target:
     path: str
     entry: PartEntry | None
     number: int | None
-
-
-class Tracker:
-    """Adds up the bytes that are done and tells the caller; used from one thread."""
-
-    def __init__(self, total: int, tell: Callable[[int, int], None] | None) -> None:
-        self.total, self.done, self._tell = total, 0, tell
-
-    def advance(self, size: int) -> None:
-        self.done = min(self.done + size, self.total)
-        if self._tell is not None:
-            self._tell(self.done, self.total)
 
 
 def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:

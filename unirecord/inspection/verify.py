@@ -13,11 +13,12 @@ from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from ..parts.manifest import Manifest, schema_digest
+from ..progress import Progress, Tracker
 from ..storage.reading import opened
 from .content import Finding, check_group
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
-from .report import Problem, Progress, Report
-from .targets import Target, Tracker, targets
+from .report import Problem, Report
+from .targets import Target, targets
 from .walk import Ancillary, Damage, End, walk
 
 __all__ = ["Problem", "Report", "verify"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Batch, LeftOut, Options, Scan, Source, WrongSourceError
+from .base import Batch, LeftOut, Options, Source, WrongSourceError
 from .input_path import MAX_SPOOL_BYTES, InputPath, open_input
 from .registry import KINDS, SOURCES, open_source, source_type
 
@@ -14,7 +14,6 @@ __all__ = [
     "InputPath",
     "LeftOut",
     "Options",
-    "Scan",
     "Source",
     "WrongSourceError",
     "open_input",

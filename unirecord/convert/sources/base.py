@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
+from ...progress import Progress
 from .input_path import InputPath
 
-__all__ = ["Batch", "Flag", "LeftOut", "Options", "Scan", "Source", "WrongSourceError", "column_names"]
-
-Scan = Callable[[int, int], None]
-"""Called while a source is looked through before it is read: (bytes done, bytes in all)."""
+__all__ = ["Batch", "Flag", "LeftOut", "Options", "Source", "WrongSourceError", "column_names"]
 
 
 class WrongSourceError(SchemaError):
@@ -85,13 +83,13 @@ class Source(ABC):
     rows: int
     metadata: dict[str, Any] | None = None
 
-    def __init__(self, source: InputPath, options: Options, scan: Scan | None = None) -> None:
-        """Look through ``source``; ``scan`` is told about progress. Raises `SchemaError` about its content."""
+    def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
+        """Look through ``source``; ``progress`` is told how far it is. Raises `SchemaError` about its content."""
         self.input = source
         self.path = source.name
         self.left_out: list[LeftOut] = []
         self.notes: list[str] = list(source.notes)
-        self.look_through(options, scan)
+        self.look_through(options, progress)
         self._left_out_at_first = tuple(self.left_out)
 
     @classmethod
@@ -105,7 +103,7 @@ class Source(ABC):
         """Whether this kind can be read from there when it is asked for by name."""
 
     @abstractmethod
-    def look_through(self, options: Options, scan: Scan | None) -> None:
+    def look_through(self, options: Options, progress: Progress | None) -> None:
         """Set ``schema``, ``rows``, ``metadata`` and ``notes``."""
 
     @abstractmethod

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
-from .base import Batch, Flag, LeftOut, Options, Scan, Source
+from ...progress import Progress
+from .base import Batch, Flag, LeftOut, Options, Source
 from .folder_walk import UnreadableError, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
@@ -54,7 +55,7 @@ class ImageFolder(Source):
         """Any folder."""
         return source.is_folder
 
-    def look_through(self, options: Options, scan: Scan | None) -> None:
+    def look_through(self, options: Options, progress: Progress | None) -> None:
         """List the folder."""
         self._check = options.check_pictures
         if self._check:

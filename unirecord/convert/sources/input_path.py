@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Final
 
 from ...errors import MissingError, SchemaError
+from ...progress import Progress
 from ...sizes import format_size
 
 __all__ = ["MAX_SPOOL_BYTES", "InputPath", "open_input"]
@@ -50,9 +50,7 @@ class InputPath:
         return open(self.path, "rb")
 
 
-def open_input(
-    name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Callable[[int], None] | None = None
-) -> InputPath:
+def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress | None = None) -> InputPath:
     """Return what is at the path ``name``; a pipe, and ``-`` for standard input, are copied to a temporary file.
 
     Raises `MissingError`, and `SchemaError` for a device or for a pipe that delivers more than ``spool_bytes``.
@@ -94,7 +92,7 @@ def _is_terminal(name: str) -> bool:
     return False
 
 
-def _spooled(name: str, fd: int, most: int, progress: Callable[[int], None] | None) -> InputPath:
+def _spooled(name: str, fd: int, most: int, progress: Progress | None) -> InputPath:
     spool = tempfile.TemporaryFile(prefix="unirecord-")  # noqa: SIM115 (lives as long as its InputPath)
     size = 0
     try:
@@ -107,7 +105,7 @@ def _spooled(name: str, fd: int, most: int, progress: Callable[[int], None] | No
                 )
             spool.write(piece)
             if progress is not None:
-                progress(size)
+                progress(size, 0)
         spool.flush()
     except BaseException:
         spool.close()

@@ -11,8 +11,9 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.values.objects import MAX_DEPTH
+from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .base import Batch, Options, Scan, Source, column_names
+from .base import Batch, Options, Source, column_names
 from .convert import converted, json_converter, numbers
 from .input_path import InputPath
 from .json_text import OutOfRangeError, parse_json
@@ -43,7 +44,7 @@ class JsonLines(Source):
         """Any file."""
         return not source.is_folder
 
-    def look_through(self, options: Options, scan: Scan | None) -> None:
+    def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the file once to find its types."""
         path, fixed = self.path, options.overrides
         self._total = self.input.size()
@@ -52,8 +53,8 @@ class JsonLines(Source):
         for rows, done in self._chunks():
             for record in rows:
                 self._look_at(record, evidence, fixed)
-            if scan is not None:
-                scan(done, self._total)
+            if progress is not None:
+                progress(done, self._total)
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)

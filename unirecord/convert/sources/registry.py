@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .base import Options, Scan, Source, WrongSourceError
+from ...progress import Progress
+from .base import Options, Source, WrongSourceError
 from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
@@ -20,7 +21,7 @@ def open_source(
     source: str | InputPath,
     kind: str | None = None,
     options: Options | None = None,
-    scan: Scan | None = None,
+    progress: Progress | None = None,
 ) -> Source:
     """Look through the raw data at a path and return it as a source.
 
@@ -36,7 +37,7 @@ def open_source(
             raise WrongSourceError(
                 f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
             )
-    return make(found, options, scan)
+    return make(found, options, progress)
 
 
 def source_type(source: InputPath, kind: str | None = None) -> type[Source]:

@@ -12,7 +12,8 @@ from io import TextIOWrapper
 from typing import BinaryIO, ClassVar, Final, TextIO
 
 from ...errors import SchemaError
-from .base import Batch, Options, Scan, Source, column_names
+from ...progress import Progress
+from .base import Batch, Options, Source, column_names
 from .convert import converted, text_converter
 from .input_path import InputPath
 from .overrides import apply_overrides
@@ -58,7 +59,7 @@ class CsvTable(Source):
         """Any file."""
         return not source.is_folder
 
-    def look_through(self, options: Options, scan: Scan | None) -> None:
+    def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the file once to find its types."""
         self._total = self.input.size()
         self._delimiter = ","
@@ -71,8 +72,8 @@ class CsvTable(Source):
             self.rows += len(rows)
             for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
                 column.add(cells)
-            if scan is not None:
-                scan(done, self._total)
+            if progress is not None:
+                progress(done, self._total)
         if not self.rows:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
