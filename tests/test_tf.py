@@ -222,3 +222,83 @@ def test_batches_that_are_left_early_leave_no_threads(path: Path) -> None:
         next(iter(UniRecordDataset(path, columns=["label"]).to_tf(4)))
     gc.collect()
     assert threading.active_count() <= before + 1
+
+
+def rows_of(data: tf.data.Dataset) -> list[int]:
+    return [int(i) for batch in data for i in batch["label"]]
+
+
+@pytest.mark.parametrize("taken", [0, 3, 10])
+def test_after_a_resumed_pass_every_pass_is_whole(path: Path, taken: int) -> None:
+    """At the end of an epoch, the next one follows: tf.data takes an empty pass for an error."""
+    ds = UniRecordDataset(path, columns=["x", "label"], shuffle=True)
+    orders = []
+    for epoch in range(4):
+        ds.set_epoch(epoch)
+        orders.append(ds.row_ids().tolist())
+    ds.set_epoch(0)
+    batches = iter(ds.batches(10))
+    for _ in range(taken):
+        next(batches)
+    again = UniRecordDataset(path, columns=["x", "label"], shuffle=True)
+    again.load_state_dict(ds.state_dict())
+    data = again.to_tf(10)
+    passes = [rows_of(data) for _ in range(3)]
+    assert passes == ([orders[0][10 * taken :], *orders[1:3]] if taken < 10 else orders[1:4])
+
+
+def test_fit_on_a_resumed_dataset_runs_the_rest_and_then_whole_epochs(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=["x", "label"], shuffle=True)
+    batches = iter(ds.batches(20))
+    next(batches), next(batches)
+    again = UniRecordDataset(path, columns=["x", "label"], shuffle=True)
+    again.load_state_dict(ds.state_dict())
+    counted: list[int] = []
+
+    class Count(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+            counted.append(0)
+
+        def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+            counted[-1] += 1
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    for epochs in (1, 2):
+        data = again.to_tf(20).map(lambda b: (b["x"] / 100.0, b["label"] / 100))
+        model.fit(data, epochs=epochs, shuffle=False, verbose=0, callbacks=[Count()])
+    assert counted == [3, 5, 5]
+
+
+def test_refresh_and_close_reach_it(tmp_path: Path) -> None:
+    with Writer(tmp_path / "set", {"label": "int64"}) as writer:
+        writer.write_batch({"label": list(range(8))})
+    ds = UniRecordDataset(tmp_path / "set")
+    data = ds.to_tf(4)
+    with unirecord.append(tmp_path / "set") as writer:
+        writer.write_batch({"label": list(range(8, 16))})
+    assert ds.refresh()
+    with pytest.raises(tf.errors.OpError, match="call to_tf again"):
+        rows_of(data)
+    assert rows_of(ds.to_tf(4)) == list(range(16))
+    data = ds.to_tf(4)
+    ds.close()
+    with pytest.raises(tf.errors.OpError, match="closed"):
+        rows_of(data)
+
+
+def test_full_batches_and_skipped_rows_go_together(tmp_path: Path) -> None:
+    path = tmp_path / "a.urec"
+    with Writer(path, {"label": "int64", "b": {"type": "uint8", "shape": [64]}, "r": "bytes"}) as writer:
+        for i in range(12):
+            writer.write({"label": i, "b": np.full(64, 100 + i, np.uint8), "r": bytes(40)})
+    raw = bytearray(path.read_bytes())
+    raw[raw.find(bytes([105]) * 64) + 3] ^= 1
+    path.write_bytes(raw)
+    ds = UniRecordDataset(path, on_corrupt="skip")
+    assert rows_of(ds.to_tf(3, drop_last=True)) == [i for i in range(12) if i != 5]
+
+
+def test_a_transform_is_refused(path: Path) -> None:
+    with pytest.raises(ValueError, match=r"view\(transform=None\)"):
+        UniRecordDataset(path, columns=["x"], transform=lambda sample: sample).to_tf(4)

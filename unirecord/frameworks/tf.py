@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import SchemaError, StaleError
 from ..format.schema import Column
 from ..loading.ragged import RaggedArray
+from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -45,6 +46,7 @@ def to_tf(
             "the dataset has a transform, which to_tf would not call: its types and shapes are not known. "
             "Use ds.view(transform=None).to_tf(...), and .map() on what it gives"
         )
+    check_valid_names(ds)
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
     static = batch_size if drop_last and not skips else None
     outputs = [_Output(ds.schema[name], static) for name in ds.column_names]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..dataset.batch_loader import BatchLoader
+from ..dataset.dataset import UniRecordDataset
 from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions
+from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
     import torch
-
-    from ..dataset.dataset import UniRecordDataset
 
 __all__ = ["TorchLoader", "loader", "to_tensors"]
 
@@ -53,6 +53,10 @@ def loader(
         device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
         prefetch, num_threads, num_workers: as for ``UniRecordDataset.batches``.
     """
+    if not isinstance(ds, UniRecordDataset):
+        raise TypeError(
+            f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
+        )
     own = ds.transform if transform is None else transform
     if own is not None and collate_fn is None:
         collate_fn = _default_collate
@@ -88,6 +92,7 @@ class TorchLoader(BatchLoader[Any]):
         pinned = (pin_memory or cuda) and torch.cuda.is_available()
         stages: list[Stage] = []
         if not options.changes_batches:
+            check_valid_names(ds)
             stages.append(ToTensors(_bfloat16_columns(ds)))
         elif pinned:  # what is collated lies in memory of its own
             stages.append(Pinned())

@@ -1,0 +1,18 @@
+"""The names under which frameworks get the masks of nullable columns: refused where a column has one already."""
+
+from __future__ import annotations
+
+from ..dataset.dataset import UniRecordDataset
+from ..errors import SchemaError
+
+__all__ = ["check_valid_names"]
+
+
+def check_valid_names(ds: UniRecordDataset) -> None:
+    """SchemaError where the mask ``x_valid`` of a nullable column ``x`` would hide a column ``x_valid``."""
+    for name in ds.column_names:
+        if ds.schema[name].nullable and f"{name}_valid" in ds.column_names:
+            raise SchemaError(
+                f"column {name!r} is nullable, and its mask would have the name of the column {name + '_valid'!r}: "
+                "choose one of the two with columns=[...], or read both with ds.batches()"
+            )
