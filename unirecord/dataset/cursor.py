@@ -55,11 +55,11 @@ class Cursor:
         return other
 
     def _state(self, epoch: int, position: int) -> ResumeState:
-        order, source = self.plan.order, self.plan.data.source
+        order, snapshot = self.plan.order, self.plan.data.snapshot
         return ResumeState.of(
             order.spec.at_epoch(epoch),
-            identity=source.identity,
-            rows=source.rows,
+            identity=snapshot.identity,
+            rows=snapshot.rows,
             where=self.plan.condition,
             selection=order.selection.digest(),
             remainder=order.sharding.remainder,

@@ -19,7 +19,7 @@ from ..loading.options import LoaderOptions, OnCorrupt, check_callable, check_on
 from ..loading.plan import Plan
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
-from ..parts.part_set import Io, Source, Verify, use_source
+from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from .batch_loader import BatchLoader
 from .cursor import Cursor
 from .position import Position
@@ -103,11 +103,11 @@ class UniRecordDataset:
         check_callable("transform", transform)
         check_on_corrupt(on_corrupt)
 
-        def plan_of(source: Source) -> Plan:
-            data = OpenedData.open(path, columns, io, verify, source)
+        def plan_of(snapshot: Snapshot) -> Plan:
+            data = OpenedData.open(path, columns, io, verify, snapshot)
             return Plan.of(data, where, spec, shard, remainder, blocks)
 
-        plan = use_source(path, plan_of)
+        plan = use_snapshot(path, plan_of)
         self._stand(Cursor(plan, Position()), transform, on_corrupt)
 
     def _stand(
@@ -145,7 +145,7 @@ class UniRecordDataset:
     @property
     def schema(self) -> Schema:
         """The schema of the data, whatever ``columns`` has chosen."""
-        return self._cursor.plan.data.source.schema
+        return self._cursor.plan.data.snapshot.schema
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ class UniRecordDataset:
     @property
     def metadata(self) -> Any:
         """What the writer was given as ``metadata``."""
-        return self._cursor.plan.data.source.metadata
+        return self._cursor.plan.data.snapshot.metadata
 
     @property
     def num_rows(self) -> int:
@@ -203,7 +203,7 @@ class UniRecordDataset:
 
     def __repr__(self) -> str:
         plan = self._cursor.plan
-        shown = [f"{len(plan.order):,} of {plan.data.source.rows:,} rows"]
+        shown = [f"{len(plan.order):,} of {plan.data.snapshot.rows:,} rows"]
         if self.num_shards > 1:
             shown.append(f"shard {self.shard_id} of {self.num_shards}")
         if plan.where is not None:

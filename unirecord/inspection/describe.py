@@ -12,7 +12,7 @@ import numpy as np
 
 from ..format import layout
 from ..format.schema import Column
-from ..parts.part_set import Part, PartSet, Source, resolve
+from ..parts.part_set import Part, PartSet, Snapshot, resolve
 
 __all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]
 
@@ -119,18 +119,18 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another
             one than expected.
     """
-    source = resolve(path)
+    snapshot = resolve(path)
     columns = [
         ColumnDescription(
-            c.name, c.wire_type, list(c.shape) if c.shape else None, c.nullable, c.name in source.index
+            c.name, c.wire_type, list(c.shape) if c.shape else None, c.nullable, c.name in snapshot.index
         )
-        for c in source.schema
+        for c in snapshot.schema
     ]
-    opened = PartSet(source, io="mmap")
+    opened = PartSet(snapshot, io="mmap")
     try:
         parts = [opened.part(i) for i in range(len(opened))]
         described = [_describe_part(part) for part in parts]
-        for i, (column, found) in enumerate(zip(source.schema, columns, strict=True)):
+        for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
             for part in parts:
                 _add_sizes(found, column, i, part)
             if not column.is_blob:
@@ -140,15 +140,15 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         opened.close()
     return Description(
         path=_shown(path),
-        kind=_kind(path, source),
-        identity=source.identity,
+        kind=_kind(path, snapshot),
+        identity=snapshot.identity,
         rows=sum(part.rows for part in described),
         data_bytes=sum(part.data_bytes for part in described),
         index_bytes=sum(part.index_bytes for part in described),
         columns=columns,
         parts=described,
-        index=list(source.index),
-        metadata=source.metadata,
+        index=list(snapshot.index),
+        metadata=snapshot.metadata,
     )
 
 
@@ -156,10 +156,10 @@ def _shown(path: Any) -> str:
     return os.fspath(path) if isinstance(path, str | os.PathLike) else ", ".join(os.fspath(p) for p in path)
 
 
-def _kind(path: Any, source: Source) -> str:
+def _kind(path: Any, snapshot: Snapshot) -> str:
     if isinstance(path, str | os.PathLike) and os.path.exists(path):
         return "directory" if os.path.isdir(path) else "part"
-    return "part" if len(source.parts) == 1 else "parts"
+    return "part" if len(snapshot.parts) == 1 else "parts"
 
 
 def _describe_part(part: Part) -> PartDescription:

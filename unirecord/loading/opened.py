@@ -11,7 +11,7 @@ from ..errors import StaleError
 from ..format.schema import Column, Schema
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
-from ..parts.part_set import Io, PartSet, Source, Verify, resolve
+from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
 from .samples import SampleReader
 
 __all__ = ["OpenedData", "PathLike"]
@@ -27,8 +27,8 @@ class OpenedData:
     ) -> None:
         self.path = path
         self.parts = parts
-        self.source = parts.source
-        self.columns = _chosen_columns(self.source.schema, columns)
+        self.snapshot = parts.snapshot
+        self.columns = _chosen_columns(self.snapshot.schema, columns)
         self.reader = SampleReader(parts, self.columns)
         self.row_bytes = parts.mean_row_bytes([position for position, _ in self.columns])
         self._names = None if columns is None else list(columns)
@@ -41,28 +41,28 @@ class OpenedData:
         columns: Sequence[str] | None,
         io: Io,
         verify: Verify,
-        source: Source | None = None,
+        snapshot: Snapshot | None = None,
     ) -> OpenedData:
-        """Opens what is at ``path``, which has been resolved to ``source`` or is now."""
-        return cls(path, PartSet(source or resolve(path), io=io, verify=verify), columns)
+        """Opens what is at ``path``, which has been resolved to ``snapshot`` or is now."""
+        return cls(path, PartSet(snapshot or resolve(path), io=io, verify=verify), columns)
 
     def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
         """The same parts with other columns; nothing is opened again."""
         return OpenedData(self.path, self.parts, columns)
 
-    def published(self, source: Source) -> OpenedData | None:
+    def published(self, snapshot: Snapshot) -> OpenedData | None:
         """What is at the path now, opened; None when it is still this data. StaleError when the schema has changed."""
-        if source.identity == self.source.identity:
+        if snapshot.identity == self.snapshot.identity:
             return None
-        if source.schema != self.source.schema:
+        if snapshot.schema != self.snapshot.schema:
             raise StaleError(f"{self.path}: the schema has changed; open the dataset anew")
-        return OpenedData.open(self.path, self._names, self.parts.io, self.parts.verify, source)
+        return OpenedData.open(self.path, self._names, self.parts.io, self.parts.verify, snapshot)
 
     def where_rows(self, selection: Selection, where: str) -> tuple[Selection, str]:
         """The rows of a selection that meet a condition, and its one form: states must not depend on its spelling."""
         from ..query import compile_query  # worker processes of most jobs need not import it
 
-        query = compile_query(where, self.source.schema)
+        query = compile_query(where, self.snapshot.schema)
         return selection.where_rows(query.rows(self.parts)), str(query)
 
     def with_blocks(self, spec: OrderSpec, rows: int, given: tuple[int | None, int | None]) -> OrderSpec:
@@ -88,19 +88,19 @@ class OpenedData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         opening = (self.path, self._names, self.parts.io, self.parts.verify)
-        return _opened_again, (self.source.identity, *opening)
+        return _opened_again, (self.snapshot.identity, *opening)
 
 
 def _opened_again(
     identity: str, path: PathLike | Sequence[PathLike], columns: list[str] | None, io: Io, verify: Verify
 ) -> OpenedData:
-    source = resolve(path)
-    if source.identity != identity:
+    snapshot = resolve(path)
+    if snapshot.identity != identity:
         raise StaleError(
             f"{path}: the dataset has changed since it was pickled "
-            f"(it was {identity}, it is {source.identity}); open it anew"
+            f"(it was {identity}, it is {snapshot.identity}); open it anew"
         )
-    return OpenedData.open(path, columns, io, verify, source)
+    return OpenedData.open(path, columns, io, verify, snapshot)
 
 
 def _chosen_columns(schema: Schema, names: Sequence[str] | None) -> tuple[tuple[int, Column], ...]:

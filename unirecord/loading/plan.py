@@ -14,7 +14,7 @@ from ..format.schema import Column
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import OrderSpec, Sharding
-from ..parts.part_set import Source, use_source
+from ..parts.part_set import Snapshot, use_snapshot
 from .opened import OpenedData, PathLike
 
 __all__ = ["Plan"]
@@ -47,7 +47,7 @@ class Plan:
         blocks: tuple[int | None, int | None],
     ) -> Plan:
         """The plan over the rows that meet ``where``; ``shard`` is (shard_id, num_shards)."""
-        selection, condition = Selection(data.source.rows), None
+        selection, condition = Selection(data.snapshot.rows), None
         if where is not None:
             selection, condition = data.where_rows(selection, where)
         sharding = Sharding(len(selection), *shard, remainder)
@@ -100,7 +100,7 @@ class Plan:
         if self.condition is not None:
             from ..query import compile_query
 
-            condition = str(compile_query(text, self.data.source.schema))
+            condition = str(compile_query(text, self.data.snapshot.schema))
         narrower = replace(self, order=self.order.narrowed(selection), where=text, condition=condition)
         return narrower.ordered(narrower.order.spec)
 
@@ -121,10 +121,10 @@ class Plan:
 
     def refreshed(self) -> Plan | None:
         """The plan over what is published at the path now; None when that is this data."""
-        return use_source(self.path, self._over)
+        return use_snapshot(self.path, self._over)
 
-    def _over(self, source: Source) -> Plan | None:
-        data = self.data.published(source)
+    def _over(self, snapshot: Snapshot) -> Plan | None:
+        data = self.data.published(snapshot)
         if data is None:
             return None
         sharding = self.order.sharding

@@ -18,7 +18,7 @@ from .manifest import Manifest
 from .missing_path import explain_missing, meant_instead
 from .part import decode_metadata
 
-__all__ = ["PartRef", "Source", "has_moved_on", "resolve", "use_source"]
+__all__ = ["PartRef", "Snapshot", "has_moved_on", "resolve", "use_snapshot"]
 
 PathLike = str | os.PathLike[str]
 _ATTEMPTS = 100  # openings of what is replaced meanwhile
@@ -37,8 +37,8 @@ class PartRef:
 
 
 @dataclass(frozen=True)
-class Source:
-    """The parts that a path names. ``identity`` changes with every part that comes or goes."""
+class Snapshot:
+    """The parts that a path named when it was looked up; ``identity`` changes with every part that comes or goes."""
 
     parts: tuple[PartRef, ...]
     schema: Schema
@@ -53,39 +53,41 @@ class Source:
         return sum(part.rows for part in self.parts)
 
 
-def resolve(path: PathLike | Sequence[PathLike]) -> Source:
+def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
     """Finds out what ``path`` names: reads one file of a directory, and opens single parts.
 
     Raises MissingError, FormatError, CorruptionError, StaleError about files, SchemaError when parts have
     different schemas, each naming the file, and ValueError for an empty list.
     """
     if isinstance(path, (str, os.PathLike)):
-        source = _resolve_one(os.fspath(path))
+        snapshot = _resolve_one(os.fspath(path))
     elif isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
         if not path:
             raise ValueError("path is an empty list; expected at least one part or directory")
-        source = _join([_resolve_one(os.fspath(item)) for item in path])
+        snapshot = _join([_resolve_one(os.fspath(item)) for item in path])
     else:
         raise TypeError(f"path is {path!r}; expected a path, or a list of paths")
-    return Source(source.parts, source.schema, source.index, source.metadata, source.identity, path)
+    return Snapshot(
+        snapshot.parts, snapshot.schema, snapshot.index, snapshot.metadata, snapshot.identity, path
+    )
 
 
-def use_source(path: PathLike | Sequence[PathLike], use: Callable[[Source], _T]) -> _T:
+def use_snapshot(path: PathLike | Sequence[PathLike], use: Callable[[Snapshot], _T]) -> _T:
     """What ``use`` makes of the parts at ``path``: again when they were replaced while it opened them."""
     for _ in range(_ATTEMPTS):
-        source = resolve(path)
+        snapshot = resolve(path)
         try:
-            return use(source)
+            return use(snapshot)
         except (MissingError, StaleError):
-            if not has_moved_on(source):
+            if not has_moved_on(snapshot):
                 raise
     raise _overtaken(path)
 
 
-def has_moved_on(source: Source) -> bool:
+def has_moved_on(snapshot: Snapshot) -> bool:
     """Whether the dataset has been published anew since; False when that cannot be known."""
     try:
-        return source.path is not None and resolve(source.path).identity != source.identity  # type: ignore[arg-type]
+        return snapshot.path is not None and resolve(snapshot.path).identity != snapshot.identity  # type: ignore[arg-type]
     except (OSError, UniRecordError):
         return False
 
@@ -96,7 +98,7 @@ def _overtaken(path: object) -> StaleError:
     )
 
 
-def _resolve_one(path: str) -> Source:
+def _resolve_one(path: str) -> Snapshot:
     instead = meant_instead(path)
     if instead is not None:
         raise MissingError(instead)
@@ -123,7 +125,7 @@ def _may_be_data(path: str) -> bool:
     return path.endswith(".urec") or os.path.isfile(os.path.join(path, manifest.NAME))
 
 
-def _resolve_part(path: str) -> Source:
+def _resolve_part(path: str) -> Snapshot:
     for _ in range(_ATTEMPTS):
         before = _state_of(path)
         try:
@@ -146,7 +148,7 @@ def _state_of(path: str) -> list[tuple[int, int, int] | None]:
     return found
 
 
-def _read_part(path: str) -> Source:
+def _read_part(path: str) -> Snapshot:
     parts = NativeSet([(path, None, -1, 0)], "pread", "first")
     try:
         part = parts.part(0)
@@ -157,10 +159,10 @@ def _read_part(path: str) -> Source:
     finally:
         parts.close()
     identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
-    return Source((ref,), content.schema, content.index, content.user, identity)
+    return Snapshot((ref,), content.schema, content.index, content.user, identity)
 
 
-def _resolve_directory(path: str) -> Source:
+def _resolve_directory(path: str) -> Snapshot:
     for _ in range(_ATTEMPTS):
         found = _read_manifest(path)
         missing = _missing_file(path, found)
@@ -176,7 +178,7 @@ def _resolve_directory(path: str) -> Source:
     )
     identity = _digest(found.id + b"".join(part.id for part in found.parts))
     user = None if found.metadata is None else unpack_object(found.metadata)
-    return Source(parts, found.schema, found.index, user, identity)
+    return Snapshot(parts, found.schema, found.index, user, identity)
 
 
 def _digest(content: bytes) -> str:
@@ -214,26 +216,30 @@ def _explain_missing(path: str, name: str) -> str:
     return f"{full}: this part is missing, {manifest.NAME} names it; put the file and its index back"
 
 
-def _join(sources: Sequence[Source]) -> Source:
-    first = sources[0]
-    for other in sources[1:]:
+def _join(snapshots: Sequence[Snapshot]) -> Snapshot:
+    first = snapshots[0]
+    for other in snapshots[1:]:
         if other.schema != first.schema:
             raise SchemaError(
                 f"{_shown(other)} has another schema than {_shown(first)}: {_difference(first.schema, other.schema)}; "
                 "parts that are read together need the same columns"
             )
-    if len(sources) == 1:
+    if len(snapshots) == 1:
         return first
-    _check_classes(sources)
-    identity = _digest("".join(source.identity for source in sources).encode())
-    parts = tuple(part for source in sources for part in source.parts)
-    index = tuple(name for name in first.index if all(name in other.index for other in sources))
-    return Source(parts, first.schema, index, first.metadata, identity)
+    _check_classes(snapshots)
+    identity = _digest("".join(snapshot.identity for snapshot in snapshots).encode())
+    parts = tuple(part for snapshot in snapshots for part in snapshot.parts)
+    index = tuple(name for name in first.index if all(name in other.index for other in snapshots))
+    return Snapshot(parts, first.schema, index, first.metadata, identity)
 
 
-def _check_classes(sources: Sequence[Source]) -> None:
+def _check_classes(snapshots: Sequence[Snapshot]) -> None:
     """Refuse to read a label as one class in one part and as another in the next."""
-    named = [(source, classes) for source in sources if (classes := classes_of(source.metadata)) is not None]
+    named = [
+        (snapshot, classes)
+        for snapshot in snapshots
+        if (classes := classes_of(snapshot.metadata)) is not None
+    ]
     for other, classes in named[1:]:
         if classes != named[0][1]:
             raise SchemaError(
@@ -243,8 +249,8 @@ def _check_classes(sources: Sequence[Source]) -> None:
             )
 
 
-def _shown(source: Source) -> str:
-    return source.parts[0].path if source.parts else "an empty directory"
+def _shown(snapshot: Snapshot) -> str:
+    return snapshot.parts[0].path if snapshot.parts else "an empty directory"
 
 
 def _difference(expected: Schema, found: Schema) -> str:

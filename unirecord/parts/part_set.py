@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..core import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers, RowOutput, RowReader
 from ..errors import ClosedError
 from ..format.schema import Column
-from .dataset_path import PartRef, Source, has_moved_on, resolve, use_source
+from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .part import Part
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "PartRef",
     "PartSet",
     "ReadPlan",
-    "Source",
+    "Snapshot",
     "Verify",
     "resolve",
-    "use_source",
+    "use_snapshot",
 ]
 
 Io = Literal["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
@@ -140,33 +140,35 @@ class _Output:
 
 
 class PartSet:
-    """The rows of a source's parts, one after the other, as one row space. Thread-safe; usable after fork."""
+    """The rows of a snapshot's parts, one after the other, as one row space. Thread-safe; usable after fork."""
 
-    def __init__(self, source: Source, io: Io = "auto", verify: Verify = "first") -> None:
+    def __init__(self, snapshot: Snapshot, io: Io = "auto", verify: Verify = "first") -> None:
         if io not in IO_CODES:
             raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
         if verify not in VERIFY_CODES:
             raise ValueError(f"verify is {verify!r}; expected one of {', '.join(map(repr, VERIFY_CODES))}")
-        self.source = source
-        self.schema = source.schema
-        self.rows = source.rows
-        self.starts: NDArray[np.int64] = np.cumsum([0, *(part.rows for part in source.parts)], dtype=np.int64)
+        self.snapshot = snapshot
+        self.schema = snapshot.schema
+        self.rows = snapshot.rows
+        self.starts: NDArray[np.int64] = np.cumsum(
+            [0, *(part.rows for part in snapshot.parts)], dtype=np.int64
+        )
         self._starts: list[int] = self.starts.tolist()
         self._native = NativeSet(
-            [(part.path, part.id, part.rows, part.content) for part in source.parts],
+            [(part.path, part.id, part.rows, part.content) for part in snapshot.parts],
             io,
             verify,
-            source.schema.names,
+            snapshot.schema.names,
             self._data_bytes,
-            source.schema.column_table(),
-            partial(has_moved_on, source),
+            snapshot.schema.column_table(),
+            partial(has_moved_on, snapshot),
         )
         self.io, self.verify = io, verify
         self._plans: dict[tuple[int, ...], ReadPlan] = {}
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self.source.parts)
+        return len(self.snapshot.parts)
 
     @property
     def io_name(self) -> str:
@@ -194,18 +196,18 @@ class PartSet:
         """Part ``number``, opened if need be."""
         if not 0 <= number < len(self):
             raise IndexError(f"part {number} is out of range: there are {len(self)}")
-        return Part(self._native.part(number), self.source.parts[number].path, self.schema)
+        return Part(self._native.part(number), self.snapshot.parts[number].path, self.schema)
 
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row, and its number in the part."""
         if not 0 <= row < self.rows:
             raise IndexError(f"row {row} is out of range: there are {self.rows}")
         number = bisect_right(self._starts, row) - 1
-        return self.source.parts[number].path, row - self._starts[number]
+        return self.snapshot.parts[number].path, row - self._starts[number]
 
     def group_rows(self) -> int:
         """Rows of a row group of the first part that has any; 1 without rows."""
-        for number, part in enumerate(self.source.parts):
+        for number, part in enumerate(self.snapshot.parts):
             if part.rows:
                 info = self._native.part(number).info
                 return int(info.group_rows or -(-info.rows // max(info.groups, 1)))
@@ -233,7 +235,7 @@ class PartSet:
     @cached_property
     def _data_bytes(self) -> int:
         return sum(
-            part.bytes if part.bytes >= 0 else os.path.getsize(part.path) for part in self.source.parts
+            part.bytes if part.bytes >= 0 else os.path.getsize(part.path) for part in self.snapshot.parts
         )
 
     def open_loader(self, **options: Any) -> NativeLoader:

@@ -28,7 +28,8 @@ def columns_of(parts: PartSet | Sequence[ColumnSource]) -> Sequence[ColumnSource
     if found is None:
         owner = ref(whole)  # the set lives on its own terms
         found = [
-            PartColumns(owner, number, part.path, part.rows) for number, part in enumerate(whole.source.parts)
+            PartColumns(owner, number, part.path, part.rows)
+            for number, part in enumerate(whole.snapshot.parts)
         ]
         _OPENED[whole] = found
     return found
