@@ -77,7 +77,7 @@ def test_a_row_alone_is_the_row(tmp_path: Path) -> None:
     for seed in range(30):
         made = generate(seed, tmp_path, f"{seed}.urec")
         parts = PartSet(resolve(made.path))
-        plan = parts.plan(range(len(parts.schema)))
+        plan = parts.reader(range(len(parts.schema)))
         for row in range(min(20, len(made.raw))):
             values = [v.tobytes() if isinstance(v, np.ndarray) else v for v in plan.read_one(row).values()]
             assert values == made.raw[row]
@@ -332,7 +332,7 @@ class Contested(list[Any]):
 
 
 def test_the_last_spare_buffers_may_go_to_another_thread(tmp_path: Path) -> None:
-    plan = PartSet(resolve(part(tmp_path))).plan([0])
+    plan = PartSet(resolve(part(tmp_path))).reader([0])
     plan._spare, plan._spare_rows = Contested(), Contested()
     assert plan.read_one(7) == {"x": np.int32(7).tobytes()}
     assert plan.read(np.array([7, 8]))[0].data.tolist() == [7, 8]

@@ -37,7 +37,7 @@ def test_a_large_index_cut_under_a_reader_is_stale(tmp_path: Path, io: str, colu
     with pytest.raises(StaleError, match=r"a\.urec\.idx.*100 bytes.*has been cut.*open the dataset again"):
         parts.read(np.array([LARGE - 1]), [column])
     with pytest.raises(StaleError, match=r"a\.urec\.idx"):
-        parts.plan([column]).read_one(LARGE - 1)
+        parts.reader([column]).read_one(LARGE - 1)
 
 
 def test_a_large_index_written_to_is_stale(tmp_path: Path) -> None:

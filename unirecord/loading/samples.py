@@ -25,14 +25,14 @@ class SampleReader:
 
     def __init__(self, parts: PartSet, columns: Sequence[tuple[int, Column]]) -> None:
         self._parts = parts
-        self._plan = parts.plan([position for position, _ in columns])
+        self._reader = parts.reader([position for position, _ in columns])
         self._columns = [column for _, column in columns]
         decoders = [(column.name, _decoder(column)) for column in self._columns]
         self._decoders = [(name, decode) for name, decode in decoders if decode is not None]
 
     def one(self, row: int) -> dict[str, Any]:
         """The sample of one row."""
-        sample = self._plan.read_one(row)
+        sample = self._reader.read_one(row)
         for name, decode in self._decoders:
             stored = sample[name]
             if stored is None:
@@ -60,7 +60,7 @@ class SampleReader:
 
     def batch(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> dict[str, Any]:
         """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them; ``empty`` makes their memory."""
-        results = self._plan.read(rows, empty)
+        results = self._reader.read(rows, empty)
         return {
             column.name: column_value(column, result.data, result.offsets, result.valid)
             for column, result in zip(self._columns, results, strict=True)

@@ -24,7 +24,7 @@ __all__ = [
     "Part",
     "PartRef",
     "PartSet",
-    "ReadPlan",
+    "ColumnReader",
     "Snapshot",
     "Verify",
     "resolve",
@@ -36,7 +36,7 @@ Verify = Literal["first", "always", "never"]
 
 Array = NDArray[Any]
 Empty = Callable[[tuple[int, ...], np.dtype[Any]], Array]
-_SPARE = 4  # argument structures kept by a plan; more are made when more threads read at once
+_SPARE = 4  # argument structures kept by a reader; more are made when more threads read at once
 _STRING_BYTES = 64  # of a string, when a guess has to do
 _FIRST_GUESS = 1 << 16  # bytes of values of variable width that a first read makes room for
 
@@ -54,7 +54,7 @@ class ColumnResult:
     valid: NDArray[np.bool_] | None
 
 
-class ReadPlan:
+class ColumnReader:
     """Reads chosen columns of a set: knows their outputs, and keeps the structures that a call needs. Thread-safe."""
 
     def __init__(self, parts: NativeSet, columns: Sequence[tuple[int, Column]]) -> None:
@@ -127,7 +127,7 @@ def _row_output(number: int, column: Column) -> RowOutput:
 
 
 class _Output:
-    """What a plan knows of one output."""
+    """What a reader knows of one output."""
 
     __slots__ = ("dtype", "i", "nullable", "shape", "variable")
 
@@ -164,7 +164,7 @@ class PartSet:
             partial(has_moved_on, snapshot),
         )
         self.io, self.verify = io, verify
-        self._plans: dict[tuple[int, ...], ReadPlan] = {}
+        self._readers: dict[tuple[int, ...], ColumnReader] = {}
         self._closed = False
 
     def __len__(self) -> int:
@@ -176,17 +176,19 @@ class PartSet:
         name = self._native.io_name
         return self.io if name == "auto" else name
 
-    def plan(self, columns: Sequence[int]) -> ReadPlan:
+    def reader(self, columns: Sequence[int]) -> ColumnReader:
         """How to read these columns (positions in the schema); kept for the next time."""
         key = tuple(columns)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = ReadPlan(self._native, [(i, self.schema.columns[i]) for i in key])
-        return plan
+        reader = self._readers.get(key)
+        if reader is None:
+            reader = self._readers[key] = ColumnReader(
+                self._native, [(i, self.schema.columns[i]) for i in key]
+            )
+        return reader
 
     def read(self, rows: NDArray[np.int64], columns: Sequence[int]) -> list[ColumnResult]:
         """Columns of rows [0, rows), in the order given. IndexError names a row that does not exist."""
-        return self.plan(columns).read(np.ascontiguousarray(rows, np.int64))
+        return self.reader(columns).read(np.ascontiguousarray(rows, np.int64))
 
     def advise(self, rows: NDArray[np.int64]) -> None:
         """Tells the kernel that the blobs of these rows will be read soon."""

@@ -25,10 +25,10 @@ class Sink(Protocol):
     def __call__(self, kind: int, elements: Array | bytes) -> None: ...
 
 
-Plan = dict[int, tuple[int, int, int]]  # section kind -> width, count, extra
+Sections = dict[int, tuple[int, int, int]]  # section kind -> width, count, extra
 
 
-def _zone_plan(rows: int, width: int, zone_rows: int) -> Plan:
+def _zone_sections(rows: int, width: int, zone_rows: int) -> Sections:
     zones = -(-rows // zone_rows)
     return {
         layout.SECTION_ZONES: (2 * width, zones, zone_rows),
@@ -129,11 +129,11 @@ class FixedColumn:
             self._low = low if self._low is None else min(self._low, low)
             self._high = high if self._high is None else max(self._high, high)
 
-    def plan(self, rows: int) -> Plan:
-        sections: Plan = {layout.SECTION_VALUES: (self.dtype.itemsize, rows, 0)}
+    def sections(self, rows: int) -> Sections:
+        sections: Sections = {layout.SECTION_VALUES: (self.dtype.itemsize, rows, 0)}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
-        return sections | _zone_plan(rows, self.dtype.itemsize, self._zone_rows)
+        return sections | _zone_sections(rows, self.dtype.itemsize, self._zone_rows)
 
     def start(self, sink: Sink) -> None:
         pass
@@ -225,15 +225,15 @@ class StringColumn:
             if len(self._seen) > MAX_DISTINCT or self._seen_bytes > MAX_DICTIONARY_BYTES:
                 self._seen = None
 
-    def plan(self, rows: int) -> Plan:
-        sections: Plan = {}
+    def sections(self, rows: int) -> Sections:
+        sections: Sections = {}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
         seen = self._seen
         self._distinct = None if seen is None else len(seen)
         if seen is None or (rows > SMALL_ROWS and 2 * len(seen) > rows):
             self._seen = None
-            zones = _zone_plan(rows, 1, self._zone_rows)[layout.SECTION_ZONE_FLAGS]
+            zones = _zone_sections(rows, 1, self._zone_rows)[layout.SECTION_ZONE_FLAGS]
             return sections | {
                 layout.SECTION_STRING_OFFSETS: (8, rows + 1, 0),
                 layout.SECTION_STRING_BYTES: (1, self._total_bytes, 0),
@@ -249,7 +249,7 @@ class StringColumn:
             layout.SECTION_DICTIONARY_OFFSETS: (8, len(self._dictionary) + 1, 0),
             layout.SECTION_DICTIONARY_BYTES: (1, self._seen_bytes, 0),
         }
-        return sections | _zone_plan(rows, width, self._zone_rows)
+        return sections | _zone_sections(rows, width, self._zone_rows)
 
     def start(self, sink: Sink) -> None:
         self._zones = Zones(self._code_dtype, self._zone_rows)

@@ -128,7 +128,7 @@ class _Builder:
         for longest, position in zip(self.longest, self.variable, strict=True):
             self._declare(layout.SECTION_LENGTHS, position, 8 if longest >= 1 << 32 else 4, self.rows)
         for position, column in self.columns.items():
-            for kind, (width, count, extra) in column.plan(self.rows).items():
+            for kind, (width, count, extra) in column.sections(self.rows).items():
                 self._declare(kind, position, width, count, extra)
         for name in self.head.metadata.index:
             width = 8 if self.rows > 1 << 32 else 4
