@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from unirecord import MissingError, QueryError, UniRecordDataset, Writer, describe, verify
+from unirecord import MissingError, QueryError, UniRecordDataset, UniRecordError, Writer, describe, verify
 from unirecord.cli import main
 
 
@@ -62,6 +62,17 @@ def test_every_command_says_what_to_name(
         said for wrong, said in WRONG if wrong in (path, path.replace("s3://b/x", "s3://bucket/people"))
     )
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("source", ["x.csv", "x.jsonl", "pictures"])
+def test_what_is_to_be_converted_first_says_how(here: Path, source: str) -> None:
+    if source == "pictures":
+        (here / source).mkdir()
+    else:
+        (here / source).write_text("a,b\n1,2\n" * 100)
+    for use in (UniRecordDataset, describe):
+        with pytest.raises(UniRecordError, match="`unirecord write` makes"):
+            use(source)
 
 
 def test_a_far_name_is_not_guessed(here: Path) -> None:

@@ -249,8 +249,11 @@ def test_a_missing_key_is_null_and_keys_may_come_in_any_order(tmp_path: Path) ->
         ),
         (lines({"a": 1 << 70}), "more than 64 bits"),
         ('{"a": ' + "[" * 100_000 + "\n", "line 1"),
-        (f'{{"a": {"[" * 100_000}{"]" * 100_000}}}\n', "nested more than 65 levels deep"),
-        (f'{{"a": {"[" * 900}{"]" * 900}}}\n', "nested more than 65 levels deep"),
+        (f'{{"a": {"[" * 100_000}{"]" * 100_000}}}\n', "nested more than 64 levels deep"),
+        (f'{{"a": {"[" * 900}{"]" * 900}}}\n', "nested more than 64 levels deep"),
+        (f'{{"a": {"[" * 65}{"]" * 65}}}\n', "nested more than 64 levels deep"),
+        ('{"a": 1}\n{"a": 1, "b": 2, "a": 3}\n', "line 2: an object has the key 'a' twice"),
+        ('{"a": [{"b": {"c": 1, "c": 1}}]}\n', "line 1: an object has the key 'c' twice"),
         (f'{{"a": {"9" * 5000}}}\n', "more digits than 64 bits hold"),
         (
             lines({"x": 1}) + '{"x": 2, "y": {"z": [1.5, 1e400]}}\n',
@@ -266,6 +269,13 @@ def test_a_bad_json_line_is_refused_by_line(tmp_path: Path, text: str, said: str
     with pytest.raises(SchemaError, match=said) as caught:
         opened(tmp_path, text, "x.jsonl")
     assert "x.jsonl" in str(caught.value)
+
+
+def test_a_value_of_64_levels_is_read(tmp_path: Path) -> None:
+    value: Any = None
+    for _ in range(64):
+        value = [value]
+    assert len(opened(tmp_path, lines({"a": value}), "x.jsonl").schema.names) == 1
 
 
 def test_json_overrides(tmp_path: Path) -> None:
@@ -296,7 +306,20 @@ def test_schema_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "a=", "=int8", "a=int8,", "a=in", "a=int8[x]", '{"a"', '{"a": 3}', "/none.json"]
+    "text",
+    [
+        "a",
+        "a=",
+        "=int8",
+        "a=int8,",
+        "a=in",
+        "a=int8[x]",
+        '{"a"',
+        '{"a": 3}',
+        '{"a": "int8", "a": "int16"}',
+        "a=int8,a=int16",
+        "/none.json",
+    ],
 )
 def test_bad_schema_text_is_refused(text: str) -> None:
     with pytest.raises(SchemaError):

@@ -96,7 +96,10 @@ def _format_advice(reason: int, data: str) -> str:
         return "upgrade unirecord"
     if reason == lib.UR_REASON_UNFINISHED:
         return f"`unirecord repair {data}` saves the whole row groups that were written"
-    return "check the path: only files made by UniRecord can be read"
+    return (
+        "check the path: only files made by UniRecord can be read; `unirecord write` makes them from CSV, "
+        "JSON Lines and folders of pictures"
+    )
 
 
 def _corrupt_advice(data: str, in_index: bool) -> str:

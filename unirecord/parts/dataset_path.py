@@ -192,7 +192,8 @@ def _read_manifest(path: str) -> Manifest:
     except FileNotFoundError:
         raise MissingError(
             f"{path}: there is no {manifest.NAME} in this directory, so it is not a dataset; "
-            "name a directory made by unirecord, or the .urec files themselves"
+            "name a directory made by unirecord, or the .urec files themselves; `unirecord write` makes a dataset "
+            "from a folder of pictures"
         ) from None
 
 

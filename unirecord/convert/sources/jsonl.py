@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .base import Batch, Options, Source, column_names
@@ -186,7 +185,7 @@ class _KeyEvidence:
 
 def _parse_line(line: bytes, where: str, row: int) -> dict[str, Any]:
     try:
-        record = parse_json(line.decode(), MAX_DEPTH + 1)  # the line's object is no level of a value
+        record = parse_json(line.decode(), around=1)  # the line's object is no level of a value
     except OutOfRangeError as error:
         raise SchemaError(f"{where}: row {row}{_key_of(line)}: {error}") from None
     except json.JSONDecodeError as error:

@@ -22,7 +22,7 @@ def parse_overrides(text: str) -> dict[str, Any]:
     if stripped.startswith("{"):
         return _from_json(stripped, "--schema")
     if "=" in stripped:
-        return dict(_pair(piece) for piece in _split(stripped))
+        return _named_once([_pair(piece) for piece in _split(stripped)])
     path = Path(stripped)
     if not _is_file(path):
         raise SchemaError(
@@ -34,6 +34,15 @@ def parse_overrides(text: str) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise SchemaError(f"{path} is not UTF-8, so it is no schema in JSON") from None
     return _from_json(content, str(path))
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, spec in pairs:
+        if name in found:
+            raise SchemaError(f"--schema names {name!r} twice")
+        found[name] = spec
+    return found
 
 
 def _is_file(path: Path) -> bool:
