@@ -10,7 +10,6 @@ import os
 import struct
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import xxhash
 
 import unirecord
 from unirecord.cli.main import main
+from unirecord.core import LeavablePool
 from unirecord.parts import manifest
 
 
@@ -57,11 +57,11 @@ def test_verify_takes_no_more_threads_than_the_process_has_cores(
     path = write(tmp_path / "a.urec")
     asked: list[int] = []
 
-    def pool(workers: int) -> ThreadPoolExecutor:
+    def pool(workers: int, name: str) -> LeavablePool:
         asked.append(workers)
-        return ThreadPoolExecutor(workers)
+        return LeavablePool(workers, name)
 
-    monkeypatch.setitem(unirecord.verify.__globals__, "ThreadPoolExecutor", pool)
+    monkeypatch.setitem(unirecord.verify.__globals__, "LeavablePool", pool)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5})
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     assert unirecord.verify(path).ok

@@ -119,6 +119,32 @@ def finalizers_read(folder: Path) -> None:
     assert all(right)
 
 
+def finalizers_draw_while_threads_are_given_work(folder: Path) -> None:
+    """At every line at which the collector could run them: of a hand-over, of the start of a thread, of waiting."""
+    ds = opened(folder)
+    seen: set[tuple[str, int]] = set()
+
+    def batches() -> Iterator[int]:
+        return iter(ds.batches(100, batch_transform=lambda batch: len(batch["label"]), num_workers=2))
+
+    def at_a_line(frame: Any, event: str, _: object) -> Any:
+        place = frame.f_code.co_filename, frame.f_lineno
+        if event == "line" and place not in seen:
+            seen.add(place)
+            assert next(batches()) == 100
+        return at_a_line
+
+    def at_a_call(frame: Any, *_: object) -> Any:
+        name = frame.f_code.co_filename
+        return at_a_line if name.endswith("threads.py") or "concurrent" in name else None
+
+    sys.settrace(at_a_call)
+    for _ in range(3):
+        assert sum(batches()) == ROWS
+    sys.settrace(None)
+    assert len(seen) > 20
+
+
 # ---- cases: every object -------------------------------------------------------------------------------------------
 
 
@@ -263,8 +289,10 @@ def the_collector_runs_in_a_transforming_thread(folder: Path) -> None:
 def an_interrupt_comes_while_threads_are_waited_for(folder: Path) -> None:
     """The threads of C have ended all the same."""
 
+    wait = LeavablePool.leave
+
     def leave(pool: LeavablePool) -> None:
-        pool.shutdown(wait=True)
+        wait(pool)
         raise KeyboardInterrupt
 
     LeavablePool.leave = leave  # type: ignore[method-assign]
@@ -278,6 +306,32 @@ def an_interrupt_comes_while_threads_are_waited_for(folder: Path) -> None:
         with contextlib.suppress(ClosedError):
             kept.next()
             raise AssertionError
+
+
+def children_inherit_iterators(folder: Path) -> None:
+    ds = opened(folder)
+    for number in range(6):
+        plain, transformed = iter(ds.batches(16)), iter(ds.batches(16, batch_transform=len, num_workers=2))
+        own = iter(ds)
+        next(plain), next(transformed), next(own)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(60)
+            for foreign in (plain, transformed):
+                if number % 3 == 0:
+                    with contextlib.suppress(ValueError):
+                        next(foreign)
+                        raise AssertionError("a loader of the parent was used")
+            if number % 2:
+                Cycle(lambda: None, plain, transformed)
+            del plain, transformed, foreign
+            gc.collect()
+            assert all(map(is_right, own))
+            assert sum(len(batch["label"]) for batch in ds.batches(50)) == ROWS
+            sys.exit(0)  # as a script ends, not as multiprocessing does
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert all(map(are_right, plain))
+        assert len(list(transformed)) == -(-ROWS // 16) - 1
 
 
 def children_inherit_iterators_in_use(folder: Path) -> None:
@@ -328,6 +382,7 @@ ALL = [
     iterators_are_left_in_cycles,
     a_dataset_is_open_in_a_generator,
     finalizers_read,
+    finalizers_draw_while_threads_are_given_work,
     every_object_is_used_by_finalizers,
     loaders_are_dropped_at_every_moment,
     a_loader_is_dropped_without_close,
@@ -335,6 +390,7 @@ ALL = [
     threads_leave_cycles,
     the_collector_runs_in_a_transforming_thread,
     an_interrupt_comes_while_threads_are_waited_for,
+    children_inherit_iterators,
     children_inherit_iterators_in_use,
     the_interpreter_ends_with_everything_alive,
 ]

@@ -33,6 +33,5 @@ from .scan import Step as Step
 from .scan import match_between as match_between
 from .scan import match_pattern as match_pattern
 from .threads import LeavablePool as LeavablePool
-from .threads import submit as submit
 from .threads import usable_cores as usable_cores
 from .writeback import start_writeback as start_writeback

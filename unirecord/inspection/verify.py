@@ -6,9 +6,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
-from ..core import submit, usable_cores
+from ..core import LeavablePool, usable_cores
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..parts.data_file import DataFile, DataHead, RowGroup
@@ -62,9 +62,12 @@ def verify(
     report.parts = len(parts)
     tracker = Tracker(sum(_size(p.path) + _size(p.path + ".idx") for p, _ in parts), progress)
     workers = threads or min(_MOST_THREADS, usable_cores())
-    with ThreadPoolExecutor(workers) as pool:
+    pool = LeavablePool(workers, "unirecord-verify")
+    try:
         for part, listing in parts:
             _Part(part, listing, report, tracker).check(pool, workers)
+    finally:
+        pool.leave()
     report.seconds = time.monotonic() - started
     return report
 
@@ -92,7 +95,7 @@ class _Part:
             Problem(where, what, lost, advice, self.target.number, row, column, offset)
         )
 
-    def check(self, pool: ThreadPoolExecutor, workers: int) -> None:
+    def check(self, pool: LeavablePool, workers: int) -> None:
         """Checks the data file, and then its index."""
         try:
             with DataFile(self.target.path) as data:
@@ -113,7 +116,7 @@ class _Part:
         entry = self.target.entry
         return f"all {entry.rows} rows of the part" if entry is not None else "all rows of the part"
 
-    def _check_data(self, data: DataFile, pool: ThreadPoolExecutor, workers: int) -> None:
+    def _check_data(self, data: DataFile, pool: LeavablePool, workers: int) -> None:
         try:
             head = data.head()
         except UniRecordError as error:
@@ -172,9 +175,7 @@ class _Part:
             return None
         return End(at, page.rows, page.group, page.payload_digest)
 
-    def _check_rows(
-        self, data: DataFile, head: DataHead, pool: ThreadPoolExecutor, workers: int
-    ) -> End | None:
+    def _check_rows(self, data: DataFile, head: DataHead, pool: LeavablePool, workers: int) -> End | None:
         end = None
         for found, findings in _in_parallel(data, head, pool, workers):
             if isinstance(found, Damage):
@@ -274,7 +275,7 @@ class _Part:
 
 
 def _in_parallel(
-    data: DataFile, head: DataHead, pool: ThreadPoolExecutor, workers: int
+    data: DataFile, head: DataHead, pool: LeavablePool, workers: int
 ) -> Iterator[tuple[RowGroup | Damage | Ancillary | End, list[Finding]]]:
     """Walks the file; row groups are checked by the pool, at most a few at a time, and come out in order."""
     waiting: deque[tuple[RowGroup | Damage | Ancillary | End, Future[list[Finding]] | None]] = deque()
@@ -284,7 +285,7 @@ def _in_parallel(
             done, task = waiting.popleft()
             yield done, task.result() if task else []
         if isinstance(found, RowGroup):
-            waiting.append((found, submit(pool, check_group, data, head, found)))
+            waiting.append((found, pool.submit(check_group, data, head, found)))
             if large:
                 done, task = waiting.popleft()
                 yield done, task.result() if task else []

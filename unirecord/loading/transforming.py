@@ -9,7 +9,7 @@ from contextlib import closing, nullcontext
 from time import perf_counter_ns
 from typing import Any
 
-from ..core import LeavablePool, submit
+from ..core import LeavablePool
 from ..errors import TransformError
 from ..order.shard_order import EpochRun
 from .batch import split_batch
@@ -56,7 +56,7 @@ def on_threads(
                     taken = next(batches, None)
                     more = taken is not None
                     if taken is not None:
-                        waiting.append(submit(pool, change, taken))
+                        waiting.append(pool.submit(change, taken))
                     del taken
                 if not waiting:
                     return
