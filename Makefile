@@ -18,7 +18,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz coverage conformance mutate test demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz coverage conformance mutate asan test demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -150,11 +150,19 @@ MUTATED ?= 0
 ASAN := build/asan
 ASAN_FLAGS := -fsanitize=address -fno-omit-frame-pointer -g
 
-mutate: venv build
+$(ASAN)/built: $(C_SOURCES) $(C_HEADERS) $(shell find unirecord -name '*.py') setup.py $(VENV)/ready
 	CFLAGS="$(ASAN_FLAGS)" LDFLAGS="-fsanitize=address" $(BIN)/python setup.py --quiet build --build-lib $(ASAN) \
 		--build-temp $(ASAN)-temp >/dev/null
+	@touch $@
+
+mutate: venv build $(ASAN)/built
 	cd tests && PYTHONPATH=../$(ASAN) UNIRECORD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
 		../$(BIN)/python -m mutations $(MUTATED) $(MUTATIONS)
+
+# The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped.
+asan: venv $(ASAN)/built
+	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
+		export ASAN_OPTIONS=detect_leaks=0 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
 
 test: venv build lint test-c tsan frameworks
 	$(BIN)/python -m pytest -q
