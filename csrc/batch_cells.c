@@ -288,10 +288,11 @@ void ur_touch_lengths(const ur_group *group, int32_t column) {
   if (!wanted->info.is_blob || wanted->info.fixed_bytes > 0) return;
   ur_vector lengths = ur_vector_of(part, wanted->section[UR_SECTION_LENGTHS]);
   ur_vector starts = ur_vector_of(part, part->starts_section);
+  uint64_t k = part->data.unit_rows > 1 ? part->data.unit_rows : 1;
   for (int64_t i = 0; i < group->count; i++) {
     uint64_t row = (uint64_t)group->rows[i];
     __builtin_prefetch(lengths.data + row * lengths.width, 0, 2); /* exact: inside the section */
-    __builtin_prefetch(starts.data + row * starts.width, 0, 2); /* exact: inside the section */
+    __builtin_prefetch(starts.data + row / k * starts.width, 0, 2); /* exact: inside the section */
   }
 }
 

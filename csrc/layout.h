@@ -18,6 +18,8 @@
 #define UR_NO_COLUMN 65535u
 #define UR_MAX_GAP 4096u
 #define UR_MAX_RANK 32u
+/* Rows of differing size that share a digest and a start. */
+#define UR_MAX_VARIABLE_UNIT 64u
 #define UR_VERSION 1u
 #define UR_ZONE_ROWS 8192u
 #define UR_MAX_ROWS (UINT64_C(1) << 62)
@@ -118,7 +120,8 @@ enum {
   UR_SECTION_KINDS = 18
 };
 
-#define UR_ANCILLARY 0x8000u /* kinds of sections and pages from here on are checked as bytes and otherwise ignored */
+/* Kinds of sections and pages from here on are checked as bytes and otherwise ignored. */
+#define UR_ANCILLARY 0x8000u
 
 enum {
   UR_DOMAIN_DATA_HEADER = 1,
@@ -129,7 +132,8 @@ enum {
   UR_DOMAIN_INDEX_HEADER = 6,
   UR_DOMAIN_INDEX_HEAD = 7,
   UR_DOMAIN_INDEX_BLOCK = 8,
-  UR_DOMAIN_CONTENT = 9
+  UR_DOMAIN_CONTENT = 9,
+  UR_DOMAIN_ANCILLARY = 11
 };
 
 #define UR_PHI UINT64_C(0x9E3779B97F4A7C15)

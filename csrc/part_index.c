@@ -65,9 +65,10 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
   switch (entry->kind) {
     case UR_SECTION_GROUPS: return width == 32 && count == part->header.groups;
     case UR_SECTION_ROW_STARTS:
-      return part->blob_columns > 0 && part->data.row_bytes == 0 && width == 8 && count == rows;
+      return part->blob_columns > 0 && part->data.row_bytes == 0 && width == 8 &&
+             count == (part->data.unit_rows > 1 ? part->units : rows);
     case UR_SECTION_LENGTHS:
-      return info->is_blob && info->fixed_bytes == 0 && (width == 4 || width == 8) && count == rows;
+      return info->is_blob && info->fixed_bytes == 0 && width <= 8 && ur_power_of_two(width) && count == rows;
     case UR_SECTION_DIGESTS: return part->blob_columns > 0 && width == 8 && count == part->units;
     case UR_SECTION_VALUES: return number && width == (uint64_t)info->fixed_bytes && count == rows;
     case UR_SECTION_VALIDITY: return info->nullable && width == 1 && count == divide_up(rows, 8);

@@ -202,7 +202,7 @@ ur_status ur_check_data_head(const uint8_t *head, const ur_data_header *header, 
   if (row_bytes > 0)
     good = group > 0 && group <= UR_MAX_ROWS && (k == 0 || (ur_power_of_two(k) && group % k == 0));
   else if (blobs > 0)
-    good = k <= 1 && group == 0;
+    good = group == 0 && (k == 0 || (ur_power_of_two(k) && k <= UR_MAX_VARIABLE_UNIT));
   else
     good = k == 0 && group > 0 && group <= UR_MAX_ROWS;
   if (!good)

@@ -50,23 +50,49 @@ static ur_status overlaps(uint64_t row, uint64_t end, uint64_t next, ur_error *e
   return status;
 }
 
-/* Where the row after `row` starts, which no cell of `row` may reach beyond. */
-static ur_status next_start(ur_part *part, const ur_vector *starts, uint64_t row, uint64_t *next, ur_error *error) {
-  *next = part->header.data_bytes;
-  if (row + 1 >= starts->count) return UR_OK;
-  ur_status status = ur_vector_check(part, starts, row + 1, error);
-  if (status == UR_OK) *next = ur_vector_load(starts, row + 1);
+/* Start `number` of the section of starts; beyond the last one, the end of the file. */
+static ur_status load_start(ur_part *part, const ur_vector *starts, uint64_t number, uint64_t *start, ur_error *error) {
+  *start = part->header.data_bytes;
+  if (number >= starts->count) return UR_OK;
+  ur_status status = ur_vector_check(part, starts, number, error);
+  if (status == UR_OK) *start = ur_vector_load(starts, number);
   return status;
+}
+
+/* Moves *at, where row `first` starts, to where row `last` does. */
+static ur_status skip_rows(ur_part *part, uint64_t first, uint64_t last, uint64_t *at, ur_error *error) {
+  uint64_t size = part->header.data_bytes;
+  for (uint64_t row = first; row < last; row++) {
+    for (int32_t i = 0; i < part->blob_columns; i++) {
+      uint64_t bytes = 0;
+      ur_status status = ur_cell_length(part, row, &part->columns[part->blobs[i]], &bytes, error);
+      if (status != UR_OK) return status;
+      if (!ur_align(*at, part->data.blob_align, at) || !ur_inside(*at, bytes, size))
+        return outside(part, row, *at, bytes, error);
+      *at += bytes; /* exact: inside the file */
+    }
+    if (!ur_align(*at, part->data.blob_align, at) || size < *at) return outside(part, row, *at, 0, error);
+  }
+  return UR_OK;
+}
+
+/* Where the row of a part with rows of differing size starts, and where the next known start is, which no cell of the row
+ * may reach beyond: a start is stored for every row, or for the first of each unit. */
+static ur_status variable_start(ur_part *part, uint64_t row, uint64_t *start, uint64_t *next, ur_error *error) {
+  ur_vector starts = ur_vector_of(part, part->starts_section);
+  uint64_t k = part->data.unit_rows > 1 ? part->data.unit_rows : 1, number = row / k;
+  ur_status status = load_start(part, &starts, number, start, error);
+  if (status == UR_OK) status = load_start(part, &starts, number + 1, next, error);
+  /* exact: number x k is at most row */
+  return status == UR_OK && k > 1 ? skip_rows(part, number * k, row, start, error) : status;
 }
 
 static ur_status variable_cells(ur_part *part, uint64_t row, int32_t count, ur_extent *cells, ur_extent *whole,
                                 ur_error *error) {
-  ur_vector starts = ur_vector_of(part, part->starts_section);
-  uint64_t next = 0;
-  ur_status status = ur_vector_check(part, &starts, row, error);
-  if (status == UR_OK) status = next_start(part, &starts, row, &next, error);
+  uint64_t start = 0, next = 0;
+  ur_status status = variable_start(part, row, &start, &next, error);
   if (status != UR_OK) return status;
-  uint64_t size = part->header.data_bytes, start = ur_vector_load(&starts, row), at = start;
+  uint64_t size = part->header.data_bytes, at = start;
   int32_t needed = whole != NULL ? part->blob_columns : count;
   for (int32_t i = 0; i < needed; i++) {
     uint64_t bytes = 0;
@@ -107,9 +133,15 @@ ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_ext
     *extent = *cell;
     return UR_OK;
   }
-  ur_status status = ur_locate_cells(part, *unit * k, 0, NULL, extent, error);
-  if (status != UR_OK || part->data.row_bytes == 0) return status;
-  uint64_t left = part->header.rows - *unit * k;
+  ur_status status = ur_locate_cells(part, *unit * k, 0, NULL, extent, error); /* exact: at most row */
+  if (status != UR_OK || k == 1) return status;
+  uint64_t left = part->header.rows - *unit * k; /* exact: at most row */
+  if (part->data.row_bytes == 0) {
+    uint64_t end = extent->offset + extent->bytes; /* exact: inside the file */
+    status = skip_rows(part, *unit * k + 1, *unit * k + (left < k ? left : k), &end, error); /* exact: at most rows */
+    extent->bytes = end - extent->offset;
+    return status;
+  }
   /* exact: rows x row_bytes <= data_bytes was checked when the part was opened */
   extent->bytes = (left < k ? left : k) * part->data.row_bytes; /* in one group: group_rows is a multiple of k */
   if (!ur_inside(extent->offset, extent->bytes, part->header.data_bytes))

@@ -148,16 +148,21 @@ def specification(r: random.Random, rows: int) -> Spec:
     spec.align = 2 ** r.randint(0, 6)
     regular = style in ("scalar", "fixed")
     spec.unit_rows = (
-        0 if style == "scalar" else r.choice([0, 1, 2, 4, 16]) if style == "fixed" else r.choice([0, 1])
+        0
+        if style == "scalar"
+        else r.choice([0, 1, 2, 4, 16])
+        if style == "fixed"
+        else r.choice([0, 1, 2, 8, 64])
     )
     sizes = [r.choice([1, 2, 3, 7, 8, 9, 30, 1000] if rows < 100 else [100, 1000, 8192, 10**6])]
     if regular:
         spec.group_rows = sizes[0] * max(spec.unit_rows, 1)
     spec.groups = []
     while (left := rows - sum(spec.groups)) > 0:
-        spec.groups.append(min(left, spec.group_rows or r.randint(1, sizes[0])))
+        size = spec.group_rows or r.randint(1, sizes[0]) * max(spec.unit_rows, 1)
+        spec.groups.append(min(left, size))
     spec.gaps = [r.choice([0, 0, 64, 4096, 64 * r.randint(0, 64)]) for _ in spec.groups]
-    spec.wide_lengths = r.random() < 0.3
+    spec.length_width = r.choice([1, 2, 4, 8])
     if r.random() < 0.3:
         spec.unknown = {text(r) + "\x01" * 3: thing(r) for _ in range(r.randint(1, 3))}
     if r.random() < 0.2:

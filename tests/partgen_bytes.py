@@ -55,7 +55,7 @@ class Spec:
     group_rows: int = 0
     groups: list[int] = field(default_factory=list)  # rows of each
     gaps: list[int] = field(default_factory=list)
-    wide_lengths: bool = False
+    length_width: int = 4
     plain: set[str] = field(default_factory=set)
     created_by: str = "partgen 1"
     unknown: dict[str, Any] = field(default_factory=dict)  # metadata keys of a later version
@@ -214,14 +214,16 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
     if spec.blobs:
         sections[4, NONE] = (8, 0, np.array(facts.digests, "<u8").tobytes())
         if not spec.row_bytes:
-            sections[2, NONE] = (8, 0, np.array(facts.starts, "<u8").tobytes())
+            starts = facts.starts[:: max(spec.unit_rows, 1)]
+            sections[2, NONE] = (8, 0, np.array(starts, "<u8").tobytes())
     stats = []
     for i, c in enumerate(spec.columns):
         column = [row[i] for row in raw]
         if c.is_blob:
             if not c.fixed:
-                width = 8 if spec.wide_lengths else 4
-                sections[3, i] = (width, 0, np.array([len(x or b"") for x in column], f"<u{width}").tobytes())
+                lengths = [len(x or b"") for x in column]
+                width = max(spec.length_width, np.min_scalar_type(max(lengths, default=0)).itemsize)
+                sections[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
             stats.append(None)
         else:
             stats.append(scalar_sections(spec, sections, i, column))

@@ -248,6 +248,7 @@ def read_data(file: bytes) -> ReferencePart:
         if head.group_rows:
             need(p.rows <= head.group_rows, "rows of a group")
             need(not part.groups or part.groups[-1].rows == head.group_rows, "a short group before the last")
+        need(p.first_row % max(head.unit_rows, 1) == 0, "a group starts inside a unit")
         group = Group(p.first_row, p.rows, at)
         values, lengths, digests = scalar_page(head, p)
         part.raw += [

@@ -98,14 +98,15 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
     if head.blobs:
         out[4, whole] = (8, 0, struct.pack(f"<{len(part.digests)}Q", *part.digests))
         if head.row_bytes == 0:
-            out[2, whole] = (8, 0, struct.pack(f"<{rows}Q", *part.row_starts))
+            starts = part.row_starts[:: max(head.unit_rows, 1)]
+            out[2, whole] = (8, 0, struct.pack(f"<{len(starts)}Q", *starts))
     for i, c in enumerate(head.columns):
         cells = [row[i] for row in part.raw]
         if c.is_blob:
             if not c.fixed_bytes:
                 lengths = [len(x) for x in cells if x is not None]
                 width = choices.get((3, i), (0,))[0]
-                need(width == 8 or (width == 4 and all(x < 2**32 for x in lengths)), "width of lengths")
+                need(width in (1, 2, 4, 8) and all(x < 256**width for x in lengths), "width of lengths")
                 out[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
             continue
         if c.nullable:

@@ -223,4 +223,5 @@ def shape_rules(head: Head) -> None:
             "group_rows is a multiple of unit_rows",
         )
     else:
-        need(head.row_bytes == 0 and k in (0, 1) and head.group_rows == 0, "shape of a part of variable rows")
+        need(head.row_bytes == 0 and head.group_rows == 0, "shape of a part of variable rows")
+        need(k in (0, 1, 2, 4, 8, 16, 32, 64), "unit_rows of a part of variable rows")

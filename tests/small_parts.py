@@ -36,7 +36,10 @@ def variable_part(path: Path, *, part_id: bytes = b"v" * 16, seed: int = 1, unit
         part_id, columns, ["s5", "s11", "word", "plain"], {"by": "a test"}, align=8, unit_rows=unit_rows
     )
     spec.groups, spec.gaps, spec.plain = [3, 2], [0, 64], {"plain"}
-    return _fill(path, spec, 5, seed)
+    if unit_rows > 1:
+        spec.groups = [2 * unit_rows, unit_rows, 1]
+        spec.gaps = [0, 64, 0]
+    return _fill(path, spec, sum(spec.groups), seed)
 
 
 def fixed_part(path: Path, *, part_id: bytes = b"f" * 16, seed: int = 2, unit_rows: int = 2) -> MadePart:

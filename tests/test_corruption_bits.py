@@ -14,6 +14,7 @@ from small_parts import fixed_part, scalar_part, variable_part
 KINDS: dict[str, Callable[[Path], MadePart]] = {
     "variable": variable_part,
     "variable, one digest a row": lambda path: variable_part(path, unit_rows=1),
+    "variable, one digest for two rows": lambda path: variable_part(path, unit_rows=2),
     "fixed, rows share digests": fixed_part,
     "fixed, one digest a cell": lambda path: fixed_part(path, unit_rows=0),
     "scalars only": scalar_part,

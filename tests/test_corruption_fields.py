@@ -6,6 +6,7 @@ import contextlib
 import random
 import struct
 import tracemalloc
+from functools import partial
 from pathlib import Path
 
 import msgpack
@@ -40,7 +41,12 @@ EDGES = [
     2**64 - 64,
     2**64 - 1,
 ]
-MAKERS = {"variable": variable_part, "fixed": fixed_part, "scalar": scalar_part}
+MAKERS = {
+    "variable": variable_part,
+    "units": partial(variable_part, unit_rows=2),
+    "fixed": fixed_part,
+    "scalar": scalar_part,
+}
 DATA_FIELDS = [
     (8, 2),
     (10, 2),

@@ -156,7 +156,7 @@ def test_an_index_can_be_built_again_byte_by_byte(tmp_path: Path) -> None:
     again = StagedFile(str(tmp_path / "again"))
     info = build_index(str(tmp_path / "x.urec"), again)
     again.publish()
-    again.close()
+    again.discard()
     assert (tmp_path / "again").read_bytes() == (tmp_path / "x.urec.idx").read_bytes()
     assert (info.rows, info.index_bytes) == (3_000, (tmp_path / "again").stat().st_size)
 

@@ -80,6 +80,8 @@ def test_groups_depend_on_rows_and_not_on_batches(sizes: list[int], cuts: list[i
     schema = Schema.parse({"b": "bytes"})
     encoder = RecordEncoder(schema)
 
+    units = set()
+
     def groups(bounds: list[int]) -> list[list[int]]:
         grouper, out, start = Grouper(schema, target), [], 0
         for stop in [*sorted(min(cut, len(sizes)) for cut in bounds), len(sizes)]:
@@ -87,13 +89,18 @@ def test_groups_depend_on_rows_and_not_on_batches(sizes: list[int], cuts: list[i
             out += list(grouper.add(batch, owned=False))
             start = stop
         out += list(grouper.finish())
+        assert grouper.shape is not None
+        units.add(max(grouper.shape.unit_rows, 1))
         return [[len(cell) for piece in group for cell in piece.columns[0].values] for group in out]
 
     found = groups(cuts)
     assert found == groups([])
     assert [size for group in found for size in group] == sizes
+    (unit,) = units
     for group, following in pairwise(found):
-        assert sum(group) <= target or len(group) == 1
+        fitting = group[: len(group) - unit + 1]  # what comes after them makes the last digest unit whole
+        assert len(group) % unit == 0
+        assert sum(fitting) <= target or len(fitting) <= 1
         assert sum(group) >= target or sum(group) + following[0] > target
 
 
@@ -106,14 +113,28 @@ def test_groups_depend_on_rows_and_not_on_batches(sizes: list[int], cuts: list[i
         ({"x": {"type": "uint8", "shape": [150_528]}}, (64, 0, 32, 150_528)),
         ({"x": {"type": "uint8", "shape": [5_000_000]}}, (64, 0, 1, 5_000_000)),
         ({"n": "int32"}, (1, 0, 65_536, 0)),
-        ({"b": "bytes"}, (1, 0, 0, 0)),
-        ({"b": "bytes", "t": "text"}, (1, 1, 0, 0)),
-        ({"b": {"type": "int16", "shape": [-1]}}, (8, 0, 0, 0)),
+        ({"b": "bytes"}, (1, 16, 0, 0)),
+        ({"b": "bytes", "t": "text"}, (1, 16, 0, 0)),
+        ({"b": {"type": "int16", "shape": [-1]}}, (8, 16, 0, 0)),
     ],
 )
 def test_parameters_follow_from_the_schema(tmp_path: Path, schema: Any, expected: tuple[int, ...]) -> None:
     with Writer(tmp_path / "x.urec", schema):
         pass
+    head = reference.read_part(tmp_path / "x.urec").head
+    assert (head.align, head.unit_rows, head.group_rows, head.row_bytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(10, (1, 16, 0, 0)), (300, (1, 8, 0, 0)), (1_000, (1, 4, 0, 0)), (1_200, (64, 2, 0, 0)), (2_500, (64, 1, 0, 0)),
+     (4_096, (64, 0, 0, 0)), (100_000, (64, 0, 0, 0))],
+)  # fmt: skip
+def test_small_rows_of_differing_size_share_digests_and_starts(
+    tmp_path: Path, size: int, expected: tuple[int, ...]
+) -> None:
+    with Writer(tmp_path / "x.urec", {"b": "bytes"}) as writer:
+        writer.write_batch({"b": [bytes(size)] * 40})
     head = reference.read_part(tmp_path / "x.urec").head
     assert (head.align, head.unit_rows, head.group_rows, head.row_bytes) == expected
 

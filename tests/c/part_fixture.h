@@ -170,8 +170,9 @@ static inline void make_index(fixture *part, const uint64_t *starts, uint64_t pa
   if (w) put(at + 16, payload - 64, 8);
   if (w) put(at + 24, payload, 8);
   if (!part->fixed) {
-    at = add_section(&make, UR_SECTION_ROW_STARTS, 65535, 8, rows, 0);
-    for (uint64_t r = 0; r < rows; r++) put(at + 8 * r, starts[r], 8);
+    uint64_t k = part->unit_rows > 1 ? part->unit_rows : 1;
+    at = add_section(&make, UR_SECTION_ROW_STARTS, 65535, 8, (rows + k - 1) / k, 0);
+    for (uint64_t r = 0; r < rows; r += k) put(at + 8 * (r / k), starts[r], 8);
     at = add_section(&make, UR_SECTION_LENGTHS, 3, 4, rows, 0);
     for (uint64_t r = 0; r < rows; r++) put(at + 4 * r, r % 7, 4);
   }
@@ -212,7 +213,7 @@ static inline void make_index(fixture *part, const uint64_t *starts, uint64_t pa
   seal_index(part);
 }
 
-/* At most 64 rows. unit_rows: 0, 1, or with `fixed` any power of two up to 64. */
+/* At most 64 rows. unit_rows: 0, or a power of two up to 64. */
 static inline fixture *make_part(uint64_t rows, int fixed, uint64_t unit_rows) {
   fixture *part = calloc(1, sizeof *part);
   if (part == NULL) abort();

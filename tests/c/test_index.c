@@ -130,7 +130,8 @@ static void expect(const directory *d, ur_status expected) {
 static int is_legal_change(const directory *d, uint32_t i, const section *is) {
   const section *was = &d->sections[i];
   if (was->kind != is->kind || was->column != is->column) return 0;
-  if (is->kind == UR_SECTION_LENGTHS) return is->count == was->count && is->extra == 0 && is->width == 8;
+  if (is->kind == UR_SECTION_LENGTHS)
+    return is->count == was->count && is->extra == 0 && (is->width == 1 || is->width == 2 || is->width == 8);
   if (is->kind == UR_SECTION_STRING_BYTES || is->kind == UR_SECTION_DICTIONARY_BYTES || is->kind == UR_SECTION_STATISTICS)
     return is->width == 1 && is->extra == 0;
   if (is->kind == UR_SECTION_DICTIONARY_OFFSETS) return is->width == 8 && is->extra == 0 && is->count >= 1;

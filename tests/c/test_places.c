@@ -541,6 +541,7 @@ int main(void) {
   (void)snprintf(second, sizeof second, "%s/b.urec", folder);
   each_broken_block_is_named_by_who_needs_it(0, 0);
   each_broken_block_is_named_by_who_needs_it(0, 1);
+  each_broken_block_is_named_by_who_needs_it(0, 4);
   each_broken_block_is_named_by_who_needs_it(1, 1);
   each_broken_block_is_named_by_who_needs_it(1, 4);
   values_of_every_width_are_gathered();

@@ -18,7 +18,7 @@ static ur_status open_parts(int parts, int io, int verify, ur_set **set, ur_erro
 }
 
 static void every_way_of_reading_gives_the_rows(void) {
-  static const int kinds[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 4}, {1, 64}};
+  static const int kinds[][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 8}, {0, 64}, {1, 0}, {1, 1}, {1, 4}, {1, 64}};
   int64_t rows[2 * ROWS];
   for (int64_t i = 0; i < 2 * ROWS; i++) rows[i] = i * 7 % ROWS;
   for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {

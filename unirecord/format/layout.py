@@ -23,6 +23,7 @@ ZONE_ROWS = 8_192
 MAX_HEAD_BYTES = 1 << 24
 MAX_COLUMNS = 65_534
 MAX_GAP = 4_096
+MAX_VARIABLE_UNIT = 64  # rows of differing size that share a digest and a start
 NO_COLUMN = 65_535
 PAGE_ALIGN = 64
 BIG_PAYLOAD = 65_536  # blob payloads from here on start at multiples of MAX_GAP
@@ -187,7 +188,7 @@ def check_shape(shape: Shape, *, blobs: bool) -> None:
     elif row:
         good = group > 0 and row % a == 0 and k & (k - 1) == 0 and (k == 0 or group % k == 0)
     else:
-        good = k <= 1 and group == 0
+        good = k & (k - 1) == 0 and k <= MAX_VARIABLE_UNIT and group == 0
     if not good or max(group, row) >= MAX_OFFSET:
         raise _refuse(
             f"impossible layout: unit_rows {k}, group_rows {group}, row_bytes {row}, blob columns: {blobs}"

@@ -219,9 +219,11 @@ def _encode_variable(
     if not joined and shape.unit_rows == 0:
         return cells, size, units, stored
     whole = b"".join(cells)
-    sizes = padded.ravel() if shape.unit_rows == 0 else padded.sum(axis=1)
+    if shape.unit_rows == 0:
+        sizes, ranges = padded.ravel(), lengths.ravel()
+    else:
+        sizes = ranges = np.add.reduceat(padded.sum(axis=1), np.arange(0, rows, shape.unit_rows))
     starts = np.cumsum(sizes, dtype=np.uint64) - sizes
-    ranges = lengths.ravel() if shape.unit_rows == 0 else sizes
     return [whole], size, Digesting.of_ranges(whole, starts, ranges, seed, layout.PHI), stored
 
 

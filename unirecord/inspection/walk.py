@@ -147,6 +147,10 @@ def _read(
         raise CorruptionError(
             f"the page at {offset} has {header.rows} rows; row groups have {even}", offset=offset
         )
+    if header.first_row % max(head.header.shape.unit_rows, 1):
+        raise CorruptionError(
+            f"the page at {offset} starts with row {header.first_row}, inside a digest unit", offset=offset
+        )
     group = data.group(head, offset, header)
     if head.schema.blobs:
         row_starts(head, group)

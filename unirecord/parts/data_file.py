@@ -189,7 +189,7 @@ class DataFile:
     def _groups(self, head: DataHead) -> Iterator[RowGroup]:
         offset, number, rows = head.header.header_bytes, 0, 0
         digests = bytearray()
-        even = head.header.shape.group_rows
+        even, unit = head.header.shape.group_rows, max(head.header.shape.unit_rows, 1)
         while True:
             header = self.page_header(head, offset)
             if header.is_ancillary and header.end(offset) <= self.size:
@@ -204,7 +204,7 @@ class DataFile:
                         f"the end page at {offset} does not go with what is before it", offset=offset
                     )
                 return
-            short = even and (header.rows > even or rows % even)
+            short = (even and (header.rows > even or rows % even)) or rows % unit
             if (
                 header.kind != layout.PAGE_SCALAR
                 or (header.group, header.first_row) != (number, rows)

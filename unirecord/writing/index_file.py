@@ -122,11 +122,13 @@ class _Builder:
         self._declare(layout.SECTION_GROUPS, layout.NO_COLUMN, 32, self.groups)
         if self.schema.blobs:
             if not self.shape.row_bytes:
-                self._declare(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, 8, self.rows)
+                starts = -(-self.rows // max(self.shape.unit_rows, 1))
+                self._declare(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, 8, starts)
             units = unit_count(self.schema, self.shape, self.rows)
             self._declare(layout.SECTION_DIGESTS, layout.NO_COLUMN, 8, units)
         for longest, position in zip(self.longest, self.variable, strict=True):
-            self._declare(layout.SECTION_LENGTHS, position, 8 if longest >= 1 << 32 else 4, self.rows)
+            width = np.min_scalar_type(longest).itemsize
+            self._declare(layout.SECTION_LENGTHS, position, width, self.rows)
         for position, column in self.columns.items():
             for kind, (width, count, extra) in column.sections(self.rows).items():
                 self._declare(kind, position, width, count, extra)
@@ -190,22 +192,23 @@ class _Builder:
                 )
 
     def _row_starts(self, block: Block) -> Array:
+        """Where each row of the block starts, or the first of each unit of several rows."""
         mask = np.uint64(self.shape.blob_align - 1)
         sizes = np.zeros(block.rows, np.uint64)
         lengths = iter(block.lengths)
         for _, column in self.schema.blobs:
             cells = np.uint64(column.fixed_bytes) if column.fixed_bytes else next(lengths)
             sizes += (cells + mask) & ~mask
-        starts = np.empty(block.rows, np.uint64)
+        starts = []
         first = 0
         for group in block.groups:
             mine = sizes[first : first + group.page.rows]
             ends = np.cumsum(mine)
             if int(ends[-1]) != group.blob_bytes or (ends < mine).any() or int(mine.max()) > group.blob_bytes:
                 self._refuse_blob_page(group)
-            starts[first : first + group.page.rows] = ends - mine + np.uint64(group.blob_payload)
+            starts.append((ends - mine + np.uint64(group.blob_payload))[:: max(self.shape.unit_rows, 1)])
             first += group.page.rows
-        return starts
+        return np.concatenate(starts)
 
     def _check_even(self, block: Block) -> None:
         for group in block.groups:

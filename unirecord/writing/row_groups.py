@@ -15,6 +15,10 @@ from ..format.values import ColumnBatch, ColumnData
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 65_536
 UNIT_BYTES = 8_192  # small rows share a digest up to this many bytes
+VARIABLE_UNIT_BYTES = (
+    4_096  # likewise rows of differing size, which are found by the lengths of those before them
+)
+MOST_VARIABLE_ROWS = 16
 OWN_DIGEST_BYTES = 4_096  # from here on every cell has its own
 WIDE_FIXED, WIDE_VARIABLE = 512, 1_024  # rows from here on are worth aligning to 64
 
@@ -95,15 +99,17 @@ def variable_shape(schema: Schema, rows: int, size: int) -> Shape:
     """Layout of rows of differing size, from the rows and bytes of the first group."""
     mean = size // max(rows, 1)
     align = 64 if mean >= WIDE_VARIABLE else _narrow_align(schema)
-    unit = 0 if mean >= OWN_DIGEST_BYTES or len(schema.blobs) == 1 else 1
-    return Shape(align, unit, 0, 0)
+    if mean >= OWN_DIGEST_BYTES:
+        return Shape(align, 0, 0, 0)
+    return Shape(align, min(MOST_VARIABLE_ROWS, _power_below(VARIABLE_UNIT_BYTES // max(mean, 1))), 0, 0)
 
 
 class Grouper:
     """Collects batches and gives out row groups.
 
     A group ends where the next row would take it over the target, or where it has reached it; groups of rows of fixed
-    width all have the same number of rows. ``shape`` is known once the first group is out.
+    width all have the same number of rows, and those of rows of differing size whole digest units, so that they take in
+    up to 15 rows more. ``shape`` is known once the first group is out.
     """
 
     def __init__(self, schema: Schema, target: int = TARGET_BYTES) -> None:
@@ -198,6 +204,13 @@ class Grouper:
             full = rows + stop - start >= MAX_ROWS or size + taken >= self.target
             if stop == len(ends) and not full:
                 break
+            if self._variable:
+                if self.shape is None:
+                    self.shape = self._decide(rows + stop - start, size + taken)
+                stop += -(rows + stop - start) % max(self.shape.unit_rows, 1)
+                if stop > len(ends):
+                    break
+                taken = (int(ends[stop - 1]) - done) if stop > start else 0
             cuts.append((stop, taken))
             done += taken
             start, rows, size = stop, 0, 0
