@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "batch_cells.h"
 #include "check.h"
@@ -47,6 +48,7 @@ typedef struct {
   int64_t limit;        /* rows that it may have: as many as a cache holds between digest and copy */
   int64_t ahead;        /* rows between touching a cell and copying it */
   const uint8_t **from; /* where each cell lies */
+  bool *while_copied;   /* whether each cell is checked while it is copied, and not before */
 } chunk;
 
 /* Into the second cache, which can wait for several times as many lines at once as the first. */
@@ -72,13 +74,22 @@ static bool streams(const ur_output *output, uint64_t bytes) {
   return output->capacity >= UR_STREAM_BATCH && bytes >= UR_STREAM_CELL;
 }
 
-/* Whether a cell is digested while it is copied: one that streams, and is all that its digest covers. */
-static bool digested_on_the_way(const ur_output *output, const ur_extent *cell, const ur_extent *unit) {
-  return streams(output, cell->bytes) && unit->offset == cell->offset && unit->bytes == cell->bytes;
+/* Checks a unit that has not been checked, unless it is a cell that streams and nothing else: that is digested while it is
+ * copied, which *while_copied says. */
+static ur_status verify_unit(ur_part *part, uint64_t row, const ur_wanted *wanted, const ur_extent *cell,
+                             bool *while_copied, ur_error *error) {
+  uint64_t unit = 0;
+  ur_extent extent;
+  ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &unit, &extent, error);
+  if (status != UR_OK) return status;
+  *while_copied = streams(wanted->output, cell->bytes) && extent.offset == cell->offset && extent.bytes == cell->bytes;
+  if (*while_copied) return UR_OK;
+  /* exact: units are inside the file */
+  return ur_unit_check(part, unit, part->source->view + extent.offset, &extent, NULL, error);
 }
 
 /* Checks what will not be checked while it is copied; of a batch of many rows, more than that. */
-static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, bool many, ur_error *error) {
+static ur_status verify_view(const ur_cell_batch *batch, const chunk *located, const segment *rows, ur_error *error) {
   const ur_group *group = rows->group;
   ur_part *part = group->part;
   if (part->verify == UR_VERIFY_NEVER) return UR_OK;
@@ -90,41 +101,26 @@ static ur_status verify_view(const ur_cell_batch *batch, const segment *rows, bo
     uint64_t row = (uint64_t)group->rows[rows->first + i];
     if (i + UNITS_AHEAD < rows->n) touch_unit(batch, rows, i + UNITS_AHEAD);
     for (int32_t j = 0; j < count; j++) {
-      int32_t blob = batch->wanted[j].blob;
-      uint64_t unit = ur_unit_of(part, row, blob);
-      if (ur_unit_is_checked(part, unit)) continue;
-      ur_extent extent;
-      const ur_extent *cell = &batch->cells[(rows->at + i) * batch->count + j];
-      ur_status status = ur_locate_unit(part, row, blob, cell, &unit, &extent, error);
-      if (status == UR_OK && digested_on_the_way(batch->wanted[j].output, cell, &extent)) continue;
-      /* exact: units are inside the file */
-      if (status == UR_OK) status = ur_unit_check(part, unit, part->source->view + extent.offset, &extent, NULL, error);
-      if (status != UR_OK)
-        return ur_blame(error, status, group, rows->first + i, k > 0 ? -1 : batch->wanted[j].output->column);
-      checked++;
+      const ur_wanted *wanted = &batch->wanted[j];
+      int64_t at = (rows->at + i) * batch->count + j;
+      if (ur_unit_is_checked(part, ur_unit_of(part, row, wanted->blob))) continue;
+      ur_status status = verify_unit(part, row, wanted, &batch->cells[at], &located->while_copied[at], error);
+      if (status != UR_OK) return ur_blame(error, status, group, rows->first + i, k > 0 ? -1 : wanted->output->column);
+      checked += !located->while_copied[at];
     }
   }
-  if (k > 0 && many && checked > 0) ur_units_check_ahead(part, checked * MORE_UNITS);
+  if (k > 0 && checked > 0 && located->rows >= MORE_ROWS) ur_units_check_ahead(part, checked * MORE_UNITS);
   return UR_OK;
 }
 
-/* Copies a large cell, and checks it if it is still to be checked and alone under its digest. */
-static ur_status copy_large(const ur_group *group, int64_t i, const ur_wanted *wanted, const ur_extent *cell,
-                            const uint8_t *from, uint8_t *to, ur_error *error) {
+/* Checks a cell, which is a unit, and copies it on the way. */
+static ur_status copy_checking(const ur_group *group, int64_t i, const ur_wanted *wanted, const ur_extent *cell,
+                               uint8_t *to, ur_error *error) {
   ur_part *part = group->part;
-  uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows;
-  uint64_t unit = ur_unit_of(part, row, wanted->blob);
-  ur_extent extent;
-  if (!ur_unit_is_checked(part, unit)) {
-    ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &unit, &extent, error);
-    if (status == UR_OK && digested_on_the_way(wanted->output, cell, &extent)) {
-      status = ur_unit_check(part, unit, from, &extent, to, error);
-      return ur_blame(error, status, group, i, k > 0 ? -1 : wanted->output->column);
-    }
-    if (status != UR_OK) return ur_blame(error, status, group, i, -1);
-  }
-  ur_copy_streaming(to, from, cell->bytes);
-  return UR_OK;
+  uint64_t unit = ur_unit_of(part, (uint64_t)group->rows[i], wanted->blob);
+  /* exact: cells are inside the file */
+  ur_status status = ur_unit_check(part, unit, part->source->view + cell->offset, cell, to, error);
+  return ur_blame(error, status, group, i, part->data.unit_rows > 0 ? -1 : wanted->output->column);
 }
 
 /* Copies the cells of one output, the rows ahead already on their way into the cache. */
@@ -141,9 +137,11 @@ static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int
     uint8_t *to = NULL;
     if (!ur_cell_destination(output, ur_place(rows->group, rows->first + i), bytes, &to))
       return ur_blame(error, ur_cells_changed(error), rows->group, rows->first + i, output->column);
-    if (streams(output, bytes)) {
-      ur_status status = copy_large(rows->group, rows->first + i, &batch->wanted[j], &cells[at], from[at], to, error);
+    if (located->while_copied[at]) {
+      ur_status status = copy_checking(rows->group, rows->first + i, &batch->wanted[j], &cells[at], to, error);
       if (status != UR_OK) return status;
+    } else if (streams(output, bytes)) {
+      ur_copy_streaming(to, from[at], bytes);
     } else if (bytes > 0) {
       memcpy(to, from[at], bytes);
     }
@@ -154,10 +152,11 @@ static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int
 /* Verifies and copies what has been located. */
 static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_error *error) {
   ur_status status = UR_OK;
+  memset(located->while_copied, 0, (size_t)(located->rows * batch->count));
   for (int64_t s = 0; s < located->count && status == UR_OK; s++) {
     const segment *rows = &located->segments[s];
     const uint8_t *view = rows->group->part->source->view;
-    status = verify_view(batch, rows, located->rows >= MORE_ROWS, error);
+    status = verify_view(batch, located, rows, error);
     for (int64_t c = rows->at * batch->count; c < (rows->at + rows->n) * batch->count; c++)
       located->from[c] = view + batch->cells[c].offset; /* exact: cells are inside the file */
   }
@@ -233,6 +232,7 @@ typedef struct {
   ur_extent row[16];
   ur_extent cells[CHUNK];
   const uint8_t *from[CHUNK];
+  bool while_copied[CHUNK];
 } near_arrays;
 
 static void *take(void *near, size_t near_bytes, size_t bytes) { return bytes <= near_bytes ? near : malloc(bytes); }
@@ -266,8 +266,10 @@ ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_
   batch.row = take(near.row, sizeof near.row, (size_t)part->blob_columns * sizeof *batch.row);
   batch.cells = take(near.cells, sizeof near.cells, cells * sizeof *batch.cells);
   located.from = take(near.from, sizeof near.from, cells * sizeof *located.from);
+  located.while_copied = take(near.while_copied, sizeof near.while_copied, cells);
   ur_status status = UR_OK;
-  if (batch.wanted != NULL && batch.row != NULL && batch.cells != NULL && located.from != NULL) {
+  if (batch.wanted != NULL && batch.row != NULL && batch.cells != NULL && located.from != NULL &&
+      located.while_copied != NULL) {
     find_wanted(&batch, part, outputs, count);
     queue.expected = rows * batch.count;
     status = gather(&batch, &located, &queue, groups, group_count, error);
@@ -279,6 +281,7 @@ ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_
   give(near.row, batch.row);
   give(near.cells, batch.cells);
   give(near.from, located.from);
+  give(near.while_copied, located.while_copied);
   return status;
 }
 

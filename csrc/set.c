@@ -1,12 +1,10 @@
 /* set.c - the rows of several parts as one row space; parts are opened when first needed, and bounded in number. */
-#include "set.h"
-#include "starts.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "set.h"
+#include "starts.h"
 
 #define LEAST_OPEN 8 /* parts that a set may keep open however many descriptors the process holds */
 
