@@ -3,6 +3,16 @@
  * Inputs up to 240 bytes are a few multiplications. Longer ones run through eight 64-bit sums, 64 bytes (a stripe) at
  * a time, in blocks of 16 stripes; that loop exists in plain C, which compilers vectorise where they can, and
  * for x86-64 with SSE2 (always there), AVX2 and AVX-512 (chosen when the machine has them); all give the same digests.
+ *
+ * What each is for, in ns a digest (a Xeon with AVX-512, -O3, warm, ways in turn, medians of 201 turns on a busy machine;
+ * up to 240 bytes all are one: 10 to 25 ns):
+ *                               241 B    1 KiB    4 KiB    110 KiB
+ *   gcc 12    portable             44      155      542     13,900
+ *             SSE2                 34       81      274      7,030
+ *             AVX2                 36       61      178      3,920
+ *             AVX-512              42       64      146      3,930
+ *   clang 14  portable             54      127      329     12,800
+ *             SSE2                 52      116      282      9,650
  */
 #include "hash.h"
 
