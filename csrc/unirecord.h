@@ -8,6 +8,10 @@
  *  - Outputs come last and are untouched on failure, unless the function says otherwise.
  *  - Memory. The caller owns every buffer it passes in; the core keeps none of them after the call returns, except where
  *    a function says "borrowed until". Opaque handles are released by the matching ur_*_release.
+ *  - Handles. A handle holds those that it needs by references of its own: a set its opened parts, a loader its set and pool, a
+ *    batch its pool. They may be released in any order, and a part from ur_set_part stays good without its set. One alone is
+ *    borrowed, since it never changes and has no count: the order of a loader, which must outlive it, as must the arrays and
+ *    memory that a handle borrows.
  *  - Threads. Every function may be called from any thread at any time on the same handle; ur_*_release gives up one
  *    reference, and a handle dies when the last reference, calls in flight included, is gone.
  *  - Fork. Handles opened before fork() may be used in the child, except ur_loader (which the child must not touch but
