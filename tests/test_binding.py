@@ -197,7 +197,7 @@ def test_wrong_calls_are_refused(tmp_path: Path) -> None:
     assert part.section(99, 0) is None
     section = part.section(5, 0)
     assert section is not None
-    with pytest.raises(ValueError, match="not in the section"):
+    with pytest.raises(CorruptionError, match="its numbers lead to bytes"):
         part.check(section, 0, section.bytes + 1)
     for row, column in ((0, 0), (50, 2), (-1, 2), (0, 9)):
         with pytest.raises(ValueError, match="no blob of this part"):
