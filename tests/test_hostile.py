@@ -356,6 +356,66 @@ def test_a_wrong_manifest_is_a_format_error_and_a_problem(
     assert unirecord.repair(tmp_path / "set", output=tmp_path / "saved").kept == 60
 
 
+@pytest.mark.parametrize("size", [0, 5, 10**9, 1 << 62])
+@pytest.mark.parametrize("key", ["bytes", "index_bytes"])
+def test_wrong_sizes_in_a_manifest_change_no_row_and_are_corrected_by_repair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, size: int
+) -> None:
+    name, content = directory(tmp_path / "set")
+    content["parts"][1][key] = size
+    name.write_bytes(sealed(content))
+    assert [row["x"] for row in unirecord.UniRecordDataset(tmp_path / "set")] == list(range(60))
+    assert [problem.part for problem in unirecord.verify(tmp_path / "set").problems] == [1]
+    assert main(["repair", str(tmp_path / "set")]) == 0
+    assert "the sizes of files in it were wrong, and were corrected" in capsys.readouterr().out
+    assert unirecord.verify(tmp_path / "set").ok
+    assert [entry.name for entry in tmp_path.iterdir()] == ["set"]
+    found = manifest.read(str(name))
+    assert (found.id.hex(), found.generation) == (content["id"], content["generation"] + 1)
+    assert found.metadata is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda part: part.update(rows=part["rows"] + 1),
+        lambda part: part.update(rows=part["rows"] - 1),
+        lambda part: part.update(id=part["id"][:8] + "0" * 24),
+        lambda part: part.update(content="1" * 16),
+    ],
+    ids=["more rows", "fewer rows", "id", "content"],
+)
+def test_repair_saves_parts_that_the_manifest_does_not_name(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    name, content = directory(tmp_path / "set")
+    change(content["parts"][0])
+    name.write_bytes(sealed(content))
+    with pytest.raises(unirecord.StaleError):
+        list(unirecord.UniRecordDataset(tmp_path / "set"))
+    report = unirecord.repair(tmp_path / "set")
+    assert (report.kept, report.lost) == (60, 0)
+    assert "the manifest says" in report.parts[0].reasons[0]
+    assert unirecord.verify(tmp_path / "set.repaired").ok
+    saved = unirecord.UniRecordDataset(tmp_path / "set.repaired")
+    assert [row["x"] for row in saved] == list(range(60))
+    assert saved.metadata == {"a": 1}
+
+
+def test_repair_says_of_a_part_of_another_schema_that_its_rows_are_not_saved(tmp_path: Path) -> None:
+    name, content = directory(tmp_path / "set")
+    part = tmp_path / "set" / content["parts"][1]["name"]
+    for file in (part, Path(f"{part}.idx")):
+        file.unlink()
+    write(part, 7)
+    report = unirecord.repair(tmp_path / "set")
+    first = content["parts"][0]["rows"]
+    assert (report.ok, report.kept, report.lost) == (False, first, 7)
+    assert "schema" in report.parts[1].reasons[0]
+    assert len(unirecord.UniRecordDataset(tmp_path / "set.repaired")) == first
+    assert name.exists()
+
+
 def test_a_dataset_without_parts_is_empty_in_every_way(tmp_path: Path) -> None:
     name, content = directory(tmp_path / "set")
     content["parts"] = []
@@ -541,6 +601,34 @@ def test_cells_that_overlap_are_reported_and_repaired(tmp_path: Path) -> None:
     assert unirecord.repair(path).ok
     assert unirecord.verify(path).ok
     assert unirecord.UniRecordDataset(path)[599]["b"] == b"x" * 3300
+
+
+@pytest.mark.parametrize(
+    "shared", [{9: 2}, {50: 2, 20: 2}, {5: 2, 2: 5}], ids=["twice", "thrice", "exchanged"]
+)
+def test_rows_that_are_no_neighbours_and_share_bytes_are_reported_and_repaired(
+    tmp_path: Path, shared: dict[int, int]
+) -> None:
+    """Their digests are right: a reader has only the order of the starts and the sum of a batch to go by."""
+    path = tmp_path / "a.urec"
+    with unirecord.Writer(path, {"b": "bytes"}) as writer:
+        writer.write_batch({"b": [bytes([row]) * 3300 for row in range(60)]})
+    data, index = path.read_bytes(), bytearray(Path(f"{path}.idx").read_bytes())
+    offset, length, width = section(index, 2)
+    digests, _, _ = section(index, 4)
+    assert (length, width) == (60 * 8, 8)
+    starts = list(struct.unpack_from("<60Q", index, offset))
+    for row, other in shared.items():
+        starts[row] = struct.unpack_from("<Q", index, offset + 8 * other)[0]
+        content = data[starts[row] : starts[row] + 3300]
+        struct.pack_into("<Q", index, digests + 8 * row, reseal.seal(data[24:40], 5, row, content))
+    struct.pack_into("<60Q", index, offset, *starts)
+    reseal.index(index, data)
+    Path(f"{path}.idx").write_bytes(index)
+    assert {problem.path for problem in unirecord.verify(path).problems} == {f"{path}.idx"}
+    assert unirecord.repair(path).ok
+    assert unirecord.verify(path).ok
+    assert [row["b"][0] for row in unirecord.UniRecordDataset(path)] == list(range(60))
 
 
 @pytest.mark.parametrize("number", [6, 1 << 31, (1 << 63) + 5, (1 << 64) - 1])

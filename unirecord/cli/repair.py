@@ -57,7 +57,9 @@ def _print_report(report: RepairReport) -> None:
             say(f"  … and {len(part.lost) - 20:,} more ranges")
         for reason in part.reasons[:20]:
             say(f"  because: {reason}")
-    if report.manifest is not None:
+    if report.corrected:
+        say(f"{report.manifest}: the sizes of files in it were wrong, and were corrected")
+    elif report.manifest is not None:
         say(
             f"{report.manifest}: was made anew from {len(report.parts):,} parts; a writer that died may have left some"
         )

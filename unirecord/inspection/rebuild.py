@@ -1,10 +1,11 @@
-"""Makes the manifest of a directory anew from the parts that are there."""
+"""Makes the manifest of a directory anew from the parts that are there, or corrects what it says of them."""
 
 from __future__ import annotations
 
 import os
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgpack
 
@@ -16,7 +17,7 @@ from ..storage.staged import StagedFile
 from .salvage import Survey
 from .targets import Target
 
-__all__ = ["rebuild_manifest"]
+__all__ = ["correct_sizes", "has_other_sizes", "rebuild_manifest", "why_not_listed"]
 
 
 def _content(path: str) -> str:
@@ -55,5 +56,42 @@ def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: 
     last = max(int(entry.name.split("-")[1]) for entry in entries)
     made = Manifest(secrets.token_bytes(16), 1, last + 1, first.schema, index, user, entries)
     staged.append([manifest.encode(made)])
+    staged.sync()
+    staged.publish()
+
+
+def why_not_listed(part: Target, state: Survey, listing: Manifest | None) -> str | None:
+    """Why a whole part is not the one that the manifest names, if it is another; sizes aside."""
+    entry, head = part.entry, state.head
+    if entry is None or head is None or listing is None or not state.sound:
+        return None
+    for what, found, listed in (
+        ("id", head.header.id.hex(), entry.id.hex()),
+        ("number of rows", state.rows, entry.rows),
+        ("content digest", _content(part.path), entry.content),
+    ):
+        if found != listed:
+            return f"its {what} is {found}, the manifest says {listed}"
+    return None if head.schema == listing.schema else "its schema is not the one in the manifest"
+
+
+def has_other_sizes(part: Target) -> bool:
+    """Whether the files of a part with its index are not as long as the manifest says."""
+    entry = part.entry
+    return entry is not None and _sizes(part.path) != (entry.bytes, entry.index_bytes)
+
+
+def _sizes(path: str) -> tuple[int, int]:
+    return os.path.getsize(path), os.path.getsize(path + ".idx")
+
+
+def correct_sizes(parts: Sequence[Target], listing: Manifest, staged: StagedFile) -> None:
+    """Publishes through ``staged`` the same manifest with the sizes that the files of its parts have."""
+    sizes = [_sizes(part.path) for part in parts]
+    entries = tuple(
+        replace(entry, bytes=size, index_bytes=index_size)
+        for entry, (size, index_size) in zip(listing.parts, sizes, strict=True)
+    )
+    staged.append([manifest.encode(replace(listing, generation=listing.generation + 1, parts=entries))])
     staged.sync()
     staged.publish()

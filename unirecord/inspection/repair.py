@@ -23,7 +23,7 @@ from ..writing.part_writer import PartContent
 from ..writing.row_groups import TARGET_BYTES, Grouper
 from ..writing.single_writer import SinglePartWriter
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
-from .rebuild import rebuild_manifest
+from .rebuild import correct_sizes, has_other_sizes, rebuild_manifest, why_not_listed
 from .report import RepairReport, Salvaged
 from .salvage import Survey, sound_batches, survey
 from .targets import Target, targets
@@ -42,8 +42,8 @@ def repair(
     """Rebuilds what is lost at ``path``; data files are never changed (docs/repair.md).
 
     A lost or bad index is rebuilt beside its data file, and a lost manifest from the parts, with all that are there:
-    also those that a writer which died never published. When a data file is damaged or unfinished, the rows
-    whose digests hold go into a new dataset.
+    also those that a writer which died never published. Wrong sizes in a manifest are corrected. When a data file is
+    damaged or unfinished, or not the one that the manifest names, the rows whose digests hold go into a new dataset.
 
     Args:
         path: a part or a directory.
@@ -63,14 +63,19 @@ def repair(
     tracker = Tracker(sum(os.stat(p.path).st_size for p in parts if os.path.exists(p.path)), progress)
     found = [(part, _survey(part, tracker)) for part in parts]
     lost = os.path.isdir(path) and not os.path.lexists(os.path.join(path, manifest.NAME))
-    if (lost or not problems) and all(state.sound for _, state in found):
+    others = [why_not_listed(part, state, listing) for part, state in found]
+    if (lost or not problems) and all(state.sound for _, state in found) and not any(others):
         problems_of = [_index_problem(part.path, state) for part, state in found]
-        if lost or any(problems_of):
-            _mend(report, found, problems_of, lost=lost)
+        if lost or any(problems_of) or any(map(has_other_sizes, parts)):
+            _mend(report, found, problems_of, listing, lost=lost)
         else:
             report.parts = [_sound(part, state) for part, state in found]
     else:
-        report.parts = [_outcome(part, state) for part, state in found]
+        if listing is not None and all(
+            state.head is None or state.head.schema != listing.schema for _, state in found
+        ):
+            listing = None
+        report.parts = _outcomes(found, listing, others)
         target = _target(path, output)
         _write(target, listing, found, directory=os.path.isdir(path))
         for part in report.parts:
@@ -103,6 +108,23 @@ def _rows_of_index(path: str) -> int | None:
         return None
 
 
+def _outcomes(
+    found: list[tuple[Target, Survey]], listing: Manifest | None, others: list[str | None]
+) -> list[Salvaged]:
+    """What a new dataset gets of each part; ``others``: why it is not the one that the manifest names."""
+    schemas = [state.head.schema for _, state in found if state.head is not None]
+    schema = listing.schema if listing is not None else next(iter(schemas), None)
+    outcomes = []
+    for (part, state), other in zip(found, others, strict=True):
+        if state.head is not None and state.head.schema != schema:
+            state.lost.clear()
+            state.lose(0, state.rows or 0, "its schema is not the dataset's; it can be opened by itself")
+        elif other is not None:
+            state.reasons.append(other)
+        outcomes.append(_outcome(part, state))
+    return outcomes
+
+
 def _outcome(part: Target, state: Survey) -> Salvaged:
     rows = state.rows
     lost = sum(stop - first for first, stop in state.lost)
@@ -119,9 +141,14 @@ def _sound(part: Target, state: Survey) -> Salvaged:
 
 
 def _mend(
-    report: RepairReport, found: list[tuple[Target, Survey]], problems: list[str | None], *, lost: bool
+    report: RepairReport,
+    found: list[tuple[Target, Survey]],
+    problems: list[str | None],
+    listing: Manifest | None,
+    *,
+    lost: bool,
 ) -> None:
-    """Rebuilds the indexes that are not as they must be, and the lost manifest, while no writer may write."""
+    """Rebuilds indexes that are not as they must be, and a manifest that is lost or wrong; no writer may write."""
     place = os.path.join(report.path, manifest.NAME) if os.path.isdir(report.path) else report.path
     claim = StagedFile(place, claims=report.path, like=found[0][0].path)
     try:
@@ -136,6 +163,13 @@ def _mend(
         if lost:
             rebuild_manifest(report.path, found, claim)
             report.manifest = place
+        elif listing is not None and any(has_other_sizes(part) for part, _ in found):
+            if manifest.read(place) != listing:
+                raise BusyError(
+                    f"{place}: it has been published meanwhile; run repair again if there is need"
+                )
+            correct_sizes([part for part, _ in found], listing, claim)
+            report.manifest, report.corrected = place, True
     finally:
         claim.discard()
 

@@ -101,13 +101,15 @@ class RepairReport:
 
     Attributes:
         path: what was repaired.
-        manifest: the manifest that was made anew, if one was.
+        manifest: the manifest that was made anew or corrected, if one was.
+        corrected: whether it was only corrected: it gave wrong sizes of files.
         parts: a list of ``Salvaged``, one for each part.
         seconds: how long it took.
     """
 
     path: str
     manifest: str | None = None
+    corrected: bool = False
     parts: list[Salvaged] = field(default_factory=list)
     seconds: float = 0.0
 
