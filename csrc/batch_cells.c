@@ -66,7 +66,7 @@ static void touch_unit(const ur_cell_batch *batch, const segment *rows, int64_t 
   uint64_t before = (row % k) * part->data.row_bytes; /* exact: rows x row_bytes is in the data file */
   uint64_t bytes = 0;
   if (before <= cell->offset && ur_multiply(part->data.row_bytes, k, &bytes))
-    touch(part->source->view + (cell->offset - before), bytes); /* exact: the unit begins in the file */
+    touch(part->file->view + (cell->offset - before), bytes); /* exact: the unit begins in the file */
 }
 
 /* Whether a cell is large enough to be copied past the caches. */
@@ -85,7 +85,7 @@ static ur_status verify_unit(ur_part *part, uint64_t row, const ur_wanted *wante
   *while_copied = streams(wanted->output, cell->bytes) && extent.offset == cell->offset && extent.bytes == cell->bytes;
   if (*while_copied) return UR_OK;
   /* exact: units are inside the file */
-  return ur_unit_check(part, unit, part->source->view + extent.offset, &extent, NULL, error);
+  return ur_unit_check(part, unit, part->file->view + extent.offset, &extent, NULL, error);
 }
 
 /* Checks what will not be checked while it is copied; of a batch of many rows, more than that. */
@@ -119,7 +119,7 @@ static ur_status copy_checking(const ur_group *group, int64_t i, const ur_wanted
   ur_part *part = group->part;
   uint64_t unit = ur_unit_of(part, (uint64_t)group->rows[i], wanted->blob);
   /* exact: cells are inside the file */
-  ur_status status = ur_unit_check(part, unit, part->source->view + cell->offset, cell, to, error);
+  ur_status status = ur_unit_check(part, unit, part->file->view + cell->offset, cell, to, error);
   return ur_blame(error, status, group, i, part->data.unit_rows > 0 ? -1 : wanted->output->column);
 }
 
@@ -155,7 +155,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
   memset(located->while_copied, 0, (size_t)(located->rows * batch->count));
   for (int64_t s = 0; s < located->count && status == UR_OK; s++) {
     const segment *rows = &located->segments[s];
-    const uint8_t *view = rows->group->part->source->view;
+    const uint8_t *view = rows->group->part->file->view;
     status = verify_view(batch, located, rows, error);
     for (int64_t c = rows->at * batch->count; c < (rows->at + rows->n) * batch->count; c++)
       located->from[c] = view + batch->cells[c].offset; /* exact: cells are inside the file */
@@ -172,7 +172,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
 
 /* How many of a part's rows lie in `bytes`, as they are on average: between 1 and `most`. */
 static int64_t rows_in(const ur_part *part, uint64_t bytes, int64_t most) {
-  uint64_t mean = part->header.rows == 0 ? 0 : part->source->bytes / part->header.rows;
+  uint64_t mean = part->header.rows == 0 ? 0 : part->file->bytes / part->header.rows;
   uint64_t fitting = mean == 0 ? (uint64_t)most : bytes / mean;
   return fitting < 1 ? 1 : fitting > (uint64_t)most ? most : (int64_t)fitting;
 }
@@ -215,7 +215,7 @@ static ur_status gather(const ur_cell_batch *batch, chunk *located, ur_cell_queu
                         int64_t count, ur_error *error) {
   ur_status status = UR_OK;
   for (int64_t g = 0; g < count && status == UR_OK; g++) {
-    if (groups[g].part->source->view != NULL) {
+    if (groups[g].part->file->view != NULL) {
       status = gather_viewed(batch, located, &groups[g], error);
     } else {
       status = finish_chunk(batch, located, error); /* whose place among the cells is needed */

@@ -29,7 +29,7 @@ typedef struct ur_reading ur_reading;
 
 /* Cells of one or more groups whose bytes are to be read together; starts as zeros but for `expected`. */
 typedef struct {
-  const ur_source_ops *ops; /* of all the sources */
+  const ur_data_file_ops *ops; /* of all the files */
   ur_reading *readings;
   ur_span *spans;
   uint8_t *scratch;

@@ -89,10 +89,10 @@ static ur_status reserve(ur_cell_queue *queue, uint64_t bytes, ur_error *error) 
 }
 
 /* Of the reading that is put into the queue next. */
-static void add_span(ur_cell_queue *queue, const ur_source *source, const ur_extent *extent, uint8_t *to) {
+static void add_span(ur_cell_queue *queue, const ur_data_file *file, const ur_extent *extent, uint8_t *to) {
   if (extent->bytes > 0)
     queue->spans[queue->span_count++] = (ur_span){
-        .source = source, .offset = extent->offset, .bytes = extent->bytes, .to = to, .tag = queue->count};
+        .file = file, .offset = extent->offset, .bytes = extent->bytes, .to = to, .tag = queue->count};
 }
 
 /* The reading before, when its unit is this one and is on its way to scratch memory already. */
@@ -113,7 +113,7 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
   if (!job.check || k == 0) {
     job.extent = *cell;
     job.unit_bytes = job.to;
-    add_span(queue, part->source, cell, job.to);
+    add_span(queue, part->file, cell, job.to);
   } else {
     const ur_reading *before = same_unit(queue, group, job.unit);
     if (before != NULL) {
@@ -125,7 +125,7 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
       if (status == UR_OK) status = reserve(queue, job.extent.bytes, error);
       if (status != UR_OK) return status;
       uint8_t *scratch = queue->scratch + queue->scratch_used; /* exact: reserve() has seen to the room */
-      add_span(queue, part->source, &job.extent, scratch);
+      add_span(queue, part->file, &job.extent, scratch);
       queue->scratch_used += job.extent.bytes; /* exact: reserve() has seen to the room */
       job.unit_bytes = scratch;
     }
@@ -144,7 +144,7 @@ static ur_status make_room(ur_cell_queue *queue, ur_error *error) {
 
 ur_status ur_queue_cells(ur_cell_queue *queue, const ur_cell_batch *batch, const ur_group *group, int64_t first, int64_t n,
                          ur_error *error) {
-  const ur_source_ops *ops = group->part->source->ops;
+  const ur_data_file_ops *ops = group->part->file->ops;
   ur_status status = UR_OK;
   if (queue->readings == NULL) status = make_room(queue, error);
   if (status == UR_OK && queue->ops != ops) status = ur_queue_flush(queue, error);

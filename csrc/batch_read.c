@@ -205,7 +205,7 @@ ur_status ur_set_read_row(ur_set *set, int64_t row, ur_output *outputs, int32_t 
 
 /* Asked first: where nothing is to be told, a warm batch costs no system call here. */
 static bool wants_advice(ur_part *part) {
-  return part->source->ops->advise != NULL && part->blob_columns > 0 && ur_source_wants_advice(part->source);
+  return part->file->ops->advise != NULL && part->blob_columns > 0 && ur_data_file_wants_advice(part->file);
 }
 
 static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
@@ -217,7 +217,7 @@ static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
     if (ur_locate_cells(part, (uint64_t)rows[i], 0, NULL, &whole, NULL) != UR_OK || whole.bytes == 0) continue;
     spans[used++] = (ur_span){.offset = whole.offset, .bytes = whole.bytes};
   }
-  part->source->ops->advise(part->source, spans, used);
+  part->file->ops->advise(part->file, spans, used);
   free(spans);
 }
 

@@ -21,7 +21,7 @@ static int by_row(const void *left, const void *right) {
 /* Bytes in the two files of a part, both read through descriptors that say so. */
 static uint64_t held(const ur_part *part) {
   uint64_t bytes;
-  return ur_add(part->source->bytes, part->header.index_bytes, &bytes) ? bytes : UINT64_MAX;
+  return ur_add(part->file->bytes, part->header.index_bytes, &bytes) ? bytes : UINT64_MAX;
 }
 
 /* *total += the values of one row in all columns, no column twice; false on overflow. */

@@ -1,6 +1,6 @@
 /* io.h - the one seam through which the reader touches the operating system for files. Internal.
  *
- * A source is one open data file seen through one way of reading. But for a hint it is immutable after opening, so it
+ * A ur_data_file is one open data file seen through one way of reading. But for a hint it is immutable after opening, so it
  * may be used from any thread and after fork().
  */
 #ifndef UR_IO_SEAM_H
@@ -12,10 +12,10 @@
 
 #include "unirecord.h"
 
-typedef struct ur_source ur_source;
+typedef struct ur_data_file ur_data_file;
 
 typedef struct {
-  const ur_source *source;
+  const ur_data_file *file;
   uint64_t offset; /* in the file */
   uint64_t bytes;
   uint8_t *to;
@@ -38,20 +38,20 @@ static inline uint64_t ur_span_end(const ur_span *span) {
 
 typedef struct {
   /* Fills every span, of which none is empty; the caller has checked that each lies inside its file, and that all the
-   * sources have these ops: reads of many files are in flight together. UR_STALE when a file ends early. May sort
-   * `spans`. NULL when the source has a view. */
+   * files have these ops: reads of many files are in flight together. UR_STALE when a file ends early. May sort
+   * `spans`. NULL when the file has a view. */
   ur_status (*read)(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error);
   /* Says that these spans will be read soon. May sort `spans`. NULL: nothing to say. */
-  void (*advise)(ur_source *source, ur_span *spans, int64_t count);
+  void (*advise)(ur_data_file *file, ur_span *spans, int64_t count);
   /* Whether these bytes of the view can be read without waiting for the disk. NULL: all can, always. */
-  bool (*resident)(const ur_source *source, uint64_t offset, uint64_t bytes);
-  void (*close)(ur_source *source);
-} ur_source_ops;
+  bool (*resident)(const ur_data_file *file, uint64_t offset, uint64_t bytes);
+  void (*close)(ur_data_file *file);
+} ur_data_file_ops;
 
 #define UR_RESIDENT_MOST (UINT64_C(2) << 20) /* bytes that `resident` can be asked for at once */
 
-struct ur_source {
-  const ur_source_ops *ops;
+struct ur_data_file {
+  const ur_data_file_ops *ops;
   const uint8_t *view;  /* the whole file in memory, or NULL */
   uint64_t bytes;       /* length of the file when it was opened */
   struct timespec modified;
@@ -92,29 +92,29 @@ void ur_pages_free(void *pages, uint64_t bytes);
 /* How many files this process may have open. */
 int64_t ur_file_limit(void);
 
-/* ---- ways of reading (io_source.c) ------------------------------------------------------------------------------------------ */
+/* ---- ways of reading (io_data_file.c) ---------------------------------------------------------------------------- */
 
-/* Opens a source over `fd`, which it then owns (on failure it is closed). `io` is not UR_IO_AUTO. */
-ur_status ur_source_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, ur_source **source,
-                         ur_error *error);
-void ur_source_close(ur_source *source);
+/* Opens a file over `fd`, which it then owns (on failure it is closed). `io` is not UR_IO_AUTO. */
+ur_status ur_data_file_open(int fd, uint64_t bytes, struct timespec modified, int32_t io, ur_data_file **file,
+                             ur_error *error);
+void ur_data_file_close(ur_data_file *file);
 
 /* ur_file_check for the data file, while its content depends on it. */
-ur_status ur_source_check(const ur_source *source, ur_error *error);
+ur_status ur_data_file_check(const ur_data_file *file, ur_error *error);
 
 /* Whether advise is worth calling now: after it has found everything in memory, it rests for some calls. */
-bool ur_source_wants_advice(ur_source *source);
+bool ur_data_file_wants_advice(ur_data_file *file);
 
 /* Which way suits the file (io_auto.c), never UR_IO_AUTO; `bytes` is all the data of which it is a part. */
 int32_t ur_io_choose(int fd, uint64_t bytes);
 
-/* What each way adds to a source that has fd, bytes and io set. They may fall back to another way and set `io` to it. */
-ur_status ur_map_open(ur_source *source, ur_error *error);
-ur_status ur_pread_open(ur_source *source, ur_error *error);
-ur_status ur_memory_open(ur_source *source, ur_error *error);
-ur_status ur_uring_open(ur_source *source, ur_error *error);
+/* What each way adds to a file that has fd, bytes and io set. They may fall back to another way and set `io` to it. */
+ur_status ur_map_open(ur_data_file *file, ur_error *error);
+ur_status ur_pread_open(ur_data_file *file, ur_error *error);
+ur_status ur_memory_open(ur_data_file *file, ur_error *error);
+ur_status ur_uring_open(ur_data_file *file, ur_error *error);
 
-/* Sorts spans by source, and by offset in each. */
+/* Sorts spans by file, and by offset in each. */
 void ur_spans_sort(ur_span *spans, int64_t count);
 
 /* Fills spans with pread and preadv, neighbours in one call: what every way without a view can fall back to. */

@@ -46,14 +46,14 @@ static bool is_read_at_once(int fd, uint64_t offset) { return (void)fd, (void)of
 
 #endif
 
-static bool map_resident(const ur_source *source, uint64_t offset, uint64_t bytes) {
-  if (source->mincore_lies) return bytes == 1 && is_read_at_once(source->fd, offset);
+static bool map_resident(const ur_data_file *file, uint64_t offset, uint64_t bytes) {
+  if (file->mincore_lies) return bytes == 1 && is_read_at_once(file->fd, offset);
   unsigned char pages[UR_RESIDENT_MOST / 4096 + 2] = {0};
   uint64_t first = page_of(offset), size = (uint64_t)sysconf(_SC_PAGESIZE);
   /* exact: spans are inside the file, and files end below 2^63 */
   uint64_t count = (offset + bytes - first + size - 1) / size;
   if (count > sizeof pages) return false;
-  void *start = (void *)(uintptr_t)(source->view + first);
+  void *start = (void *)(uintptr_t)(file->view + first);
   /* exact: inside the file; macOS has another type for the last argument */
   if (mincore(start, offset + bytes - first, (void *)pages) != 0) return false;
   unsigned char all = 1; /* the lowest bit of each says it */
@@ -63,20 +63,20 @@ static bool map_resident(const ur_source *source, uint64_t offset, uint64_t byte
 
 /* Whether the first page of each of some spans is in the page cache. Readahead around faults brings many rows in by
  * chance, so a few samples would take a cold file for a cached one. */
-static bool seem_cached(const ur_source *source, const ur_span *spans, int64_t count) {
+static bool seem_cached(const ur_data_file *file, const ur_span *spans, int64_t count) {
   int64_t step = count / SAMPLES + 1;
   for (int64_t i = 0; i < count; i += step) {
-    if (!map_resident(source, spans[i].offset, 1)) return false;
+    if (!map_resident(file, spans[i].offset, 1)) return false;
   }
   return true;
 }
 
 /* One MADV_WILLNEED for each run of spans that lie close together. */
-static void map_advise(ur_source *source, ur_span *spans, int64_t count) {
+static void map_advise(ur_data_file *file, ur_span *spans, int64_t count) {
   if (count == 0) return;
-  if (seem_cached(source, spans, count)) {
+  if (seem_cached(file, spans, count)) {
     uint64_t large = spans[0].bytes >= LARGE_BATCH / (uint64_t)count;
-    atomic_store_explicit(&source->calm, large ? CALM_CALLS_LARGE : CALM_CALLS, memory_order_relaxed);
+    atomic_store_explicit(&file->calm, large ? CALM_CALLS_LARGE : CALM_CALLS, memory_order_relaxed);
     return;
   }
   ur_spans_sort(spans, count);
@@ -85,39 +85,39 @@ static void map_advise(ur_source *source, ur_span *spans, int64_t count) {
     uint64_t end = ur_span_end(&spans[i]);
     for (i++; i < count && spans[i].offset <= end + JOIN_BYTES; i++)
       if (end < ur_span_end(&spans[i])) end = ur_span_end(&spans[i]);
-    (void)madvise((void *)(uintptr_t)(source->view + first), end - first, MADV_WILLNEED);
+    (void)madvise((void *)(uintptr_t)(file->view + first), end - first, MADV_WILLNEED);
   }
 }
 
-static void map_close(ur_source *source) { ur_file_unmap(source->view, source->bytes); }
+static void map_close(ur_data_file *file) { ur_file_unmap(file->view, file->bytes); }
 
-static const ur_source_ops map_ops = {.read = NULL, .advise = map_advise, .resident = map_resident, .close = map_close};
+static const ur_data_file_ops map_ops = {.read = NULL, .advise = map_advise, .resident = map_resident, .close = map_close};
 
-ur_status ur_map_open(ur_source *source, ur_error *error) {
-  source->ops = &map_ops;
-  source->mincore_lies = does_mincore_lie(source->fd);
-  return ur_file_map(source->fd, UR_FILE_DATA, source->bytes, &source->view, error);
+ur_status ur_map_open(ur_data_file *file, ur_error *error) {
+  file->ops = &map_ops;
+  file->mincore_lies = does_mincore_lie(file->fd);
+  return ur_file_map(file->fd, UR_FILE_DATA, file->bytes, &file->view, error);
 }
 
-static const ur_source_ops memory_ops = {.read = NULL, .advise = NULL, .close = map_close};
+static const ur_data_file_ops memory_ops = {.read = NULL, .advise = NULL, .close = map_close};
 
-ur_status ur_memory_open(ur_source *source, ur_error *error) {
-  source->ops = &memory_ops;
-  void *memory = mmap(NULL, source->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+ur_status ur_memory_open(ur_data_file *file, ur_error *error) {
+  file->ops = &memory_ops;
+  void *memory = mmap(NULL, file->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return ur_fail_os(error, UR_FILE_DATA, errno, "there is no memory to load the whole file (mmap)");
 #ifdef MADV_HUGEPAGE
-  (void)madvise(memory, source->bytes, MADV_HUGEPAGE);
+  (void)madvise(memory, file->bytes, MADV_HUGEPAGE);
 #endif
-  ur_status status = ur_file_read(source->fd, UR_FILE_DATA, 0, source->bytes, memory, error);
-  if (status == UR_OK) status = ur_file_check(source->fd, UR_FILE_DATA, source->bytes, &source->modified, error);
+  ur_status status = ur_file_read(file->fd, UR_FILE_DATA, 0, file->bytes, memory, error);
+  if (status == UR_OK) status = ur_file_check(file->fd, UR_FILE_DATA, file->bytes, &file->modified, error);
   if (status != UR_OK) {
-    (void)munmap(memory, source->bytes);
+    (void)munmap(memory, file->bytes);
     return status;
   }
-  (void)mprotect(memory, source->bytes, PROT_READ);
-  ur_file_close(source->fd);
-  source->fd = -1;
-  source->view = memory;
+  (void)mprotect(memory, file->bytes, PROT_READ);
+  ur_file_close(file->fd);
+  file->fd = -1;
+  file->view = memory;
   return UR_OK;
 }

@@ -16,7 +16,7 @@
 
 static int by_place(const void *left, const void *right) {
   const ur_span *a = left, *b = right;
-  if (a->source != b->source) return (uintptr_t)a->source < (uintptr_t)b->source ? -1 : 1;
+  if (a->file != b->file) return (uintptr_t)a->file < (uintptr_t)b->file ? -1 : 1;
   return (a->offset > b->offset) - (a->offset < b->offset);
 }
 
@@ -30,7 +30,7 @@ void ur_spans_sort(ur_span *spans, int64_t count) {
 static int64_t run_length(const ur_span *spans, int64_t count) {
   uint64_t end = ur_span_end(&spans[0]);
   int64_t used = 1;
-  while (used < count && used < VECTORS / 2 && spans[used].source == spans[0].source && end <= spans[used].offset &&
+  while (used < count && used < VECTORS / 2 && spans[used].file == spans[0].file && end <= spans[used].offset &&
          spans[used].offset - end <= GAP_BYTES &&
          ur_span_end(&spans[used]) - spans[0].offset <= JOIN_BYTES) {
     end = ur_span_end(&spans[used]);
@@ -58,7 +58,7 @@ static bool read_run(const ur_span *spans, int64_t count, uint8_t *skipped) {
     vectors[used++] = (struct iovec){spans[i].to, (size_t)spans[i].bytes};
     end = ur_span_end(&spans[i]);
   }
-  ssize_t got = preadv(spans[0].source->fd, vectors, used, (off_t)spans[0].offset);
+  ssize_t got = preadv(spans[0].file->fd, vectors, used, (off_t)spans[0].offset);
   return got >= 0 && (uint64_t)got == end - spans[0].offset;
 }
 
@@ -74,7 +74,7 @@ ur_status ur_pread_spans(ur_span *spans, int64_t count, ur_landing *landing, ur_
       const ur_span *span = &spans[i];
       ur_status status = UR_OK;
       if (!together) /* one by one: exact errors, and short reads go on */
-        status = ur_file_read(span->source->fd, UR_FILE_DATA, span->offset, span->bytes, span->to, error);
+        status = ur_file_read(span->file->fd, UR_FILE_DATA, span->offset, span->bytes, span->to, error);
       if (status != UR_OK) {
         landing->failed = span->tag;
         return status;
@@ -85,23 +85,23 @@ ur_status ur_pread_spans(ur_span *spans, int64_t count, ur_landing *landing, ur_
   return UR_OK;
 }
 
-static void pread_advise(ur_source *source, ur_span *spans, int64_t count) {
+static void pread_advise(ur_data_file *file, ur_span *spans, int64_t count) {
 #ifdef POSIX_FADV_WILLNEED
   ur_spans_sort(spans, count);
   for (int64_t i = 0; i < count; i++)
-    (void)posix_fadvise(source->fd, (off_t)spans[i].offset, (off_t)spans[i].bytes, POSIX_FADV_WILLNEED);
+    (void)posix_fadvise(file->fd, (off_t)spans[i].offset, (off_t)spans[i].bytes, POSIX_FADV_WILLNEED);
 #else
-  (void)source, (void)spans, (void)count;
+  (void)file, (void)spans, (void)count;
 #endif
 }
 
-static void pread_close(ur_source *source) { (void)source; }
+static void pread_close(ur_data_file *file) { (void)file; }
 
-static const ur_source_ops pread_ops = {.read = ur_pread_spans, .advise = pread_advise, .close = pread_close};
+static const ur_data_file_ops pread_ops = {.read = ur_pread_spans, .advise = pread_advise, .close = pread_close};
 
-ur_status ur_pread_open(ur_source *source, ur_error *error) {
+ur_status ur_pread_open(ur_data_file *file, ur_error *error) {
   (void)error;
-  source->ops = &pread_ops;
-  source->io = UR_IO_PREAD;
+  file->ops = &pread_ops;
+  file->io = UR_IO_PREAD;
   return UR_OK;
 }

@@ -2,7 +2,7 @@
  *
  * Past the cache, a file is read in pieces that start and end at multiples of 4,096 into slots of the ring's memory, and
  * what was asked for is copied out of them. A disk is busy with a few megabytes in flight: more would be more memory to
- * touch, and longer to wait for the last ones of a batch. Where the kernel refuses a ring, the source becomes one that uses pread.
+ * touch, and longer to wait for the last ones of a batch. Where the kernel refuses a ring, the file becomes one that uses pread.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -60,7 +60,7 @@ static bool next_read(cursor *at, ur_span *read) {
   if (at->span == at->count) return false;
   const ur_span *span = &at->spans[at->span];
   uint64_t left = span->bytes - at->done, bytes = left < READ_BYTES ? left : READ_BYTES;
-  *read = (ur_span){.source = span->source, .bytes = bytes, .tag = at->span,
+  *read = (ur_span){.file = span->file, .bytes = bytes, .tag = at->span,
                     /* exact: inside the span */
                     .offset = span->offset + at->done, .to = span->to + at->done};
   at->done += bytes; /* exact: what is left of the span */
@@ -68,7 +68,7 @@ static bool next_read(cursor *at, ur_span *read) {
 }
 
 static void put(ur_ring *ring, const ur_span *read, uint64_t tag) {
-  ur_ring_put(ring, read->source->fd, read->offset, read->to, (uint32_t)read->bytes, tag);
+  ur_ring_put(ring, read->file->fd, read->offset, read->to, (uint32_t)read->bytes, tag);
 }
 
 static ur_status cached_read(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
@@ -90,7 +90,7 @@ static ur_status cached_read(ur_span *spans, int64_t count, ur_landing *landing,
     flying--;
     if (status != UR_OK) continue; /* only waiting for the others to land */
     if (to_be_read_plainly(result)) {
-      status = ur_file_read(read->source->fd, UR_FILE_DATA, read->offset, read->bytes, read->to, error);
+      status = ur_file_read(read->file->fd, UR_FILE_DATA, read->offset, read->bytes, read->to, error);
       result = (int32_t)read->bytes;
     }
     if (result == 0) status = ended(read->offset, error);
@@ -113,7 +113,7 @@ static ur_status cached_read(ur_span *spans, int64_t count, ur_landing *landing,
 
 /* One slot's read: [offset, end) of a file, aligned, and the spans that begin before its end. */
 typedef struct {
-  const ur_source *source;
+  const ur_data_file *file;
   uint64_t offset, end;
   int64_t first, last; /* spans [first, last) may lie in it */
 } piece;
@@ -123,8 +123,8 @@ typedef struct {
   int64_t count;
   uint64_t slot_bytes;     /* the largest piece */
   int64_t first;           /* the first span that is not wholly in pieces before */
-  const ur_source *source; /* of the last piece */
-  uint64_t offset;         /* where the next piece of that source may begin */
+  const ur_data_file *file; /* of the last piece */
+  uint64_t offset;         /* where the next piece of that file may begin */
 } direct_cursor;
 
 /* A slot for the longest span, within bounds. */
@@ -139,19 +139,19 @@ static uint64_t slot_for(const ur_span *spans, int64_t count) {
 /* The next piece: from the first byte still needed to as far as spans go on without a gap of a block. */
 static bool next_piece(direct_cursor *at, piece *out) {
   const ur_span *span = &at->spans[at->first];
-  for (; at->first < at->count && span->source == at->source && ur_span_end(span) <= at->offset; span++) at->first++;
+  for (; at->first < at->count && span->file == at->file && ur_span_end(span) <= at->offset; span++) at->first++;
   if (at->first == at->count) return false;
-  if (span->source != at->source) at->offset = 0;
+  if (span->file != at->file) at->offset = 0;
   uint64_t start = span->offset < at->offset ? at->offset : span->offset & ~(DIRECT_ALIGN - 1);
   uint64_t most = start + at->slot_bytes, end = start; /* exact: in a file, below 2^63, and a slot more */
   int64_t last = at->first;
-  for (; last < at->count && at->spans[last].source == span->source && at->spans[last].offset < most; last++) {
+  for (; last < at->count && at->spans[last].file == span->file && at->spans[last].offset < most; last++) {
     if (last > at->first && at->spans[last].offset > end) break;
     uint64_t aligned = (ur_span_end(&at->spans[last]) + DIRECT_ALIGN - 1) & ~(DIRECT_ALIGN - 1);
     if (aligned > end) end = aligned;
   }
-  *out = (piece){span->source, start, end < most ? end : most, at->first, last};
-  at->source = span->source;
+  *out = (piece){span->file, start, end < most ? end : most, at->first, last};
+  at->file = span->file;
   at->offset = out->end;
   return true;
 }
@@ -168,7 +168,7 @@ static ur_status copy_out(const piece *from, ur_span *spans, const uint8_t *slot
     if (end <= from->offset + got) /* exact: the piece begins in the file */
       memcpy(to, slot + (start - from->offset), end - start);
     else
-      status = ur_file_read(from->source->fd, UR_FILE_DATA, start, end - start, to, error);
+      status = ur_file_read(from->file->fd, UR_FILE_DATA, start, end - start, to, error);
     if (status != UR_OK) return status;
     landed(&spans[i], end - start, landing);
   }
@@ -176,7 +176,7 @@ static ur_status copy_out(const piece *from, ur_span *spans, const uint8_t *slot
 }
 
 static void put_piece(ur_ring *ring, const piece *read, uint8_t *slot, uint64_t tag) {
-  ur_ring_put(ring, read->source->direct_fd, read->offset, slot, (uint32_t)(read->end - read->offset), tag);
+  ur_ring_put(ring, read->file->direct_fd, read->offset, slot, (uint32_t)(read->end - read->offset), tag);
 }
 
 static ur_status direct_read(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
@@ -211,10 +211,10 @@ static ur_status direct_read(ur_span *spans, int64_t count, ur_landing *landing,
   return status;
 }
 
-static void uring_close(ur_source *source) { ur_file_close(source->direct_fd); }
+static void uring_close(ur_data_file *file) { ur_file_close(file->direct_fd); }
 
-static const ur_source_ops cached_ops = {.read = cached_read, .advise = NULL, .close = uring_close};
-static const ur_source_ops direct_ops = {.read = direct_read, .advise = NULL, .close = uring_close};
+static const ur_data_file_ops cached_ops = {.read = cached_read, .advise = NULL, .close = uring_close};
+static const ur_data_file_ops direct_ops = {.read = direct_read, .advise = NULL, .close = uring_close};
 
 /* A second descriptor of the same file, for O_DIRECT; -1 where the file system has none. */
 static int open_direct(int fd) {
@@ -228,15 +228,15 @@ static int open_direct(int fd) {
 #endif
 }
 
-ur_status ur_uring_open(ur_source *source, ur_error *error) {
-  source->direct_fd = -1;
-  if (ur_ring_here() == NULL) return ur_pread_open(source, error);
-  source->ops = &cached_ops;
-  if (source->io != UR_IO_URING_DIRECT) return UR_OK;
-  source->direct_fd = open_direct(source->fd);
-  if (source->direct_fd >= 0)
-    source->ops = &direct_ops;
+ur_status ur_uring_open(ur_data_file *file, ur_error *error) {
+  file->direct_fd = -1;
+  if (ur_ring_here() == NULL) return ur_pread_open(file, error);
+  file->ops = &cached_ops;
+  if (file->io != UR_IO_URING_DIRECT) return UR_OK;
+  file->direct_fd = open_direct(file->fd);
+  if (file->direct_fd >= 0)
+    file->ops = &direct_ops;
   else
-    source->io = UR_IO_URING;
+    file->io = UR_IO_URING;
   return UR_OK;
 }

@@ -214,7 +214,7 @@ static void free_part(ur_part *part) {
     ur_file_unmap(part->index, part->header.index_bytes);
   ur_file_close(part->index_fd);
   free(part->head);
-  ur_source_close(part->source);
+  ur_data_file_close(part->file);
   ur_pages_free((void *)atomic_load(&part->units_checked), (part->units / 64 + 1) * 8);
   ur_index_free(part);
   free(part);
@@ -250,9 +250,9 @@ ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur
   if (status == UR_OK) status = read_index(part, &index, options->io, &data, error);
   if (status == UR_OK) status = check_expected(part, ref, error);
   if (status == UR_OK) {
-    status = ur_source_open(data.file.fd, data.file.bytes, data.file.modified, way_of_reading(&data.file, options),
-                            &part->source, error);
-    data.file.fd = -1; /* the source owns it, also when it could not be opened */
+    status = ur_data_file_open(data.file.fd, data.file.bytes, data.file.modified, way_of_reading(&data.file, options),
+                               &part->file, error);
+    data.file.fd = -1; /* the file owns it, also when it could not be opened */
   }
   free(data.head);
   ur_file_close(index.fd);
@@ -272,7 +272,7 @@ void ur_part_release(ur_part *part) {
 }
 
 ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error) {
-  ur_status status = ur_source_check(part->source, error);
+  ur_status status = ur_data_file_check(part->file, error);
   if (status != UR_OK || part->index_fd < 0) return status;
   return ur_file_check(part->index_fd, UR_FILE_INDEX, part->header.index_bytes, &part->index_modified, error);
 }

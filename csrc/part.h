@@ -23,7 +23,7 @@ typedef struct {
 struct ur_part {
   atomic_int references;
   int32_t verify;
-  ur_source *source;
+  ur_data_file *file;
 
   uint8_t *head;                        /* the index's head */
   const uint8_t *index;                 /* the whole index file: mapped, or read into memory */

@@ -211,7 +211,7 @@ static bool are_resident(ur_part *part, uint64_t first, uint64_t last) {
   if (ur_locate_unit(part, (last - 1) * k, 0, NULL, &unit, &to, NULL) != UR_OK) return false;
   uint64_t end = to.offset + to.bytes; /* exact: units are inside the file */
   if (to.offset < from.offset || end - from.offset > UR_RESIDENT_MOST) return false;
-  return part->source->ops->resident == NULL || part->source->ops->resident(part->source, from.offset, end - from.offset);
+  return part->file->ops->resident == NULL || part->file->ops->resident(part->file, from.offset, end - from.offset);
 }
 
 static void check_resident(ur_part *part, uint64_t first, uint64_t last) {
@@ -222,12 +222,12 @@ static void check_resident(ur_part *part, uint64_t first, uint64_t last) {
     if (ur_unit_is_checked(part, u)) continue;
     if (ur_locate_unit(part, u * part->data.unit_rows, 0, NULL, &unit, &extent, NULL) == UR_OK)
       /* exact: units are inside the file */
-      (void)ur_unit_check(part, u, part->source->view + extent.offset, &extent, NULL, NULL);
+      (void)ur_unit_check(part, u, part->file->view + extent.offset, &extent, NULL, NULL);
   }
 }
 
 void ur_units_check_ahead(ur_part *part, uint64_t count) {
-  if (part->verify != UR_VERIFY_FIRST || part->source->view == NULL || part->data.row_bytes > UR_RESIDENT_MOST) return;
+  if (part->verify != UR_VERIFY_FIRST || part->file->view == NULL || part->data.row_bytes > UR_RESIDENT_MOST) return;
   uint64_t unit_bytes = part->data.unit_rows * part->data.row_bytes; /* exact: 2^32 times 2 MiB at most */
   if (unit_bytes == 0) return;
   uint64_t piece = UR_RESIDENT_MOST / 2 / unit_bytes; /* the other half for what lies between row groups */

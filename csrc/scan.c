@@ -177,7 +177,7 @@ static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (
     case UR_SCAN_BITS: try_bits(s, row, n, out); break;
     case UR_SCAN_BYTES: try_bytes(data + (row - s->first), n, s->negated != 0, out); break;
     case UR_SCAN_ROWS: try_rows(s, row, n, out); break;
-    default: try_bytes(masks[s->source], n, s->negated != 0, out); break;
+    default: try_bytes(masks[s->mask], n, s->negated != 0, out); break;
   }
   if (place == n && s->combine != UR_SCAN_SET) merge(s->combine, out, n, masks[s->target]);
   return place;
@@ -227,7 +227,7 @@ static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t 
 }
 
 static int step_is_sound(const ur_scan_step *s) {
-  if (s->target < 0 || s->target >= UR_SCAN_MASKS || s->source < 0 || s->source >= UR_SCAN_MASKS) return 0;
+  if (s->target < 0 || s->target >= UR_SCAN_MASKS || s->mask < 0 || s->mask >= UR_SCAN_MASKS) return 0;
   if (s->combine < UR_SCAN_SET || s->combine > UR_SCAN_OR) return 0;
   if (s->op == UR_SCAN_RANGE) return width_of(s->type) != 0;
   if (s->op == UR_SCAN_TABLE) return s->type == UR_TYPE_UINT8 || s->type == UR_TYPE_UINT16 || s->type == UR_TYPE_UINT32;

@@ -115,7 +115,7 @@ static ur_status open_slot(ur_set *set, int64_t number, ur_part **out, ur_error 
     if (error != NULL) *error = local;
     return status;
   }
-  atomic_store(&set->io, part->source->io);
+  atomic_store(&set->io, part->file->io);
   ur_part_retain(part); /* one reference for the slot, one for the caller */
   ur_part *other = NULL;
   if (atomic_compare_exchange_strong(&set->slots[number].part, &other, part))

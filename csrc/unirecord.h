@@ -359,7 +359,7 @@ typedef enum {
   UR_SCAN_BITS = 2,  /* bit r mod 8 of byte r / 8 is 1, r counted from the byte's row `first`, a multiple of 8 */
   UR_SCAN_BYTES = 3, /* the row's byte is not 0 */
   UR_SCAN_ROWS = 4,  /* low <= the row's number <= high, as int64 */
-  UR_SCAN_MASK = 5   /* what mask number `source` says */
+  UR_SCAN_MASK = 5   /* what mask number `mask` says */
 } ur_scan_op;
 
 enum { UR_SCAN_MASKS = 16 }; /* the masks of one scan */
@@ -373,7 +373,7 @@ typedef struct {
   int32_t negated;
   int32_t combine;  /* ur_scan_combine */
   int32_t target;   /* 0 .. UR_SCAN_MASKS - 1 */
-  int32_t source;   /* likewise */
+  int32_t mask;   /* likewise */
   const void *data; /* flat little-endian array, no alignment needed */
   int64_t first;    /* row that the first element of `data` belongs to */
   uint64_t low;     /* bounds as the bits of a value of `type`: integers as int64 or uint64 */

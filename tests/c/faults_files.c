@@ -63,7 +63,7 @@ static void reads_may_wait(void) {
     ur_part *part = NULL;
     EXPECT_EQUAL(open_set(io, &set, NULL), UR_OK);
     EXPECT_EQUAL(ur_set_part(set, 0, &part, NULL), UR_OK);
-    EXPECT_EQUAL(fcntl(part->source->fd, F_GETFL) & O_NONBLOCK, 0);
+    EXPECT_EQUAL(fcntl(part->file->fd, F_GETFL) & O_NONBLOCK, 0);
     ur_part_release(part);
     ur_set_release(set);
   }

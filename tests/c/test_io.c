@@ -18,14 +18,14 @@ static uint64_t random_below(uint64_t limit) {
   return (state >> 33) % limit;
 }
 
-static ur_source *open_source(int io) {
+static ur_data_file *open_data_file(int io) {
   int fd = -1;
   uint64_t bytes = 0;
   struct timespec modified;
-  ur_source *source = NULL;
+  ur_data_file *file = NULL;
   EXPECT(ur_file_open(path, UR_FILE_DATA, &fd, &bytes, &modified, NULL) == UR_OK);
-  EXPECT(ur_source_open(fd, bytes, modified, io, &source, NULL) == UR_OK);
-  return source;
+  EXPECT(ur_data_file_open(fd, bytes, modified, io, &file, NULL) == UR_OK);
+  return file;
 }
 
 typedef struct {
@@ -43,8 +43,8 @@ static void note_landing(void *context, int64_t tag) {
 
 static void ignore_landing(void *context, int64_t tag) { (void)context, (void)tag; }
 
-/* From one source or, in turns of no order, from two of the same file. */
-static void read_random_spans(const ur_source *source, const ur_source *other, uint64_t longest) {
+/* Opened once or, in turns of no order, twice. */
+static void read_random_spans(const ur_data_file *file, const ur_data_file *other, uint64_t longest) {
   static uint8_t memory[SPANS * (LONGEST + 1)];
   ur_span spans[SPANS], asked[SPANS];
   for (int i = 0; i < SPANS; i++) {
@@ -53,7 +53,7 @@ static void read_random_spans(const ur_source *source, const ur_source *other, u
     if (i % 9 == 2) offset = spans[i - 1].offset + spans[i - 1].bytes;
     if (i % 9 == 3) offset = FILE_BYTES - bytes;
     if (offset > FILE_BYTES - bytes) offset = FILE_BYTES - bytes;
-    asked[i] = spans[i] = (ur_span){.source = random_below(2) ? source : other,
+    asked[i] = spans[i] = (ur_span){.file = random_below(2) ? file : other,
                                     .offset = offset,
                                     .bytes = bytes,
                                     .to = memory + (uint64_t)i * (LONGEST + 1),
@@ -62,7 +62,7 @@ static void read_random_spans(const ur_source *source, const ur_source *other, u
   }
   arrivals seen = {.asked = asked};
   ur_landing landing = {.call = note_landing, .context = &seen};
-  EXPECT_EQUAL(source->ops->read(spans, SPANS, &landing, NULL), UR_OK);
+  EXPECT_EQUAL(file->ops->read(spans, SPANS, &landing, NULL), UR_OK);
   for (int i = 0; i < SPANS; i++) {
     EXPECT(memcmp(asked[i].to, content + asked[i].offset, asked[i].bytes) == 0);
     EXPECT_EQUAL(asked[i].to[asked[i].bytes], 0x55);
@@ -72,44 +72,44 @@ static void read_random_spans(const ur_source *source, const ur_source *other, u
 
 static void every_way_reads_the_same(void) {
   for (int io = UR_IO_PREAD; io <= UR_IO_URING_DIRECT; io++) {
-    ur_source *source = open_source(io), *other = open_source(io);
+    ur_data_file *file = open_data_file(io), *other = open_data_file(io);
     for (int round = 0; round < 4; round++) {
-      read_random_spans(source, source, round % 2 ? LONGEST : 3000);
-      read_random_spans(source, other, round % 2 ? LONGEST : 3000);
+      read_random_spans(file, file, round % 2 ? LONGEST : 3000);
+      read_random_spans(file, other, round % 2 ? LONGEST : 3000);
     }
     pid_t child = fork(); /* the ring of this thread is not the child's */
     if (child == 0) {
-      read_random_spans(source, other, 3000);
+      read_random_spans(file, other, 3000);
       _exit(0);
     }
     int status = -1;
     EXPECT(waitpid(child, &status, 0) == child && status == 0);
-    read_random_spans(source, other, 3000);
-    ur_source_close(other);
-    ur_source_close(source);
+    read_random_spans(file, other, 3000);
+    ur_data_file_close(other);
+    ur_data_file_close(file);
   }
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io += UR_IO_MEMORY - UR_IO_MAP) {
-    ur_source *source = open_source(io);
-    EXPECT(memcmp(source->view, content, FILE_BYTES) == 0);
-    ur_source_close(source);
+    ur_data_file *file = open_data_file(io);
+    EXPECT(memcmp(file->view, content, FILE_BYTES) == 0);
+    ur_data_file_close(file);
   }
 }
 
 static void the_end_of_the_file_is_stale(void) {
   for (int io = UR_IO_PREAD; io <= UR_IO_URING_DIRECT; io++) {
-    ur_source *source = open_source(io);
+    ur_data_file *file = open_data_file(io);
     uint8_t memory[64];
     ur_span spans[] = {
-        {.source = source, .offset = 8, .bytes = 16, .to = memory, .tag = 5},
-        {.source = source, .offset = FILE_BYTES - 8, .bytes = 16, .to = memory + 16, .tag = 6},
+        {.file = file, .offset = 8, .bytes = 16, .to = memory, .tag = 5},
+        {.file = file, .offset = FILE_BYTES - 8, .bytes = 16, .to = memory + 16, .tag = 6},
     };
     ur_landing landing = {.call = ignore_landing};
     ur_error error = {0};
-    EXPECT_EQUAL(source->ops->read(spans, 2, &landing, &error), UR_STALE);
+    EXPECT_EQUAL(file->ops->read(spans, 2, &landing, &error), UR_STALE);
     EXPECT_EQUAL(landing.failed, 6);
     EXPECT_EQUAL(error.offset, FILE_BYTES);
-    EXPECT_EQUAL(ur_source_check(source, NULL), UR_OK);
-    ur_source_close(source);
+    EXPECT_EQUAL(ur_data_file_check(file, NULL), UR_OK);
+    ur_data_file_close(file);
   }
 }
 

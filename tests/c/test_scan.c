@@ -88,7 +88,7 @@ static void test_conditions_joined(void) {
       {.op = UR_SCAN_ROWS, .low = 7, .high = 4200},
       {.op = UR_SCAN_RANGE, .type = UINT64, .data = values, .low = 50, .high = UINT64_MAX, .target = 1},
       {.op = UR_SCAN_BITS, .data = bits, .combine = UR_SCAN_AND, .target = 1},
-      {.op = UR_SCAN_MASK, .combine = UR_SCAN_OR, .source = 1},
+      {.op = UR_SCAN_MASK, .combine = UR_SCAN_OR, .mask = 1},
   };
   expect_rows(steps, 4, passes, ROWS);
   free(values);
@@ -116,7 +116,7 @@ static void test_senseless_steps_are_refused(void) {
   ur_scan_step good = {.op = UR_SCAN_ROWS};
   ur_scan_step bad[] = {good, good, good, good, good, good};
   bad[0].target = 16;
-  bad[1].source = -1;
+  bad[1].mask = -1;
   bad[2].combine = 3;
   bad[3].op = 6;
   bad[4].op = UR_SCAN_RANGE;

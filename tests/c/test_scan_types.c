@@ -74,7 +74,7 @@ static bool passes(const ur_scan_step *s, int64_t row, const bool *masks) {
     case UR_SCAN_BITS: is = ((const uint8_t *)s->data)[(row - s->first) / 8] >> ((row - s->first) % 8) & 1; break;
     case UR_SCAN_BYTES: is = ((const uint8_t *)s->data)[row - s->first] != 0; break;
     case UR_SCAN_ROWS: is = row >= (int64_t)s->low && row <= (int64_t)s->high; break;
-    default: is = masks[s->source]; break;
+    default: is = masks[s->mask]; break;
   }
   return is != (s->negated != 0);
 }
@@ -82,7 +82,7 @@ static bool passes(const ur_scan_step *s, int64_t row, const bool *masks) {
 static ur_scan_step draw_step(int number) {
   ur_scan_step s = {.op = (int32_t)draw(number == 0 ? 5 : 6), .negated = (int32_t)draw(2),
                     .combine = number < 2 ? UR_SCAN_SET : (int32_t)draw(3), .target = number < 2 ? number : (int32_t)draw(2),
-                    .source = (int32_t)(number < 2 ? 0 : draw(2))};
+                    .mask = (int32_t)(number < 2 ? 0 : draw(2))};
   s.first = 8 * (int64_t)draw(3);
   if (s.op == UR_SCAN_RANGE) {
     s.type = 1 + (int32_t)draw(TYPES);
@@ -139,8 +139,8 @@ static void every_unsound_step_is_refused(void) {
     switch (wrong) {
       case 0: s.target = -1; break;
       case 1: s.target = 16; break;
-      case 2: s.source = -1; break;
-      case 3: s.source = 16; break;
+      case 2: s.mask = -1; break;
+      case 3: s.mask = 16; break;
       case 4: s.combine = -1; break;
       case 5: s.combine = 3; break;
       case 6: s.op = UR_SCAN_RANGE; break;

@@ -46,7 +46,7 @@ class Step:
     combine: int
     target: int
     negated: bool = False
-    source: int = 0
+    mask: int = 0
     data: npt.NDArray[Any] | None = None
     first: int = 0
     low: int | float = 0
@@ -63,11 +63,11 @@ class Program:
         self._kept: list[Any] = [None] * len(self.steps)
         for place, step in enumerate(self.steps):
             c = self._c[place]
-            c.op, c.combine, c.target, c.source, c.negated = (
+            c.op, c.combine, c.target, c.mask, c.negated = (
                 step.op,
                 step.combine,
                 step.target,
-                step.source,
+                step.mask,
                 step.negated,
             )
             if step.table is not None:

@@ -102,7 +102,7 @@ class Scan:
             first = place == 0 and (combine == SET or into != target)
             self._compile(part, SET if first else own, into)
         if into != target:
-            self.steps.append(Step(MASK, combine, target, source=into))
+            self.steps.append(Step(MASK, combine, target, mask=into))
 
     def _leaf(self, bound: BoundCondition, combine: int, target: int) -> None:
         for vector in bound.vectors:
@@ -118,7 +118,7 @@ class Scan:
         into = target if combine == SET else target + 1
         self.steps.extend(replace(step, target=into) for step in steps)
         if into != target:
-            self.steps.append(Step(MASK, combine, target, source=into))
+            self.steps.append(Step(MASK, combine, target, mask=into))
 
     def try_slice(self, part: Slice, program: Program, base: int, rows: npt.NDArray[np.int64] | None) -> int:
         """Fills ``rows`` with the rows of the slice that pass; returns how many."""
