@@ -213,3 +213,31 @@ def test_bfloat16_is_bfloat16_in_every_loader(tmp_path: Path) -> None:
         for batch in loader:
             assert batch["h"].dtype == torch.bfloat16
             assert batch["h"].tolist() == [[1.0, 2.0]] * len(batch["h"])
+
+
+def as_it_is(sample: Any) -> Any:
+    return sample
+
+
+def test_after_a_transform_and_in_a_collate_function_both_loaders_show_the_same(tmp_path: Path) -> None:
+    """numpy has no bfloat16: a sample shows its bits."""
+    import numpy as np
+
+    path = tmp_path / "half.urec"
+    with Writer(path, {"h": {"type": "bfloat16", "shape": [2]}}) as writer:
+        for _ in range(4):
+            writer.write({"h": np.array([0x3F80, 0x4000], np.uint16)})
+    plain, changed = UniRecordDataset(path), UniRecordDataset(path, transform=as_it_is)
+    for ours, stock in (
+        (unirecord.torch.loader(changed, 4), DataLoader(changed, 4)),
+        (unirecord.torch.loader(plain, 4, transform=as_it_is), DataLoader(changed, 4)),
+        (
+            unirecord.torch.loader(plain, 4, collate_fn=torch.utils.data.default_collate),
+            DataLoader(
+                plain, 4, collate_fn=lambda samples: torch.utils.data.default_collate([*map(dict, samples)])
+            ),
+        ),
+    ):
+        (mine,), (theirs,) = list(ours), list(stock)
+        assert mine["h"].dtype == theirs["h"].dtype == torch.uint16
+        assert mine["h"].tolist() == theirs["h"].tolist() == [[0x3F80, 0x4000]] * 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -247,12 +248,8 @@ def test_after_a_resumed_pass_every_pass_is_whole(path: Path, taken: int) -> Non
     assert passes == ([orders[0][10 * taken :], *orders[1:3]] if taken < 10 else orders[1:4])
 
 
-def test_fit_on_a_resumed_dataset_runs_the_rest_and_then_whole_epochs(path: Path) -> None:
-    ds = UniRecordDataset(path, columns=["x", "label"], shuffle=True)
-    batches = iter(ds.batches(20))
-    next(batches), next(batches)
-    again = UniRecordDataset(path, columns=["x", "label"], shuffle=True)
-    again.load_state_dict(ds.state_dict())
+def batches_of_epochs(ds: UniRecordDataset, batch_size: int, epochs: int, **options: Any) -> list[int]:
+    """How many batches each epoch of a fit trains on."""
     counted: list[int] = []
 
     class Count(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -264,10 +261,47 @@ def test_fit_on_a_resumed_dataset_runs_the_rest_and_then_whole_epochs(path: Path
 
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    for epochs in (1, 2):
-        data = again.to_tf(20).map(lambda b: (b["x"] / 100.0, b["label"] / 100))
-        model.fit(data, epochs=epochs, shuffle=False, verbose=0, callbacks=[Count()])
-    assert counted == [3, 5, 5]
+    data = ds.to_tf(batch_size).map(lambda b: (tf.cast(b["label"], tf.float32)[:, None] / 100,) * 2)
+    model.fit(data, epochs=epochs, shuffle=False, verbose=0, callbacks=[Count()], **options)
+    return counted
+
+
+@pytest.mark.parametrize("taken", [0, 2, 4, 5])
+@pytest.mark.parametrize("options", [{}, {"steps_per_epoch": 5}], ids=str)
+def test_fit_on_a_resumed_dataset_runs_the_rest_and_then_whole_epochs(
+    path: Path, taken: int, options: dict[str, Any]
+) -> None:
+    ds = UniRecordDataset(path, columns=["label"], shuffle=True)
+    batches = iter(ds.batches(20))
+    for _ in range(taken):
+        next(batches)
+    again = UniRecordDataset(path, columns=["label"], shuffle=True)
+    again.load_state_dict(ds.state_dict())
+    assert len(again.to_tf(20)) == 5
+    if 0 < taken < 5:
+        with pytest.warns(UserWarning, match="ran out of data"):
+            counted = batches_of_epochs(again, 20, 3, **options)
+    else:
+        counted = batches_of_epochs(again, 20, 3, **options)
+    assert counted == [5 - taken % 5, 5, 5]
+
+
+def test_an_epoch_with_a_corrupt_batch_does_not_shorten_the_others(tmp_path: Path) -> None:
+    ds = UniRecordDataset(
+        damaged(tmp_path / "a.urec", 105), columns=["label", "b"], shuffle=True, on_corrupt="skip"
+    )
+    with pytest.warns(UserWarning, match="ran out of data"):
+        assert batches_of_epochs(ds, 1, 3) == [11, 11, 11]
+    half = damaged(tmp_path / "b.urec", 105, 106)  # one batch of two in some epochs
+    ds = UniRecordDataset(half, columns=["label", "b"], shuffle=True, on_corrupt="skip")
+    pairs = []
+    for epoch in range(100):
+        ds.set_epoch(epoch)
+        pairs.append({frozenset(pair.tolist()) for pair in ds.row_ids().reshape(-1, 2)})
+    first = next(i for i in range(99) if {5, 6} in pairs[i] and {5, 6} not in pairs[i + 1])
+    ds.set_epoch(first)
+    with pytest.warns(UserWarning, match="ran out of data"):
+        assert batches_of_epochs(ds, 2, 2) == [5, 6]
 
 
 def test_refresh_and_close_reach_it(tmp_path: Path) -> None:
@@ -287,16 +321,33 @@ def test_refresh_and_close_reach_it(tmp_path: Path) -> None:
         rows_of(data)
 
 
-def test_full_batches_and_skipped_rows_go_together(tmp_path: Path) -> None:
-    path = tmp_path / "a.urec"
+def damaged(path: Path, *corrupt: int) -> Path:
+    """12 rows, those of these bytes (from 100 on) corrupt."""
     with Writer(path, {"label": "int64", "b": {"type": "uint8", "shape": [64]}, "r": "bytes"}) as writer:
         for i in range(12):
             writer.write({"label": i, "b": np.full(64, 100 + i, np.uint8), "r": bytes(40)})
     raw = bytearray(path.read_bytes())
-    raw[raw.find(bytes([105]) * 64) + 3] ^= 1
+    for byte in corrupt:
+        raw[raw.find(bytes([byte]) * 64) + 3] ^= 1
     path.write_bytes(raw)
-    ds = UniRecordDataset(path, on_corrupt="skip")
+    return path
+
+
+def test_full_batches_and_skipped_rows_go_together(tmp_path: Path) -> None:
+    ds = UniRecordDataset(damaged(tmp_path / "a.urec", 105), on_corrupt="skip")
     assert rows_of(ds.to_tf(3, drop_last=True)) == [i for i in range(12) if i != 5]
+
+
+def test_refresh_reaches_a_dataset_that_skips(tmp_path: Path) -> None:
+    with Writer(tmp_path / "set", {"label": "int64"}) as writer:
+        writer.write_batch({"label": list(range(8))})
+    ds = UniRecordDataset(tmp_path / "set", on_corrupt="skip")
+    data = ds.to_tf(4)
+    with unirecord.append(tmp_path / "set") as writer:
+        writer.write_batch({"label": list(range(8, 16))})
+    assert ds.refresh()
+    with pytest.raises(tf.errors.OpError, match="call to_tf again"):
+        rows_of(data)
 
 
 def test_a_transform_is_refused(path: Path) -> None:

@@ -60,10 +60,11 @@ def to_tf(
         ):  # a state from the end of an epoch: tf.data takes an empty pass for an error
             for _ in loader:
                 pass
-        if told is not None and len(loader) != told:
+        whole = _batches_of_an_epoch(len(ds), batch_size, drop_last)
+        if whole != full or (told is not None and len(loader) != told):
             raise StaleError(
                 f"{ds.path}: since to_tf the dataset has been refreshed, or a state has been loaded: the next pass has "
-                f"{len(loader)} batches, and tf.data has been told of {told}; call to_tf again"
+                f"{len(loader)} batches, and tf.data has been told of {full}; call to_tf again"
             )
         for batch in loader:
             yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))
@@ -80,9 +81,26 @@ def to_tf(
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.deterministic = True
-    if told is not None:
+    if told is None:
+        batches = _of_at_most(batches, full)
+    else:
         batches = batches.apply(tf.data.experimental.assert_cardinality(told))
     return batches.with_options(options)
+
+
+def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """The same batches, with a cardinality that a pass may stay below; ``assert_cardinality`` would fail it.
+
+    Keras takes the batches of its first epoch for those of all where it is told none, and cuts the later ones.
+    """
+    import tensorflow as tf
+
+    # A choice among datasets of which one is endless counts as endless, though it ends with the one that is chosen.
+    always_first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+    chosen = tf.data.Dataset.choose_from_datasets(
+        [batches, batches.repeat()], always_first, stop_on_empty_dataset=True
+    )
+    return chosen.take(count)
 
 
 def _batches_of_an_epoch(samples: int, batch_size: int, drop_last: bool) -> int:
