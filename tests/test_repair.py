@@ -110,9 +110,10 @@ def test_sound_datasets_are_left_alone(tmp_path: Path) -> None:
     assert {p: p.stat() for p in tmp_path.iterdir()} == before
 
 
-def test_without_a_head_nothing_can_be_salvaged(tmp_path: Path) -> None:
+def test_without_a_head_and_an_index_nothing_can_be_salvaged(tmp_path: Path) -> None:
     made = variable_part(tmp_path / "part.urec")
     made.path.write_bytes(b"\0" * 200 + made.data[200:])
+    Path(f"{made.path}.idx").write_bytes(b"\0" * 200 + made.index[200:])
     with pytest.raises(unirecord.FormatError, match="nothing can be salvaged"):
         repair(made.path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["part.urec", "part.urec.idx"]

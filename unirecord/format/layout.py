@@ -196,14 +196,14 @@ def check_shape(shape: Shape, *, blobs: bool) -> None:
 
 
 def pack_file_head(
-    part_id: bytes, columns: int, table: bytes, metadata: bytes, shape: Shape
+    part_id: bytes, columns: int, table: bytes, metadata: bytes, shape: Shape, writer_version: int = VERSION
 ) -> tuple[bytes, int]:
     """The head of a data file, whole, and its ``header_digest``."""
     size = _check_head_size(HEADER_BYTES + len(table), len(metadata))
     rest = (table + metadata).ljust(size - HEADER_BYTES, b"\0")
     head_digest = digest(rest, seed(part_id, DOMAIN_HEAD))
     header = _FILE_HEADER.pack(
-        DATA_MAGIC, VERSION, VERSION, 0, 0, size, part_id, columns, len(metadata), shape.blob_align,
+        DATA_MAGIC, VERSION, writer_version, 0, 0, size, part_id, columns, len(metadata), shape.blob_align,
         shape.unit_rows, shape.group_rows, shape.row_bytes, head_digest, 0,
     )  # fmt: skip
     header_digest = digest(header[:120], seed(part_id, DOMAIN_HEADER))

@@ -1,4 +1,4 @@
-"""Row groups put together from a sound index, where the data file's own scalar page or page headers are damaged."""
+"""What a sound index knows of a damaged data file: its head, and row groups whose scalar page or headers are bad."""
 
 from __future__ import annotations
 
@@ -16,7 +16,27 @@ from ..storage.reading import opened
 from .index_check import NONSENSE, IndexFile, check_blocks, find_index, strings, validity
 from .walk import Recover, Recovered
 
-__all__ = ["opened_index"]
+__all__ = ["head_from_index", "opened_index"]
+
+
+def head_from_index(path: str, data: DataFile) -> DataHead | None:
+    """The head of the data file as its index repeats it; None unless it comes out with the digest that it had."""
+    for name in (f"{path}.idx", f"{path}.idx.new"):
+        try:
+            with opened(name) as fd:
+                index = IndexFile(name, fd)
+            known = index.header
+            head, digest = layout.pack_file_head(
+                known.id, known.columns, index.table, index.packed_metadata, known.shape, known.writer_version
+            )
+            if digest == known.data_header_digest and known.data_bytes == data.size:
+                header = layout.unpack_file_header(head[: layout.HEADER_BYTES])
+                found = DataHead(header, index.table, index.packed_metadata, index.metadata)
+                data.end_page(found)  # whose digest is bound to the id: the file is this part
+                return found
+        except (OSError, UniRecordError):  # noqa: PERF203
+            continue
+    return None
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from ..format.values import ColumnBatch, ColumnData
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from .content import check_group, read_payload
 from .finding import lost_rows
-from .recover import opened_index
+from .recover import head_from_index, opened_index
 from .walk import Ancillary, Damage, End, cell_places, walk
 
 __all__ = ["Survey", "sound_batches", "survey"]
@@ -50,15 +50,16 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
     """Reads the whole file and says what is whole; ``known_rows``: what manifest or index say of the number of rows."""
     with ExitStack() as stack:
         data = stack.enter_context(DataFile(path))
-        try:
-            result = Survey(data.head())
-        except UniRecordError as error:
-            result = Survey(None, known_rows)
-            result.lose(0, known_rows or 0, str(error))
+        head, problem = _head(path, data)
+        result = Survey(head, finished=problem is None)
+        if head is None:
+            result.rows = known_rows
+            result.lose(0, known_rows or 0, problem or "")
             return result
-        assert result.head is not None
-        recover = stack.enter_context(opened_index(path, data, result.head))
-        for found in walk(data, result.head, recover):
+        if problem is not None:
+            result.reasons.append(f"{problem}; the head was made again from the index")
+        recover = stack.enter_context(opened_index(path, data, head))
+        for found in walk(data, head, recover):
             if isinstance(found, End):
                 result.rows = found.rows
             elif isinstance(found, Damage):
@@ -72,7 +73,7 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
                     result.reasons.append(f"{found.what}; pages of kind {found.kind} are left out")
                 advance(found.end - found.offset)
             else:
-                findings = check_group(data, result.head, found)
+                findings = check_group(data, head, found)
                 result.reasons += map(str, findings)
                 lost = lost_rows(findings, found.first_row, found.page.rows)
                 for row in (np.flatnonzero(lost) + found.first_row).tolist():
@@ -84,11 +85,21 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
     return result
 
 
+def _head(path: str, data: DataFile) -> tuple[DataHead | None, str | None]:
+    """The head of the data file, or the one that its index repeats, and what is wrong with its own."""
+    try:
+        return data.head(), None
+    except UniRecordError as error:
+        return head_from_index(path, data), str(error)
+
+
 def sound_batches(path: str) -> Iterator[ColumnBatch]:
     """The rows whose digests hold, a row group at a time; their memory belongs to the batch."""
     with ExitStack() as stack:
         data = stack.enter_context(DataFile(path))
-        head = data.head()
+        head, _ = _head(path, data)
+        if head is None:
+            return
         recover = stack.enter_context(opened_index(path, data, head))
         for found in walk(data, head, recover):
             if isinstance(found, RowGroup):
