@@ -581,9 +581,9 @@ def section(index: bytes, wanted: int) -> tuple[int, int, int]:
 
 def test_cells_that_overlap_are_reported_and_repaired(tmp_path: Path) -> None:
     """Every row's cell is the whole page, with right digests: the rows add up to more than the file holds."""
-    path, rows = tmp_path / "a.urec", 600
+    path, rows = tmp_path / "a.urec", 100
     with unirecord.Writer(path, {"i": "int32", "b": "bytes"}) as writer:
-        writer.write_batch({"i": list(range(rows)), "b": [b"x" * 3300] * rows})
+        writer.write_batch({"i": list(range(rows)), "b": [b"x" * 70_000] * rows})
     data, index = path.read_bytes(), bytearray(Path(f"{path}.idx").read_bytes())
     at, _, size = next(page for page in reseal.pages(data) if page[1] == 2)
     start = at + 64 + struct.unpack_from("<Q", data, at + 40)[0]
@@ -600,7 +600,7 @@ def test_cells_that_overlap_are_reported_and_repaired(tmp_path: Path) -> None:
     assert {problem.path for problem in report.problems} == {f"{path}.idx"}
     assert unirecord.repair(path).ok
     assert unirecord.verify(path).ok
-    assert unirecord.UniRecordDataset(path)[599]["b"] == b"x" * 3300
+    assert unirecord.UniRecordDataset(path)[99]["b"] == b"x" * 70_000
 
 
 @pytest.mark.parametrize(
@@ -612,7 +612,7 @@ def test_rows_that_are_no_neighbours_and_share_bytes_are_reported_and_repaired(
     """Their digests are right: a reader has only the order of the starts and the sum of a batch to go by."""
     path = tmp_path / "a.urec"
     with unirecord.Writer(path, {"b": "bytes"}) as writer:
-        writer.write_batch({"b": [bytes([row]) * 3300 for row in range(60)]})
+        writer.write_batch({"b": [bytes([row]) * 70_000 for row in range(60)]})
     data, index = path.read_bytes(), bytearray(Path(f"{path}.idx").read_bytes())
     offset, length, width = section(index, 2)
     digests, _, _ = section(index, 4)
@@ -620,7 +620,7 @@ def test_rows_that_are_no_neighbours_and_share_bytes_are_reported_and_repaired(
     starts = list(struct.unpack_from("<60Q", index, offset))
     for row, other in shared.items():
         starts[row] = struct.unpack_from("<Q", index, offset + 8 * other)[0]
-        content = data[starts[row] : starts[row] + 3300]
+        content = data[starts[row] : starts[row] + 70_000]
         struct.pack_into("<Q", index, digests + 8 * row, reseal.seal(data[24:40], 5, row, content))
     struct.pack_into("<60Q", index, offset, *starts)
     reseal.index(index, data)
