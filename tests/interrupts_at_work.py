@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from writing import write  # noqa: E402
 
 import unirecord  # noqa: E402
 from unirecord.errors import BusyError  # noqa: E402
+from unirecord.parts import manifest  # noqa: E402
 
 
 class Case:
@@ -80,12 +82,13 @@ class Case:
 class Repair(Case):
     """Repair of a dataset of which one file is lost."""
 
-    def __init__(self, folder: Path, lost: str) -> None:
+    def __init__(self, folder: Path, lost: str, *, remove: bool = True) -> None:
         self.folder, self.start, self.lost = folder / "now", folder / "start", lost
         self.path = self.folder / lost.split("/")[0].removesuffix(".idx")
         self.start.mkdir()
         write(self.start / self.path.name, SCHEMA, OLD, max_part_bytes=600)
-        (self.start / lost).unlink()
+        if remove:
+            (self.start / lost).unlink()
 
     def work(self, folder: Path) -> None:
         unirecord.repair(self.path)
@@ -98,6 +101,24 @@ class Repair(Case):
         assert numbers(self.path) == names(OLD)
         assert unirecord.verify(self.path).problems == []
         assert [path.name for path in self.folder.rglob("*") if path.name.endswith((".tmp", ".new"))] == []
+
+
+class WrongSizes(Repair):
+    """Repair of a directory whose manifest gives a wrong size of a file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(folder, f"{name}/manifest.json", remove=False)
+        listing = self.start / self.lost
+        found = manifest.read(str(listing))
+        first = replace(found.parts[0], index_bytes=5)
+        listing.write_bytes(manifest.encode(replace(found, parts=(first, *found.parts[1:]))))
+
+    def check(self) -> None:
+        """The rows can be read whatever the manifest says of sizes; and the next repair finds its way."""
+        with unirecord.UniRecordDataset(self.path) as dataset:
+            assert [row["s"] for row in dataset] == names(OLD)
+        unirecord.repair(self.path)
+        super().check()
 
 
 class Refresh(Case):
@@ -132,6 +153,7 @@ CASES: dict[str, Callable[[Path], Case]] = {
     **{workload: partial(Case, workload=workload) for workload in WORKLOADS},
     "lost index": partial(Repair, lost="x.urec.idx"),
     "lost manifest": partial(Repair, lost="x/manifest.json"),
+    "wrong sizes": partial(WrongSizes, name="x"),
     "refresh": partial(Refresh, name="x"),
 }
 

@@ -37,7 +37,7 @@ def test_an_interrupt_anywhere_leaves_the_old_or_the_new_dataset(workload: str) 
     assert runs(workload, STEP) > 1_000 // STEP
 
 
-@pytest.mark.parametrize("work", ["lost index", "lost manifest", "refresh"])
+@pytest.mark.parametrize("work", ["lost index", "lost manifest", "wrong sizes", "refresh"])
 def test_an_interrupt_anywhere_in_repair_and_refresh_loses_nothing(work: str) -> None:
     assert runs(work, STEP) > 50 // STEP
 
