@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -272,3 +273,49 @@ def test_loaders_can_be_copied_and_pickled(path: Path, used: bool) -> None:
         assert batched(copied) == orders[used]
         assert copied.stats().batches == 6
     assert loader.dataset.epoch == 0
+
+
+@pytest.mark.parametrize("taken", [1, 2, 30, 59, 60])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda ds: pickle.loads(pickle.dumps(ds))])
+def test_a_state_taken_in_the_middle_of_an_iteration_names_the_next_sample(
+    path: Path, taken: int, copied: Callable[[Any], Any]
+) -> None:
+    ds = opened(path)
+    samples = iter(ds)
+    seen = [int(next(samples)["i"]) for _ in range(taken)]
+    state, copied_state = ds.state_dict(), copied(ds).state_dict()
+    assert state["position"] == taken
+    assert state == copied_state
+    assert [int(sample["i"]) for sample in samples] == epochs(path, 1)[0][taken:]  # a state stops nothing
+    resumed = opened(path)
+    resumed.load_state_dict(state)
+    assert seen + values(resumed) == epochs(path, 1)[0]
+
+
+def test_an_iteration_that_another_has_overtaken_moves_nothing(path: Path) -> None:
+    ds = opened(path)
+    first, second = iter(ds), iter(ds)
+    for _ in range(7):
+        next(first)
+    for _ in range(3):
+        next(second)
+    for _ in range(9):
+        next(first)
+    assert (ds.state_dict()["epoch"], ds.state_dict()["position"]) == (1, 3)
+
+
+def test_an_iteration_makes_no_call_for_each_sample(path: Path) -> None:
+    calls = []
+    samples = iter(opened(path))
+    next(samples)
+    sys.setprofile(
+        lambda frame, event, argument: calls.append(frame.f_code.co_name) if event == "call" else None
+    )
+    try:
+        count = sum(1 for _ in samples)
+    finally:
+        sys.setprofile(None)
+    # Going on with a generator is a "call" of it.
+    others = [name for name in calls if name not in ("epoch", "<genexpr>")]
+    assert count == ROWS - 1
+    assert len(others) < 10, others

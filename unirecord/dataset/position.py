@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from operator import length_hint
 from typing import Any
 
 from ..order.shard_order import EpochRun, ShardOrder
@@ -28,6 +30,7 @@ class Position:
         self._begun = False  # whether a pass over the epoch has begun
         self._place = start  # the global position of that pass, or the one that the next begins at
         self._run: EpochRun | None = None
+        self._followed: tuple[Sequence[int], Iterator[int]] | None = None
         self._outside = 0  # the process in which a pass began that is not counted here
         self._stood_at = 0
         self._fetched = -1
@@ -58,7 +61,7 @@ class Position:
 
     def _stand_at(self, epoch: int, place: int = 0) -> None:
         self._epoch, self._place = epoch, place
-        self._begun, self._run, self._outside, self._fetched = False, None, 0, -1
+        self._begun, self._run, self._followed, self._outside, self._fetched = False, None, None, 0, -1
         self._stood_at = time.monotonic_ns()
 
     def begin(self, order: ShardOrder) -> EpochRun:
@@ -117,7 +120,21 @@ class Position:
     def mark(self, run: EpochRun, end: int) -> None:
         """Notes that a pass has been handed out as far as ``end``; only the latest one is followed."""
         if self._run is run:
-            self._place = end
+            self._place, self._followed = end, None
+
+    def follow(self, run: EpochRun, ends: Sequence[int]) -> Iterator[int]:
+        """The numbers of ``ends``: taking number i marks ``ends[i]``, for samples too small for a call each."""
+        taken = iter(range(len(ends)))
+        if self._run is run:
+            self._place, self._followed = self._marked(), (ends, taken)
+        return taken
+
+    def _marked(self) -> int:
+        if self._followed is None:
+            return self._place
+        ends, taken = self._followed
+        passed = len(ends) - length_hint(taken)
+        return ends[passed - 1] if passed else self._place
 
     def place(self) -> tuple[int, int]:
         """(epoch, global position) of the latest pass, or of where the next one begins.
@@ -130,7 +147,7 @@ class Position:
                 "a DataLoader reads this dataset, and it alone knows how far it has come. unirecord.torch.loader and "
                 "torchdata's StatefulDataLoader have exact states; between epochs, save the epoch and call set_epoch"
             )
-        return epoch, self._place
+        return epoch, self._marked()
 
     def place_outside(self) -> tuple[int, int]:
         """The front of the pass that others count, or of their next one."""
@@ -139,4 +156,5 @@ class Position:
 
     def __getstate__(self) -> dict[str, Any]:
         epoch = self.epoch  # what has been named meanwhile is taken in first
-        return {**self.__dict__, "_epoch": epoch, "_run": None}
+        place = self._marked()
+        return {**self.__dict__, "_epoch": epoch, "_place": place, "_run": None, "_followed": None}

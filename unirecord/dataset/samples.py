@@ -78,18 +78,25 @@ class Samples:
 
     def epoch(self) -> Iterator[Any]:
         """One pass; it begins when the first sample is asked for."""
-        run, plan, mark = self._cursor.begin(), self._cursor.plan, self._cursor.position.mark
-        transform, reader = self._transform, plan.data.reader
+        run, plan, position = self._cursor.begin(), self._cursor.plan, self._cursor.position
+        transform, reader, follow = self._transform, plan.data.reader, position.follow
         chunk = max(1, min(_CHUNK_ROWS, int(_CHUNK_BYTES / max(1.0, plan.row_bytes))))
         for start in range(0, run.samples, chunk):
-            rows = plan.rows_of(run, start, min(start + chunk, run.samples))
-            kept, samples = self._whole(rows, reader.many) if self._skip else (None, reader.many(rows))
-            places = range(len(rows)) if kept is None else kept.tolist()
-            first, stride = run.after(start + 1), run.stride
-            for i, sample in zip(places, samples, strict=True):
-                mark(run, first + i * stride)
-                yield sample if transform is None else self._transformed(sample, int(rows[i]))
-        mark(run, run.after(run.samples))
+            stop = min(start + chunk, run.samples)
+            rows = plan.rows_of(run, start, stop)
+            ends: Sequence[int] = range(run.after(start + 1), run.after(stop + 1), run.stride)
+            if self._skip:
+                kept, samples = self._whole(rows, reader.many)
+                rows, ends = rows[kept], [ends[i] for i in kept.tolist()]
+            else:
+                samples = reader.many(rows)
+            if transform is None:
+                for _, sample in zip(follow(run, ends), samples, strict=True):
+                    yield sample
+            else:
+                for _, sample, row in zip(follow(run, ends), samples, rows.tolist(), strict=True):
+                    yield self._transformed(sample, row)
+        position.mark(run, run.after(run.samples))
 
     def _rows(self, indices: Sequence[int], epoch: int | None = None) -> NDArray[np.int64]:
         return self._order.rows(indices, self._cursor.position.epoch if epoch is None else epoch)
