@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
 from ..parts.part_set import Io, resolve
+from ..storage.reading import opened
 
 __all__ = ["WAYS", "Measured", "Need", "advice", "forget_cached", "measure", "step_that_hides"]
 
@@ -103,11 +104,8 @@ def forget_cached(path: str) -> None:
     Pages that are mapped somewhere stay.
     """
     for part in resolve(path).parts:
-        fd = os.open(part.path, os.O_RDONLY)
-        try:
+        with opened(part.path) as fd:
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(fd)
 
 
 def step_that_hides(one: Measured, batch: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..convert.sources.image_header import NotAnImageError, read_image_header
-from ..inspection.file_kinds import file_kind
+from ..format.file_kinds import file_kind
 from ..inspection.object_json import json_object
 from ..sizes import format_size
 from .table import clipped

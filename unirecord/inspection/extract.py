@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ExistsError, SchemaError
+from ..format.file_kinds import file_kind
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
 from ..storage import local as store
-from .file_kinds import file_kind
 from .object_json import json_object
 
 _BATCH: Final = 16

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from ...format.file_kinds import file_kind
+
 __all__ = ["ImageHeader", "NotAnImageError", "read_image_header"]
 
 _JPEG_SEGMENTS: Final = 20_000  # before the frame header; real files have tens
@@ -32,10 +34,11 @@ def read_image_header(data: bytes | memoryview) -> ImageHeader:
     start = bytes(view[:16])
     if not start:
         raise NotAnImageError("the file is empty")
-    for magic, name, parse in _FORMATS:
-        if start.startswith(magic) and (name != "WebP" or start[8:12] == b"WEBP"):
-            return _checked(name, parse, view)
-    raise NotAnImageError("its first bytes are those of no known picture format")
+    kind = file_kind(start)
+    parse = None if kind is None else _PARSERS.get(kind.name)
+    if kind is None or parse is None:
+        raise NotAnImageError("its first bytes are those of no known picture format")
+    return _checked(kind.name, parse, view)
 
 
 def _checked(name: str, parse: _Parser, view: memoryview) -> ImageHeader:
@@ -126,13 +129,6 @@ def _tiff(view: memoryview) -> tuple[int, int]:
     return found[256], found[257]
 
 
-_FORMATS: Final[tuple[tuple[bytes, str, _Parser], ...]] = (
-    (b"\x89PNG\r\n\x1a\n", "PNG", _png),
-    (b"\xff\xd8\xff", "JPEG", _jpeg),
-    (b"GIF87a", "GIF", _gif),
-    (b"GIF89a", "GIF", _gif),
-    (b"RIFF", "WebP", _webp),
-    (b"BM", "BMP", _bmp),
-    (b"II*\0", "TIFF", _tiff),
-    (b"MM\0*", "TIFF", _tiff),
-)
+_PARSERS: Final[dict[str, _Parser]] = {
+    "PNG": _png, "JPEG": _jpeg, "GIF": _gif, "WebP": _webp, "BMP": _bmp, "TIFF": _tiff,
+}  # fmt: skip

@@ -23,7 +23,8 @@ _RIFF: Final = {
 _STARTS: Final = (
     (b"\xff\xd8\xff", FileKind("JPEG", ".jpg", True)),
     (b"\x89PNG\r\n\x1a\n", FileKind("PNG", ".png", True)),
-    (b"GIF8", FileKind("GIF", ".gif", True)),
+    (b"GIF87a", FileKind("GIF", ".gif", True)),
+    (b"GIF89a", FileKind("GIF", ".gif", True)),
     (b"BM", FileKind("BMP", ".bmp", True)),
     (b"II*\0", FileKind("TIFF", ".tif", True)),
     (b"MM\0*", FileKind("TIFF", ".tif", True)),
