@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..core import Digesting
 from ..errors import CorruptionError
 from . import layout
+from .cell_places import padded
 from .layout import PageHeader, Shape
 from .schema import Column, Schema
 from .values import ColumnBatch, ColumnData
@@ -205,14 +206,13 @@ def _encode_variable(
         length.astype("<u8").tobytes() for length, (_, column) in zip(lengths.T, schema.blobs, strict=True)
         if not column.fixed_bytes
     ]  # fmt: skip
-    mask = np.uint64(shape.blob_align - 1)
-    padded = (lengths + mask) & ~mask
-    size = int(padded.sum())
+    room = padded(lengths, shape)
+    size = int(room.sum())
     cells = columns[0] if len(columns) == 1 else [cell for row in zip(*columns, strict=True) for cell in row]
     joined = size < rows * _JOIN_BELOW
     if shape.unit_rows == 0 and not joined:
         units = Digesting.of_cells(cells, seed, layout.PHI)
-    pads = (padded - lengths).ravel()
+    pads = (room - lengths).ravel()
     if pads.any():
         each = zip(cells, pads.tolist(), strict=True)
         cells = [part for cell, pad in each for part in (cell, _ZEROS[:pad]) if len(part)]
@@ -220,9 +220,9 @@ def _encode_variable(
         return cells, size, units, stored
     whole = b"".join(cells)
     if shape.unit_rows == 0:
-        sizes, ranges = padded.ravel(), lengths.ravel()
+        sizes, ranges = room.ravel(), lengths.ravel()
     else:
-        sizes = ranges = np.add.reduceat(padded.sum(axis=1), np.arange(0, rows, shape.unit_rows))
+        sizes = ranges = np.add.reduceat(room.sum(axis=1), np.arange(0, rows, shape.unit_rows))
     starts = np.cumsum(sizes, dtype=np.uint64) - sizes
     return [whole], size, Digesting.of_ranges(whole, starts, ranges, seed, layout.PHI), stored
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout
+from ..format.cell_places import padded
 from ..format.schema import Schema
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from .finding import SHOWN, Finding, findings_for, lost_rows
@@ -108,8 +109,7 @@ def _check_blobs(
 def _check_padding(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> Iterator[Finding]:
     """Bytes between cells are zero."""
     sizes = cell_sizes(head, group).ravel()
-    mask = np.uint64(head.header.shape.blob_align - 1)
-    pads = ((sizes + mask) & ~mask) - sizes
+    pads = padded(sizes, head.header.shape) - sizes
     total = int(pads.sum())
     if not total:
         return

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
+from ..format.cell_places import cell_lengths, padded
 from ..format.page import ScalarColumn, ScalarPage, unit_count
 from ..format.schema import Column
 from ..parts.data_file import DataFile, DataHead
@@ -130,15 +131,8 @@ class _Groups:
         shape = self.head.header.shape
         if shape.row_bytes:
             return page.rows * shape.row_bytes
-        lengths = iter(page.lengths)
-        mask = np.uint64(shape.blob_align - 1)
-        total = 0
-        for _, column in self.head.schema.blobs:
-            cells = (
-                next(lengths) if not column.fixed_bytes else np.full(page.rows, column.fixed_bytes, np.uint64)
-            )
-            total += int(((cells + mask) & ~mask).sum())
-        return total
+        cells = cell_lengths(self.head.schema, page.rows, page.lengths)
+        return sum(int(padded(lengths, shape).sum()) for lengths in cells)
 
 
 def _scalar(index: IndexFile, position: int, column: Column, start: int, stop: int) -> ScalarColumn:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError
 from ..format import layout
+from ..format.cell_places import cell_lengths, padded
 from ..format.layout import PageHeader
 from ..parts.data_file import DataFile, DataHead, RowGroup
 
@@ -198,12 +198,7 @@ def cell_sizes(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
     shape = head.header.shape
     if shape.row_bytes and group.page.rows * shape.row_bytes != group.blob_bytes:
         raise _misfit(group)
-    lengths = iter(group.page.lengths)
-    columns: list[npt.NDArray[Any]] = [
-        np.full(group.page.rows, column.fixed_bytes, np.uint64) if column.fixed_bytes else next(lengths)
-        for _, column in head.schema.blobs
-    ]
-    sizes = np.stack(columns, axis=1).astype(np.uint64)
+    sizes = np.stack(cell_lengths(head.schema, group.page.rows, group.page.lengths), axis=1)
     if int(sizes.max()) > group.blob_bytes:
         raise _misfit(group)
     return sizes
@@ -211,9 +206,7 @@ def cell_sizes(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
 
 def row_starts(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
     """Where each row starts in the payload of the blob page, and the end of the last one; CorruptionError if absurd."""
-    mask = np.uint64(head.header.shape.blob_align - 1)
-    padded = (cell_sizes(head, group) + mask) & ~mask
-    ends = padded.ravel().cumsum(dtype=np.uint64)
+    ends = padded(cell_sizes(head, group), head.header.shape).ravel().cumsum(dtype=np.uint64)
     if (np.diff(ends.astype(np.int64)) < 0).any() or int(ends[-1]) != group.blob_bytes:
         raise _misfit(group)
     starts = np.zeros(group.page.rows + 1, np.uint64)
@@ -224,9 +217,8 @@ def row_starts(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
 def cell_places(head: DataHead, group: RowGroup) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """Where each cell starts in the payload of the blob page, and its length, both [rows, blob columns]."""
     sizes = cell_sizes(head, group)
-    mask = np.uint64(head.header.shape.blob_align - 1)
-    padded = (sizes + mask) & ~mask
-    return row_starts(head, group)[:-1, None] + np.cumsum(padded, axis=1, dtype=np.uint64) - padded, sizes
+    room = padded(sizes, head.header.shape)
+    return row_starts(head, group)[:-1, None] + np.cumsum(room, axis=1, dtype=np.uint64) - room, sizes
 
 
 def _misfit(group: RowGroup) -> CorruptionError:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout, metadata
+from ..format.cell_places import row_sizes
 from ..format.layout import IndexHeader, Section
 from ..format.page import unit_count
 from ..parts.data_file import Block, DataFile, DataHead, RowGroup, blocks
@@ -193,12 +194,7 @@ class _Builder:
 
     def _row_starts(self, block: Block) -> Array:
         """Where each row of the block starts, or the first of each unit of several rows."""
-        mask = np.uint64(self.shape.blob_align - 1)
-        sizes = np.zeros(block.rows, np.uint64)
-        lengths = iter(block.lengths)
-        for _, column in self.schema.blobs:
-            cells = np.uint64(column.fixed_bytes) if column.fixed_bytes else next(lengths)
-            sizes += (cells + mask) & ~mask
+        sizes = row_sizes(self.schema, self.shape, block.rows, block.lengths)
         starts = []
         first = 0
         for group in block.groups:
