@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 
 import msgpack
@@ -17,11 +16,9 @@ from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.reading import opened
 from ..storage.staged import StagedFile
-from ..writing.directory_writer import DirectoryWriter
+from ..writing.batch_writer import write_batches
 from ..writing.index_file import build_index
 from ..writing.part_writer import PartContent
-from ..writing.row_groups import TARGET_BYTES, Grouper
-from ..writing.single_writer import SinglePartWriter
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .rebuild import correct_sizes, has_other_sizes, rebuild_manifest, why_not_listed
 from .report import RepairReport, Salvaged
@@ -29,8 +26,6 @@ from .salvage import Survey, sound_batches, survey
 from .targets import Target, targets
 
 __all__ = ["RepairReport", "Salvaged", "repair"]
-
-_PART_BYTES = 20_000_000_000
 
 
 def repair(
@@ -77,7 +72,7 @@ def repair(
             listing = None
         report.parts = _outcomes(found, listing, others)
         target = _target(path, output)
-        _write(target, listing, found, directory=os.path.isdir(path))
+        _write(target, listing, found)
         for part in report.parts:
             part.output = target
     report.seconds = time.monotonic() - started
@@ -230,9 +225,7 @@ def _target(path: str, output: str | os.PathLike[str] | None) -> str:
     return target
 
 
-def _write(
-    target: str, listing: Manifest | None, found: list[tuple[Target, Survey]], *, directory: bool
-) -> None:
+def _write(target: str, listing: Manifest | None, found: list[tuple[Target, Survey]]) -> None:
     """Writes all rows that are whole, in order, as a new dataset."""
     heads = [state.head for _, state in found if state.head is not None]
     if not heads:
@@ -241,26 +234,5 @@ def _write(
     schema = listing.schema if listing is not None else first.schema
     user = listing.metadata if listing is not None else msgpack.packb(first.user, use_bin_type=True)
     content = PartContent(schema, first.index, user if user is not None else b"\xc0")
-    part_id = secrets.token_bytes(16)
-    writer: SinglePartWriter | DirectoryWriter
-    if directory:
-        writer = DirectoryWriter(target, part_id, max_part_bytes=_PART_BYTES, overwrite=False, append=False)
-    else:
-        writer = SinglePartWriter(target, part_id, overwrite=False)
-    try:
-        grouper = Grouper(schema, min(writer.target_bytes or TARGET_BYTES, TARGET_BYTES))
-        for part, state in found:
-            if state.head is None or state.head.schema != schema:
-                continue
-            for batch in sound_batches(part.path):
-                for pieces in grouper.add(batch, owned=True):
-                    assert grouper.shape is not None
-                    writer.add(content, grouper.shape, pieces)
-        for pieces in grouper.finish():
-            assert grouper.shape is not None
-            writer.add(content, grouper.shape, pieces)
-        assert grouper.shape is not None
-        writer.finish(content, grouper.shape)
-    except BaseException:
-        writer.abort()
-        raise
+    whole = (part.path for part, state in found if state.head is not None and state.head.schema == schema)
+    write_batches(target, content, (batch for path in whole for batch in sound_batches(path)))

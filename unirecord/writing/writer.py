@@ -15,12 +15,12 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.tables import as_columns, first_values
 from ..sizes import parse_size
+from .batch_writer import BatchWriter, Target, open_target
 from .directory_claim import check_directory_free
 from .directory_writer import DirectoryWriter
 from .inference import infer_schema
 from .part_writer import PartContent
-from .row_groups import TARGET_BYTES, Grouper
-from .single_writer import SinglePartWriter, check_part_free
+from .single_writer import check_part_free
 from .unpublished import say_dropped, watch
 
 _INFER_RECORDS = 1_000  # records looked at to infer a schema
@@ -70,7 +70,7 @@ class Writer:
         extra: Literal["error", "ignore"] = "error",
         id: bytes | None = None,
     ) -> None:
-        self._target: SinglePartWriter | DirectoryWriter | None = None
+        self._target: Target | None = None
         self._open(path, schema, index, metadata, max_part_bytes, overwrite, extra, id, append=False)
 
     def _open(
@@ -102,12 +102,9 @@ class Writer:
             _check_indexable(parsed, self._index or ())
         new_id = _check_id(id)
         place = os.path.abspath(self.path)
-        if place.endswith(".urec"):
-            self._target = SinglePartWriter(place, new_id, overwrite=overwrite)
-        else:
-            self._target = DirectoryWriter(
-                place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
-            )
+        self._target = open_target(
+            place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
+        )
         try:
             self._target.keep()
             watch(self)
@@ -125,7 +122,7 @@ class Writer:
     @property
     def schema(self) -> Schema | None:
         """The schema, as soon as it is known: given, or inferred from the first records."""
-        return self._content.schema if self._encoder is not None else None
+        return self._batches.content.schema if self._encoder is not None else None
 
     @property
     def rows(self) -> int:
@@ -136,11 +133,11 @@ class Writer:
         index = tuple(self._index or ())
         _check_indexable(schema, index)
         metadata_map.check_room(schema, index, self._user)
-        self._content = PartContent(schema, index, self._user)
+        content = PartContent(schema, index, self._user)
         assert self._target is not None
         if isinstance(self._target, DirectoryWriter):
-            self._target.check_schema(self._content)
-        self._grouper = Grouper(schema, min(self._target.target_bytes or TARGET_BYTES, TARGET_BYTES))
+            self._target.check_schema(content)
+        self._batches = BatchWriter(self._target, content)
         self._encoder = RecordEncoder(schema, self._extra)
         self._add = self._encoder.add
 
@@ -214,15 +211,12 @@ class Writer:
 
     def _store(self, batch: ColumnBatch | None, *, owned: bool) -> None:
         """Hands on a batch, or the records that wait; a failure in the middle ends the writer."""
-        assert self._target is not None
         assert self._encoder is not None
         try:
             if batch is None:
                 batch = self._encoder.take()
             self._stored += batch.rows
-            for pieces in self._grouper.add(batch, owned=owned):
-                assert self._grouper.shape is not None
-                self._target.add(self._content, self._grouper.shape, pieces)
+            self._batches.add(batch, owned=owned)
         except BaseException as error:
             self._fail(error)
             raise
@@ -235,17 +229,11 @@ class Writer:
         if self._target is None and self._failed is None:
             return
         self._check_open()
-        target = self._target
-        assert target is not None
         try:
             if self._encoder is None:
                 self._infer(self._unread)
             self._flush()
-            for pieces in self._grouper.finish():
-                assert self._grouper.shape is not None
-                target.add(self._content, self._grouper.shape, pieces)
-            assert self._grouper.shape is not None
-            target.finish(self._content, self._grouper.shape)
+            self._batches.finish()
         except BaseException as error:
             self._fail(error)
             raise
