@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from unirecord.columns.source import Dictionary, Strings, Vector, Zones
 from unirecord.format.schema import Schema
-from unirecord.query.source import Dictionary, Strings, Vector, Zones
 
 ZONE = 8_192
 
@@ -48,6 +48,9 @@ class MemoryColumns:
     def validity(self, column: int) -> Vector | None:
         bits = self.columns[column].validity
         return None if bits is None else Vector(bits)
+
+    def lengths(self, column: int) -> Vector:
+        raise AssertionError("there are no blob columns in memory")
 
     def dictionary(self, column: int) -> Dictionary | None:
         return self.columns[column].dictionary

@@ -16,6 +16,8 @@ import pytest
 from partgen import MadePart, generate
 
 from unirecord import ClosedError, CorruptionError, FormatError, MissingError, SchemaError, StaleError, Writer
+from unirecord.columns.part_columns import PartColumns, columns_of
+from unirecord.columns.whole import all_strings, all_valid, all_values
 from unirecord.parts.part_set import ColumnResult, PartSet, resolve
 
 WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
@@ -87,16 +89,17 @@ def test_the_views_of_a_part_hold_its_columns(tmp_path: Path) -> None:
     for seed in range(30):
         made = generate(seed, tmp_path, f"{seed}.urec")
         parts = PartSet(resolve(made.path))
-        opened = parts.part(0)
+        part = parts.part(0)
+        opened = PartColumns(lambda part=part: part, part.path, part.rows)
         parts.close()  # what has been opened stays good
         for c, column in enumerate(parts.schema):
             values = [row[c] for row in made.raw]
             if column.is_string:
-                found = [None if v is None else v.encode() for v in opened.strings(c)]
+                found = [None if v is None else v.encode() for v in all_strings(opened, c, column.name)]
                 assert found == values
             elif not column.is_blob:
-                valid = opened.valid(c)
-                array = opened.values(c)
+                valid = all_valid(opened, c)
+                array = all_values(opened, c)
                 assert len(array) == 0 or not array.flags.writeable
                 assert [
                     array[i].tobytes() if valid is None or valid[i] else None for i in range(opened.rows)
@@ -105,7 +108,7 @@ def test_the_views_of_a_part_hold_its_columns(tmp_path: Path) -> None:
 
 def test_views_keep_the_part_open(tmp_path: Path) -> None:
     parts = PartSet(resolve(part(tmp_path)))
-    values = parts.part(0).values(0)
+    values = all_values(columns_of(parts)[0], 0)
     parts.close()
     del parts
     assert values.tolist() == list(range(100))

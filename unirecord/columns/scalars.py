@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from ..errors import SchemaError
 from ..format.schema import Column
 from ..order.selection import Selection
-from ..parts.part_set import Part, PartSet
+from ..parts.part_set import PartSet
+from .part_columns import columns_of
+from .source import ColumnSource
+from .whole import all_strings, all_valid, all_values
 
 __all__ = ["scalar_arrays"]
 
@@ -40,7 +43,7 @@ def _scalar(parts: PartSet, name: str) -> int:
 def _column(parts: PartSet, position: int, selection: Selection) -> Any:
     column = parts.schema.columns[position]
     if len(parts) == 1:
-        values, valid = _of_part(parts.part(0), position, column)
+        values, valid = _of_part(columns_of(parts)[0], position, column)
         where = _index(selection)
         values, valid = values[where], None if valid is None else valid[where]
     else:
@@ -50,10 +53,12 @@ def _column(parts: PartSet, position: int, selection: Selection) -> Any:
     return np.ma.MaskedArray(values, mask=~valid)
 
 
-def _of_part(part: Part, position: int, column: Column) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def _of_part(
+    part: ColumnSource, position: int, column: Column
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if column.is_string:
-        return part.strings(position), None
-    return part.values(position), part.valid(position)
+        return all_strings(part, position, column.name), None
+    return all_values(part, position), all_valid(part, position)
 
 
 def _index(selection: Selection) -> slice | NDArray[np.int64]:
@@ -75,7 +80,7 @@ def _gathered(
     values = np.empty(len(selection), dtype)
     valid = np.empty(len(selection), np.bool_) if column.nullable and not column.is_string else None
     for number, at, rows in _shares(parts, selection):
-        found, has_value = _of_part(parts.part(number), position, column)
+        found, has_value = _of_part(columns_of(parts)[number], position, column)
         values[at] = found[rows]
         if valid is not None and has_value is not None:
             valid[at] = has_value[rows]

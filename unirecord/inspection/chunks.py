@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns.part_columns import columns_of
+from ..columns.source import Strings
 from ..errors import SchemaError
 from ..format.schema import Schema
 from ..parts.part_set import PartSet
-from ..query.part_columns import columns_of
 from ..query.selection import Chosen, Reader
-from ..query.source import Strings
 from ..query.tree import Field
 
 CHUNK = 1 << 20

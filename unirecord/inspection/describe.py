@@ -10,6 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..columns.part_columns import columns_of
+from ..columns.source import ColumnSource
+from ..columns.whole import all_strings, all_valid, all_values, corrupt
 from ..format import layout
 from ..format.schema import Column
 from ..parts.part_set import Part, PartSet, Snapshot, resolve
@@ -129,13 +132,14 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     opened = PartSet(snapshot, io="mmap")
     try:
         parts = [opened.part(i) for i in range(len(opened))]
+        sources = columns_of(opened)
         described = [_describe_part(part) for part in parts]
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
-            for part in parts:
-                _add_sizes(found, column, i, part)
+            for part, one in zip(parts, sources, strict=True):
+                _add_sizes(found, column, i, part, one)
             if not column.is_blob:
                 _add_span(found, i, parts)
-                found.distinct = _distinct(column, i, parts)
+                found.distinct = _distinct(column, i, parts, sources)
     finally:
         opened.close()
     return Description(
@@ -171,7 +175,7 @@ def _describe_part(part: Part) -> PartDescription:
     return PartDescription(name, part.id.hex(), part.rows, int(part.info.data_bytes), index_bytes)
 
 
-def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part) -> None:
+def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, source: ColumnSource) -> None:
     for kind in _COLUMN_SECTIONS:
         section = part.vector(kind, i)
         if section is not None:
@@ -181,42 +185,36 @@ def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part) -> 
     if column.fixed_bytes:
         found.data_bytes += part.rows * column.fixed_bytes
         return
-    taken, exact = _string_bytes(i, part) if column.is_string else _lengths(i, part)
+    taken, exact = _string_bytes(column, i, part, source) if column.is_string else _lengths(i, source)
     found.data_bytes += taken
     found.exact = found.exact and exact
 
 
-def _lengths(i: int, part: Part) -> tuple[int, bool]:
+def _lengths(i: int, source: ColumnSource) -> tuple[int, bool]:
     """Return the bytes of a blob column of variable width, and whether every row was looked at."""
-    section = part.vector(layout.SECTION_LENGTHS, i)
-    if section is None:
-        return 0, True
-    lengths, check = section
+    lengths = source.lengths(i)
     rows = len(lengths)
     if rows <= _SUMMED_ROWS:
-        check(0, rows)
-        return int(lengths.sum(dtype=np.uint64)), True
+        return int(lengths.whole().sum(dtype=np.uint64)), True
     total = looked = 0
     for block in range(_SAMPLE_BLOCKS):
         start = block * (rows - _SAMPLE_ROWS) // (_SAMPLE_BLOCKS - 1)
-        check(start, start + _SAMPLE_ROWS)
-        total += int(lengths[start : start + _SAMPLE_ROWS].sum(dtype=np.uint64))
+        total += int(lengths.span(start, start + _SAMPLE_ROWS).sum(dtype=np.uint64))
         looked += _SAMPLE_ROWS
     return total * rows // looked, False
 
 
-def _string_bytes(i: int, part: Part) -> tuple[int, bool]:
+def _string_bytes(column: Column, i: int, part: Part, source: ColumnSource) -> tuple[int, bool]:
     """Return the bytes of a string column with its lengths, and whether every row was looked at."""
-    texts = part.vector(layout.SECTION_STRING_BYTES, i)
-    if texts is not None:
-        return 4 * part.rows + texts[0].nbytes, True
-    codes = part.section(layout.SECTION_CODES, i)
-    offsets = part.section(layout.SECTION_DICTIONARY_OFFSETS, i)
-    if codes is None or offsets is None or len(offsets) < 2:
+    dictionary = source.dictionary(i)
+    if dictionary is None:
+        return 4 * part.rows + source.strings(i).data.array.nbytes, True
+    codes, offsets = dictionary.codes.whole(), dictionary.entries.offsets.whole()
+    if len(offsets) < 2:
         return 4 * part.rows, True
     stride = max(1, len(codes) // _SUMMED_ROWS)
     if len(codes) and int(codes.max()) >= len(offsets) - 1:
-        raise part.corrupt(i, f"a code exceeds the {len(offsets) - 1} strings of the dictionary")
+        raise corrupt(source, column.name, f"a code exceeds the {len(offsets) - 1} strings of the dictionary")
     counts = np.bincount(codes[::stride], minlength=len(offsets) - 1)[: len(offsets) - 1]
     statistics = _statistics(part, i) or {}
     counts[0] -= min(
@@ -239,7 +237,7 @@ def _statistics(part: Part, i: int) -> dict[str, Any] | None:
     return part.statistics[i]
 
 
-def _distinct(column: Column, i: int, parts: Sequence[Part]) -> int | None:
+def _distinct(column: Column, i: int, parts: Sequence[Part], sources: Sequence[ColumnSource]) -> int | None:
     """Return how many values differ: from the statistics of one part, else counted over the parts together."""
     filled = [part for part in parts if part.rows]
     if not filled:
@@ -248,18 +246,18 @@ def _distinct(column: Column, i: int, parts: Sequence[Part]) -> int | None:
     if len(filled) == 1 or None in counts or sum(part.rows for part in filled) > _COUNTED_ROWS:
         return counts[0] if len(filled) == 1 else None
     if column.is_string:
-        return len(set().union(*(_distinct_strings(part, i) for part in filled)))
+        return len(set().union(*(_distinct_strings(column, i, source) for source in sources if source.rows)))
     each = []
-    for part in filled:
-        valid = part.valid(i)
-        each.append(np.unique(part.values(i) if valid is None else part.values(i)[valid]))
+    for source in sources:
+        values, valid = all_values(source, i), all_valid(source, i)
+        each.append(np.unique(values if valid is None else values[valid]))
     return len(np.unique(np.concatenate(each)))
 
 
-def _distinct_strings(part: Part, i: int) -> set[Any]:
-    offsets = part.section(layout.SECTION_DICTIONARY_OFFSETS, i)
-    raw = part.section(layout.SECTION_DICTIONARY_BYTES, i)
-    if offsets is None or raw is None:
-        return {value for value in part.strings(i) if value is not None}
-    data, ends = raw.tobytes(), offsets.tolist()
+def _distinct_strings(column: Column, i: int, source: ColumnSource) -> set[Any]:
+    dictionary = source.dictionary(i)
+    if dictionary is None:
+        return {value for value in all_strings(source, i, column.name) if value is not None}
+    entries = dictionary.entries
+    data, ends = entries.data.whole().tobytes(), entries.offsets.whole().tolist()
     return {data[a:b].decode("utf-8", "replace") for a, b in pairwise(ends)}

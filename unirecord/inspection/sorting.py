@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns.part_columns import columns_of
 from ..core import Order
 from ..order.spec import OrderSpec
 from ..parts.part_set import PartSet
-from ..query.part_columns import columns_of
 from ..query.tree import Field
 from .chunks import Chunk, Rows, chunks, scalar_field
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..format import layout
 from ..parts.part_set import PartSet
 from ..query.tree import Field
 from .chunks import Rows, chunks, scalar_field
@@ -149,16 +148,7 @@ def _describe_sizes(found: ColumnStatistics, parts: PartSet, rows: Rows | None) 
         if fixed:
             sizes = np.full(len(chunk), fixed, np.uint64)
         else:
-            vector = parts.part(chunk.reader.part).vector(layout.SECTION_LENGTHS, position)
-            assert vector is not None
-            lengths, check = vector
-            check(0, len(lengths))
-            where = (
-                slice(chunk.chosen.start, chunk.chosen.stop)
-                if chunk.chosen.rows is None
-                else chunk.chosen.rows
-            )
-            sizes = lengths[where]
+            sizes = chunk.chosen.read(chunk.reader.source.lengths(position))
         if len(sizes):
             total += int(sizes.sum(dtype=np.uint64))
             low = int(sizes.min()) if low is None else min(low, int(sizes.min()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,63 +103,6 @@ class Part:
             return None
         array, check = found
         check(0, len(array))
-        return array
-
-    def values(self, column: int) -> Array:
-        """All values of a scalar column of fixed width, zero where null."""
-        return self._need(layout.SECTION_VALUES, column)
-
-    def valid(self, column: int) -> NDArray[np.bool_] | None:
-        """Which rows have a value, or None when the column is not nullable."""
-        bits = self.section(layout.SECTION_VALIDITY, column)
-        return (
-            None if bits is None else np.unpackbits(bits, count=self.rows, bitorder="little").view(np.bool_)
-        )
-
-    def strings(self, column: int) -> NDArray[np.object_]:
-        """All values of a string column as ``str``, None where null."""
-        codes = self.section(layout.SECTION_CODES, column)
-        if codes is None:
-            found = self._texts(layout.SECTION_STRING_OFFSETS, layout.SECTION_STRING_BYTES, column)
-        else:
-            entries = self._texts(layout.SECTION_DICTIONARY_OFFSETS, layout.SECTION_DICTIONARY_BYTES, column)
-            if len(entries) == 0:
-                found = np.full(self.rows, "", object)
-            elif len(codes) and int(codes.max()) >= len(entries):
-                raise self.corrupt(column, f"a code exceeds the {len(entries)} strings of the dictionary")
-            else:
-                found = entries[codes]
-        valid = self.valid(column)
-        if valid is not None:
-            found[~valid] = None
-        return found
-
-    def _texts(self, offsets_kind: int, bytes_kind: int, column: int) -> NDArray[np.object_]:
-        offsets, raw = self._need(offsets_kind, column), self._need(bytes_kind, column)
-        ends = offsets.tolist()
-        if any(a > b for a, b in pairwise(ends)) or (ends and ends[-1] > len(raw)):
-            raise self.corrupt(column, "the offsets of its strings do not ascend, or exceed their bytes")
-        data = raw.tobytes()
-        found = np.empty(max(len(ends) - 1, 0), object)
-        try:
-            found[:] = [data[a:b].decode() for a, b in pairwise(ends)]
-        except UnicodeDecodeError as error:
-            raise self.corrupt(column, f"a string is not valid UTF-8 ({error.reason})") from None
-        return found
-
-    def corrupt(self, column: int, what: str) -> CorruptionError:
-        """The error for what cannot be right in this part's index of a column."""
-        name = self.schema[column].name
-        return CorruptionError(
-            f"{self.path}.idx, column {name!r}: {what}; run `unirecord repair {self.path}` to rebuild the index",
-            path=f"{self.path}.idx",
-            column=name,
-        )
-
-    def _need(self, kind: int, column: int) -> Array:
-        array = self.section(kind, column)
-        if array is None:
-            raise ValueError(f"{self.schema[column].name!r} has no section {kind} in the index")
         return array
 
     def _dtype(self, kind: int, column: int, width: int) -> np.dtype[Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..columns.source import Dictionary
 from . import zone_states
 from .bound_condition import MAX_RANGES, BoundCondition, Ranges, fixed, in_ranges, needed_validity
 from .kernels import SET, TABLE, Step, match_strings
 from .selection import Chosen, Mask, Reader
-from .source import Dictionary
 from .text_tests import AnyOf, Between, TextTest
 from .tree import CompareText, Text
 

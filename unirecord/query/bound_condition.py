@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ..columns.source import Vector, Zones
 from . import zone_states
 from .kernels import BITS, OR, RANGE, SET, Step
 from .selection import Chosen, Mask, Reader
-from .source import Vector, Zones
 from .tree import ROW, Condition, Field
 from .zone_states import ALL, NONE, States
 

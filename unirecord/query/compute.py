@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from ..columns.source import Array
 from .selection import Chosen, Mask, Reader
-from .source import Array
 from .tree import Compare, Constant, Minus, Number, Value, Within, is_integer
 
 EXACT: Final = 1 << 53  # float64 holds every integer up to here

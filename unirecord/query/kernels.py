@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..columns.source import Array
 from ..core import AND as AND
 from ..core import BITS as BITS
 from ..core import BYTES as BYTES
@@ -18,7 +19,6 @@ from ..core import TABLE as TABLE
 from ..core import Program as Program
 from ..core import Step as Step
 from ..core import match_between, match_pattern
-from .source import Array
 from .text_tests import Between, Like
 
 

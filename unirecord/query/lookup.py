@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..columns.source import Array, Vector
 from ..errors import CorruptionError
 from .bound_condition import BoundCondition
 from .selection import Reader
-from .source import Array, Vector
 
 Probe = Callable[[int], Any]  # row -> its value, or None where null
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..columns.part_columns import columns_of
+from ..columns.source import ColumnSource
 from ..errors import QueryError
 from ..format.schema import Schema
 from . import zone_states
@@ -18,10 +20,8 @@ from .explain import Explanation, PartExplanation, leaf_reports
 from .lookup import Hits, find
 from .parallel import in_threads, threads_for
 from .parse import parse
-from .part_columns import columns_of
 from .scan import effort_of, scan_count, scan_rows
 from .selection import Chosen, Reader
-from .source import ColumnSource
 from .tree import Condition, fields_in
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
+from ..columns.source import Vector
 from .bound_condition import BoundCondition
 from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step
 from .parallel import in_threads
 from .selection import Chosen
-from .source import Vector
 from .zone_states import ALL, NONE, SOME, ZONE, States
 
 SLICE = 1 << 18  # rows that one call tries: 2 MiB of row numbers

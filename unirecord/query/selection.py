@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CorruptionError
-from .source import Array, ColumnSource, Strings, Vector
+from ..columns.source import Array, ColumnSource, Strings, Vector
+from ..columns.whole import corrupt
 from .tree import PART, ROW, Field
 from .value_range import INTEGERS
 
@@ -71,7 +71,7 @@ class Reader:
             codes = chosen.read(dictionary.codes)
             distinct, where = np.unique(codes, return_inverse=True)
             if len(distinct) and int(distinct[-1]) >= max(len(dictionary.entries), 1):
-                raise CorruptionError(f"a code of column {field.name!r} has no entry in its dictionary")
+                raise corrupt(self.source, field.name, "a code has no entry in the dictionary")
             entries = [
                 dictionary.entries[code] if len(dictionary.entries) else b"" for code in distinct.tolist()
             ]

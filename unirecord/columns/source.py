@@ -22,6 +22,7 @@ class Vector:
     def __init__(self, array: Array, check: Callable[[int, int], None] | None = None) -> None:
         self.array = array
         self._check = check
+        self._sound = False  # all of it has been checked
         self._seen: set[int] = set()  # blocks checked for reads of a few elements
         self._per_block = max(1, BLOCK_BYTES // max(array.itemsize, 1))
 
@@ -30,7 +31,7 @@ class Vector:
 
     def check(self, start: int, stop: int) -> None:
         """Checks elements [start, stop), those not checked before."""
-        if self._check is None or start >= stop:
+        if self._check is None or self._sound or start >= stop:
             return
         first, last = start // self._per_block, (stop - 1) // self._per_block
         if last - first > 1:
@@ -51,14 +52,20 @@ class Vector:
 
     def whole(self) -> Array:
         """All elements."""
+        if not self._sound:
+            self.checked()
+            self._sound = True
+        return self.array
+
+    def checked(self) -> Array:
+        """All elements, to be handed out: also checked when they have been before, as the file may have been cut."""
         if self._check is not None and len(self.array):
             self._check(0, len(self.array))
-        self._check = None
         return self.array
 
     def at(self, places: npt.NDArray[np.integer[Any]]) -> Array:
         """The elements at these places."""
-        if self._check is not None:
+        if self._check is not None and not self._sound:
             blocks = np.unique(places // self._per_block)
             if len(blocks) * self._per_block * 2 > len(self.array):
                 return self.whole()[places]  # type: ignore[no-any-return]
@@ -121,6 +128,9 @@ class ColumnSource(Protocol):
 
     def validity(self, column: int) -> Vector | None:
         """Bits, as in docs/format.md, or None when no value is null."""
+
+    def lengths(self, column: int) -> Vector:
+        """Bytes of each cell of a blob column of variable width."""
 
     def dictionary(self, column: int) -> Dictionary | None:
         """A string column as codes, or None when it is plain."""

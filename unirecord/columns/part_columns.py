@@ -1,14 +1,16 @@
-"""The scalar columns of a part's mapped index, as a query reads them: views, each checked where it is touched."""
+"""The scalar columns of a part's mapped index, whoever reads them: views, each checked where it is touched."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
 
-from ..errors import ClosedError, CorruptionError
+from ..errors import ClosedError
 from ..format import layout
 from .source import ColumnSource, Dictionary, Strings, Vector, Zones
+from .whole import corrupt
 
 if TYPE_CHECKING:
     from ..parts.part import Part
@@ -28,20 +30,27 @@ def columns_of(parts: PartSet | Sequence[ColumnSource]) -> Sequence[ColumnSource
     if found is None:
         owner = ref(whole)  # the set lives on its own terms
         found = [
-            PartColumns(owner, number, part.path, part.rows)
+            PartColumns(partial(_open, owner, number), part.path, part.rows)
             for number, part in enumerate(whole.snapshot.parts)
         ]
         _OPENED[whole] = found
     return found
 
 
-class PartColumns:
-    """The scalar columns of one part of a set."""
+def _open(owner: ref[PartSet], number: int) -> Part:
+    parts = owner()
+    if parts is None:
+        raise ClosedError("the dataset has been closed")
+    return parts.part(number)
 
-    def __init__(self, owner: ref[PartSet], number: int, name: str, rows: int) -> None:
+
+class PartColumns:
+    """The scalar columns of the part at ``name`` of so many rows, which ``opening`` opens when it is first needed."""
+
+    def __init__(self, opening: Callable[[], Part], name: str, rows: int) -> None:
         self.name = name
         self.rows = rows
-        self._owner, self._number = owner, number
+        self._opening = opening
         self._opened: Part | None = None
         self._vectors: dict[tuple[int, int], Vector | None] = {}
         self._zones: dict[int, Zones | None] = {}
@@ -49,10 +58,7 @@ class PartColumns:
     @property
     def _part(self) -> Part:
         if self._opened is None:
-            owner = self._owner()
-            if owner is None:
-                raise ClosedError("the dataset has been closed")
-            self._opened = owner.part(self._number)
+            self._opened = self._opening()
         return self._opened
 
     def _vector(self, kind: int, column: int) -> Vector | None:
@@ -65,11 +71,7 @@ class PartColumns:
     def _need(self, found: Found | None, column: int, what: str) -> Found:
         if found is None:
             name = self._part.schema[column].name
-            raise CorruptionError(
-                f"{self.name}.idx, column {name!r}: the index has no {what}; run `unirecord repair {self.name}`",
-                path=f"{self.name}.idx",
-                column=name,
-            )
+            raise corrupt(self, name, f"the index has no {what}")
         return found
 
     def values(self, column: int) -> Vector:
@@ -79,6 +81,10 @@ class PartColumns:
     def validity(self, column: int) -> Vector | None:
         """Bits, or None when the column is not nullable."""
         return self._vector(layout.SECTION_VALIDITY, column)
+
+    def lengths(self, column: int) -> Vector:
+        """Bytes of each cell of a blob column of variable width."""
+        return self._need(self._vector(layout.SECTION_LENGTHS, column), column, "lengths")
 
     def dictionary(self, column: int) -> Dictionary | None:
         """A string column as codes, or None when it is plain."""
