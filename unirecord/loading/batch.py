@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import NativeBatch
-from ..errors import CorruptionError
 from ..format.schema import Column
 from .ragged import RaggedArray
 
@@ -34,32 +33,10 @@ class BatchBuilder:
         self._layouts: dict[int, list[tuple[str, tuple[int, ...], np.dtype[Any], int]]] = {}
 
     def build(self, native: NativeBatch) -> dict[str, Any]:
-        """The batch as a dict in the order of the columns."""
+        """The batch as a dict in the order of the columns; UnicodeDecodeError where a string is not UTF-8."""
         if self._plain:
             return self._build_plain(native)
-        try:
-            return {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
-        except UnicodeDecodeError as error:
-            raise self._no_text(native) from error
-
-    def _no_text(self, native: NativeBatch) -> CorruptionError:
-        """Which string of the batch is not UTF-8."""
-        for c, column in enumerate(self._columns):
-            if not column.is_string:
-                continue
-            data_at, data_bytes, offsets_at, _ = native.view(c)
-            raw = np.ndarray((data_bytes,), np.uint8, native.memory, data_at).tobytes()
-            ends = np.ndarray((native.rows + 1,), np.int64, native.memory, offsets_at).tolist()
-            for row, (a, b) in zip(native.row_ids().tolist(), pairwise(ends), strict=True):
-                try:
-                    raw[a:b].decode()
-                except UnicodeDecodeError as error:  # noqa: PERF203
-                    what = f"the string is not valid UTF-8 ({error.reason})"
-                    message = (
-                        f"row {row} of the dataset, column {column.name!r}: {what}; run `unirecord verify`"
-                    )
-                    return CorruptionError(message, column=column.name)
-        raise AssertionError("every string of the batch is UTF-8")
+        return {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
 
     def _build_plain(self, native: NativeBatch) -> dict[str, Any]:
         """For columns of fixed width: the places depend on the number of rows alone, and are found once."""

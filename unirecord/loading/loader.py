@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import BatchPool, NativeLoader
+from ..core import BatchPool, NativeBatch, NativeLoader
+from ..errors import CorruptionError
 from ..order.shard_order import EpochRun
 from .batch import BatchBuilder
 from .delivered import Delivered
@@ -67,6 +68,8 @@ class BatchReader:
         self.read_ns = 0
         self._run = run
         self._batch_size = options.batch_size
+        self._skip = options.on_corrupt == "skip"
+        self._reader = plan.data.reader
         self._builder = BatchBuilder([column for _, column in plan.columns])
         self._native: NativeLoader | None = None
         if run.samples:  # else there may be no part, whose columns the C loader would ask for
@@ -77,7 +80,7 @@ class BatchReader:
                 drop_last=options.drop_last,
                 prefetch=options.prefetch_for(plan.row_bytes),
                 threads=options.threads(),
-                skip_corrupt=options.on_corrupt == "skip",
+                skip_corrupt=self._skip,
             )
 
     def __iter__(self) -> Iterator[Delivered[dict[str, Any]]]:
@@ -95,7 +98,16 @@ class BatchReader:
                     if not rows:
                         self.end = end
                         continue
-                delivered = Delivered(build(batch), epoch, end, left_out, rows, batch.data_bytes)
+                try:
+                    built = build(batch)
+                except UnicodeDecodeError as error:
+                    built, rows, no_text = self._without_no_text(batch, error)
+                    left_out += no_text
+                    if not rows:
+                        self.end = end
+                        continue
+                delivered = Delivered(built, epoch, end, left_out, rows, batch.data_bytes)
+                del built
                 del batch  # the arrays alone keep the memory
                 left_out = ()
                 yield delivered
@@ -103,3 +115,23 @@ class BatchReader:
             self.trailing = left_out
         finally:
             self.read_ns = native.close()
+
+    def _without_no_text(
+        self, native: NativeBatch, found: UnicodeDecodeError
+    ) -> tuple[dict[str, Any], int, tuple[int, ...]]:
+        """The batch without rows that cannot be decoded, how many are left, and which are left out.
+
+        CorruptionError for the first of them where they are not to be skipped.
+        """
+        kept, left_out = [], []
+        for row in native.row_ids().tolist():
+            try:
+                self._reader.one(row)
+                kept.append(row)
+            except CorruptionError:  # noqa: PERF203
+                if not self._skip:
+                    raise
+                left_out.append(row)
+        if not left_out:
+            raise found
+        return self._reader.batch(np.array(kept, np.int64)), len(kept), tuple(left_out)

@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from ..core import LeavablePool
-from ..errors import TransformError
+from ..errors import CorruptionError, TransformError
 from ..order.shard_order import EpochRun
 from .batch import split_batch
 from .delivered import Delivered
@@ -86,7 +86,7 @@ class Transforming:
         options = self._options
         result: Any = delivered.batch
         if options.transform is not None or options.collate_fn is not None:
-            samples: list[Any] = split_batch(result, delivered.samples)
+            samples: list[Any] = self._split(result, delivered)
             if options.transform is not None:
                 samples = self._transformed(options.transform, samples, delivered)
             try:
@@ -102,6 +102,14 @@ class Transforming:
                 ) from error
         self._recorder.transformed(perf_counter_ns() - start)
         return delivered.with_batch(result)
+
+    def _split(self, batch: dict[str, Any], delivered: Delivered[dict[str, Any]]) -> list[Any]:
+        try:
+            return split_batch(batch, delivered.samples)
+        except CorruptionError:
+            for row in self._rows(delivered):  # finds the row that cannot be decoded, and says where it is
+                self._plan.data.reader.one(row)
+            raise
 
     def _transformed(
         self, transform: Transform, samples: list[Any], delivered: Delivered[dict[str, Any]]
