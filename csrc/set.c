@@ -63,11 +63,24 @@ static bool has_table(const ur_part *part, const uint8_t *table, uint32_t column
          memcmp(table, part->head + UR_INDEX_HEADER_BYTES, (size_t)columns * UR_COLUMN_BYTES) == 0;
 }
 
-/* All parts have the column table that the caller expects, and that of the first one opened. */
-static ur_status check_columns(ur_set *set, const ur_part *part, ur_error *error) {
+/* The metadata is a map that begins with "schema": one byte, which counts the entries, then key and value. */
+static bool has_schema(const ur_part *part, const uint8_t *schema, uint32_t bytes) {
+  static const uint8_t key[] = {0xA6, 's', 'c', 'h', 'e', 'm', 'a'};
+  ur_part_info info;
+  ur_part_describe(part, &info);
+  return info.metadata_bytes >= 1 + sizeof key + (uint64_t)bytes && memcmp(info.metadata + 1, key, sizeof key) == 0 &&
+         memcmp(info.metadata + 1 + sizeof key, schema, bytes) == 0;
+}
+
+/* All parts have the schema and the column table that the caller expects, and that of the first one opened. */
+static ur_status check_columns(ur_set *set, int64_t number, const ur_part *part, ur_error *error) {
   if (set->options.table != NULL && !has_table(part, set->options.table, set->options.columns))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the column table is not that of the dataset's schema");
+  if (set->options.schema != NULL && set->refs[number].content_digest != 0 &&
+      !has_schema(part, set->options.schema, set->options.schema_bytes))
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
+                      "the schema in its metadata is not the dataset's: names of columns differ");
   ur_set_columns *columns = atomic_load(&set->columns);
   if (columns == NULL) {
     ur_set_columns *made = copy_columns(part);
@@ -107,7 +120,7 @@ static ur_status open_slot(ur_set *set, int64_t number, ur_part **out, ur_error 
   ur_part *part = NULL;
   ur_status status = open_with_room(set, number, &part, &local);
   if (status == UR_OK) {
-    status = check_columns(set, part, &local);
+    status = check_columns(set, number, part, &local);
     if (status != UR_OK) ur_part_release(part);
   }
   if (status != UR_OK) {
@@ -173,6 +186,15 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
   return true;
 }
 
+static bool copy_schema(ur_set *set) {
+  if (set->options.schema == NULL) return true;
+  size_t bytes = set->options.schema_bytes;
+  uint8_t *schema = malloc(bytes + 1);
+  if (schema != NULL) memcpy(schema, set->options.schema, bytes);
+  set->options.schema = set->schema = schema;
+  return schema != NULL;
+}
+
 static bool copy_table(ur_set *set) {
   if (set->options.table == NULL) return true;
   size_t bytes = (size_t)set->options.columns * UR_COLUMN_BYTES;
@@ -211,6 +233,7 @@ static void free_set(ur_set *set) {
   free(set->refs);
   free(set->names);
   free(set->table);
+  free(set->schema);
   free(set->starts);
   free(set->slots);
   free(set);
@@ -231,7 +254,8 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
   set->slots = calloc((size_t)parts + 1, sizeof *set->slots);
   set->descriptors = ur_file_limit() / 4 * 3; /* the rest of the process needs some too */
   ur_status status = UR_OK;
-  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_table(set))
+  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_table(set) ||
+      !copy_schema(set))
     status = ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", parts);
   if (status == UR_OK) status = number_rows(set, error);
   if (status != UR_OK) {

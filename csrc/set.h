@@ -38,6 +38,7 @@ struct ur_set {
   ur_part_ref *refs;
   char *names;             /* memory of the paths and ids that refs point to */
   uint8_t *table;          /* memory of the column table that options point to */
+  uint8_t *schema;         /* and of the schema */
   int64_t *starts;         /* parts + 1: number of each part's first row, and of all rows */
   ur_slot *slots;
   _Atomic(uint64_t) clock;

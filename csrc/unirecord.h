@@ -178,6 +178,8 @@ typedef struct {
   uint64_t bytes;  /* of the data files of all parts, for UR_IO_AUTO to compare with memory; 0: each part for itself */
   const uint8_t *table; /* the column table that every part must have (copied), or NULL: that of the part opened first */
   uint32_t columns;     /* entries of it, of 32 bytes each */
+  uint32_t schema_bytes;
+  const uint8_t *schema; /* msgpack of the "schema" in the metadata (copied) of parts whose content digest is given, or NULL: any */
 } ur_set_options;
 
 typedef struct ur_set ur_set;   /* the rows of several parts, one after the other, as one row space */

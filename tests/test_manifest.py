@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import reseal
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
+import unirecord
 from unirecord.errors import CorruptionError, FormatError, UniRecordError
 from unirecord.format.schema import Schema
 from unirecord.parts import manifest
@@ -154,3 +156,36 @@ def test_memory_for_a_manifest_follows_its_size_and_not_the_limit(tmp_path: Path
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread", "memory"])
+def test_a_part_whose_columns_have_other_names_is_refused(tmp_path: Path, io: Any) -> None:
+    path = str(tmp_path / "set")
+    with unirecord.Writer(path, {"x": "int32", "y": "int32", "b": "bytes"}, max_part_bytes=4096) as writer:
+        for i in range(60):
+            writer.write({"x": i, "y": -i, "b": b"x" * 100})
+    second = unirecord.describe(path).parts[1].name
+    data, index = (Path(path, name) for name in (second, second + ".idx"))
+    other, other_index = bytearray(data.read_bytes()), bytearray(index.read_bytes())
+    for content in (other, other_index):  # the names change places, the column table stays
+        at = content.index(b"\xa1x")
+        behind = content.index(b"\xa1y")
+        content[at + 1], content[behind + 1] = content[behind + 1], content[at + 1]
+    reseal.data(other)
+    reseal.index(other_index, other)
+    data.write_bytes(other)
+    index.write_bytes(other_index)
+    dataset = unirecord.UniRecordDataset(path, io=io)
+    assert dataset[0]["x"] == 0  # the first part is as it was
+    for read in (
+        lambda: dataset[59],
+        lambda: list(dataset.batches(8)),
+        lambda: dataset.scalars(["x"]),
+        lambda: len(dataset.view(where="x == 59")),
+    ):
+        with pytest.raises(
+            unirecord.CorruptionError, match="schema in its metadata is not the dataset's"
+        ) as caught:
+            read()
+        assert caught.value.path == str(data)
+    assert unirecord.UniRecordDataset(str(data))[0]["y"] > 0  # alone it says what it is

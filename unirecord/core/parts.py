@@ -97,7 +97,8 @@ class NativeSet:
     """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1).
 
     ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory. ``table``: the column table that
-    every part must have, else it is a CorruptionError to open it; empty: any, as long as all have the same.
+    every part must have, else it is a CorruptionError to open it; empty: any, as long as all have the same. ``schema``:
+    the msgpack of the schema in the metadata of parts whose content digest is given; empty: any.
     ``moved_on``: whether others stand at the paths now, asked when a part is missing or another one than expected.
     """
 
@@ -112,6 +113,7 @@ class NativeSet:
         data_bytes: int = 0,
         table: bytes = b"",
         moved_on: Callable[[], bool] = lambda: False,
+        schema: bytes = b"",
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
@@ -119,6 +121,9 @@ class NativeSet:
         if table:
             kept.append(held := ffi.from_buffer("uint8_t[]", table))
             options.table, options.columns = held, len(table) // 32
+        if schema:
+            kept.append(held := ffi.from_buffer("uint8_t[]", schema))
+            options.schema, options.schema_bytes = held, len(schema)
         for ref, (path, part_id, rows, content) in zip(refs, parts, strict=False):
             kept.append(name := ffi.new("char[]", os.fsencode(path)))
             ref.data_path, ref.rows, ref.content_digest = name, rows, content

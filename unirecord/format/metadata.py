@@ -35,11 +35,17 @@ def pack_user(value: object) -> bytes:
     return packed
 
 
+def packed_schema(schema: Schema) -> bytes:
+    """The schema as the metadata has it, and as digests of schemas cover it."""
+    packed: bytes = msgpack.packb(schema.to_wire(), use_bin_type=True)
+    return packed
+
+
 def encode(schema: Schema, index: Sequence[str], user: bytes) -> bytes:
     """The map as stored; ``user`` comes packed."""
     pack = msgpack.Packer(use_bin_type=True).pack
     entries = {
-        "schema": pack(schema.to_wire()),
+        "schema": packed_schema(schema),
         "index": pack(list(index)),
         "user": user,
         "created_by": pack(CREATED_BY),

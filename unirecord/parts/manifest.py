@@ -8,11 +8,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgpack
-
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
-from ..format.metadata import CREATED_BY, checked_index
+from ..format.metadata import CREATED_BY, checked_index, packed_schema
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.reading import read_file
@@ -86,7 +84,7 @@ def part_id(dataset_id: bytes, number: int) -> bytes:
 
 def schema_digest(schema: Schema) -> str:
     """What a manifest says of a part's schema."""
-    content = schema.column_table() + msgpack.packb(schema.to_wire(), use_bin_type=True)
+    content = schema.column_table() + packed_schema(schema)
     return f"{xxh3_64(content):016x}"
 
 

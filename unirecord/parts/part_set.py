@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..core import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers, RowOutput, RowReader
 from ..errors import ClosedError
+from ..format import metadata
 from ..format.schema import Column
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .part import Part
@@ -162,6 +163,7 @@ class PartSet:
             self._data_bytes,
             snapshot.schema.column_table(),
             partial(has_moved_on, snapshot),
+            metadata.packed_schema(snapshot.schema),
         )
         self.io, self.verify = io, verify
         self._readers: dict[tuple[int, ...], ColumnReader] = {}
