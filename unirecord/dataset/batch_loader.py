@@ -92,12 +92,13 @@ class BatchLoader(Generic[Batch]):
             open_stages.callback(self._count_reading, reader)
             batches = self._staged(iter(reader), plan, run, open_stages)
             start = clock()
-            while (delivered := next(batches, None)) is not None:
+            for delivered in batches:
                 now = clock()
-                counted(delivered.samples, len(delivered.left_out), delivered.size, now - start)
+                left_out = delivered.left_out
+                counted(delivered.samples, len(left_out), delivered.size, now - start)
                 mark(run, delivered.end)
-                if delivered.left_out:
-                    _name_left_out(plan, delivered.left_out)
+                if left_out:
+                    _name_left_out(plan, left_out)
                 batch = delivered.batch
                 del delivered  # the user alone holds the batch
                 yield batch

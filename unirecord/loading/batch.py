@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -32,10 +32,15 @@ class BatchBuilder:
         self._plain = all(column.fixed_bytes > 0 and not column.nullable for column in columns)
         self._layouts: dict[int, list[tuple[str, tuple[int, ...], np.dtype[Any], int]]] = {}
 
-    def build(self, native: NativeBatch) -> dict[str, Any]:
-        """The batch as a dict in the order of the columns; UnicodeDecodeError where a string is not UTF-8."""
-        if self._plain:
-            return self._build_plain(native)
+    @property
+    def build(self) -> Callable[[NativeBatch], dict[str, Any]]:
+        """What makes a dict of a batch, in the order of the columns; chosen once for a pass.
+
+        It raises UnicodeDecodeError where a string is not UTF-8.
+        """
+        return self._build_plain if self._plain else self._build_any
+
+    def _build_any(self, native: NativeBatch) -> dict[str, Any]:
         return {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
 
     def _build_plain(self, native: NativeBatch) -> dict[str, Any]:
