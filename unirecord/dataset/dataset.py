@@ -246,7 +246,9 @@ class UniRecordDataset:
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
         """Row numbers in the dataset of the samples of this shard in this epoch, int64[stop − start].
 
-        ``start`` and ``stop`` are clipped like those of a slice.
+        ``start`` and ``stop`` are clipped like those of a slice. They number all rows of the data, also after ``where``
+        and selections: ``read_rows`` and ``locate`` take them. ``scalars()`` has only the selected rows, so index it
+        with none of them: ``scalars(order="samples")`` is in the order of ``ds[i]``.
         """
         return self._cursor.plan.order.row_ids(start, stop, self.epoch)
 
