@@ -68,7 +68,8 @@ static bool has_schema(const ur_part *part, const uint8_t *schema, uint32_t byte
   static const uint8_t key[] = {0xA6, 's', 'c', 'h', 'e', 'm', 'a'};
   ur_part_info info;
   ur_part_describe(part, &info);
-  return info.metadata_bytes >= 1 + sizeof key + (uint64_t)bytes && memcmp(info.metadata + 1, key, sizeof key) == 0 &&
+  return info.metadata_bytes >= 1 + sizeof key + (uint64_t)bytes && /* exact: 32 bits and 8 */
+         memcmp(info.metadata + 1, key, sizeof key) == 0 &&
          memcmp(info.metadata + 1 + sizeof key, schema, bytes) == 0;
 }
 

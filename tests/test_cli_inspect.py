@@ -119,7 +119,7 @@ def test_inspect_shows_schema_sizes_spans_and_first_rows(
 
 
 def test_inspect_lists_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = made(tmp_path / "d", 60, max_part_bytes=4_000)
+    path = made(tmp_path / "d", 250, max_part_bytes=4_000)
     assert main(["inspect", path]) == 0
     out = capsys.readouterr().out
     assert "(directory)" in out
@@ -215,7 +215,10 @@ def test_tables_align_wide_characters() -> None:
 def test_repair_says_what_was_saved_and_what_was_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = made(tmp_path / "x.urec")
+    path = str(tmp_path / "x.urec")
+    with Writer(path, {"image": "bytes", "label": "int32"}) as writer:
+        for i in range(6):
+            writer.write({"image": (b"IHDR" if i == 0 else b"data") * 2_000, "label": i})
     (tmp_path / "x.urec.idx").unlink()
     assert main(["inspect", path]) == 2
     assert "unirecord repair" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from ..format import layout
 from ..format.cell_places import cell_lengths, padded
 from ..format.page import ScalarColumn, ScalarPage, unit_count
 from ..format.schema import Column
-from ..parts.data_file import DataFile, DataHead
+from ..parts.data_file import DataFile, DataHead, checked_head
 from ..storage.reading import opened
 from .index_check import NONSENSE, IndexFile, check_blocks, find_index, strings, validity
 from .walk import Recover, Recovered
@@ -32,7 +32,7 @@ def head_from_index(path: str, data: DataFile) -> DataHead | None:
             )
             if digest == known.data_header_digest and known.data_bytes == data.size:
                 header = layout.unpack_file_header(head[: layout.HEADER_BYTES])
-                found = DataHead(header, index.table, index.packed_metadata, index.metadata)
+                found = checked_head(header, index.table, index.packed_metadata)
                 data.end_page(found)  # whose digest is bound to the id: the file is this part
                 return found
         except (OSError, UniRecordError):  # noqa: PERF203

@@ -50,6 +50,18 @@ class RowGroup:
     digest: int | None  # of the scalar page's payload; None: not known
 
 
+def checked_head(header: FileHeader, table: bytes, packed: bytes) -> DataHead:
+    """The head of these fields, column table and packed metadata; FormatError unless they go together."""
+    found = metadata.decode(packed)
+    if found.schema.column_table() != table:
+        raise FormatError("the column table and the schema in the metadata differ")
+    layout.check_shape(header.shape, blobs=bool(found.schema.blobs))
+    rows_at = fixed_rows(found.schema, header.shape.blob_align)
+    if header.shape.row_bytes != (rows_at.row_bytes if rows_at else 0):
+        raise FormatError(f"row_bytes is {header.shape.row_bytes}, which is not what the schema adds up to")
+    return DataHead(header, table, packed, found)
+
+
 class DataFile:
     """A data file open for reading, whose bytes may be hostile."""
 
@@ -101,21 +113,11 @@ class DataFile:
     def head(self) -> DataHead:
         """Reads and checks the head."""
         try:
-            header, table, packed = self._stored_head()
-            found = metadata.decode(packed)
-            if found.schema.column_table() != table:
-                raise FormatError("the column table and the schema in the metadata differ")
-            layout.check_shape(header.shape, blobs=bool(found.schema.blobs))
-            rows_at = fixed_rows(found.schema, header.shape.blob_align)
-            if header.shape.row_bytes != (rows_at.row_bytes if rows_at else 0):
-                raise FormatError(
-                    f"row_bytes is {header.shape.row_bytes}, which is not what the schema adds up to"
-                )
+            return checked_head(*self._stored_head())
         except FormatError as error:
             raise FormatError(f"{self.path}: {error}") from error
         except CorruptionError as error:
             raise self.located(error) from error
-        return DataHead(header, table, packed, found)
 
     def located(self, error: CorruptionError) -> CorruptionError:
         """The error with the file's name in it."""
