@@ -39,7 +39,7 @@ def expect_rows(parts: PartSet, made: MadePart, rows: list[int]) -> None:
         assert [stored(results[c], i) for i in range(len(rows))] == [made.raw[row][c] for row in rows]
 
 
-def part(folder: Path, name: str = "a.urec", rows: int = 100) -> Path:
+def part(folder: Path, name: str = "a.urec", rows: int = 100, more: int = 0) -> Path:
     path = folder / name
     schema = {"x": "int32", "name": "string?", "image": "bytes", "v": {"type": "float32", "shape": [4]}}
     with Writer(path, schema) as writer:
@@ -48,7 +48,7 @@ def part(folder: Path, name: str = "a.urec", rows: int = 100) -> Path:
                 {
                     "x": i,
                     "name": None if i % 7 == 3 else f"n{i % 5}",
-                    "image": bytes([i % 256]) * i,
+                    "image": bytes([i % 256]) * (i + more),
                     "v": np.full(4, i, np.float32),
                 }
             )
@@ -269,7 +269,7 @@ def test_a_newer_file_asks_for_an_upgrade(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("io", WAYS)
 def test_a_damaged_blob_is_named_and_others_are_read(tmp_path: Path, io: str) -> None:
-    path = part(tmp_path)
+    path = part(tmp_path, more=5_000)  # a digest for each blob
     source = resolve(path)
     offset, size = PartSet(source).part(0).locate(42, 2)
     data = bytearray(path.read_bytes())
@@ -281,7 +281,21 @@ def test_a_damaged_blob_is_named_and_others_are_read(tmp_path: Path, io: str) ->
         parts.read(np.array([41, 42]), [0, 2])
     assert (caught.value.path, caught.value.row) == (str(path), 42)
     assert caught.value.offset == offset
-    assert stored(PartSet(source, io, "never").read(np.array([42]), [2])[0], 0) != bytes([42]) * 42
+    assert stored(PartSet(source, io, "never").read(np.array([42]), [2])[0], 0) != bytes([42]) * 5_042
+
+
+def test_small_rows_share_a_digest_and_are_damaged_together(tmp_path: Path) -> None:
+    path = part(tmp_path)
+    source = resolve(path)
+    offset, size = PartSet(source).part(0).locate(42, 2)
+    data = bytearray(path.read_bytes())
+    data[offset + size // 2] ^= 1
+    path.write_bytes(data)
+    parts = PartSet(source)
+    parts.read(np.array([31, 48]), [0, 1, 2, 3])
+    for row in (32, 41, 42, 47):
+        with pytest.raises(CorruptionError, match=rf"a\.urec, row {row}.*digest"):
+            parts.read(np.array([row]), [2])
 
 
 def test_a_damaged_index_can_be_rebuilt(tmp_path: Path) -> None:

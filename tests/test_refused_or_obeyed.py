@@ -31,7 +31,9 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("damaged") / "a.urec"
     with Writer(path, {"i": "int64", "b": {"type": "uint8", "shape": [64]}, "r": "bytes"}) as writer:
         for i in range(12):
-            writer.write({"i": i, "b": np.full(64, 100 + i, np.uint8), "r": bytes(40)})
+            writer.write(
+                {"i": i, "b": np.full(64, 100 + i, np.uint8), "r": bytes(5_000)}
+            )  # large rows have digests of their own
     raw = bytearray(path.read_bytes())
     for i in (4, 5, 6, 7):
         raw[raw.find(bytes([100 + i]) * 64) + 3] ^= 1

@@ -331,7 +331,9 @@ def damaged(path: Path, *corrupt: int) -> Path:
     """12 rows, those of these bytes (from 100 on) corrupt."""
     with Writer(path, {"label": "int64", "b": {"type": "uint8", "shape": [64]}, "r": "bytes"}) as writer:
         for i in range(12):
-            writer.write({"label": i, "b": np.full(64, 100 + i, np.uint8), "r": bytes(40)})
+            writer.write(
+                {"label": i, "b": np.full(64, 100 + i, np.uint8), "r": bytes(5_000)}
+            )  # large rows have digests of their own
     raw = bytearray(path.read_bytes())
     for byte in corrupt:
         raw[raw.find(bytes([byte]) * 64) + 3] ^= 1
