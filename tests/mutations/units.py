@@ -37,7 +37,7 @@ def _unit_digests(part: Part, page: Piece, sections: dict[int, list[Piece]]) -> 
     payload = page.was_at + 64 + page.fields["gap"]
     starts = _starts(part, page, sections, payload)
     if k:
-        bounds = [*starts[::k], len(page.content)]
+        bounds = [*starts, len(page.content)]
         cells = [bytes(page.content[a:b]) for a, b in pairwise(bounds)]
         return [seal(part.id, 5, first // k + number, cell) for number, cell in enumerate(cells)]
     lengths = _lengths(part, sections)
@@ -53,12 +53,14 @@ def _unit_digests(part: Part, page: Piece, sections: dict[int, list[Piece]]) -> 
 
 
 def _starts(part: Part, page: Piece, sections: dict[int, list[Piece]], payload: int) -> list[int]:
-    """Where each row of a page starts in its payload."""
+    """Where each row of a page starts in its payload, or the first row of each unit of several rows."""
     first, rows, width = page.fields["first"], page.fields["rows"], part.data_head["row_bytes"]
+    step = max(part.data_head["unit_rows"], 1)
     if STARTS not in sections:
-        return [row * width for row in range(rows)]
+        return [row * width for row in range(0, rows, step)]
     places = sections[STARTS][0].content
-    return [int.from_bytes(places[8 * r : 8 * r + 8], "little") - payload for r in range(first, first + rows)]
+    numbers = range(first // step, -(-(first + rows) // step))
+    return [int.from_bytes(places[8 * n : 8 * n + 8], "little") - payload for n in numbers]
 
 
 def _lengths(part: Part, sections: dict[int, list[Piece]]) -> list[list[int] | int]:
