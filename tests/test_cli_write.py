@@ -217,8 +217,9 @@ def _on_a_terminal(argv: list[str], interrupt_when: bytes = b"") -> tuple[int, s
     """Run the command with a terminal for output; with SIGINT once it has printed ``interrupt_when``."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "unirecord", *argv], stdout=theirs, stderr=theirs, close_fds=True
-    )
+        [sys.executable, "-m", "unirecord", *argv], stdout=theirs, stderr=theirs, close_fds=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
+    )  # fmt: skip
     os.close(theirs)
     out, sent, deadline = b"", False, time.monotonic() + 60
     while time.monotonic() < deadline:
