@@ -13,8 +13,8 @@ from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
     SOURCES,
-    Batch,
     Options,
+    RawBatch,
     Source,
     WrongSourceError,
     open_input,
@@ -256,7 +256,7 @@ def _rows_text(rows: int) -> str:
     return f"{rows:,} rows"
 
 
-def _cut(batch: Batch, schema: Schema, rows: int) -> dict[str, Any]:
+def _cut(batch: RawBatch, schema: Schema, rows: int) -> dict[str, Any]:
     return {
         name: batch.columns[name][:rows] if rows < batch.rows else batch.columns[name]
         for name in schema.names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Batch, LeftOut, Options, Source, WrongSourceError
+from .base import LeftOut, Options, RawBatch, Source, WrongSourceError
 from .input_path import MAX_SPOOL_BYTES, InputPath, open_input
 from .registry import KINDS, SOURCES, open_source, source_type
 
@@ -10,10 +10,10 @@ __all__ = [
     "KINDS",
     "MAX_SPOOL_BYTES",
     "SOURCES",
-    "Batch",
     "InputPath",
     "LeftOut",
     "Options",
+    "RawBatch",
     "Source",
     "WrongSourceError",
     "open_input",

@@ -13,7 +13,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .input_path import InputPath
 
-__all__ = ["Batch", "Flag", "LeftOut", "Options", "Source", "WrongSourceError", "column_names"]
+__all__ = ["Flag", "LeftOut", "Options", "RawBatch", "Source", "WrongSourceError", "column_names"]
 
 
 class WrongSourceError(SchemaError):
@@ -21,8 +21,8 @@ class WrongSourceError(SchemaError):
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Some rows: column name → list or array, all of one length.
+class RawBatch:
+    """Some rows as a source gives them: column name → list or array, all of one length, nothing checked yet.
 
     ``position`` is where the source goes on after them: `Source.batches` takes it, in another process too.
     """
@@ -107,10 +107,10 @@ class Source(ABC):
         """Set ``schema``, ``rows``, ``metadata`` and ``notes``."""
 
     @abstractmethod
-    def read(self, position: int) -> Iterator[Batch]:
+    def read(self, position: int) -> Iterator[RawBatch]:
         """Yield the rows from a position on, a few MB at a time, and add to ``left_out`` what cannot be read."""
 
-    def batches(self, position: int = 0) -> Iterator[Batch]:
+    def batches(self, position: int = 0) -> Iterator[RawBatch]:
         """Yield every row once, in the same order each time, a few MB at a time.
 
         ``position`` is that of a batch of an earlier pass, which this one continues. Raises `StaleError` at the end

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
 from ...progress import Progress
-from .base import Batch, Flag, LeftOut, Options, Source
+from .base import Flag, LeftOut, Options, RawBatch, Source
 from .folder_walk import UnreadableError, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
@@ -111,7 +111,7 @@ class ImageFolder(Source):
         )
         return f"{self.path} holds no pictures (PNG, JPEG, GIF, BMP, WebP, TIFF){advice}"
 
-    def read(self, position: int) -> Iterator[Batch]:
+    def read(self, position: int) -> Iterator[RawBatch]:
         """Yield the pictures that can be read; a position is a number of files."""
         labels = {name: i for i, name in enumerate(self.classes)}
         rows: list[tuple[Any, ...]] = []
@@ -144,9 +144,9 @@ class ImageFolder(Source):
             check_picture(data)
         return data, header
 
-    def _batch(self, rows: list[tuple[Any, ...]], position: int) -> Batch:
+    def _batch(self, rows: list[tuple[Any, ...]], position: int) -> RawBatch:
         names = ("image", "label", "class", "path", "width", "height")
         columns = {
             n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True) if n in self.schema
         }
-        return Batch(columns, len(rows), position)
+        return RawBatch(columns, len(rows), position)

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .base import Batch, Options, Source, column_names
+from .base import Options, RawBatch, Source, column_names
 from .convert import converted, json_converter, numbers
 from .input_path import InputPath
 from .json_text import OutOfRangeError, parse_json
@@ -80,7 +80,7 @@ class JsonLines(Source):
                 raise SchemaError(f"{self.path}: {error}, such as --schema {key}=string") from None
         self.rows += 1
 
-    def read(self, position: int) -> Iterator[Batch]:
+    def read(self, position: int) -> Iterator[RawBatch]:
         """Yield the rows by the types found; a position is a number of rows."""
         first_row = 0
         convert = [json_converter(c) for c in self.schema]
@@ -93,7 +93,7 @@ class JsonLines(Source):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(values, function, column, first_row, self.path)
             first_row += len(rows)
-            yield Batch(columns, len(rows), first_row)
+            yield RawBatch(columns, len(rows), first_row)
 
     def _chunks(self) -> Iterator[tuple[list[dict[str, Any]], int]]:
         """Yield some parsed lines at a time, and how many bytes have been read."""

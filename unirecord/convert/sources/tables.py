@@ -13,7 +13,7 @@ from typing import BinaryIO, ClassVar, Final, TextIO
 
 from ...errors import SchemaError
 from ...progress import Progress
-from .base import Batch, Options, Source, column_names
+from .base import Options, RawBatch, Source, column_names
 from .convert import converted, text_converter
 from .input_path import InputPath
 from .overrides import apply_overrides
@@ -79,7 +79,7 @@ class CsvTable(Source):
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
         self.schema = apply_overrides(found, options.overrides)
 
-    def read(self, position: int) -> Iterator[Batch]:
+    def read(self, position: int) -> Iterator[RawBatch]:
         """Yield the rows by the types found; a position is a number of rows."""
         first_row = 0
         convert = [text_converter(c) for c in self.schema]
@@ -93,7 +93,7 @@ class CsvTable(Source):
                 for c, f, values in zip(self.schema, convert, cells, strict=True)
             }
             first_row += len(rows)
-            yield Batch(columns, len(rows), first_row)
+            yield RawBatch(columns, len(rows), first_row)
 
     def _read_header(self) -> list[str]:
         with _open_text(self.input) as (text, _):
