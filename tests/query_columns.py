@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from unirecord.columns.source import Dictionary, Strings, Vector, Zones
+from unirecord.columns.flat import Dictionary, Strings, Vector, Zones
 from unirecord.format.schema import Schema
 
 ZONE = 8_192
 
 
 class MemoryColumns:
-    """A part in memory. ``data`` maps names to lists of values, None where null; ``ordered`` columns have an order."""
+    """A part in memory. ``data`` maps names to lists of values, None where null; ``ordered`` columns are indexed."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class MemoryColumns:
             _Column(column, list(data[column.name]), column.name in plain) if not column.is_blob else None
             for column in schema
         ]
-        self.orders = {schema.position(name): self._sorted(name, data[name]) for name in ordered}
+        self.sorted = {schema.position(name): self._sorted(name, data[name]) for name in ordered}
 
     @staticmethod
     def _sorted(name: str, values: Sequence[Any]) -> Vector:
@@ -61,8 +61,8 @@ class MemoryColumns:
     def zones(self, column: int) -> Zones | None:
         return self.columns[column].zones() if self.zoned else None
 
-    def order(self, column: int) -> Vector | None:
-        return self.orders.get(column)
+    def sorted_rows(self, column: int) -> Vector | None:
+        return self.sorted.get(column)
 
 
 class _Column:

@@ -17,7 +17,7 @@ from unirecord.errors import CorruptionError, FormatError
 from unirecord.storage.staged import StagedFile
 from unirecord.writing import index_columns
 from unirecord.writing.index_file import build_index
-from unirecord.writing.index_order import sorted_rows
+from unirecord.writing.sorted_rows import sorted_rows
 from unirecord.writing.writer import Writer
 
 

@@ -14,7 +14,7 @@ from unirecord.core import Digesting
 from unirecord.errors import CorruptionError
 from unirecord.format import layout
 from unirecord.format.layout import Shape
-from unirecord.format.page import Group, RowLayout, decode_scalar_page, encode_group, fixed_rows
+from unirecord.format.page import GroupPlace, RowLayout, decode_scalar_page, encode_group, fixed_rows
 from unirecord.format.schema import Schema
 from unirecord.format.values import ColumnBatch, RecordEncoder
 
@@ -25,7 +25,9 @@ def batch(schema: Schema, columns: dict[str, Any]) -> ColumnBatch:
     return RecordEncoder(schema).encode_batch(columns, 0)
 
 
-def encoded(spec: dict[str, Any], shape: Shape, columns: dict[str, Any], group: Group) -> tuple[bytes, Any]:
+def encoded(
+    spec: dict[str, Any], shape: Shape, columns: dict[str, Any], group: GroupPlace
+) -> tuple[bytes, Any]:
     """The bytes of a row group, and its scalar page."""
     schema = Schema.parse(spec)
     made = encode_group(schema, shape, ID, group, [batch(schema, columns)])
@@ -49,7 +51,7 @@ def test_cells_of_a_fixed_row_are_aligned_each() -> None:
 
 def test_large_payloads_start_at_a_multiple_of_a_memory_page() -> None:
     for size, gap in [(65_535, 0), (65_536, None)]:
-        raw, _ = encoded({"b": "bytes"}, Shape(1, 0, 0, 0), {"b": [b"\1" * size]}, Group(0, 0, 192))
+        raw, _ = encoded({"b": "bytes"}, Shape(1, 0, 0, 0), {"b": [b"\1" * size]}, GroupPlace(0, 0, 192))
         at = 192 + raw.index(b"\1\1\1\1")
         assert at % 4_096 == 0 if gap is None else at % 4_096 != 0
 
@@ -58,7 +60,7 @@ def test_large_payloads_start_at_a_multiple_of_a_memory_page() -> None:
 def test_units_of_cells_are_digested_without_padding(size: int) -> None:
     cells = [bytes([i + 1]) * (size + i) for i in range(4)]
     spec = {"a": "bytes", "b": "bytes"}
-    raw, scalars = encoded(spec, Shape(8, 0, 0, 0), {"a": cells, "b": cells[::-1]}, Group(2, 10, 640))
+    raw, scalars = encoded(spec, Shape(8, 0, 0, 0), {"a": cells, "b": cells[::-1]}, GroupPlace(2, 10, 640))
     rows = [cell for pair in zip(cells, cells[::-1], strict=True) for cell in pair]
     expected = [xxhash.xxh3_64_intdigest(cell, layout.seed(ID, 5, 20 + i)) for i, cell in enumerate(rows)]
     assert scalars.digests.tolist() == expected
@@ -71,7 +73,9 @@ def test_units_of_cells_are_digested_without_padding(size: int) -> None:
 
 def test_units_of_rows_are_digested_as_stored() -> None:
     spec = {"a": {"type": "uint8", "shape": [3]}}
-    raw, scalars = encoded(spec, Shape(4, 2, 4, 4), {"a": np.full((5, 3), 7, np.uint8)}, Group(1, 8, 256))
+    raw, scalars = encoded(
+        spec, Shape(4, 2, 4, 4), {"a": np.full((5, 3), 7, np.uint8)}, GroupPlace(1, 8, 256)
+    )
     stored = b"\7\7\7\0" * 5
     assert stored in raw
     units = [stored[:8], stored[8:16], stored[16:]]
@@ -92,7 +96,7 @@ SPEC = {"n": "int16?", "s": "string", "b": "bytes"}
 
 def payload() -> bytes:
     columns = {"n": [1, None, 3], "s": ["a", "", "long"], "b": [b"", b"12", b"3"]}
-    raw, _ = encoded(SPEC, Shape(1, 0, 0, 0), columns, Group(0, 0, 128))
+    raw, _ = encoded(SPEC, Shape(1, 0, 0, 0), columns, GroupPlace(0, 0, 128))
     return raw[64 : 64 + layout.unpack_page_header(ID, 128, raw[:64]).payload_bytes]
 
 

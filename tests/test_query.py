@@ -273,7 +273,7 @@ def test_explain_says_what_was_used_and_skipped() -> None:
     }
     source = MemoryColumns(schema, data, ["label"])
     by_order = compile_query("label == 7 and name != 'n0'", schema).explain([source])
-    assert by_order.parts[0].order == "label == 7"
+    assert by_order.parts[0].lookup == "label == 7"
     assert "gives 400 rows" in str(by_order)
     by_zones = compile_query("width < 8192", schema).explain([source])
     assert (by_zones.parts[0].zones, by_zones.parts[0].skipped, by_zones.parts[0].accepted) == (5, 4, 1)

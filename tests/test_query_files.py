@@ -13,7 +13,7 @@ import pytest
 from unirecord import CorruptionError, MissingError, QueryError, SchemaError, UniRecordDataset, Writer, append
 from unirecord.format import layout
 from unirecord.inspection.chunks import scalar_field
-from unirecord.inspection.group_by import Group, group_counts
+from unirecord.inspection.group_by import ValueCount, combination_counts
 from unirecord.inspection.sorting import sampled_rows, sorted_rows
 from unirecord.inspection.statistics import column_statistics
 from unirecord.parts.part_set import PartSet, resolve
@@ -64,9 +64,14 @@ def test_indexed_columns_are_named(folder: str) -> None:  # P1
 
 
 def test_categories_are_counted_over_all_parts_in_order_of_value(folder: str) -> None:  # P2
-    groups = group_counts(PartSet(resolve(folder)), ["label"])
-    assert groups[:3] == [Group((7,), 1), Group((8,), 1), Group((9,), 1)]
-    assert groups[3:] == [Group((13,), 3), Group((355,), 1), Group((490,), 1), Group((822,), 2)]
+    groups = combination_counts(PartSet(resolve(folder)), ["label"])
+    assert groups[:3] == [ValueCount((7,), 1), ValueCount((8,), 1), ValueCount((9,), 1)]
+    assert groups[3:] == [
+        ValueCount((13,), 3),
+        ValueCount((355,), 1),
+        ValueCount((490,), 1),
+        ValueCount((822,), 2),
+    ]
     assert sum(group.rows for group in groups) == 10
 
 
@@ -97,7 +102,7 @@ def test_category_of_floats(folder: str) -> None:  # P5
         b"picture 6",
         b"picture 9",
     ]
-    assert Group((7.0,), 4) in group_counts(PartSet(resolve(folder)), ["rating"])
+    assert ValueCount((7.0,), 4) in combination_counts(PartSet(resolve(folder)), ["rating"])
 
 
 def test_wrong_questions_are_refused_and_an_unknown_value_has_no_rows(folder: str) -> None:  # P6
@@ -106,7 +111,7 @@ def test_wrong_questions_are_refused_and_an_unknown_value_has_no_rows(folder: st
     with pytest.raises(QueryError, match="cannot be compared with a number"):
         page(folder, "file_name == 3", 0, 1)
     with pytest.raises(SchemaError, match=r"no column|did you mean"):
-        group_counts(PartSet(resolve(folder)), ["lable"])
+        combination_counts(PartSet(resolve(folder)), ["lable"])
     with pytest.raises(SchemaError, match="it has no value in the index"):
         scalar_field(resolve(folder).schema, "data")
     assert page(folder, "label == 99999", 0, 1) == []
@@ -301,11 +306,11 @@ def test_groups_of_several_columns_nulls_and_nan(tmp_path: Path) -> None:
         ]:
             writer.write({"x": x, "t": t})
     parts = PartSet(resolve(tmp_path / "g.urec"))
-    found = group_counts(parts, ["x", "t"])
+    found = combination_counts(parts, ["x", "t"])
     assert [(str(group.values), group.rows) for group in found] == [
         ("(1.0, 'a')", 2),
         ("(1.0, None)", 1),
         ("(nan, 'a')", 2),
         ("(None, None)", 1),
     ]
-    assert [group.rows for group in group_counts(parts, ["x"])] == [3, 2, 1]
+    assert [group.rows for group in combination_counts(parts, ["x"])] == [3, 2, 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..inspection.group_by import Group, group_counts
+from ..inspection.group_by import ValueCount, combination_counts
 from ..parts.part_set import PartSet
 from .cells import cell_json, cell_text
 from .inspect_rows import sort_keys
@@ -21,7 +21,7 @@ _BAR = 30
 
 def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     """Prints the groups of the rows (None: all) by value, or as ``--sort`` says: by columns, or by ``count``."""
-    groups = group_counts(parts, args.group_by, rows)
+    groups = combination_counts(parts, args.group_by, rows)
     for name, descending in reversed(sort_keys(args.sort or [])):
         groups = _sorted(groups, args.group_by, name, descending)
     offset = args.offset or 0
@@ -37,7 +37,7 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
         _print(groups, shown, args.group_by)
 
 
-def _sorted(groups: list[Group], by: list[str], name: str, descending: bool) -> list[Group]:
+def _sorted(groups: list[ValueCount], by: list[str], name: str, descending: bool) -> list[ValueCount]:
     if name == "count" and name not in by:
         return sorted(groups, key=lambda group: group.rows, reverse=descending)
     if name not in by:
@@ -48,7 +48,7 @@ def _sorted(groups: list[Group], by: list[str], name: str, descending: bool) -> 
     return [*sorted(early, key=lambda group: group.values[place], reverse=descending), *late]
 
 
-def _print(groups: list[Group], shown: list[Group], by: list[str]) -> None:
+def _print(groups: list[ValueCount], shown: list[ValueCount], by: list[str]) -> None:
     total = sum(group.rows for group in groups)
     most = max((group.rows for group in shown), default=1)
     lines = [

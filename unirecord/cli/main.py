@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if getattr(args, "debug", False) and not isinstance(error, BrokenPipeError):
             warn(*traceback.format_exc().rstrip("\n").split("\n"))
-        return _failure(error)
+        return _exit_code(error)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,7 +64,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object) -
     warn(*f"unirecord: {category.__name__}: {message}".split("\n"))
 
 
-def _failure(error: BaseException) -> int:
+def _exit_code(error: BaseException) -> int:
     """Say on one line of stderr what went wrong, and return the exit code."""
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `… | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, ref
 
 from ..errors import ClosedError
 from ..format import layout
-from .source import ColumnSource, Dictionary, Strings, Vector, Zones
+from .flat import Dictionary, FlatColumns, Strings, Vector, Zones
 from .whole import corrupt
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ _OPENED: WeakKeyDictionary[PartSet, list[PartColumns]] = WeakKeyDictionary()
 Found = TypeVar("Found")
 
 
-def columns_of(parts: PartSet | Sequence[ColumnSource]) -> Sequence[ColumnSource]:
-    """The columns of each part of a set, opened when first needed and then kept; a list of sources stays as it is."""
+def columns_of(parts: PartSet | Sequence[FlatColumns]) -> Sequence[FlatColumns]:
+    """The columns of each part of a set, opened when first needed and then kept; a list stays as it is."""
     if isinstance(parts, (list, tuple)):
         return parts
     whole = cast("PartSet", parts)
@@ -114,6 +114,6 @@ class PartColumns:
             self._zones[column] = found
         return self._zones[column]
 
-    def order(self, column: int) -> Vector | None:
-        """Rows sorted by value, or None when the column has no order."""
+    def sorted_rows(self, column: int) -> Vector | None:
+        """Row numbers by value, or None when the column is not indexed."""
         return self._vector(layout.SECTION_ORDER, column)

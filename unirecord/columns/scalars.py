@@ -12,8 +12,8 @@ from ..errors import SchemaError
 from ..format.schema import Column
 from ..order.selection import Selection
 from ..parts.part_set import PartSet
+from .flat import FlatColumns
 from .part_columns import columns_of
-from .source import ColumnSource
 from .whole import all_strings, all_valid, all_values
 
 __all__ = ["scalar_arrays"]
@@ -54,7 +54,7 @@ def _column(parts: PartSet, position: int, selection: Selection) -> Any:
 
 
 def _of_part(
-    part: ColumnSource, position: int, column: Column
+    part: FlatColumns, position: int, column: Column
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if column.is_string:
         return all_strings(part, position, column.name), None

@@ -91,8 +91,8 @@ def _do(done: Future[Result], work: Callable[[], Result]) -> None:
         return
     try:
         done.set_result(work())
-    except BaseException as failure:
-        done.set_exception(failure)
+    except BaseException as error:
+        done.set_exception(error)
 
 
 def _work(jobs: _Jobs) -> None:

@@ -46,7 +46,7 @@ def fixed_rows(schema: Schema, blob_align: int) -> RowLayout | None:
 
 
 @dataclass(frozen=True)
-class Group:
+class GroupPlace:
     """What a row group is told about its place: number, first row and file offset of its scalar page."""
 
     number: int
@@ -63,7 +63,7 @@ class Encoded:
     """
 
     part_id: bytes
-    group: Group
+    group: GroupPlace
     rows: int
     scalars: list[bytes]
     units: Digesting | None
@@ -80,7 +80,7 @@ class Encoded:
         return [layout.pack_page_header(self.part_id, self.group.offset, header), payload, tail], digest
 
 
-def _scalar_header(group: Group, rows: int, size: int, digest: int) -> PageHeader:
+def _scalar_header(group: GroupPlace, rows: int, size: int, digest: int) -> PageHeader:
     return PageHeader(layout.PAGE_SCALAR, group.number, group.first_row, rows, size, 0, digest)
 
 
@@ -88,7 +88,7 @@ def encode_group(
     schema: Schema,
     shape: Shape,
     part_id: bytes,
-    group: Group,
+    group: GroupPlace,
     pieces: Sequence[ColumnBatch],
 ) -> Encoded:
     """Encodes the rows of ``pieces`` as one row group. The buffers may be views of the pieces' own memory."""
@@ -115,12 +115,12 @@ def encode_group(
     return Encoded(part_id, group, rows, scalars, units, page_bytes, blobs)
 
 
-def _scalar_bytes(group: Group, rows: int, scalars: list[bytes], units: int) -> int:
+def _scalar_bytes(group: GroupPlace, rows: int, scalars: list[bytes], units: int) -> int:
     header = _scalar_header(group, rows, sum(map(len, scalars)) + 8 * units, 0)
     return header.end(group.offset) - group.offset
 
 
-def _first_unit(schema: Schema, shape: Shape, group: Group) -> int:
+def _first_unit(schema: Schema, shape: Shape, group: GroupPlace) -> int:
     if shape.unit_rows:
         return group.first_row // shape.unit_rows
     return group.first_row * len(schema.blobs)

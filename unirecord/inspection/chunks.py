@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns.flat import Strings
 from ..columns.part_columns import columns_of
-from ..columns.source import Strings
 from ..errors import SchemaError
 from ..format.schema import Schema
 from ..parts.part_set import PartSet
-from ..query.selection import Chosen, Reader
+from ..query.part_fields import PartFields, RowsAt
 from ..query.tree import Field
 
 CHUNK = 1 << 20
@@ -23,43 +23,43 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of one part, and the reader of its columns."""
+    """Some rows of one part, and the columns there."""
 
-    reader: Reader
-    chosen: Chosen
+    fields: PartFields
+    at: RowsAt
 
     def __len__(self) -> int:
-        return len(self.chosen)
+        return len(self.at)
 
     def valid(self, field: Field) -> NDArray[np.bool_]:
         """Which of the rows have a value."""
-        found = self.reader.valid(field, self.chosen)
+        found = self.fields.valid(field, self.at)
         return np.ones(len(self), np.bool_) if found is None else found
 
     def numbers(self, field: Field) -> NDArray[Any]:
         """The values of a column of numbers or bools that are not null."""
-        values = self.reader.values(field, self.chosen)
-        valid = self.reader.valid(field, self.chosen)
+        values = self.fields.values(field, self.at)
+        valid = self.fields.valid(field, self.at)
         return values if valid is None else values[valid]
 
     def codes(self, field: Field) -> tuple[NDArray[Any], Strings] | None:
         """The codes of a string column that are not null, and the strings they stand for; None when it is plain."""
-        dictionary = self.reader.source.dictionary(field.position)
+        dictionary = self.fields.columns.dictionary(field.position)
         if dictionary is None:
             return None
-        codes = self.chosen.read(dictionary.codes)
-        valid = self.reader.valid(field, self.chosen)
+        codes = self.at.read(dictionary.codes)
+        valid = self.fields.valid(field, self.at)
         return codes if valid is None else codes[valid], dictionary.entries
 
     def values(self, field: Field) -> list[Any]:
         """The values of any scalar column as Python's own, None where null."""
-        valid = self.reader.valid(field, self.chosen)
+        valid = self.fields.valid(field, self.at)
         if field.type == "string":
             found: list[Any] = [
-                text.decode("utf-8", "replace") for text in self.reader.strings(field, self.chosen)
+                text.decode("utf-8", "replace") for text in self.fields.strings(field, self.at)
             ]
         else:
-            found = self.reader.values(field, self.chosen).tolist()
+            found = self.fields.values(field, self.at).tolist()
         if valid is None:
             return found
         return [value if ok else None for value, ok in zip(found, valid.tolist(), strict=True)]
@@ -79,13 +79,13 @@ def scalar_field(schema: Schema, name: str) -> Field:
 def chunks(parts: PartSet, rows: Rows | None, size: int = CHUNK) -> Iterator[Chunk]:
     """All rows of the parts, or these (ascending), in order; no chunk crosses parts."""
     base = 0
-    for number, source in enumerate(columns_of(parts)):
-        reader = Reader(source, number, base)
+    for number, columns in enumerate(columns_of(parts)):
+        fields = PartFields(columns, number, base)
         if rows is None:
-            for start in range(0, source.rows, size):
-                yield Chunk(reader, Chosen(start, min(start + size, source.rows)))
+            for start in range(0, columns.rows, size):
+                yield Chunk(fields, RowsAt(start, min(start + size, columns.rows)))
         else:
-            first, stop = np.searchsorted(rows, [base, base + source.rows]).tolist()
+            first, stop = np.searchsorted(rows, [base, base + columns.rows]).tolist()
             for start in range(first, stop, size):
-                yield Chunk(reader, Chosen(0, source.rows, rows[start : min(start + size, stop)] - base))
-        base += source.rows
+                yield Chunk(fields, RowsAt(0, columns.rows, rows[start : min(start + size, stop)] - base))
+        base += columns.rows

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..columns.flat import FlatColumns
 from ..columns.part_columns import columns_of
-from ..columns.source import ColumnSource
 from ..columns.whole import all_strings, all_valid, all_values, corrupt
 from ..format import layout
 from ..format.schema import Column
@@ -132,14 +132,14 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     opened = PartSet(snapshot, io="mmap")
     try:
         parts = [opened.part(i) for i in range(len(opened))]
-        sources = columns_of(opened)
+        of_parts = columns_of(opened)
         described = [_describe_part(part) for part in parts]
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
-            for part, one in zip(parts, sources, strict=True):
+            for part, one in zip(parts, of_parts, strict=True):
                 _add_sizes(found, column, i, part, one)
             if not column.is_blob:
                 _add_span(found, i, parts)
-                found.distinct = _distinct(column, i, parts, sources)
+                found.distinct = _distinct(column, i, parts, of_parts)
     finally:
         opened.close()
     return Description(
@@ -175,7 +175,7 @@ def _describe_part(part: Part) -> PartDescription:
     return PartDescription(name, part.id.hex(), part.rows, int(part.info.data_bytes), index_bytes)
 
 
-def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, source: ColumnSource) -> None:
+def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, columns: FlatColumns) -> None:
     for kind in _COLUMN_SECTIONS:
         section = part.vector(kind, i)
         if section is not None:
@@ -185,14 +185,14 @@ def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, sou
     if column.fixed_bytes:
         found.data_bytes += part.rows * column.fixed_bytes
         return
-    taken, exact = _string_bytes(column, i, part, source) if column.is_string else _lengths(i, source)
+    taken, exact = _string_bytes(column, i, part, columns) if column.is_string else _lengths(i, columns)
     found.data_bytes += taken
     found.exact = found.exact and exact
 
 
-def _lengths(i: int, source: ColumnSource) -> tuple[int, bool]:
+def _lengths(i: int, columns: FlatColumns) -> tuple[int, bool]:
     """Return the bytes of a blob column of variable width, and whether every row was looked at."""
-    lengths = source.lengths(i)
+    lengths = columns.lengths(i)
     rows = len(lengths)
     if rows <= _SUMMED_ROWS:
         return int(lengths.whole().sum(dtype=np.uint64)), True
@@ -204,17 +204,19 @@ def _lengths(i: int, source: ColumnSource) -> tuple[int, bool]:
     return total * rows // looked, False
 
 
-def _string_bytes(column: Column, i: int, part: Part, source: ColumnSource) -> tuple[int, bool]:
+def _string_bytes(column: Column, i: int, part: Part, columns: FlatColumns) -> tuple[int, bool]:
     """Return the bytes of a string column with its lengths, and whether every row was looked at."""
-    dictionary = source.dictionary(i)
+    dictionary = columns.dictionary(i)
     if dictionary is None:
-        return 4 * part.rows + source.strings(i).data.array.nbytes, True
+        return 4 * part.rows + columns.strings(i).data.array.nbytes, True
     codes, offsets = dictionary.codes.whole(), dictionary.entries.offsets.whole()
     if len(offsets) < 2:
         return 4 * part.rows, True
     stride = max(1, len(codes) // _SUMMED_ROWS)
     if len(codes) and int(codes.max()) >= len(offsets) - 1:
-        raise corrupt(source, column.name, f"a code exceeds the {len(offsets) - 1} strings of the dictionary")
+        raise corrupt(
+            columns, column.name, f"a code exceeds the {len(offsets) - 1} strings of the dictionary"
+        )
     counts = np.bincount(codes[::stride], minlength=len(offsets) - 1)[: len(offsets) - 1]
     statistics = _statistics(part, i) or {}
     counts[0] -= min(
@@ -237,7 +239,7 @@ def _statistics(part: Part, i: int) -> dict[str, Any] | None:
     return part.statistics[i]
 
 
-def _distinct(column: Column, i: int, parts: Sequence[Part], sources: Sequence[ColumnSource]) -> int | None:
+def _distinct(column: Column, i: int, parts: Sequence[Part], of_parts: Sequence[FlatColumns]) -> int | None:
     """Return how many values differ: from the statistics of one part, else counted over the parts together."""
     filled = [part for part in parts if part.rows]
     if not filled:
@@ -246,18 +248,20 @@ def _distinct(column: Column, i: int, parts: Sequence[Part], sources: Sequence[C
     if len(filled) == 1 or None in counts or sum(part.rows for part in filled) > _COUNTED_ROWS:
         return counts[0] if len(filled) == 1 else None
     if column.is_string:
-        return len(set().union(*(_distinct_strings(column, i, source) for source in sources if source.rows)))
+        return len(
+            set().union(*(_distinct_strings(column, i, columns) for columns in of_parts if columns.rows))
+        )
     each = []
-    for source in sources:
-        values, valid = all_values(source, i), all_valid(source, i)
+    for columns in of_parts:
+        values, valid = all_values(columns, i), all_valid(columns, i)
         each.append(np.unique(values if valid is None else values[valid]))
     return len(np.unique(np.concatenate(each)))
 
 
-def _distinct_strings(column: Column, i: int, source: ColumnSource) -> set[Any]:
-    dictionary = source.dictionary(i)
+def _distinct_strings(column: Column, i: int, columns: FlatColumns) -> set[Any]:
+    dictionary = columns.dictionary(i)
     if dictionary is None:
-        return {value for value in all_strings(source, i, column.name) if value is not None}
+        return {value for value in all_strings(columns, i, column.name) if value is not None}
     entries = dictionary.entries
     data, ends = entries.data.whole().tobytes(), entries.offsets.whole().tolist()
     return {data[a:b].decode("utf-8", "replace") for a, b in pairwise(ends)}

@@ -20,21 +20,21 @@ _NAN: Final = float("nan")  # one object, so that all NaN are one group
 
 
 @dataclass(frozen=True)
-class Group:
+class ValueCount:
     """One value of each column (None: null), and how many rows have them."""
 
     values: tuple[Any, ...]
     rows: int
 
 
-def group_counts(parts: PartSet, names: Sequence[str], rows: Rows | None = None) -> list[Group]:
+def combination_counts(parts: PartSet, names: Sequence[str], rows: Rows | None = None) -> list[ValueCount]:
     """The groups of all rows, or of ``rows`` (ascending), by their values: NaN after numbers, nulls last."""
     fields = [scalar_field(parts.schema, name) for name in names]
     if len(fields) == 1:
         counted = {(value,): count for value, count in value_counts(parts, fields[0], rows).items()}
     else:
         counted = dict(_combinations(parts, fields, rows))
-    return [Group(values, counted[values]) for values in sorted(counted, key=_place)]
+    return [ValueCount(values, counted[values]) for values in sorted(counted, key=_place)]
 
 
 def _place(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
@@ -81,7 +81,7 @@ def _span(chunk: Chunk, field: Field) -> tuple[int, int] | None:
     """Bounds of the column in this part, where they are near enough to count in an array."""
     if field.type == "bool" or field.type.startswith("float"):
         return None
-    low, high = chunk.reader.limits(field)
+    low, high = chunk.fields.limits(field)
     return (low, high) if high - low <= _SPAN else None
 
 

@@ -55,7 +55,7 @@ def _ranks(
         if field.type == "string":
             found = _text_ranks(chunk, field, texts, of_code)
         else:
-            found = chunk.reader.values(field, chunk.chosen)
+            found = chunk.fields.values(field, chunk.at)
             found = found.view(np.uint8) if found.dtype == np.bool_ else found
         nan = found != found
         late = np.where(chunk.valid(field), nan.astype(np.uint8), np.uint8(2))
@@ -71,25 +71,25 @@ def _text_ranks(
     chunk: Chunk, field: Field, texts: dict[bytes, int], of_code: dict[int, NDArray[np.int64]]
 ) -> NDArray[np.int64]:
     """The ranks of the strings in a chunk; ``of_code`` keeps those of each part's dictionary."""
-    dictionary = chunk.reader.source.dictionary(field.position)
+    dictionary = chunk.fields.columns.dictionary(field.position)
     if dictionary is None:
-        return np.array([texts.get(t, 0) for t in chunk.reader.strings(field, chunk.chosen)], np.int64)
-    part = chunk.reader.part
+        return np.array([texts.get(t, 0) for t in chunk.fields.strings(field, chunk.at)], np.int64)
+    part = chunk.fields.part
     if part not in of_code:
         entries = dictionary.entries
         of_code[part] = np.array([texts[entries[i]] for i in range(len(entries))] or [0], np.int64)
-    return of_code[part].take(chunk.chosen.read(dictionary.codes), mode="clip")
+    return of_code[part].take(chunk.at.read(dictionary.codes), mode="clip")
 
 
 def _ranked_texts(parts: PartSet, field: Field) -> dict[bytes, int]:
     """The rank of each string of a column among all of them."""
     distinct: set[bytes] = set()
-    for source in columns_of(parts):
-        dictionary = source.dictionary(field.position)
+    for columns in columns_of(parts):
+        dictionary = columns.dictionary(field.position)
         if dictionary is not None:
             distinct.update(dictionary.entries[place] for place in range(len(dictionary.entries)))
         else:
-            strings = source.strings(field.position)
+            strings = columns.strings(field.position)
             distinct.update(strings[place] for place in range(len(strings)))
     return {text: rank for rank, text in enumerate(sorted(distinct))}
 

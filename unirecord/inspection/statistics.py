@@ -148,7 +148,7 @@ def _describe_sizes(found: ColumnStatistics, parts: PartSet, rows: Rows | None) 
         if fixed:
             sizes = np.full(len(chunk), fixed, np.uint64)
         else:
-            sizes = chunk.chosen.read(chunk.reader.source.lengths(position))
+            sizes = chunk.at.read(chunk.fields.columns.lengths(position))
         if len(sizes):
             total += int(sizes.sum(dtype=np.uint64))
             low = int(sizes.min()) if low is None else min(low, int(sizes.min()))

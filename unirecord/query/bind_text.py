@@ -5,28 +5,28 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.source import Dictionary
+from ..columns.flat import Dictionary
 from . import zone_states
 from .bound_condition import MAX_RANGES, BoundCondition, Ranges, fixed, in_ranges, needed_validity
 from .kernels import SET, TABLE, Step, match_strings
-from .selection import Chosen, Mask, Reader
+from .part_fields import Mask, PartFields, RowsAt
 from .text_tests import AnyOf, Between, TextTest
 from .tree import CompareText, Text
 
 
-def bind_text(leaf: Text, reader: Reader) -> BoundCondition:
-    """The test on the part that ``reader`` reads; on a dictionary it is tried once per distinct string."""
-    dictionary = reader.source.dictionary(leaf.field.position)
+def bind_text(leaf: Text, fields: PartFields) -> BoundCondition:
+    """The test on the part that ``fields`` reads; on a dictionary it is tried once per distinct string."""
+    dictionary = fields.columns.dictionary(leaf.field.position)
     if dictionary is None:
-        return _plain(leaf, reader)
+        return _plain(leaf, fields)
     ranges = code_ranges(leaf.test, dictionary)
     if not ranges and not leaf.negated:
-        return fixed(leaf, reader, False)
+        return fixed(leaf, fields, False)
     if len(ranges) <= (1 if leaf.negated else MAX_RANGES):
         return in_ranges(
-            leaf, leaf.field, reader, dictionary.codes, ranges or [(1, 0)], leaf.negated, "dictionary"
+            leaf, leaf.field, fields, dictionary.codes, ranges or [(1, 0)], leaf.negated, "dictionary"
         )
-    return _table(leaf, reader, dictionary, ranges)
+    return _table(leaf, fields, dictionary, ranges)
 
 
 def code_ranges(test: TextTest, dictionary: Dictionary) -> Ranges:
@@ -48,16 +48,16 @@ def code_ranges(test: TextTest, dictionary: Dictionary) -> Ranges:
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
-def _table(leaf: Text, reader: Reader, dictionary: Dictionary, ranges: Ranges) -> BoundCondition:
+def _table(leaf: Text, fields: PartFields, dictionary: Dictionary, ranges: Ranges) -> BoundCondition:
     """Codes looked up in a table of those that pass."""
     table = _passing(len(dictionary.entries), ranges, leaf.negated)
-    codes, rows = dictionary.codes, reader.source.rows
-    zones = zone_states.fitting(reader.source.zones(leaf.field.position), rows)
-    validity = needed_validity(leaf.field, reader, zones)
+    codes, rows = dictionary.codes, fields.rows
+    zones = zone_states.fitting(fields.columns.zones(leaf.field.position), rows)
+    validity = needed_validity(leaf.field, fields, zones)
 
-    def test(chosen: Chosen) -> Mask:
-        mask = table.take(chosen.read(codes), mode="clip").view(np.bool_)
-        return mask if validity is None else mask & chosen.bits(validity)
+    def test(at: RowsAt) -> Mask:
+        mask = table.take(at.read(codes), mode="clip").view(np.bool_)
+        return mask if validity is None else mask & at.bits(validity)
 
     states = zone_states.unknown(rows) if zones is None else zone_states.of_table(zones, table)
     step = Step(TABLE, SET, 0, data=codes.array, table=table)
@@ -75,37 +75,37 @@ def _passing(entries: int, ranges: Ranges, negated: bool) -> npt.NDArray[np.uint
     return passing.astype(np.uint8)
 
 
-def _plain(leaf: Text, reader: Reader) -> BoundCondition:
-    strings, rows = reader.source.strings(leaf.field.position), reader.source.rows
+def _plain(leaf: Text, fields: PartFields) -> BoundCondition:
+    strings, rows = fields.columns.strings(leaf.field.position), fields.rows
 
-    def test(chosen: Chosen) -> Mask:
-        if chosen.rows is None and not isinstance(leaf.test, AnyOf):
-            offsets = strings.offsets.span(chosen.start, chosen.stop + 1)
+    def test(at: RowsAt) -> Mask:
+        if at.rows is None and not isinstance(leaf.test, AnyOf):
+            offsets = strings.offsets.span(at.start, at.stop + 1)
             strings.data.check(int(offsets[0]), int(offsets[-1]))
             mask = match_strings(offsets, strings.data.array, leaf.test).view(np.bool_)
         elif isinstance(leaf.test, AnyOf):
-            found = map(leaf.test.matches, reader.strings(leaf.field, chosen))
-            mask = np.fromiter(found, np.bool_, len(chosen))
+            found = map(leaf.test.matches, fields.strings(leaf.field, at))
+            mask = np.fromiter(found, np.bool_, len(at))
         else:  # scattered rows: their strings, put together
-            texts = list(reader.strings(leaf.field, chosen))
+            texts = list(fields.strings(leaf.field, at))
             offsets = np.cumsum([0, *map(len, texts)], dtype=np.uint64)
             mask = match_strings(offsets, np.frombuffer(b"".join(texts), np.uint8), leaf.test).view(np.bool_)
         mask = ~mask if leaf.negated else mask
-        valid = reader.valid(leaf.field, chosen)
+        valid = fields.valid(leaf.field, at)
         return mask if valid is None else mask & valid
 
     return BoundCondition("strings", leaf, zone_states.unknown(rows), test)
 
 
-def compare_text(leaf: CompareText, reader: Reader, chosen: Chosen) -> Mask:
+def compare_text(leaf: CompareText, fields: PartFields, at: RowsAt) -> Mask:
     """Where two string columns compare so."""
-    pairs = zip(reader.strings(leaf.left, chosen), reader.strings(leaf.right, chosen), strict=True)
+    pairs = zip(fields.strings(leaf.left, at), fields.strings(leaf.right, at), strict=True)
     if leaf.operator == "==":
         found = [a == b for a, b in pairs]
     else:
         found = [a < b if leaf.operator == "<" else a <= b for a, b in pairs]
     mask: Mask = np.array(found, np.bool_) != leaf.negated
     for side in (leaf.left, leaf.right):
-        valid = reader.valid(side, chosen)
+        valid = fields.valid(side, at)
         mask = mask if valid is None else mask & valid
     return mask

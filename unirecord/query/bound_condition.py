@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..columns.source import Vector, Zones
+from ..columns.flat import Vector, Zones
 from . import zone_states
 from .kernels import BITS, OR, RANGE, SET, Step
-from .selection import Chosen, Mask, Reader
+from .part_fields import Mask, PartFields, RowsAt
 from .tree import ROW, Condition, Field
 from .zone_states import ALL, NONE, States
 
@@ -22,64 +22,64 @@ Ranges = Sequence[tuple[int | float, int | float]]
 class BoundCondition:
     """A condition on one part.
 
-    ``test`` tries it on chosen rows. ``steps``, if any, do the same in C into mask 0; they read an element a row of
-    ``vectors`` and then want the bits of ``bits``. ``search`` are the ranges of values to look up in the order of
-    ``column``; with none, an order cannot answer it. ``parts`` are those of a compound, whose ``how`` is "and" or "or".
+    ``test`` tries it on rows. ``steps``, if any, do the same in C into mask 0; they read an element a row of
+    ``vectors`` and then want the bits of ``bits``. ``search`` are the ranges of values to look up in the sorted rows
+    of ``column``; with none, no lookup can answer it. ``terms`` are those of an "and" or "or".
     """
 
     how: str
     condition: Condition
     states: States
-    test: Callable[[Chosen], Mask]
+    test: Callable[[RowsAt], Mask]
     steps: list[Step] = field(default_factory=list)
     vectors: list[Vector] = field(default_factory=list)
     bits: Vector | None = None
     search: Ranges = ()
     column: int = ROW
-    parts: tuple[BoundCondition, ...] = ()
+    terms: tuple[BoundCondition, ...] = ()
 
 
-def fixed(condition: Condition, reader: Reader, value: bool) -> BoundCondition:
+def fixed(condition: Condition, fields: PartFields, value: bool) -> BoundCondition:
     """True in every row, or in none."""
-    states = np.full(zone_states.zone_count(reader.source.rows), ALL if value else NONE, np.uint8)
-    return BoundCondition("known", condition, states, lambda chosen: np.full(len(chosen), value, np.bool_))
+    states = np.full(zone_states.zone_count(fields.rows), ALL if value else NONE, np.uint8)
+    return BoundCondition("known", condition, states, lambda at: np.full(len(at), value, np.bool_))
 
 
-def every(condition: Condition, parts: tuple[BoundCondition, ...]) -> BoundCondition:
-    """All of the parts; the test stops where no row is left."""
-    states = np.minimum.reduce([part.states for part in parts])
+def every(condition: Condition, terms: tuple[BoundCondition, ...]) -> BoundCondition:
+    """All of the terms; the test stops where no row is left."""
+    states = np.minimum.reduce([term.states for term in terms])
 
-    def test(chosen: Chosen) -> Mask:
-        mask = parts[0].test(chosen)
-        for part in parts[1:]:
+    def test(at: RowsAt) -> Mask:
+        mask = terms[0].test(at)
+        for term in terms[1:]:
             if not mask.any():
                 break
-            mask = mask & part.test(chosen)
+            mask = mask & term.test(at)
         return mask
 
-    return BoundCondition("and", condition, states, test, parts=parts)
+    return BoundCondition("and", condition, states, test, terms=terms)
 
 
-def any_of(condition: Condition, parts: tuple[BoundCondition, ...]) -> BoundCondition:
-    """At least one of the parts."""
-    states = np.maximum.reduce([part.states for part in parts])
+def any_of(condition: Condition, terms: tuple[BoundCondition, ...]) -> BoundCondition:
+    """At least one of the terms."""
+    states = np.maximum.reduce([term.states for term in terms])
 
-    def test(chosen: Chosen) -> Mask:
-        mask = parts[0].test(chosen)
-        for part in parts[1:]:
-            mask = mask | part.test(chosen)
+    def test(at: RowsAt) -> Mask:
+        mask = terms[0].test(at)
+        for term in terms[1:]:
+            mask = mask | term.test(at)
         return mask
 
-    return BoundCondition("or", condition, states, test, parts=parts)
+    return BoundCondition("or", condition, states, test, terms=terms)
 
 
-def present(condition: Condition, column: Field, reader: Reader, has_value: bool) -> BoundCondition:
+def present(condition: Condition, column: Field, fields: PartFields, has_value: bool) -> BoundCondition:
     """The column has a value, or has none."""
-    vector = reader.source.validity(column.position) if column.nullable else None
+    vector = fields.columns.validity(column.position) if column.nullable else None
     if vector is None:
-        return fixed(condition, reader, has_value)
-    rows = reader.source.rows
-    zones = zone_states.fitting(reader.source.zones(column.position), rows)
+        return fixed(condition, fields, has_value)
+    rows = fields.rows
+    zones = zone_states.fitting(fields.columns.zones(column.position), rows)
     states = zone_states.unknown(rows) if zones is None else zone_states.of_presence(zones, has_value)
     step = Step(BITS, SET, 0, not has_value, data=vector.array)
     return BoundCondition(
@@ -90,27 +90,27 @@ def present(condition: Condition, column: Field, reader: Reader, has_value: bool
 def in_ranges(
     condition: Condition,
     column: Field,
-    reader: Reader,
+    fields: PartFields,
     vector: Vector,
     ranges: Ranges,
     negated: bool,
     how: str,
 ) -> BoundCondition:
     """The element of ``vector`` lies in a range (both ends included); of at most `MAX_RANGES`, one if negated."""
-    rows = reader.source.rows
-    zones = zone_states.fitting(reader.source.zones(column.position), rows)
-    validity = needed_validity(column, reader, zones)
+    rows = fields.rows
+    zones = zone_states.fitting(fields.columns.zones(column.position), rows)
+    validity = needed_validity(column, fields, zones)
     if vector.array.dtype == np.bool_:
         vector, zones = Vector(vector.array.view(np.uint8), vector.check), as_bytes(zones)
     kind = vector.array.dtype.type
 
-    def test(chosen: Chosen) -> Mask:
-        values = chosen.read(vector)
+    def test(at: RowsAt) -> Mask:
+        values = at.read(vector)
         mask = np.zeros(len(values), np.bool_)
         for low, high in ranges:
             mask |= (values >= kind(low)) & (values <= kind(high))
         mask = ~mask if negated else mask
-        return mask if validity is None else mask & chosen.bits(validity)
+        return mask if validity is None else mask & at.bits(validity)
 
     states = zone_states.unknown(rows)
     if zones is not None:
@@ -122,11 +122,11 @@ def in_ranges(
     )
 
 
-def needed_validity(column: Field, reader: Reader, zones: Zones | None) -> Vector | None:
+def needed_validity(column: Field, fields: PartFields, zones: Zones | None) -> Vector | None:
     """The validity of a column, unless its zones say that there is no null."""
     if not column.nullable or (zones is not None and not (zones.flags & zone_states.HAS_NULL).any()):
         return None
-    return reader.source.validity(column.position)
+    return fields.columns.validity(column.position)
 
 
 def as_bytes(zones: Zones | None) -> Zones | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..errors import QueryError
 from ..format.schema import Schema, near
 from . import simplify, syntax
-from .failure import failure
+from .misread import misread
 from .syntax import Node
 from .text_tests import contains, ends_with, like, starts_with
 from .tree import PART, ROW, Condition, Constant, Field, IsNull, Minus, Number, Operation, Value, is_integer
@@ -42,7 +42,7 @@ class _Checker:
         self.count = 0
 
     def wrong(self, message: str, node: Node) -> QueryError:
-        return failure(message, self.text, node.start, node.stop)
+        return misread(message, self.text, node.start, node.stop)
 
     # ---- conditions
 

@@ -8,27 +8,27 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.source import Array
-from .selection import Chosen, Mask, Reader
+from ..columns.flat import Array
+from .part_fields import Mask, PartFields, RowsAt
 from .tree import Compare, Constant, Minus, Number, Value, Within, is_integer
 
 EXACT: Final = 1 << 53  # float64 holds every integer up to here
 Limits = tuple[int, int]
 
 
-def limits_of(number: Number, reader: Reader) -> tuple[Limits, int]:
+def limits_of(number: Number, fields: PartFields) -> tuple[Limits, int]:
     """Bounds of a whole number in this part, and the bits that it and all it is made of need."""
     if isinstance(number, Value):
-        limits = reader.limits(number.field)
+        limits = fields.limits(number.field)
         return limits, _bits(limits)
     if isinstance(number, Constant):
         assert isinstance(number.value, int)
         return (number.value, number.value), _bits((number.value, number.value))
     if isinstance(number, Minus):
-        (low, high), bits = limits_of(number.operand, reader)
+        (low, high), bits = limits_of(number.operand, fields)
         return (-high, -low), max(bits, _bits((-high, -low)))
-    (a, b), left_bits = limits_of(number.left, reader)
-    (c, d), right_bits = limits_of(number.right, reader)
+    (a, b), left_bits = limits_of(number.left, fields)
+    (c, d), right_bits = limits_of(number.right, fields)
     if number.operator == "+":
         limits = (a + c, b + d)
     elif number.operator == "-":
@@ -47,27 +47,25 @@ def _bits(limits: Limits) -> int:
     return 1 + max(limits[1].bit_length(), (~limits[0]).bit_length() if limits[0] < 0 else 0)
 
 
-def whole(number: Number, reader: Reader, chosen: Chosen) -> tuple[Array, Mask | None]:
+def whole(number: Number, fields: PartFields, at: RowsAt) -> tuple[Array, Mask | None]:
     """The values of a whole number in int32 or int64 if all of it fits, else Python's integers; which are not null."""
-    bits = limits_of(number, reader)[1]
+    bits = limits_of(number, fields)[1]
     dtype = np.dtype(np.int32 if bits <= 32 else np.int64 if bits <= 64 else object)
-    return _integers(number, reader, chosen, dtype)
+    return _integers(number, fields, at, dtype)
 
 
 def _integers(
-    number: Number, reader: Reader, chosen: Chosen, dtype: np.dtype[Any]
+    number: Number, fields: PartFields, at: RowsAt, dtype: np.dtype[Any]
 ) -> tuple[Array, Mask | None]:
     if isinstance(number, Value):
-        return reader.values(number.field, chosen).astype(dtype, copy=False), reader.valid(
-            number.field, chosen
-        )
+        return fields.values(number.field, at).astype(dtype, copy=False), fields.valid(number.field, at)
     if isinstance(number, Constant):
-        return np.full(len(chosen), number.value, dtype), None
+        return np.full(len(at), number.value, dtype), None
     if isinstance(number, Minus):
-        values, valid = _integers(number.operand, reader, chosen, dtype)
+        values, valid = _integers(number.operand, fields, at, dtype)
         return -values, valid
-    left, left_valid = _integers(number.left, reader, chosen, dtype)
-    right, right_valid = _integers(number.right, reader, chosen, dtype)
+    left, left_valid = _integers(number.left, fields, at, dtype)
+    right, right_valid = _integers(number.right, fields, at, dtype)
     valid = _both(left_valid, right_valid)
     if number.operator in ("//", "%"):
         nonzero = (right != 0).astype(np.bool_)
@@ -88,20 +86,20 @@ def _apply(operator: str, left: Array, right: Array) -> Array:
     return left // right if operator == "//" else left % right
 
 
-def floats(number: Number, reader: Reader, chosen: Chosen) -> tuple[npt.NDArray[np.float64], Mask | None]:
+def floats(number: Number, fields: PartFields, at: RowsAt) -> tuple[npt.NDArray[np.float64], Mask | None]:
     """The values of a number as float64, and which are not null."""
     if is_integer(number) and not isinstance(number, Value):
-        values, valid = whole(number, reader, chosen)
+        values, valid = whole(number, fields, at)
         return to_float64(values), valid
     if isinstance(number, Value):
-        return reader.values(number.field, chosen).astype(np.float64), reader.valid(number.field, chosen)
+        return fields.values(number.field, at).astype(np.float64), fields.valid(number.field, at)
     if isinstance(number, Constant):
-        return np.full(len(chosen), number.value, np.float64), None
+        return np.full(len(at), number.value, np.float64), None
     if isinstance(number, Minus):
-        inner, valid = floats(number.operand, reader, chosen)
+        inner, valid = floats(number.operand, fields, at)
         return -inner, valid
-    left, left_valid = floats(number.left, reader, chosen)
-    right, right_valid = floats(number.right, reader, chosen)
+    left, left_valid = floats(number.left, fields, at)
+    right, right_valid = floats(number.right, fields, at)
     with np.errstate(all="ignore"):
         return _apply(number.operator, left, right), _both(left_valid, right_valid)
 
@@ -133,10 +131,10 @@ def _true(outcome: Array, negated: bool, valid: Mask | None) -> Mask:
     return mask if valid is None else mask & valid
 
 
-def within(leaf: Within, reader: Reader, chosen: Chosen) -> Mask:
+def within(leaf: Within, fields: PartFields, at: RowsAt) -> Mask:
     """Where the condition is true."""
-    values, valid = whole(leaf.number, reader, chosen)
-    inside = np.ones(len(chosen), np.bool_)
+    values, valid = whole(leaf.number, fields, at)
+    inside = np.ones(len(at), np.bool_)
     for bound, above in ((leaf.low, True), (leaf.high, False)):
         if bound is None:
             continue
@@ -153,33 +151,33 @@ def _compared(operator: str, left: Array, right: Array) -> Array:
     return left < right if operator == "<" else left <= right
 
 
-def compare(leaf: Compare, reader: Reader, chosen: Chosen) -> Mask:
+def compare(leaf: Compare, fields: PartFields, at: RowsAt) -> Mask:
     """Where the condition is true; an integer and a float compare by their exact values."""
-    left, right, valid = _comparable(leaf, reader, chosen)
+    left, right, valid = _comparable(leaf, fields, at)
     with np.errstate(invalid="ignore"):  # NaN is no error here
         outcome = _compared(leaf.operator, left, right)
     return _true(outcome, leaf.negated, valid)
 
 
-def _comparable(leaf: Compare, reader: Reader, chosen: Chosen) -> tuple[Array, Array, Mask | None]:
+def _comparable(leaf: Compare, fields: PartFields, at: RowsAt) -> tuple[Array, Array, Mask | None]:
     kinds = is_integer(leaf.left), is_integer(leaf.right)
     if kinds == (False, False):
-        left, left_valid = floats(leaf.left, reader, chosen)
-        right, right_valid = floats(leaf.right, reader, chosen)
+        left, left_valid = floats(leaf.left, fields, at)
+        right, right_valid = floats(leaf.right, fields, at)
         return left, right, _both(left_valid, right_valid)
     sides = []
     for number, integer in zip((leaf.left, leaf.right), kinds, strict=True):
-        sides.append(whole(number, reader, chosen) if integer else floats(number, reader, chosen))
+        sides.append(whole(number, fields, at) if integer else floats(number, fields, at))
     valid = _both(sides[0][1], sides[1][1])
     if kinds == (True, True):
         return sides[0][0], sides[1][0], valid  # integers of any kind compare exactly
-    limits = limits_of(leaf.left if kinds[0] else leaf.right, reader)[0]
+    limits = limits_of(leaf.left if kinds[0] else leaf.right, fields)[0]
     exact = limits[0] >= -EXACT and limits[1] <= EXACT
     left, right = (side[0].astype(np.float64 if exact else object) for side in sides)
     return left, right, valid
 
 
-def not_null(number: Number, reader: Reader, chosen: Chosen) -> Mask:
+def not_null(number: Number, fields: PartFields, at: RowsAt) -> Mask:
     """Where a number is not null."""
-    valid = (whole if is_integer(number) else floats)(number, reader, chosen)[1]
-    return np.ones(len(chosen), np.bool_) if valid is None else valid
+    valid = (whole if is_integer(number) else floats)(number, fields, at)[1]
+    return np.ones(len(at), np.bool_) if valid is None else valid

@@ -45,16 +45,16 @@ class PartExplanation:
     zones: int
     skipped: int
     accepted: int
-    order: str | None
+    lookup: str | None
     hits: int
     conditions: tuple[ConditionExplanation, ...]
 
     @property
     def way(self) -> str:
         """The way that the rows were found."""
-        if self.order is not None:
+        if self.lookup is not None:
             rest = "; the other conditions are tried on these alone" if len(self.conditions) > 1 else ""
-            return f"order: {self.order} gives {self.hits:,} rows{rest}"
+            return f"lookup: {self.lookup} gives {self.hits:,} rows{rest}"
         tried = self.zones - self.skipped - self.accepted
         if tried == 0:
             return f"zones alone: {self.skipped:,} of {self.zones:,} skipped, {self.accepted:,} taken whole"
@@ -98,9 +98,9 @@ class Explanation:
 
 def leaf_reports(bound: BoundCondition) -> Iterator[ConditionExplanation]:
     """The conditions on columns, each with what its zones say."""
-    if bound.parts:
-        for part in bound.parts:
-            yield from leaf_reports(part)
+    if bound.terms:
+        for term in bound.terms:
+            yield from leaf_reports(term)
         return
     skipped, accepted = (int(np.count_nonzero(bound.states == state)) for state in (NONE, ALL))
     text = str(bound.condition)

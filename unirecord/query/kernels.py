@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.source import Array
+from ..columns.flat import Array
 from ..core import AND as AND
 from ..core import BITS as BITS
 from ..core import BYTES as BYTES
@@ -23,7 +23,7 @@ from .text_tests import Between, Like
 
 
 def match_strings(offsets: Array, data: Array, test: Between | Like) -> npt.NDArray[np.uint8]:
-    """1 for each string that passes, else 0; the strings lie as in `source.Strings`."""
+    """1 for each string that passes, else 0; the strings lie as in `columns.flat.Strings`."""
     if isinstance(test, Between):
         return match_between(offsets, data, test.low, test.high)
     return match_pattern(offsets, data, test.letters, test.kinds)

@@ -25,7 +25,7 @@ def threads_for(effort: int) -> int:
 def in_threads(
     work: Callable[[Task, State], Result], state: Callable[[], State], tasks: Sequence[Task], threads: int
 ) -> list[Result]:
-    """``work`` on each task with its thread's own ``state()``; the first failure is raised, and ends the others.
+    """``work`` on each task with its thread's own ``state()``; the first error is raised, and ends the others.
 
     It returns when the tasks are done and waits for no thread beyond: on a busy machine, one may not even have begun.
     """
@@ -39,8 +39,8 @@ def in_threads(
             break  # the system gives no more: those there are, this one at least, do it all
     job.run()
     job.finished.wait()
-    if job.failures:
-        raise job.failures[0]
+    if job.errors:
+        raise job.errors[0]
     return [job.results[place] for place in range(len(tasks))]
 
 
@@ -52,14 +52,14 @@ class _Job(Generic[Task, State, Result]):
     ) -> None:
         self.work, self.state, self.tasks = work, state, tasks
         self.results: dict[int, Result] = {}
-        self.failures: list[BaseException] = []
+        self.errors: list[BaseException] = []
         self.finished = threading.Event()
         self._places = iter(range(len(tasks)))
         self._lock = threading.Lock()
 
     def _next(self) -> int | None:
         with self._lock:
-            return None if self.failures else next(self._places, None)
+            return None if self.errors else next(self._places, None)
 
     def run(self) -> None:
         """Takes tasks until there are no more."""
@@ -73,6 +73,6 @@ class _Job(Generic[Task, State, Result]):
                     if len(self.results) == len(self.tasks):
                         self.finished.set()
                 place = self._next()
-        except BaseException as failure:  # handed to the caller
-            self.failures.append(failure)
+        except BaseException as error:  # handed to the caller
+            self.errors.append(error)
             self.finished.set()

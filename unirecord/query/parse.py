@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import syntax
-from .failure import failure
+from .misread import misread
 from .syntax import Node
 from .tokens import TEXT_METHODS, Token, tokenize
 
@@ -18,7 +18,7 @@ def parse(text: str) -> Node:
     """The tree of ``text``; ``QueryError`` points at what is wrong."""
     parser = _Parser(text)
     if not parser.tokens[:-1]:
-        raise failure("the query is empty; write a condition, such as label == 3", text, 0, 1)
+        raise misread("the query is empty; write a condition, such as label == 3", text, 0, 1)
     tree = parser.any()
     if parser.peek.kind != "end":
         raise parser.unexpected("'and', 'or' or the end")
@@ -56,7 +56,7 @@ class _Parser:
     def unexpected(self, wanted: str) -> Exception:
         token = self.peek
         if token.kind == "end":
-            return failure(
+            return misread(
                 f"the query ends where {wanted} should follow", self.text, token.start, token.start + 1
             )
         found = self.text[token.start : token.stop]
@@ -65,12 +65,12 @@ class _Parser:
             if token.kind == "keyword" and found.isalpha()
             else ""
         )
-        return failure(f"expected {wanted}, found {found}{hint}", self.text, token.start, token.stop)
+        return misread(f"expected {wanted}, found {found}{hint}", self.text, token.start, token.stop)
 
     def deeper(self, token: Token) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise failure(f"nested deeper than {MAX_DEPTH} levels", self.text, token.start, token.stop)
+            raise misread(f"nested deeper than {MAX_DEPTH} levels", self.text, token.start, token.stop)
 
     # ---- conditions
 
@@ -169,7 +169,7 @@ class _Parser:
         while not (end := self.accept(closing)):
             items.append(self.sum())
             if len(items) > MAX_ITEMS:
-                raise failure(f"a list may have {MAX_ITEMS:,} items", self.text, opening.start, opening.stop)
+                raise misread(f"a list may have {MAX_ITEMS:,} items", self.text, opening.start, opening.stop)
             if not self.accept(",") and self.peek.value != closing:
                 raise self.unexpected(f"',' or '{closing}'")
         return syntax.Membership(left.start, end.stop, left, tuple(items))
@@ -192,7 +192,7 @@ class _Parser:
         while operator := self.accept(*operators):
             links += 1
             if links > MAX_DEPTH:
-                raise failure(
+                raise misread(
                     f"more than {MAX_DEPTH} operators in a row", self.text, operator.start, operator.stop
                 )
             right = operand()
@@ -226,7 +226,7 @@ class _Parser:
         if token.kind in ("name", "quoted"):
             self.take()
             if token.kind == "name" and self.peek.value == "(" and self.peek.kind == "symbol":
-                raise failure(f"there is no function {token.value}()", self.text, token.start, token.stop)
+                raise misread(f"there is no function {token.value}()", self.text, token.start, token.stop)
             return syntax.Name(token.start, token.stop, str(token.value))
         if token.kind in ("number", "string"):
             self.take()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..columns.flat import FlatColumns
 from ..columns.part_columns import columns_of
-from ..columns.source import ColumnSource
 from ..errors import QueryError
 from ..format.schema import Schema
 from . import zone_states
@@ -20,8 +20,8 @@ from .explain import Explanation, PartExplanation, leaf_reports
 from .lookup import Hits, find
 from .parallel import in_threads, threads_for
 from .parse import parse
+from .part_fields import PartFields, RowsAt
 from .scan import effort_of, scan_count, scan_rows
-from .selection import Chosen, Reader
 from .tree import Condition, fields_in
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def compile_query(text: str, schema: Schema) -> Query:
 class Query:
     """A checked condition. ``str()`` of it is its canonical text, whichever spelling was used.
 
-    Methods take the parts of a dataset in order: a `PartSet`, or a sequence of `ColumnSource`.
+    Methods take the parts of a dataset in order: a `PartSet`, or a sequence of `FlatColumns`.
     """
 
     def __init__(self, text: str, condition: Condition) -> None:
@@ -71,64 +71,64 @@ class Query:
         fields = sorted(fields_in(self.condition), key=lambda field: field.position)
         return tuple(field.name for field in fields if field.position >= 0)
 
-    def rows(self, parts: PartSet | Sequence[ColumnSource]) -> Rows:
+    def rows(self, parts: PartSet | Sequence[FlatColumns]) -> Rows:
         """Numbers of the rows that meet the condition, ascending, int64."""
-        found = self._in_parts(parts, lambda part, threads: part.rows(threads))
+        found = self._in_parts(parts, lambda search, threads: search.rows(threads))
         return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
 
-    def count(self, parts: PartSet | Sequence[ColumnSource]) -> int:
+    def count(self, parts: PartSet | Sequence[FlatColumns]) -> int:
         """How many rows meet the condition; they are not written down."""
-        return sum(self._in_parts(parts, lambda part, threads: part.count(threads)))
+        return sum(self._in_parts(parts, lambda search, threads: search.count(threads)))
 
     def _in_parts(
-        self, parts: PartSet | Sequence[ColumnSource], ask: Callable[[_Part, int], Result]
+        self, parts: PartSet | Sequence[FlatColumns], ask: Callable[[_Search, int], Result]
     ) -> list[Result]:
         """What is asked of each part: many parts side by side, few one after the other with all threads in each."""
-        readers = list(_readers(columns_of(parts)))
-        total = sum(source.rows for source, _ in readers)
+        every = list(_fields_of(columns_of(parts)))
+        total = sum(fields.rows for fields in every)
         threads = threads_for(total)
-        aside = len(readers) > 1 and max(source.rows for source, _ in readers) * threads <= 2 * total
+        aside = len(every) > 1 and max(fields.rows for fields in every) * threads <= 2 * total
 
-        def work(place: tuple[ColumnSource, Reader], _: None) -> Result:
-            part = _Part(self.condition, *place)
-            return ask(part, 1 if aside else threads_for(effort_of(part.bound)))
+        def work(fields: PartFields, _: None) -> Result:
+            search = _Search(self.condition, fields)
+            return ask(search, 1 if aside else threads_for(effort_of(search.bound)))
 
-        return in_threads(work, lambda: None, readers, threads if aside else 1)
+        return in_threads(work, lambda: None, every, threads if aside else 1)
 
-    def explain(self, parts: PartSet | Sequence[ColumnSource]) -> Explanation:
+    def explain(self, parts: PartSet | Sequence[FlatColumns]) -> Explanation:
         """Counts the rows, and says what was used for it in each part and what was skipped."""
         found = []
-        for source, reader in _readers(columns_of(parts)):
+        for fields in _fields_of(columns_of(parts)):
             start = time.perf_counter()
-            part = _Part(self.condition, source, reader)
-            rows = part.count(threads_for(effort_of(part.bound)))
-            found.append(part.explain(rows, time.perf_counter() - start))
+            search = _Search(self.condition, fields)
+            rows = search.count(threads_for(effort_of(search.bound)))
+            found.append(search.explain(rows, time.perf_counter() - start))
         return Explanation(self.text, str(self), tuple(found))
 
 
-def _readers(sources: Sequence[ColumnSource]) -> Iterator[tuple[ColumnSource, Reader]]:
+def _fields_of(parts: Sequence[FlatColumns]) -> Iterator[PartFields]:
     base = 0
-    for number in range(len(sources)):
-        source = sources[number]
-        yield source, Reader(source, number, base)
-        base += source.rows
+    for number in range(len(parts)):
+        columns = parts[number]
+        yield PartFields(columns, number, base)
+        base += columns.rows
 
 
-class _Part:
-    """A condition on one part, and the way chosen to find its rows: the zones alone, an order, or a scan."""
+class _Search:
+    """A condition on one part, and the way chosen to find its rows: the zones alone, a lookup, or a scan."""
 
-    def __init__(self, condition: Condition, source: ColumnSource, reader: Reader) -> None:
-        self.source, self.reader = source, reader
-        self.bound = bind(condition, reader)
-        self.hits = self._look_up() if source.rows else None
+    def __init__(self, condition: Condition, fields: PartFields) -> None:
+        self.fields = fields
+        self.bound = bind(condition, fields)
+        self.hits = self._look_up() if fields.rows else None
 
     def _look_up(self) -> Hits | None:
-        """The hits of the condition, or of one that all rows must meet, if an order gives few enough of them."""
+        """The hits of the condition, or of one that all rows must meet, if a lookup gives few enough of them."""
         effort = effort_of(self.bound)
         if effort <= FEW:
             return None
-        candidates = self.bound.parts if self.bound.how == "and" else (self.bound,)
-        found = [hits for part in candidates if (hits := find(part, self.reader, MOST_RANGES)) is not None]
+        candidates = self.bound.terms if self.bound.how == "and" else (self.bound,)
+        found = [hits for term in candidates if (hits := find(term, self.fields, MOST_RANGES)) is not None]
         best = min(found, key=lambda hits: hits.count, default=None)
         if best is None:
             return None
@@ -137,35 +137,35 @@ class _Part:
 
     def _rows_of_hits(self, hits: Hits) -> Rows:
         """The hits that meet the other conditions too, numbered within the part."""
-        rows = hits.rows(self.source.rows)
-        for part in self.bound.parts if hits.bound is not self.bound else ():
-            if part is not hits.bound and len(rows):
-                rows = rows[part.test(Chosen(0, self.source.rows, rows))]
+        rows = hits.rows(self.fields.rows)
+        for term in self.bound.terms if hits.bound is not self.bound else ():
+            if term is not hits.bound and len(rows):
+                rows = rows[term.test(RowsAt(0, self.fields.rows, rows))]
         return rows
 
     def rows(self, threads: int) -> Rows:
         if self.hits is not None:
-            return self._rows_of_hits(self.hits) + self.reader.base
-        return scan_rows(self.bound, self.source.rows, self.reader.base, threads)
+            return self._rows_of_hits(self.hits) + self.fields.base
+        return scan_rows(self.bound, self.fields.rows, self.fields.base, threads)
 
     def count(self, threads: int) -> int:
         if self.hits is not None and self.hits.bound is self.bound:
             return self.hits.count
         if self.hits is not None:
             return len(self._rows_of_hits(self.hits))
-        return scan_count(self.bound, self.source.rows, threads)
+        return scan_count(self.bound, self.fields.rows, threads)
 
     def explain(self, rows: int, seconds: float) -> PartExplanation:
         states = self.bound.states
         return PartExplanation(
-            name=self.source.name,
-            rows=self.source.rows,
+            name=self.fields.name,
+            rows=self.fields.rows,
             found=rows,
             seconds=seconds,
             zones=len(states),
             skipped=int(np.count_nonzero(states == zone_states.NONE)),
             accepted=int(np.count_nonzero(states == zone_states.ALL)),
-            order=None if self.hits is None else str(self.hits.bound.condition),
+            lookup=None if self.hits is None else str(self.hits.bound.condition),
             hits=0 if self.hits is None else self.hits.count,
             conditions=tuple(leaf_reports(self.bound)),
         )

@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.source import Vector
+from ..columns.flat import Vector
 from .bound_condition import BoundCondition
 from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step
 from .parallel import in_threads
-from .selection import Chosen
+from .part_fields import RowsAt
 from .zone_states import ALL, NONE, SOME, ZONE, States
 
 SLICE = 1 << 18  # rows that one call tries: 2 MiB of row numbers
@@ -82,7 +82,7 @@ class Scan:
         return COMPUTED_SLICE if self.tests else SLICE
 
     def _compile(self, bound: BoundCondition, combine: int, target: int) -> None:
-        if target + 1 < MASKS and bound.parts:
+        if target + 1 < MASKS and bound.terms:
             self._compound(bound, combine, target)
         elif target + 1 < MASKS and bound.steps:
             self._leaf(bound, combine, target)
@@ -92,15 +92,15 @@ class Scan:
 
     @staticmethod
     def _joins(bound: BoundCondition, combine: int) -> bool:
-        """Whether the parts go straight into the target."""
+        """Whether the terms go straight into the target."""
         return combine == SET or combine == (AND if bound.how == "and" else OR)
 
     def _compound(self, bound: BoundCondition, combine: int, target: int) -> None:
         own = AND if bound.how == "and" else OR
         into = target if self._joins(bound, combine) else target + 1
-        for place, part in enumerate(bound.parts):
+        for place, term in enumerate(bound.terms):
             first = place == 0 and (combine == SET or into != target)
-            self._compile(part, SET if first else own, into)
+            self._compile(term, SET if first else own, into)
         if into != target:
             self.steps.append(Step(MASK, combine, target, mask=into))
 
@@ -131,7 +131,7 @@ class Scan:
         found = 0
         for run in part.runs.reshape(-1, 3):
             for place, bound in self.tests if not run[2] else ():
-                mask = bound.test(Chosen(int(run[0]), int(run[1])))
+                mask = bound.test(RowsAt(int(run[0]), int(run[1])))
                 program.point(place, np.ascontiguousarray(mask).view(np.uint8), int(run[0]))
             found += program.run(run, base, None if rows is None else rows[found:])
         return found

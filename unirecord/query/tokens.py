@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from .failure import failure
+from .misread import misread
 
 MAX_TEXT = 1 << 20  # characters of a query
 MAX_DIGITS = 4_000  # of an integer; Python itself refuses to convert more than 4,300
@@ -54,7 +54,7 @@ class Token:
 def tokenize(text: str) -> list[Token]:
     """The tokens of ``text``, an "end" token last."""
     if len(text) > MAX_TEXT:
-        raise failure(f"a query may have {MAX_TEXT:,} characters; this one has {len(text):,}", text, 0, 1)
+        raise misread(f"a query may have {MAX_TEXT:,} characters; this one has {len(text):,}", text, 0, 1)
     tokens, place = [], 0
     while True:
         while place < len(text) and text[place].isspace():
@@ -84,7 +84,7 @@ def _next(text: str, place: int) -> Token:
             value = SPELLINGS.get(symbol, symbol)
             return Token("keyword" if value in KEYWORDS else "symbol", value, place, place + len(symbol))
     hint = f"; {HINTS[first]}" if first in HINTS else ""
-    raise failure(f"{first!r} has no meaning here{hint}", text, place, place + 1)
+    raise misread(f"{first!r} has no meaning here{hint}", text, place, place + 1)
 
 
 def _quoted(text: str, place: int) -> Token:
@@ -93,7 +93,7 @@ def _quoted(text: str, place: int) -> Token:
     while True:
         end = text.find("`", stop)
         if end < 0:
-            raise failure("the closing ` of this column name is missing", text, place, place + 1)
+            raise misread("the closing ` of this column name is missing", text, place, place + 1)
         name += text[stop:end]
         if text[end + 1 : end + 2] != "`":
             return Token("quoted", name, place, end + 1)
@@ -106,9 +106,9 @@ def _number(text: str, place: int) -> Token:
     word, stop = found.group(), found.end()
     if stop < len(text) and (text[stop].isalnum() or text[stop] == "_"):
         hint = "a name that starts with a digit is written in backticks"
-        raise failure(hint, text, place, stop + 1)
+        raise misread(hint, text, place, stop + 1)
     if len(word) > MAX_DIGITS:
-        raise failure(f"a number may have {MAX_DIGITS:,} digits", text, place, stop)
+        raise misread(f"a number may have {MAX_DIGITS:,} digits", text, place, stop)
     try:
         if word[:2] in ("0x", "0X"):
             return Token("number", int(word, 16), place, stop)
@@ -116,7 +116,7 @@ def _number(text: str, place: int) -> Token:
             return Token("number", float(word), place, stop)
         return Token("number", int(word.replace("_", "")), place, stop)
     except ValueError:
-        raise failure("this is not a number", text, place, stop) from None
+        raise misread("this is not a number", text, place, stop) from None
 
 
 def _string(text: str, place: int) -> Token:
@@ -135,7 +135,7 @@ def _string(text: str, place: int) -> Token:
             continue
         value.append(char)
         at += 1
-    raise failure(f"the closing {quote} of this string is missing", text, place, place + 1)
+    raise misread(f"the closing {quote} of this string is missing", text, place, place + 1)
 
 
 def _escape(text: str, at: int) -> tuple[str, int]:
@@ -151,4 +151,4 @@ def _escape(text: str, at: int) -> tuple[str, int]:
             number = int(digits, 16)
             if number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF:
                 return chr(number), at + 2 + len(digits)
-    raise failure("unknown escape; a backslash is written \\\\", text, at, at + 2)
+    raise misread("unknown escape; a backslash is written \\\\", text, at, at + 2)

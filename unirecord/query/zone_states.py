@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.source import Array, Zones
+from ..columns.flat import Array, Zones
 
 ZONE: Final = 8_192  # rows of a zone; zones of another size are not used
 NONE, SOME, ALL = 0, 1, 2

@@ -44,15 +44,15 @@ def sync(fd: int, path: str) -> None:
         return
 
 
-def give_name(source: str, target: str) -> None:
+def give_name(old: str, target: str) -> None:
     """Renames a file or directory within its folder, replacing what had the name, and makes that durable.
 
     A rename that took effect though it reported an error, as network file systems may, is no error. When only the
     sync fails, the error says that the new name stands.
     """
-    there = os.lstat(source)
+    there = os.lstat(old)
     try:
-        system.os_calls.rename(source, target)
+        system.os_calls.rename(old, target)
     except OSError as error:
         if not same_file(there, target):
             raise located(error, target) from error

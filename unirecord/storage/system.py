@@ -47,8 +47,8 @@ class OsCalls:
     def flock(self, fd: int, operation: int) -> None:
         fcntl.flock(fd, operation)
 
-    def rename(self, source: str, target: str) -> None:
-        os.rename(source, target)
+    def rename(self, old: str, target: str) -> None:
+        os.rename(old, target)
 
     def unlink(self, path: str) -> None:
         os.unlink(path)

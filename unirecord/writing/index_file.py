@@ -20,7 +20,7 @@ from ..parts.data_file import Block, DataFile, DataHead, RowGroup, blocks
 from ..storage.reading import read_at
 from ..storage.staged import StagedFile
 from .index_columns import FixedColumn, StringColumn
-from .index_order import sorted_rows
+from .sorted_rows import sorted_rows
 
 Array = npt.NDArray[Any]
 _KEEP_BYTES = 64 << 20  # scalar pages kept in memory between the passes
@@ -103,7 +103,7 @@ class _Builder:
         index_bytes = body_end + 8 * blocks_of_body
         self.out.truncate(index_bytes)
         self._write_sections()
-        self._write_orders()
+        self._write_sorted_rows()
         self._write_digests(header_bytes, body_end)
         self._write_head(body_end, index_bytes)
         return IndexInfo(self.head.header.id, self.rows, self.groups, index_bytes)
@@ -219,9 +219,9 @@ class _Builder:
             offset=group.blob_offset,
         )
 
-    # orders
+    # sorted rows
 
-    def _write_orders(self) -> None:
+    def _write_sorted_rows(self) -> None:
         for name in self.head.metadata.index:
             position = self.schema.position(name)
             width = self.sections[layout.SECTION_ORDER, position].width

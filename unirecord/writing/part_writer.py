@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..format import layout, metadata
 from ..format.layout import Shape
-from ..format.page import Group, encode_end, encode_group
+from ..format.page import GroupPlace, encode_end, encode_group
 from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..storage.staged import StagedFile
@@ -65,7 +65,7 @@ class PartWriter:
 
     def add(self, pieces: Sequence[ColumnBatch]) -> None:
         """Writes the rows as one row group."""
-        place = Group(self.groups, self.rows, self.data.size)
+        place = GroupPlace(self.groups, self.rows, self.data.size)
         encoded = encode_group(self.content.schema, self.shape, self.id, place, pieces)
         if encoded.blobs:
             self.data.append([bytes(encoded.scalar_bytes), *encoded.blobs])

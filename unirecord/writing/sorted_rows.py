@@ -1,4 +1,4 @@
-"""The sorted order of a column: row numbers by value and then by row, in bounded memory however many rows there are."""
+"""The sorted rows of a column: row numbers by value and then by row, in bounded memory however many rows there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query reads of one part: flat columns, each checked where it is touched, with their zones and orders."""
+"""The scalar columns of one part as flat arrays, each checked where it is touched, with their zones and sorted rows."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Dictionary:
     entries: Strings
 
 
-class ColumnSource(Protocol):
+class FlatColumns(Protocol):
     """The scalar columns of one part; columns by their position in the schema."""
 
     name: str
@@ -141,5 +141,5 @@ class ColumnSource(Protocol):
     def zones(self, column: int) -> Zones | None:
         """Zones of a column, or None when it has none."""
 
-    def order(self, column: int) -> Vector | None:
-        """Rows sorted by value and then by row, NaN after all numbers, nulls last; None without an order."""
+    def sorted_rows(self, column: int) -> Vector | None:
+        """Row numbers by value and then by row, NaN after all numbers, nulls last; None when it is not indexed."""

@@ -7,7 +7,7 @@ from ..errors import QueryError
 WIDTH = 100  # characters of a long query shown around the place
 
 
-def failure(message: str, text: str, start: int, stop: int) -> QueryError:
+def misread(message: str, text: str, start: int, stop: int) -> QueryError:
     """A ``QueryError`` whose message shows ``text`` with ``text[start:stop]`` underlined."""
     line_start = text.rfind("\n", 0, start) + 1
     line_stop = text.find("\n", start)

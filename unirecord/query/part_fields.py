@@ -1,4 +1,4 @@
-"""Rows of a part that a condition is tried on: a span, or chosen rows; and the columns read there."""
+"""The fields of a query in one part: its columns and the pseudo columns, read at a span of rows or at numbered ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.source import Array, ColumnSource, Strings, Vector
+from ..columns.flat import Array, FlatColumns, Strings, Vector
 from ..columns.whole import corrupt
 from .tree import PART, ROW, Field
 from .value_range import INTEGERS
@@ -16,7 +16,7 @@ from .value_range import INTEGERS
 Mask = npt.NDArray[np.bool_]
 
 
-class Chosen:
+class RowsAt:
     """Rows [start, stop) of a part, or the rows in ``rows`` where that is given."""
 
     def __init__(self, start: int, stop: int, rows: npt.NDArray[np.int64] | None = None) -> None:
@@ -44,44 +44,45 @@ class Chosen:
         return np.arange(self.start, self.stop, dtype=np.int64) if self.rows is None else self.rows
 
 
-class Reader:
+class PartFields:
     """The columns of one part, with the pseudo columns: its number and the number of its first row."""
 
-    def __init__(self, source: ColumnSource, part: int, base: int) -> None:
-        self.source, self.part, self.base = source, part, base
+    def __init__(self, columns: FlatColumns, part: int, base: int) -> None:
+        self.columns, self.part, self.base = columns, part, base
+        self.name, self.rows = columns.name, columns.rows
         self._limits: dict[int, tuple[int, int]] = {}
 
-    def values(self, field: Field, chosen: Chosen) -> Array:
+    def values(self, field: Field, at: RowsAt) -> Array:
         """The numbers of a column at these rows, zero where null."""
         if field.position == ROW:
-            return chosen.numbers() + self.base
+            return at.numbers() + self.base
         if field.position == PART:
-            return np.full(len(chosen), self.part, np.int64)
-        return chosen.read(self.source.values(field.position))
+            return np.full(len(at), self.part, np.int64)
+        return at.read(self.columns.values(field.position))
 
-    def valid(self, field: Field, chosen: Chosen) -> Mask | None:
+    def valid(self, field: Field, at: RowsAt) -> Mask | None:
         """Which of these rows have a value; None for all."""
-        vector = self.source.validity(field.position) if field.nullable else None
-        return None if vector is None else chosen.bits(vector)
+        vector = self.columns.validity(field.position) if field.nullable else None
+        return None if vector is None else at.bits(vector)
 
-    def strings(self, field: Field, chosen: Chosen) -> list[bytes]:
+    def strings(self, field: Field, at: RowsAt) -> list[bytes]:
         """The strings of a column at these rows; anything where null."""
-        dictionary = self.source.dictionary(field.position)
+        dictionary = self.columns.dictionary(field.position)
         if dictionary is not None:
-            codes = chosen.read(dictionary.codes)
+            codes = at.read(dictionary.codes)
             distinct, where = np.unique(codes, return_inverse=True)
             if len(distinct) and int(distinct[-1]) >= max(len(dictionary.entries), 1):
-                raise corrupt(self.source, field.name, "a code has no entry in the dictionary")
+                raise corrupt(self.columns, field.name, "a code has no entry in the dictionary")
             entries = [
                 dictionary.entries[code] if len(dictionary.entries) else b"" for code in distinct.tolist()
             ]
             return [entries[place] for place in where.tolist()]
-        return plain_strings(self.source.strings(field.position), chosen)
+        return plain_strings(self.columns.strings(field.position), at)
 
     def limits(self, field: Field) -> tuple[int, int]:
         """Bounds of a column of integers in this part."""
         if field.position == ROW:
-            return self.base, self.base + self.source.rows
+            return self.base, self.base + self.rows
         if field.position == PART:
             return self.part, self.part
         if field.position not in self._limits:
@@ -89,21 +90,21 @@ class Reader:
         return self._limits[field.position]
 
     def _zone_limits(self, field: Field) -> tuple[int, int]:
-        zones = self.source.zones(field.position)
+        zones = self.columns.zones(field.position)
         if zones is None or zones.bounds is None or not (zones.flags & 4).any():
             return INTEGERS[field.type]
         bounds: Any = zones.bounds
         return min(int(bounds[:, 0].min()), 0), max(int(bounds[:, 1].max()), 0)  # 0 stands where null
 
 
-def plain_strings(strings: Strings, chosen: Chosen) -> list[bytes]:
+def plain_strings(strings: Strings, at: RowsAt) -> list[bytes]:
     """The strings of a plain column at these rows."""
-    if chosen.rows is None:
-        offsets = strings.offsets.span(chosen.start, chosen.stop + 1)
+    if at.rows is None:
+        offsets = strings.offsets.span(at.start, at.stop + 1)
         if len(offsets) < 2:
             return []
         first = int(offsets[0])
         data = strings.data.span(first, int(offsets[-1])).tobytes()
         places = (offsets.astype(np.int64) - first).tolist()
         return [data[a:b] for a, b in pairwise(places)]
-    return [strings[row] for row in chosen.rows.tolist()]
+    return [strings[row] for row in at.rows.tolist()]
