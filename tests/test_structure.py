@@ -26,7 +26,7 @@ cli
 frameworks
 inspection convert
 dataset
-loading writing
+pipeline loading writing
 query columns
 order parts
 format storage
