@@ -17,7 +17,7 @@ from test_sources_images import folder, picture
 
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.cli import main, write
-from unirecord.convert.sources import KINDS, SOURCES, Options
+from unirecord.convert.sources import KINDS, SOURCES
 
 CSV = "id,name\n1,ann\n2,bob\n"
 ROWS = [{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}]
@@ -107,7 +107,7 @@ def test_a_source_that_changes_while_it_is_read_publishes_nothing(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for source in SOURCES:
-        monkeypatch.setattr(source, "read", lambda self, position: iter(()))
+        monkeypatch.setattr(source, "read", lambda self, unit: iter(()))
     (here / "x.csv").write_text(CSV)
     (here / "x.jsonl").write_text(JSONL)
     folder(here / "p", {"1.png": picture(1, 1)})
@@ -209,7 +209,7 @@ def test_each_source_says_what_it_is_and_its_flags_are_options(capsys: pytest.Ca
     shown = " ".join(capsys.readouterr().out.split())
     for source in SOURCES:
         assert source.about in shown
-        for flag in source.flags:
-            assert f"--{flag.name.replace('_', '-')} {flag.help}" in shown
-            assert flag.name in source.takes
-    assert {name for source in SOURCES for name in source.takes} <= set(Options.__dataclass_fields__)
+        for option in source.options:
+            value = "" if option.metavar is None else f" {option.metavar}"
+            assert f"--{option.name.replace('_', '-')}{value} {option.help}" in shown
+            assert option.name in source.takes()

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unirecord.convert.sources import Options, Source, open_source
+from unirecord.convert.sources import Options, Source, open_source, text_blocks
 from unirecord.convert.sources.base import column_names
 from unirecord.convert.sources.overrides import parse_overrides
 from unirecord.errors import MissingError, SchemaError, StaleError
@@ -363,8 +364,8 @@ def test_any_cell_is_a_value_or_refused_by_row(tmp_path: Path, spec: Any, cell: 
 def test_blanks_and_digits_take_linear_time(cell: str) -> None:
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"  # quadratic: minutes
-        "from unirecord.convert.sources.tables import _CellEvidence\n"
-        "evidence = _CellEvidence(); evidence.add([eval(sys.argv[1])] * 20); print(evidence.type())"
+        "from unirecord.convert.sources.cell_types import CellEvidence\n"
+        "evidence = CellEvidence(); evidence.add([eval(sys.argv[1])] * 20); print(evidence.type())"
     )
     argv = [sys.executable, "-c", program, cell]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -392,7 +393,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
         for changed in (text + more, text[:-2] if name == "x.csv" else ""):
             source = opened(tmp_path, text, name)
             (tmp_path / name).write_text(changed)
-            with pytest.raises(StaleError, match=f"{name}: . rows were read, but"):
+            with pytest.raises(StaleError, match=f"{name} changes while it is read"):
                 list(source.batches())
 
 
@@ -403,11 +404,47 @@ def test_reading_tables_goes_on_at_a_position(tmp_path: Path) -> None:
     ):
         batches = list(opened(tmp_path, text, name).batches())
         assert len(batches) > 2
+        done = 0
         for batch in batches:
+            done += batch.rows
             rest = opened(tmp_path, text, name).batches(batch.position)
             assert [v for b in rest for v in b.columns["a"]] == list(
-                range(batch.position, batches[-1].position)
+                range(done, sum(b.rows for b in batches))
             )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(st.tuples(cell, st.text('"\n\r, a', max_size=6)), min_size=1, max_size=30),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(1, 40),
+)
+def test_blocks_of_any_size_hold_whole_records(
+    tmp_path: Path, rows: list[tuple[str, str]], ending: str, size: int
+) -> None:
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator=ending).writerows([("a", "b"), *rows])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_blocks, "BLOCK_BYTES", size)
+        source = opened(tmp_path, out.getvalue(), overrides={"a": "string", "b": "string"})
+        alone = [
+            row
+            for unit in reversed(source.units)  # in any order, in other processes
+            for batch in reversed(list(pickle.loads(pickle.dumps(source)).batches_of(unit)))
+            for row in reversed(list(zip(batch.columns["a"], batch.columns["b"], strict=True)))
+        ]
+    assert alone[::-1] == rows
+    assert source.rows == len(rows)
+
+
+@pytest.mark.parametrize("text", ['x"y,1\na"",2\n"p\nq",3\n', 'a""b,1\n"c""\n""d",2\n5",3\n'])
+def test_quotes_in_odd_places_do_not_cut_records(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [row[0] for row in csv.reader(io.StringIO(text, newline=""))]
+    for size in range(1, len(text) + 1):
+        monkeypatch.setattr(text_blocks, "BLOCK_BYTES", size)
+        assert columns_of(opened(tmp_path, "a,b\n" + text)) == {"a": wanted, "b": [1, 2, 3]}
 
 
 @given(st.text(), st.sampled_from(["a.csv", "a.jsonl"]))

@@ -105,12 +105,23 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"
     )
-    for source in SOURCES:
-        if source.flags:
-            group = parser.add_argument_group(f"of {source.kind}")
-            for flag in source.flags:
-                group.add_argument(f"--{flag.name.replace('_', '-')}", action="store_true", help=flag.help)
+    _add_options_of_sources(parser)
     parser.set_defaults(run=_run)
+
+
+def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
+    """Add what only some sources obey; several may obey the same option."""
+    seen: set[str] = set()
+    for source in SOURCES:
+        new = [option for option in source.options if option.name not in seen]
+        seen.update(option.name for option in new)
+        group = parser.add_argument_group(f"of {source.kind}") if new else parser
+        for option in new:
+            name = f"--{option.name.replace('_', '-')}"
+            if option.metavar is None:
+                group.add_argument(name, action="store_true", help=option.help)
+            else:
+                group.add_argument(name, metavar=option.metavar, help=option.help)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -153,12 +164,12 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
         overrides = {**before.schema.to_spec(), **overrides}
     with ProgressBar("copying", 0, format_size) as bar:
         found = open_input(args.source, args.max_spool_bytes, bar.update)
-    flags = {flag.name: getattr(args, flag.name) for one in SOURCES for flag in one.flags}
+    asked = {option.name: getattr(args, option.name) for one in SOURCES for option in one.options}
     try:
-        takes_classes = "classes" in source_type(found, args.kind).takes
+        takes_classes = source_type(found, args.kind).takes_classes
         if args.classes_from and not takes_classes:
             raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
-        options = Options(overrides, _classes(args, before) if takes_classes else None, **flags)
+        options = Options(overrides, _classes(args, before) if takes_classes else None, **asked)
         with ProgressBar("looking through", 0, format_size) as bar:
             return open_source(found, args.kind, options, bar.update)
     except WrongSourceError as error:
@@ -215,7 +226,8 @@ def _check_index(index: list[str], schema: Schema) -> None:
 
 
 def _print_plan(source: Source, schema: Schema, args: argparse.Namespace) -> None:
-    say(f"{source.path} → {args.target}  ({source.kind}, {_many(source.rows, 'row')})")
+    rows = "" if source.rows is None else f", {_many(source.rows, 'row')}"
+    say(f"{source.path} → {args.target}  ({source.kind}{rows})")
     marks = [[c.name, str(c) + (", indexed" if c.name in args.index else "")] for c in schema]
     for line in table(marks):
         say(f"  {line}")
@@ -236,13 +248,14 @@ def _convert(args: argparse.Namespace, source: Source, schema: Schema, before: A
             max_part_bytes=args.max_part_bytes,
             overwrite=args.overwrite,
         )
-    limit = source.rows if args.limit is None else args.limit
-    with ProgressBar("writing", min(limit, source.rows), _rows_text) as bar, writer:
-        for batch in source.batches() if limit else ():
-            left = limit - writer.rows if args.limit is not None else batch.rows
+    limit = args.limit
+    most = min((n for n in (limit, source.rows) if n is not None), default=0)
+    with ProgressBar("writing", most, _rows_text) as bar, writer:
+        for batch in source.batches() if limit != 0 else ():
+            left = batch.rows if limit is None else limit - writer.rows
             writer.write_batch(_cut(batch, schema, left))
             bar.update(writer.rows)
-            if args.limit is not None and writer.rows >= limit:
+            if writer.rows == limit:
                 break
         bar.finish(f"{_rows_text(writer.rows)} written, making the index")
     return writer.rows

@@ -1,35 +1,44 @@
-"""What every source is: a schema, a number of rows, and batches of columns in a fixed order."""
+"""What every source is: a schema, and units that are read by themselves, in order, as batches of columns."""
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple
 
 from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
 from ...progress import Progress
 from .input_path import InputPath
 
-__all__ = ["Flag", "LeftOut", "Options", "RawBatch", "Source", "WrongSourceError", "column_names"]
+__all__ = [
+    "START",
+    "AskedOption",
+    "LeftOut",
+    "Options",
+    "Position",
+    "RawBatch",
+    "Source",
+    "Unit",
+    "WrongSourceError",
+    "column_names",
+]
 
 
 class WrongSourceError(SchemaError):
     """The path is not what this kind of source is read from, or an option is not for it: the call is wrong."""
 
 
-@dataclass(frozen=True)
-class RawBatch:
-    """Some rows as a source gives them: column name → list or array, all of one length, nothing checked yet.
+class Position(NamedTuple):
+    """Where a pass goes on: the number of a unit, and how many batches of it are done."""
 
-    ``position`` is where the source goes on after them: `Source.batches` takes it, in another process too.
-    """
+    unit: int
+    batches: int
 
-    columns: dict[str, Any]
-    rows: int
-    position: int
+
+START: Final = Position(0, 0)
 
 
 @dataclass(frozen=True)
@@ -42,45 +51,89 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Flag:
-    """A field of `Options` that is on or off, as the command line offers it."""
+class RawBatch:
+    """Some rows: column name → list or array, all of one length; what could not be read in between is left out.
 
-    name: str
-    help: str
+    ``position`` is where the source goes on after them: `Source.batches` takes it, in another process too.
+    """
+
+    columns: dict[str, Any]
+    rows: int
+    left_out: tuple[LeftOut, ...] = ()
+    position: Position = START
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a user may ask of a source. All sources obey ``overrides``; each names in ``takes`` what else it obeys."""
+class Unit:
+    """A piece of a source that is read by itself, in any process: a file, a row group, a range of lines.
 
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    classes: Sequence[str] | None = None
-    check_pictures: bool = False
-    folders_are_classes: bool = False
+    Attributes:
+        name: what messages call it.
+        place: what the source needs to find it again; it can be pickled.
+        rows: how many rows it has, with those that will be left out; None where only reading it tells.
+    """
+
+    name: str
+    place: Any
+    rows: int | None
+
+
+@dataclass(frozen=True)
+class AskedOption:
+    """Something a user may ask of some sources, as the command line offers it.
+
+    ``metavar`` stands for its value; without one it is on or off.
+    """
+
+    name: str
+    help: str
+    metavar: str | None = None
+
+
+class Options:
+    """What a user asks of a source. All obey ``overrides``; each names in ``takes`` what else it obeys."""
+
+    def __init__(
+        self, overrides: Mapping[str, Any] | None = None, classes: Sequence[str] | None = None, **asked: Any
+    ) -> None:
+        """``asked``: the values of `AskedOption`; None and False are the same as not asked."""
+        self.overrides: Mapping[str, Any] = overrides or {}
+        self.classes = classes
+        self._asked = {name: value for name, value in asked.items() if value not in (None, False)}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of an option, or ``default`` where it was not asked for."""
+        return self._asked.get(name, default)
 
     def given(self) -> list[str]:
-        """The names of the options that differ from their default, without ``overrides``."""
-        default = Options()
-        names = ("classes", "check_pictures", "folders_are_classes")
-        return [name for name in names if getattr(self, name) != getattr(default, name)]
+        """The names of the options that were asked for, without ``overrides``."""
+        return [*(["classes"] if self.classes is not None else []), *self._asked]
 
 
 class Source(ABC):
-    """Raw data that has been looked through: its schema and size are known, its values are not yet in memory.
+    """Raw data that has been looked through: its schema is known, its values are not yet in memory.
 
-    A kind of source is one subclass in one file, and one entry in the registry.
+    A kind of source is one subclass in one file, and one entry in the registry. It can be pickled once it has been
+    looked through, so that processes share one look.
+
+    Attributes:
+        schema: the types found, or those that were asked for.
+        units: the pieces it is read in, in the order of the rows.
+        metadata: what the dataset's metadata is to hold.
+        notes: what a user should know about how the data was taken.
+        left_out: what is not in the dataset, as far as it is known; `batches` adds to it.
     """
 
     kind: ClassVar[str]
     about: ClassVar[str]  # what it reads, in the help
     item: ClassVar[str] = "row"  # what one row is made of, in messages
-    reads: ClassVar[str]  # "a folder", "a file": what messages call its input
+    reads: ClassVar[str] = "a file or a folder"  # what messages call its input
     suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of files of this kind
-    takes: ClassVar[frozenset[str]] = frozenset()
-    flags: ClassVar[tuple[Flag, ...]] = ()  # those of ``takes`` that are flags
+    options: ClassVar[tuple[AskedOption, ...]] = ()
+    takes_classes: ClassVar[bool] = False
     path: str
     schema: Schema
-    rows: int
+    units: Sequence[Unit]
     metadata: dict[str, Any] | None = None
 
     def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
@@ -93,9 +146,15 @@ class Source(ABC):
         self._left_out_at_first = tuple(self.left_out)
 
     @classmethod
+    def takes(cls) -> frozenset[str]:
+        """The names of the options it obeys, beside ``overrides``."""
+        names = {option.name for option in cls.options}
+        return frozenset(names | {"classes"} if cls.takes_classes else names)
+
+    @classmethod
     @abstractmethod
     def recognises(cls, source: InputPath) -> bool:
-        """Whether what lies at the path is of this kind, by its name or its kind of file."""
+        """Whether what lies at the path is of this kind, by its name or its first bytes."""
 
     @classmethod
     @abstractmethod
@@ -104,29 +163,54 @@ class Source(ABC):
 
     @abstractmethod
     def look_through(self, options: Options, progress: Progress | None) -> None:
-        """Set ``schema``, ``rows``, ``metadata`` and ``notes``."""
+        """Set ``schema``, ``units``, ``metadata`` and ``notes``."""
 
     @abstractmethod
-    def read(self, position: int) -> Iterator[RawBatch]:
-        """Yield the rows from a position on, a few MB at a time, and add to ``left_out`` what cannot be read."""
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a unit, a few MB at a time, the same batches each time it is read."""
 
-    def batches(self, position: int = 0) -> Iterator[RawBatch]:
-        """Yield every row once, in the same order each time, a few MB at a time.
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are, with those that will be left out; None where only reading tells."""
+        total = 0
+        for unit in self.units:
+            if unit.rows is None:
+                return None
+            total += unit.rows
+        return total
 
-        ``position`` is that of a batch of an earlier pass, which this one continues. Raises `StaleError` at the end
-        of a whole pass when there were other rows than when the source was looked through.
+    def batches_of(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the batches of one unit; what a worker process calls.
+
+        Raises `StaleError` at its end when there were other rows than when the source was looked through.
         """
-        self.left_out = list(self._left_out_at_first)
-        rows = 0
-        for batch in self.read(position):
-            rows += batch.rows
+        seen = 0
+        for batch in self.read(unit):
+            seen += batch.rows + len(batch.left_out)
             yield batch
-        seen = rows + len(self.left_out) - len(self._left_out_at_first)
-        if not position and seen != self.rows:
+        if unit.rows is not None and seen != unit.rows:
             raise StaleError(
-                f"{self.path}: {seen:,} rows were read, but {self.rows:,} were there when it was looked through; "
+                f"{unit.name}: {seen:,} rows were read, but {unit.rows:,} were there when it was looked through; "
                 f"it changes while it is read, so nothing was published: convert a copy that stays as it is"
             )
+
+    def batches(self, position: Position = START) -> Iterator[RawBatch]:
+        """Yield every row once, in the same order each time, a few MB at a time.
+
+        ``position`` is that of a batch of an earlier pass, which this one continues. Raises `StaleError` when there
+        were other rows than when the source was looked through.
+        """
+        self.left_out = list(self._left_out_at_first)
+        for number, unit in enumerate(self.units):
+            if number < position.unit:
+                continue
+            done = position.batches if number == position.unit else 0
+            for i, batch in enumerate(self.batches_of(unit), 1):
+                if i <= done:
+                    continue
+                self.left_out += batch.left_out
+                if batch.rows:
+                    yield RawBatch(batch.columns, batch.rows, batch.left_out, Position(number, i))
 
 
 def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[str]]:

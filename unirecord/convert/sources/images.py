@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
 from ...progress import Progress
-from .base import Flag, LeftOut, Options, RawBatch, Source
+from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
 from .folder_walk import UnreadableError, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
@@ -37,13 +37,13 @@ class ImageFolder(Source):
     about: ClassVar[str] = "a folder of pictures (in class folders or flat)"
     item: ClassVar[str] = "picture"
     reads: ClassVar[str] = "a folder"
-    flags: ClassVar[tuple[Flag, ...]] = (
-        Flag("check_pictures", "decode each picture, and leave out what is damaged"),
-        Flag(
+    options: ClassVar[tuple[AskedOption, ...]] = (
+        AskedOption("check_pictures", "decode each picture, and leave out what is damaged"),
+        AskedOption(
             "folders_are_classes", "take folders called train, val, test as classes, not as parts of a split"
         ),
     )
-    takes: ClassVar[frozenset[str]] = frozenset(("classes", *(flag.name for flag in flags)))
+    takes_classes: ClassVar[bool] = True
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -57,7 +57,7 @@ class ImageFolder(Source):
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """List the folder."""
-        self._check = options.check_pictures
+        self._check = bool(options.get("check_pictures"))
         if self._check:
             require_pillow()
         found = list(self._pictures())
@@ -65,17 +65,20 @@ class ImageFolder(Source):
         folders = {p.partition("/")[0] for p in found if "/" in p}
         if not found:
             raise SchemaError(self._nothing_found())
-        if not options.folders_are_classes:
+        if not options.get("folders_are_classes"):
             refuse_splits(self.path, map(utf8_name, folders))
         if folders and top:
             raise SchemaError(
                 f"{self.path} holds {len(top):,} pictures beside its class folders ({min(top)!r}, …): they have no "
                 f"class. Move them into a folder or away"
             )
-        self.rows = len(found)
         # By class, then by path: plain sorting would put "a-b/x" before "a/x".
         place = {name: i for i, name in enumerate(sorted(folders, key=natural_order))}
         self._files = sorted(found, key=lambda p: (place.get(p.partition("/")[0], 0), p))
+        self.units = [
+            Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_BATCH_ROWS, len(self._files) - i))
+            for i in range(0, len(self._files), _BATCH_ROWS)
+        ]
         columns = {"image": "bytes", "label": "int32", "class": "string", "path": "string"}
         columns |= {"width": "int32", "height": "int32"}
         self.classes = [utf8_name(name) for name in place]
@@ -111,26 +114,27 @@ class ImageFolder(Source):
         )
         return f"{self.path} holds no pictures (PNG, JPEG, GIF, BMP, WebP, TIFF){advice}"
 
-    def read(self, position: int) -> Iterator[RawBatch]:
-        """Yield the pictures that can be read; a position is a number of files."""
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the pictures of a range of files that can be read."""
         labels = {name: i for i, name in enumerate(self.classes)}
         rows: list[tuple[Any, ...]] = []
+        left_out: list[LeftOut] = []
         size = 0
-        for place, relative in enumerate(self._files[position:], position + 1):
+        for relative in self._files[unit.place : unit.place + _BATCH_ROWS]:
             try:
                 data, header = self._picture(relative)
             except (UnreadableError, NotAnImageError) as error:
-                self.left_out.append(LeftOut(utf8_name(relative), str(error)))
+                left_out.append(LeftOut(utf8_name(relative), str(error)))
                 continue
             path = utf8_name(relative)
             name = utf8_name(relative.partition("/")[0])
             rows.append((data, labels.get(name), name, path, header.width, header.height))
             size += len(data)
-            if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield self._batch(rows, place)
-                rows, size = [], 0
-        if rows:
-            yield self._batch(rows, len(self._files))
+            if size >= _BATCH_BYTES:
+                yield self._batch(rows, left_out)
+                rows, left_out, size = [], [], 0
+        if rows or left_out:
+            yield self._batch(rows, left_out)
 
     def _picture(self, relative: str) -> tuple[bytes, ImageHeader]:
         try:
@@ -144,9 +148,8 @@ class ImageFolder(Source):
             check_picture(data)
         return data, header
 
-    def _batch(self, rows: list[tuple[Any, ...]], position: int) -> RawBatch:
+    def _batch(self, rows: list[tuple[Any, ...]], left_out: list[LeftOut]) -> RawBatch:
         names = ("image", "label", "class", "path", "width", "height")
-        columns = {
-            n: list(v) for n, v in zip(names, zip(*rows, strict=True), strict=True) if n in self.schema
-        }
-        return RawBatch(columns, len(rows), position)
+        values = zip(*rows, strict=True) if rows else ([] for _ in names)
+        columns = {n: list(v) for n, v in zip(names, values, strict=True) if n in self.schema}
+        return RawBatch(columns, len(rows), tuple(left_out))

@@ -6,9 +6,9 @@ import os
 import stat
 import tempfile
 from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
-from ...errors import MissingError, SchemaError
+from ...errors import MissingError, SchemaError, StaleError
 from ...progress import Progress
 from ...sizes import format_size
 
@@ -26,6 +26,7 @@ class InputPath:
         self.name = name
         self.path = path
         self._spool = spool
+        self._stamp: tuple[int, int] | None = None
         self.notes: list[str] = []
         if spool is not None:
             size = os.fstat(spool.fileno()).st_size
@@ -46,8 +47,22 @@ class InputPath:
         return os.path.getsize(self.path)
 
     def open(self) -> BinaryIO:
-        """Open the file from its beginning."""
-        return open(self.path, "rb")
+        """Open the file from its beginning; `StaleError` when it has changed since it was first opened."""
+        file = open(self.path, "rb")  # noqa: SIM115 (the caller closes it)
+        found = os.fstat(file.fileno())
+        stamp = found.st_size, found.st_mtime_ns
+        if self._stamp is None:
+            self._stamp = stamp
+        elif self._stamp != stamp:
+            file.close()
+            raise StaleError(
+                f"{self.name} changes while it is read, so nothing was published: convert a copy that stays as it is"
+            )
+        return file
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open file; other processes reach that through this one."""
+        return {**self.__dict__, "_spool": None}
 
 
 def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress | None = None) -> InputPath:
@@ -110,4 +125,4 @@ def _spooled(name: str, fd: int, most: int, progress: Progress | None) -> InputP
     except BaseException:
         spool.close()
         raise
-    return InputPath(name, f"/proc/self/fd/{spool.fileno()}", spool)
+    return InputPath(name, f"/proc/{os.getpid()}/fd/{spool.fileno()}", spool)

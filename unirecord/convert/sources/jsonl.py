@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -12,16 +13,16 @@ import numpy as np
 from ...errors import SchemaError
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .base import Options, RawBatch, Source, column_names
+from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import converted, json_converter, numbers
 from .input_path import InputPath
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
+from .text_blocks import BlockPlace, line_blocks, read_block
 
 __all__ = ["JsonLines"]
 
 _CHUNK_ROWS: Final = 1024
-_CHUNK_BYTES: Final = 8_000_000
 _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
 
@@ -46,27 +47,34 @@ class JsonLines(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the file once to find its types."""
         path, fixed = self.path, options.overrides
-        self._total = self.input.size()
-        self.rows = 0
+        total = self.input.size()
         evidence: dict[str, _KeyEvidence] = {}
-        for rows, done in self._chunks():
-            for record in rows:
-                self._look_at(record, evidence, fixed)
+        units: list[Unit] = []
+        row = line = 0
+        for block in line_blocks(self.input):
+            place = BlockPlace(block.offset, len(block.data), line, row)
+            for record in self._records(block.data, place):
+                self._look_at(record, row, evidence, fixed)
+                row += 1
+            line += block.lines
+            units.append(Unit(path, place, row - place.row))
             if progress is not None:
-                progress(done, self._total)
+                progress(block.offset + len(block.data), total)
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
+        last = units[-1]
+        self.units = [*units[:-1], Unit(path, last.place._replace(size=None), last.rows)]
         self._keys = list(evidence)
         names, notes = column_names(self._keys, path)
         self.notes += notes
         found: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
-            column.missing = column.missing or column.seen < self.rows
+            column.missing = column.missing or column.seen < row
             found[name] = fixed[name] if name in fixed else column.spec(path)
         self.schema = apply_overrides(found, fixed)
 
     def _look_at(
-        self, record: dict[str, Any], evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
+        self, record: dict[str, Any], row: int, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
     ) -> None:
         for key, value in record.items():
             column = evidence.get(key)
@@ -75,43 +83,34 @@ class JsonLines(Source):
             if key in fixed:
                 continue
             try:
-                column.add(value, self.rows)
+                column.add(value, row)
             except SchemaError as error:
                 raise SchemaError(f"{self.path}: {error}, such as --schema {key}=string") from None
-        self.rows += 1
 
-    def read(self, position: int) -> Iterator[RawBatch]:
-        """Yield the rows by the types found; a position is a number of rows."""
-        first_row = 0
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a block of lines by the types found."""
+        first_row = unit.place.row
         convert = [json_converter(c) for c in self.schema]
-        for rows, _ in self._chunks():
-            if first_row + len(rows) <= position:
-                first_row += len(rows)
-                continue
+        for rows in _chunks(self._records(read_block(self.input, unit.place), unit.place)):
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(values, function, column, first_row, self.path)
             first_row += len(rows)
-            yield RawBatch(columns, len(rows), first_row)
+            yield RawBatch(columns, len(rows))
 
-    def _chunks(self) -> Iterator[tuple[list[dict[str, Any]], int]]:
-        """Yield some parsed lines at a time, and how many bytes have been read."""
-        rows: list[dict[str, Any]] = []
-        done = flushed = parsed = 0
-        with self.input.open() as lines:
-            for number, line in enumerate(lines, 1):
-                done += len(line)
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                if line.strip():
-                    rows.append(_parse_line(line, f"{self.path}, line {number}", parsed))
-                    parsed += 1
-                if len(rows) >= _CHUNK_ROWS or (rows and done - flushed >= _CHUNK_BYTES):
-                    yield rows, done
-                    rows, flushed = [], done
-        if rows:
-            yield rows, done
+    def _records(self, data: bytes, place: BlockPlace) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a block of lines."""
+        row = place.row
+        for number, line in enumerate(data.split(b"\n"), place.line + 1):
+            if line.strip():
+                yield _parse_line(line, f"{self.path}, line {number}", row)
+                row += 1
+
+
+def _chunks(records: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while rows := list(islice(records, _CHUNK_ROWS)):
+        yield rows
 
 
 class _KeyEvidence:

@@ -32,8 +32,8 @@ def open_source(
     options = options or Options()
     make = source_type(found, kind)
     for name in options.given():
-        if name not in make.takes:
-            takers = ", ".join(other.kind for other in SOURCES if name in other.takes)
+        if name not in make.takes():
+            takers = ", ".join(other.kind for other in SOURCES if name in other.takes())
             raise WrongSourceError(
                 f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
             )

@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import csv
-import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from io import TextIOWrapper
-from typing import BinaryIO, ClassVar, Final, TextIO
+from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
+from typing import ClassVar, Final
 
 from ...errors import SchemaError
 from ...progress import Progress
-from .base import Options, RawBatch, Source, column_names
+from .base import Options, RawBatch, Source, Unit, column_names
+from .cell_types import NUMBER, CellEvidence
 from .convert import converted, text_converter
 from .input_path import InputPath
 from .overrides import apply_overrides
+from .text_blocks import BlockPlace, count_lines, csv_blocks, read_block, text_start
 
 __all__ = ["CsvTable"]
 
 _CHUNK_ROWS: Final = 4096
 _CHUNK_BYTES: Final = 8_000_000
-_LONG_TEXT: Final = 4096
-# Cells are tested joined by a character that cannot be part of a number: one match per column and chunk.
-_JOIN: Final = "\x1f"
-_WHOLE: Final = r"[-+]?(?:0|[1-9][0-9]*)"  # no leading zeros: 007 is a name
-_REAL: Final = (
-    rf"{_WHOLE}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|[-+]?\.[0-9]+(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
-)
-# One way only to match blanks, or a long run of them that is no number takes quadratic time.
-_INTS: Final = re.compile(rf"(?:(?: *(?:{_WHOLE}) *)?{_JOIN})*")
-_REALS: Final = re.compile(rf"(?:(?: *(?:{_REAL}) *)?{_JOIN})*", re.IGNORECASE)
-_BOOLS: Final = re.compile(rf"(?:(?:true|false)?{_JOIN})*", re.IGNORECASE)
-_NUMBER: Final = re.compile(rf" *(?:{_REAL}) *", re.IGNORECASE)
-_BIG: Final = re.compile(r"[0-9]{19}")
-_MAX_DIGITS: Final = 30  # a whole number that is written longer is beyond 64 bits
+_TABS: Final = (".tsv", ".tab")
 
 
 class CsvTable(Source):
@@ -61,164 +47,130 @@ class CsvTable(Source):
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the file once to find its types."""
-        self._total = self.input.size()
-        self._delimiter = ","
-        self.rows = 0
-        header = self._read_header()
+        total = self.input.size()
+        header, start, line = self._read_header()
         names, notes = column_names(header, self.path)
         self.notes += notes
-        evidence = [_CellEvidence() for _ in names]
-        for rows, done in self._chunks(len(names)):
-            self.rows += len(rows)
-            for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
-                column.add(cells)
+        self._width = len(names)
+        evidence = [CellEvidence() for _ in names]
+        self.units = []
+        row, place = 0, BlockPlace(start, None, line, 0)
+        for block in csv_blocks(self.input, start, self._delimiter):
+            place = BlockPlace(block.offset, len(block.data), line, row)
+            for rows in self._chunks(block.data, line):
+                row += len(rows)
+                for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
+                    column.add(cells)
+            line += block.lines
+            self.units.append(Unit(self.path, place, row - place.row))
             if progress is not None:
-                progress(done, self._total)
-        if not self.rows:
+                progress(place.offset + len(block.data), total)
+        last = Unit(self.path, place._replace(size=None), row - place.row)
+        self.units = [*self.units[:-1], last]
+        if not row:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
         self.schema = apply_overrides(found, options.overrides)
 
-    def read(self, position: int) -> Iterator[RawBatch]:
-        """Yield the rows by the types found; a position is a number of rows."""
-        first_row = 0
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a block of lines by the types found."""
+        first_row = unit.place.row
         convert = [text_converter(c) for c in self.schema]
-        for rows, _ in self._chunks(len(self.schema)):
-            if first_row + len(rows) <= position:
-                first_row += len(rows)
-                continue
+        for rows in self._chunks(read_block(self.input, unit.place), unit.place.line):
             cells = zip(*rows, strict=True)
             columns = {
                 c.name: converted(values, f, c, first_row, self.path)
                 for c, f, values in zip(self.schema, convert, cells, strict=True)
             }
             first_row += len(rows)
-            yield RawBatch(columns, len(rows), first_row)
+            yield RawBatch(columns, len(rows))
 
-    def _read_header(self) -> list[str]:
-        with _open_text(self.input) as (text, _):
-            try:
-                line = text.readline()
-                while line and not line.strip("\r\n"):
-                    line = text.readline()
-            except UnicodeDecodeError as error:
-                raise _not_utf8(self.path, error) from None
-            if not line:
-                raise SchemaError(
-                    f"{self.path} is empty: a CSV file starts with a line that names the columns"
-                )
-            if self.input.suffix in (".tsv", ".tab"):
-                self._delimiter = "\t"
-            else:
-                counts = {d: len(next(csv.reader([line], delimiter=d))) for d in ",;\t|"}
-                self._delimiter = max(counts, key=lambda d: counts[d])
-        with _open_text(self.input) as (text, _):
-            header = self._first_row(csv.reader(text, delimiter=self._delimiter))
+    def _read_header(self) -> tuple[list[str], int, int]:
+        """Return the names, and where the rows begin: the offset, and the lines before it."""
+        self._delimiter = "\t"
+        start = text_start(self.input)
+        if self.input.suffix not in _TABS:
+            line = self._first_line(start)
+            counts = {d: len(next(csv.reader([line], delimiter=d))) for d in ",;\t|"}
+            self._delimiter = max(counts, key=lambda d: counts[d])
+        data = self._header_bytes(start)
+        header = next(row for row in csv.reader(_text(data, self.path), delimiter=self._delimiter) if row)
         for name in header:
-            if _NUMBER.fullmatch(name):
+            if NUMBER.fullmatch(name):
                 raise SchemaError(
                     f"{self.path}: the first line should name the columns, but holds the number {name.strip()!r}; "
                     f"add a header line"
                 )
-        return header
+        return header, start + len(data), count_lines(data)
 
-    def _first_row(self, reader: Iterator[list[str]]) -> list[str]:
-        try:
-            return next((row for row in reader if row), [])
-        except UnicodeDecodeError as error:
-            raise _not_utf8(self.path, error) from None
-        except csv.Error as error:
-            raise SchemaError(f"{self.path}, the header: {error}") from None
-
-    def _chunks(self, width: int) -> Iterator[tuple[list[list[str]], int]]:
-        """Yield some rows at a time, below the header, and how many bytes have been read."""
-        rows: list[list[str]] = []
-        with _open_text(self.input) as (text, raw):
-            reader = csv.reader(text, delimiter=self._delimiter, strict=True)
-            read = 0
+    def _first_line(self, start: int) -> str:
+        with self.input.open() as file:
+            file.seek(start)
+            text = TextIOWrapper(file, encoding="utf-8", newline="")
             try:
-                next((row for row in reader if row), None)
-                for row in reader:
-                    if len(row) != width:
-                        if not row:  # an empty line
-                            continue
-                        raise SchemaError(
-                            f"{self.path}, line {reader.line_num}: {len(row)} values, but the header names {width} "
-                            f"columns; quote values that hold {self._delimiter!r}"
-                        )
-                    rows.append(row)
-                    if len(rows) >= _CHUNK_ROWS or raw.tell() - read >= _CHUNK_BYTES:
-                        read = raw.tell()
-                        yield rows, read
-                        rows = []
+                return next(line for line in text if line.strip("\r\n"))
+            except StopIteration:
+                raise self._empty() from None
             except UnicodeDecodeError as error:
                 raise _not_utf8(self.path, error) from None
+
+    def _header_bytes(self, start: int) -> bytes:
+        """Return the bytes of the record that names the columns, with empty lines before it."""
+        taken: list[str] = []
+        with self.input.open() as file:
+            file.seek(start)
+            text = TextIOWrapper(file, encoding="latin-1", newline="")  # a character a byte
+            reader = csv.reader(_noted(text, taken), delimiter=self._delimiter)
+            try:
+                if next((row for row in reader if row), None) is None:
+                    raise self._empty()
             except csv.Error as error:
-                raise SchemaError(f"{self.path}, line {reader.line_num}: {error}") from None
+                raise SchemaError(f"{self.path}, the header: {error}") from None
+        return "".join(taken).encode("latin-1")
+
+    def _empty(self) -> SchemaError:
+        return SchemaError(f"{self.path} is empty: a CSV file starts with a line that names the columns")
+
+    def _chunks(self, data: bytes, lines_before: int) -> Iterator[list[list[str]]]:
+        """Yield some rows at a time of a block of whole records."""
+        rows: list[list[str]] = []
+        size = 0
+        reader = csv.reader(_text(data, self.path), delimiter=self._delimiter, strict=True)
+        where = f"{self.path}, line"
+        try:
+            for row in reader:
+                if len(row) != self._width:
+                    if not row:  # an empty line
+                        continue
+                    raise SchemaError(
+                        f"{where} {lines_before + reader.line_num}: {len(row)} values, but the header names "
+                        f"{self._width} columns; quote values that hold {self._delimiter!r}"
+                    )
+                rows.append(row)
+                size += sum(map(len, row))
+                if len(rows) >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
+                    yield rows
+                    rows, size = [], 0
+        except csv.Error as error:
+            raise SchemaError(f"{where} {lines_before + reader.line_num}: {error}") from None
         if rows:
-            yield rows, self._total
+            yield rows
 
 
-@dataclass
-class _CellEvidence:
-    """What the cells of one column seen so far allow."""
-
-    whole: bool = True
-    real: bool = True
-    logical: bool = True
-    empty: bool = False
-    filled: bool = False
-    low: int = 0
-    high: int = 0
-    longest: int = 0
-
-    def add(self, cells: Sequence[str]) -> None:
-        """Take more cells into account."""
-        self.empty = self.empty or "" in cells
-        self.filled = self.filled or any(cells)
-        if self.whole or self.real or self.logical:
-            joined = _JOIN.join(cells) + _JOIN
-            if joined.count(_JOIN) != len(cells):  # a cell holds it, which no number does
-                joined = "x"
-            self.whole = self.whole and _INTS.fullmatch(joined) is not None
-            self.real = self.real and (self.whole or _REALS.fullmatch(joined) is not None)
-            self.logical = self.logical and _BOOLS.fullmatch(joined) is not None
-            if self.whole and _BIG.search(joined):
-                values = [_whole(cell) for cell in cells if cell.strip()]
-                self.low, self.high = min(self.low, *values), max(self.high, *values)
-        self.longest = max(self.longest, max(map(len, cells)))
-
-    def type(self) -> str:
-        """Return the type's name, with ``?`` when a cell was empty."""
-        name = self._base() if self.filled else "string"
-        if name == "string" and self.longest > _LONG_TEXT and not self.empty:
-            return "text"
-        return name + "?" if self.empty else name
-
-    def _base(self) -> str:
-        if self.whole:
-            if self.high < 1 << 63 and self.low >= -(1 << 63):
-                return "int64"
-            return "uint64" if self.low >= 0 and self.high < 1 << 64 else "string"
-        if self.real:
-            return "float64"
-        return "bool" if self.logical else "string"
-
-
-def _whole(cell: str) -> int:
-    """Return the number, or one that is as far beyond 64 bits."""
-    text = cell.strip()
-    if len(text) <= _MAX_DIGITS:
-        return int(text)
-    return -(1 << 64) if text.startswith("-") else 1 << 64
-
-
-@contextmanager
-def _open_text(source: InputPath) -> Iterator[tuple[TextIO, BinaryIO]]:
-    """Open a UTF-8 file as text, with the binary file below it, whose position tells the progress."""
+def _text(data: bytes, path: str) -> TextIOWrapper:
+    """UTF-8 bytes as lines of text."""
     csv.field_size_limit(sys.maxsize)
-    with source.open() as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
-        yield text, raw
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from None
+    return TextIOWrapper(BytesIO(data), encoding="utf-8", newline="")
+
+
+def _noted(lines: TextIOWrapper, taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
 
 
 def _not_utf8(path: str, error: UnicodeDecodeError) -> SchemaError:
