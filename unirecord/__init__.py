@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
     from .errors import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Writer",
     "append",
+    "write_dataset",
     "UniRecordDataset",
     "BatchLoader",
     "LoaderStats",
@@ -68,6 +70,7 @@ __all__ = [
 _HOMES = {
     "Writer": "writing.writer",
     "append": "writing.writer",
+    "write_dataset": "convert.write_dataset",
     "UniRecordDataset": "dataset.dataset",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["UnreadableError", "read_regular_file", "utf8_name", "walk"]
+__all__ = ["UnreadableError", "natural_order", "read_regular_file", "utf8_name", "walk"]
 
 
 class UnreadableError(Exception):
@@ -49,6 +50,12 @@ def walk(root: str) -> Iterator[tuple[str, str | None]]:
                 pending.append(f"{below}{name}/")
             else:
                 yield below + name, _not_regular(mode)
+
+
+def natural_order(name: str) -> tuple[list[str | int], str]:
+    """Return a sort key by which ``2`` comes before ``10``, and ``fold2`` before ``fold10``."""
+    pieces = re.split(r"([0-9]+)", name)
+    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)], name
 
 
 def read_regular_file(path: str | Path) -> bytes:

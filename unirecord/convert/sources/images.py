@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Final
 from ...errors import MissingError, SchemaError
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
-from .folder_walk import UnreadableError, read_regular_file, utf8_name, walk
+from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .picture_check import check_picture, require_pillow
-from .picture_classes import natural_order, refuse_splits, same_classes, some
+from .picture_classes import refuse_splits, same_classes, some
 
 __all__ = ["ImageFolder"]
 

@@ -1,32 +1,52 @@
-"""Where raw data is read from: a path, or a copy of what a pipe delivers once, since sources are read twice."""
+"""Where raw data is read from: a path, several, or a copy of what a pipe delivers, since sources are read twice."""
 
 from __future__ import annotations
 
+import glob
 import os
 import stat
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cached_property
+from itertools import islice
 from typing import Any, BinaryIO, Final
 
 from ...errors import MissingError, SchemaError, StaleError
 from ...progress import Progress
 from ...sizes import format_size
+from .compression import SUFFIXES, decompressed, inner_name
+from .folder_walk import natural_order, utf8_name, walk
 
 __all__ = ["MAX_SPOOL_BYTES", "InputPath", "open_input"]
 
 MAX_SPOOL_BYTES: Final = 16_000_000_000
 _PIECE: Final = 1 << 20
+_PEEK: Final = 2_000  # files of a folder that are looked at to tell what it is
 
 
 class InputPath:
-    """A folder or a regular file. ``name`` is what the user called it, ``path`` what is opened."""
+    """A folder, a regular file, or several files. ``name`` is what the user called it, ``path`` what is opened."""
 
-    def __init__(self, name: str, path: str, spool: BinaryIO | None = None) -> None:
-        """``spool`` is an unnamed temporary file that holds the content, kept as long as this object."""
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        spool: BinaryIO | None = None,
+        spool_bytes: int = MAX_SPOOL_BYTES,
+        members: tuple[str, ...] | None = None,
+    ) -> None:
+        """``spool`` is an unnamed temporary file that holds the content, kept as long as this object.
+
+        ``members`` are the files when there are several.
+        """
         self.name = name
         self.path = path
+        self._members = members
         self._spool = spool
+        self._spool_bytes = spool_bytes
         self._stamp: tuple[int, int] | None = None
+        self.packed = False  # whether it is compressed though its name does not say so
         self.notes: list[str] = []
         if spool is not None:
             size = os.fstat(spool.fileno()).st_size
@@ -35,19 +55,57 @@ class InputPath:
     @property
     def is_folder(self) -> bool:
         """Whether it is a folder; else it is a file."""
-        return os.path.isdir(self.path)
+        return self._members is None and os.path.isdir(self.path)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is one file."""
+        return self._members is None and not os.path.isdir(self.path)
 
     @property
     def suffix(self) -> str:
-        """The end of the name, ``.csv``, in lower case."""
-        return os.path.splitext(self.name)[1].lower()
+        """The end of the name, ``.csv``, in lower case; of ``x.csv.gz`` too."""
+        return os.path.splitext(inner_name(self.name))[1].lower()
 
     def size(self) -> int:
-        """Bytes of the file."""
-        return os.path.getsize(self.path)
+        """Bytes of the file, as `open` gives it."""
+        with self.open() as file:
+            return os.fstat(file.fileno()).st_size
+
+    def head(self, size: int) -> bytes:
+        """Return the first bytes of the file, decompressed; of a folder, or of what is damaged, none."""
+        if not self.is_file:
+            return b""
+        with suppress(SchemaError, MissingError), self._open_as_it_is() as file:
+            if self._is_packed:
+                return next(decompressed(self.name, file), b"")[:size]
+            return file.read(size)
+        return b""
+
+    @property
+    def _is_packed(self) -> bool:
+        return self.packed or self.name.lower().endswith(SUFFIXES)
 
     def open(self) -> BinaryIO:
-        """Open the file from its beginning; `StaleError` when it has changed since it was first opened."""
+        """Open the file from its beginning; what it holds decompressed, if its name says that it is compressed.
+
+        Raises `StaleError` when it has changed since it was first opened.
+        """
+        file = self._open_as_it_is()
+        if not self._is_packed:
+            return file
+        with file:
+            if self._spool is None:
+                self._spool = _copied(self.name, decompressed(self.name, file), self._spool_bytes, None)
+        return open(f"/proc/self/fd/{self._spool.fileno()}", "rb")
+
+    def local_path(self) -> str:
+        """A path that other libraries open, to what `open` gives."""
+        with self.open():
+            pass
+        return f"/proc/self/fd/{self._spool.fileno()}" if self._is_packed and self._spool else self.path
+
+    def _open_as_it_is(self) -> BinaryIO:
         file = open(self.path, "rb")  # noqa: SIM115 (the caller closes it)
         found = os.fstat(file.fileno())
         stamp = found.st_size, found.st_mtime_ns
@@ -60,24 +118,69 @@ class InputPath:
             )
         return file
 
+    def release(self) -> None:
+        """Give back the room of a decompressed copy; `open` makes it anew."""
+        if self._is_packed and self._spool is not None:
+            self._spool.close()
+            self._spool = None
+
     def __getstate__(self) -> dict[str, Any]:
-        """All but the open file; other processes reach that through this one."""
+        """All but the open file; other processes reach that of a pipe through this one."""
         return {**self.__dict__, "_spool": None}
+
+    @cached_property
+    def peek(self) -> frozenset[str]:
+        """The suffixes, in lower case, of the files (of the first ones of a large folder); and their whole names."""
+        names = self._members or (islice(self._below(), _PEEK) if self.is_folder else (self.name,))
+        return frozenset(
+            text.lower()
+            for name in names
+            for text in (os.path.splitext(inner_name(name))[1], os.path.basename(name))
+        )
+
+    def holds(self, suffixes: Iterable[str]) -> bool:
+        """Whether it is, or holds, a file whose name ends like that (or is that)."""
+        return not self.peek.isdisjoint(suffixes)
+
+    def _below(self) -> Iterator[str]:
+        return (path for path, reason in walk(self.path) if reason is None)
+
+    def files(self, suffixes: Iterable[str]) -> list[InputPath]:
+        """The files it stands for, in natural order: itself, or those below a folder whose names end like that."""
+        if self.is_file:
+            return [self]
+        if self._members is not None:
+            return [InputPath(name, name, None, self._spool_bytes) for name in self._members]
+        ends = tuple(suffixes)
+        found = [path for path in self._below() if inner_name(path).lower().endswith(ends)]
+        return [
+            InputPath(
+                f"{self.name.rstrip('/')}/{utf8_name(path)}",
+                os.path.join(self.path, path),
+                None,
+                self._spool_bytes,
+            )
+            for path in sorted(found, key=natural_order)
+        ]
 
 
 def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress | None = None) -> InputPath:
     """Return what is at the path ``name``; a pipe, and ``-`` for standard input, are copied to a temporary file.
 
-    Raises `MissingError`, and `SchemaError` for a device or for a pipe that delivers more than ``spool_bytes``.
+    A name with ``*``, ``?`` or ``[`` that is no file's own stands for all files it matches. Raises `MissingError`, and
+    `SchemaError` for a device or for a pipe that delivers more than ``spool_bytes``.
     """
     if name == "-":
         return _spooled("standard input", 0, spool_bytes, progress)
     try:
         mode = os.stat(name).st_mode
     except FileNotFoundError:
+        matches = tuple(sorted(filter(os.path.isfile, glob.glob(name, recursive=True)), key=natural_order))
+        if matches:
+            return InputPath(name, matches[0], None, spool_bytes, matches)
         raise MissingError(_explain_missing(name)) from None
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
-        return InputPath(name, name)
+        return InputPath(name, name, None, spool_bytes)
     if not stat.S_ISFIFO(mode) and not _is_terminal(name):
         raise SchemaError(f"{name} is a device or a socket; data is read from files, folders, pipes and -")
     fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)  # waits until somebody writes to the pipe
@@ -94,6 +197,8 @@ def _explain_missing(name: str) -> str:
         return f"{name} is a link to {os.readlink(name)}, which does not exist"
     if name.startswith("~"):
         return f"{name} does not exist; the shell replaces ~ only when it is not quoted"
+    if glob.has_magic(name):
+        return f"{name}: no file matches"
     return f"{name} does not exist"
 
 
@@ -108,15 +213,21 @@ def _is_terminal(name: str) -> bool:
 
 
 def _spooled(name: str, fd: int, most: int, progress: Progress | None) -> InputPath:
+    spool = _copied(name, iter(lambda: os.read(fd, _PIECE), b""), most, progress)
+    return InputPath(name, f"/proc/{os.getpid()}/fd/{spool.fileno()}", spool)
+
+
+def _copied(name: str, pieces: Iterator[bytes], most: int, progress: Progress | None) -> BinaryIO:
+    """Return an unnamed temporary file with all pieces; `SchemaError` when they are more than ``most`` bytes."""
     spool = tempfile.TemporaryFile(prefix="unirecord-")  # noqa: SIM115 (lives as long as its InputPath)
     size = 0
     try:
-        while piece := os.read(fd, _PIECE):
+        for piece in pieces:
             size += len(piece)
             if size > most:
                 raise SchemaError(
-                    f"{name} delivers more than {format_size(most)}, which is more than is copied from a pipe; "
-                    f"write it to a file and convert that"
+                    f"{name} delivers more than {format_size(most)}, which is more than is copied to a temporary "
+                    f"file (--max-spool-bytes); write it to a file and convert that"
                 )
             spool.write(piece)
             if progress is not None:
@@ -125,4 +236,4 @@ def _spooled(name: str, fd: int, most: int, progress: Progress | None) -> InputP
     except BaseException:
         spool.close()
         raise
-    return InputPath(name, f"/proc/{os.getpid()}/fd/{spool.fileno()}", spool)
+    return spool

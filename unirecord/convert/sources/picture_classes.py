@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from ...errors import SchemaError
+from .folder_walk import natural_order
+from .splits import SPLITS
 
-__all__ = ["natural_order", "refuse_splits", "same_classes", "some"]
-
-_SPLITS: Final = {
-    "train": "train", "training": "train",
-    "val": "val", "valid": "val", "validation": "val", "dev": "val", "eval": "val",
-    "test": "test", "testing": "test", "holdout": "test",
-}  # fmt: skip
-
-
-def natural_order(name: str) -> tuple[list[str | int], str]:
-    """Return a sort key by which ``2`` comes before ``10``, and ``fold2`` before ``fold10``."""
-    pieces = re.split(r"([0-9]+)", name)
-    return [int(piece) if i % 2 else piece for i, piece in enumerate(pieces)], name
+__all__ = ["refuse_splits", "same_classes", "some"]
 
 
 def refuse_splits(path: str, folders: Iterable[str]) -> None:
     """Raise `SchemaError` when the folders are parts of a split (``train``, ``val``), not classes."""
     names = sorted(folders, key=natural_order)
-    roles = {name: _SPLITS[name.lower()] for name in names if name.lower() in _SPLITS}
+    roles = {name: SPLITS[name.lower()] for name in names if name.lower() in SPLITS}
     if not roles or (
         len(roles) < len(names) and not ("train" in roles.values() and len(set(roles.values())) > 1)
     ):

@@ -5,15 +5,28 @@ from __future__ import annotations
 from typing import Final
 
 from ...progress import Progress
+from .arrow_files import ArrowFiles
 from .base import Options, Source, WrongSourceError
 from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
+from .mindrecord import MindRecordFiles
+from .parquet import ParquetFiles
 from .tables import CsvTable
+from .webdataset import WebDatasetShards
 
 __all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
 
-SOURCES: Final[tuple[type[Source], ...]] = (ImageFolder, CsvTable, JsonLines)
+# The first one that recognises a path reads it: what has a mark of its own comes before what any folder could be.
+SOURCES: Final[tuple[type[Source], ...]] = (
+    CsvTable,
+    JsonLines,
+    ParquetFiles,
+    ArrowFiles,
+    MindRecordFiles,
+    WebDatasetShards,
+    ImageFolder,
+)
 KINDS: Final = tuple(source.kind for source in SOURCES)
 
 

@@ -38,12 +38,12 @@ class CsvTable(Source):
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """By the name."""
-        return not source.is_folder and source.suffix in cls.suffixes
+        return source.is_file and source.suffix in cls.suffixes
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
         """Any file."""
-        return not source.is_folder
+        return source.is_file
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the file once to find its types."""

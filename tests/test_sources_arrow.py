@@ -1,0 +1,252 @@
+"""Parquet, Arrow, Feather and Hugging Face data: every value, types, nulls; files that differ or are damaged."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import sys
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from sources import plain, refusals, rows_at
+
+from unirecord import UniRecordDataset, write_dataset
+from unirecord.convert.sources import open_source
+from unirecord.errors import MissingError, SchemaError
+
+ROWS = 240
+NANOSECONDS = 1_577_836_800_000_000_000  # 2020-01-01
+
+
+def table() -> pa.Table:
+    """All kinds of columns that Arrow has."""
+    n = ROWS
+    return pa.table(
+        {
+            **{name: pa.array(range(n), name) for name in ("int16", "uint32", "int64", "float32", "float64")},
+            "half": pa.array(np.arange(n, dtype=np.float16)),
+            "bool": [i % 3 == 0 for i in range(n)],
+            "string": [f"é{i}" for i in range(n)],
+            "null_string": [None if i % 7 == 0 else f"n{i}" for i in range(n)],
+            "null_int": pa.array([None if i % 5 == 0 else i for i in range(n)], pa.int16()),
+            "null_float": pa.array([None if i % 4 == 0 else float("nan") if i % 4 == 1 else i / 2 for i in range(n)]),
+            "null_bool": pa.array([None, True, False, True] * (n // 4)),
+            "bytes": [bytes([i % 256]) * (i % 5) for i in range(n)],
+            "fixed": pa.array([b"%04d" % i for i in range(n)], pa.binary(4)),
+            "view": pa.array([f"v{i}" for i in range(n)], pa.string_view()),
+            "category": pa.array(["a", "b"] * (n // 2)).dictionary_encode(),
+            "vector": pa.array([[float(i)] * 4 for i in range(n)], pa.list_(pa.float32(), 4)),
+            "list": [list(range(i % 3)) for i in range(n)],
+            "matrix": [[[i, 2], [3, 4]] for i in range(n)],
+            "ragged": [[[1], [2, 3]]] * n,
+            "null_list": [None, [1]] * (n // 2),
+            "words": [["a", "b"]] * n,
+            "struct": [{"a": i, "b": ["x", None]} for i in range(n)],
+            "time": pa.array([datetime.datetime(2020, 1, 1)] * n),
+            "zoned": pa.array([datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)] * n),
+            "date": [datetime.date(2020, 1, 1)] * n,
+            "clock": [datetime.time(0, 0, 1)] * n,
+            "span": pa.array([datetime.timedelta(seconds=1)] * n),
+            "price": [decimal.Decimal("1.50")] * n,
+            "nothing": pa.nulls(n),
+        }
+    )  # fmt: skip
+
+
+SPECS: dict[str, Any] = {
+    **{name: name for name in ("int16", "uint32", "int64", "float32", "float64", "bool", "string")},
+    "half": "float16", "null_string": "string?", "null_int": "int16?", "null_float": "float64?", "null_bool": "bool?",
+    "bytes": "bytes", "fixed": "bytes", "view": "string", "category": "string",
+    "vector": {"type": "float32", "shape": [4]}, "list": {"type": "int64", "shape": [-1]},
+    "matrix": {"type": "int64", "shape": [-1, -1]}, "words": "object", "struct": "object", "null_list": "object",
+    "time": "int64", "zoned": "int64", "date": "int64", "clock": "int64", "span": "int64", "price": "string",
+    "nothing": "string?",
+}  # fmt: skip
+
+
+def wanted(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `table` as it is written."""
+    times = {"time": NANOSECONDS, "zoned": NANOSECONDS, "date": NANOSECONDS, "clock": 10**9, "span": 10**9}
+    return {**row, **times, "price": "1.50"}
+
+
+def written(path: Path, format: str) -> Path:
+    whole = table().drop(["ragged"])
+    if format == "parquet":
+        pa.parquet.write_table(whole, path / "x.parquet", row_group_size=70, data_page_size=1000)
+        return path / "x.parquet"
+    if format == "feather":
+        pa.feather.write_feather(whole, path / "x.feather", chunksize=70)
+        return path / "x.feather"
+    with pa.OSFile(str(path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, whole.schema) as stream:
+        for batch in whole.to_batches(70):
+            stream.write_batch(batch)
+    return path / "x.arrow"
+
+
+@pytest.mark.parametrize("format", ["parquet", "feather", "stream"])
+def test_every_value_equals_that_of_pyarrow(tmp_path: Path, format: str) -> None:
+    path = written(tmp_path, format)
+    source = open_source(str(path))
+    assert source.schema.to_spec() == {name: SPECS[name] for name in source.schema.names}
+    assert source.rows == ROWS
+    rows = rows_at(path)
+    assert str(rows) == str([wanted(row) for row in table().drop(["ragged"]).to_pylist()])
+    (tmp_path / "without_a_suffix").write_bytes(path.read_bytes())
+    if format != "stream":  # which has no mark of its own
+        assert open_source(str(tmp_path / "without_a_suffix")).kind == source.kind
+
+
+def test_types_can_be_replaced_and_what_does_not_fit_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    pa.parquet.write_table(table().select(["int64", "ragged", "list"]), path, row_group_size=70)
+    source = open_source(str(path))
+    with pytest.raises(SchemaError, match=r"rows from 0, column 'ragged': .*--schema ragged=object"):
+        list(source.batches())
+    spec = {"int64": "int16", "ragged": "object", "list": "object"}
+    assert write_dataset(str(path), tmp_path / "d.urec", schema=spec) == ROWS
+    with UniRecordDataset(tmp_path / "d.urec") as ds:
+        assert ds.schema.to_spec() == spec
+        assert ds[2] == {"int64": 2, "ragged": [[1], [2, 3]], "list": [0, 1]}
+    with pytest.raises(SchemaError, match=r"row 128, column 'int64'"):
+        write_dataset(str(path), tmp_path / "e.urec", schema={**spec, "int64": "int8"})
+    assert not (tmp_path / "e.urec").exists()
+
+
+cell = st.none() | st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@given(
+    st.lists(st.tuples(cell, st.none() | st.floats(), st.none() | st.text(), st.binary()), min_size=1, max_size=30),
+    st.integers(1, 9), st.integers(0, 5), st.booleans(),
+)  # fmt: skip
+def test_any_nulls_and_any_slices_come_through(
+    tmp_path: Path, rows: list[Any], group: int, start: int, statistics: bool
+) -> None:
+    types = (pa.int64(), pa.float64(), pa.string(), pa.binary())
+    whole = pa.table(
+        {n: pa.array(list(v), t) for n, v, t in zip("ifsb", zip(*rows, strict=True), types, strict=True)}
+    )
+    pa.parquet.write_table(whole, tmp_path / "x.parquet", row_group_size=group, write_statistics=statistics)
+    np.testing.assert_equal(rows_at(tmp_path / "x.parquet"), whole.to_pylist())
+    part = whole.slice(start)
+    if part.num_rows:
+        (tmp_path / "d.urec").unlink(missing_ok=True)
+        write_dataset(part, tmp_path / "d.urec", overwrite=True)
+        with UniRecordDataset(tmp_path / "d.urec") as ds:
+            found = [{name: plain(value) for name, value in row.items()} for row in ds]
+        np.testing.assert_equal(found, part.to_pylist())
+
+
+def test_files_of_a_folder_or_pattern_are_read_in_natural_order(tmp_path: Path) -> None:
+    for i in (10, 9, 1):
+        pa.parquet.write_table(pa.table({"i": [i]}), tmp_path / f"p{i}.parquet")
+    (tmp_path / "_SUCCESS").write_bytes(b"")
+    assert [row["i"] for row in rows_at(tmp_path)] == [1, 9, 10]
+    assert [row["i"] for row in rows_at(tmp_path / "p1*.parquet")] == [1, 10]
+    pa.parquet.write_table(pa.table({"i": ["x"]}), tmp_path / "p2.parquet")
+    with pytest.raises(SchemaError, match=r"p2.parquet: column 'i' is string, but int64 in .*p1.parquet"):
+        open_source(str(tmp_path))
+    pa.parquet.write_table(pa.table({"j": [1]}), tmp_path / "p2.parquet")
+    with pytest.raises(SchemaError, match=r"p2.parquet has the columns j, but .*p1.parquet has i"):
+        open_source(str(tmp_path))
+    for name in ("train-0.parquet", "test-0.parquet"):
+        pa.parquet.write_table(pa.table({"i": [1]}), tmp_path / name)
+    with pytest.raises(
+        SchemaError, match=r"parts of a split \(train, test\)|parts of a split \(test, train\)"
+    ):
+        open_source(str(tmp_path / "t*.parquet"))
+
+
+@pytest.mark.parametrize("format", ["parquet", "feather", "stream"])
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path, format: str) -> None:
+    path = written(tmp_path, format)
+    assert refusals(path, "parquet" if format == "parquet" else "arrow", cuts=10, flips=25) > 10
+    path.write_bytes(b"")
+    with pytest.raises(SchemaError, match=path.name):
+        open_source(str(path))
+
+
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingError, match=r"a Parquet file needs pyarrow.*: pip install pyarrow"):
+        open_source(str(path))
+
+
+def pictures() -> datasets.Dataset:
+    features = datasets.Features(
+        {
+            "image": datasets.Image(),
+            "label": datasets.ClassLabel(names=["cat", "dog", "owl"]),
+            "box": datasets.Sequence(datasets.Value("float32"), length=4),
+            "grid": datasets.Array2D((2, 3), "int32"),
+            "text": datasets.Value("string"),
+        }
+    )
+    rows = {
+        "image": [Image.new("RGB", (4, 3), (i, 2 * i, 7)) for i in range(60)],
+        "label": [i % 3 for i in range(60)],
+        "box": [[i, 1.0, 2.0, 3.0] for i in range(60)],
+        "grid": [np.full((2, 3), i) for i in range(60)],
+        "text": [f"text {i}" for i in range(60)],
+    }
+    return datasets.Dataset.from_dict(rows, features=features)
+
+
+HUGGING_FACE = {
+    "image": "bytes", "label": "int32", "box": {"type": "float32", "shape": [4]},
+    "grid": {"type": "int32", "shape": [2, 3]}, "text": "string",
+}  # fmt: skip
+
+
+def check_pictures(path: Path, ds: datasets.Dataset, same_shape: bool = True) -> None:
+    raw = ds.cast_column("image", datasets.Image(decode=False))
+    with UniRecordDataset(path) as found:
+        spec = found.schema.to_spec()
+        assert {**spec, "grid": 0, "box": 0} == {**HUGGING_FACE, "grid": 0, "box": 0}
+        assert not same_shape or spec == HUGGING_FACE
+        assert found.metadata == {"classes": ["cat", "dog", "owl"]}
+        assert len(found) == len(ds)
+        for row, wanted in zip(found, raw, strict=True):
+            assert bytes(row["image"]) == wanted["image"]["bytes"]
+            for name in ("label", "box", "grid", "text"):
+                assert plain(row[name]) == plain(wanted[name])
+
+
+def test_a_hugging_face_dataset_is_written_with_its_classes_and_pictures(tmp_path: Path) -> None:
+    ds = pictures()
+    write_dataset(ds, tmp_path / "all.urec")
+    check_pictures(tmp_path / "all.urec", ds)
+    chosen = ds.shuffle(seed=1).filter(lambda row: row["label"] != 1)
+    write_dataset(chosen, tmp_path / "some.urec")
+    check_pictures(tmp_path / "some.urec", chosen)
+
+
+def test_saved_hugging_face_datasets_are_read(tmp_path: Path) -> None:
+    ds = pictures()
+    ds.save_to_disk(tmp_path / "saved", num_shards=3)
+    write_dataset(tmp_path / "saved", tmp_path / "saved.urec")
+    check_pictures(tmp_path / "saved.urec", ds)
+    ds.to_parquet(tmp_path / "x.parquet")
+    write_dataset(tmp_path / "x.parquet", tmp_path / "parquet.urec")
+    check_pictures(tmp_path / "parquet.urec", ds, same_shape=False)
+    split = datasets.DatasetDict({"train": ds, "test": ds})
+    split.save_to_disk(tmp_path / "split")
+    with pytest.raises(
+        SchemaError, match=r"holds the splits train, test; .*split/train train` and `unirecord write"
+    ):
+        open_source(str(tmp_path / "split"))
+    (tmp_path / "saved" / "state.json").write_text('{"_data_files": [{"filename": "../split/x.arrow"}]}')
+    with pytest.raises(SchemaError, match="which is no file of the folder"):
+        open_source(str(tmp_path / "saved"))

@@ -1,0 +1,196 @@
+"""Arrow and Feather files, and folders that Hugging Face `datasets` saved, as records."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .arrow_table import ArrowSource, same_fields
+from .arrow_values import arrow_errors
+from .base import Options, RawBatch, Unit
+from .input_path import InputPath
+from .packages import needed
+from .splits import refuse_split_files
+
+__all__ = ["ArrowFiles"]
+
+_NEEDS: Final = "an Arrow file"
+_UNIT_BYTES: Final = 32_000_000
+_INFO: Final = "dataset_info.json"
+_STATE: Final = "state.json"
+_SPLIT: Final = "dataset_dict.json"
+
+
+class ArrowFiles(ArrowSource):
+    """Arrow files of one schema: with a table of their batches (Feather), or streams, as `save_to_disk` writes them."""
+
+    kind: ClassVar[str] = "arrow"
+    about: ClassVar[str] = "Arrow or Feather files, or a saved Hugging Face dataset"
+    suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc", ".arrows")
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the names, or by the first bytes."""
+        return source.holds((*cls.suffixes, _SPLIT)) or source.head(6) == b"ARROW1"
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them."""
+        return source.is_file or source.holds((*cls.suffixes, _SPLIT))
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Go through the headers of all record batches; values are read only to see what types leave open."""
+        self._features: dict[str, Any] = {}
+        self._files = self._saved() or self.input.files(self.suffixes)
+        refuse_split_files(self.path, [file.name for file in self._files])
+        self._open: _ArrowFile | None = None
+        self.units = []
+        nulls: dict[str, bool | None] = {}
+        fields: Any = None
+        sample: Any = None
+        row = 0
+        for number, file in enumerate(self._files):
+            with arrow_errors(file.name):
+                opened = self._file(number)
+                fields = opened.schema if fields is None else fields
+                same_fields(fields, opened.schema, self._files[0].name, file.name)
+                first, rows, size = 0, 0, 0
+                for i, batch in enumerate(opened.batches(0)):
+                    if sample is None and batch.num_rows:
+                        sample = batch.slice(0, 1000)
+                    for name, column in zip(fields.names, batch.columns, strict=True):
+                        nulls[name] = bool(nulls.get(name) or column.null_count)
+                    rows, size = rows + batch.num_rows, size + batch.nbytes
+                    if size >= _UNIT_BYTES:
+                        self._add_unit(number, first, i + 1, row, rows)
+                        row, first, rows, size = row + rows, i + 1, 0, 0
+                self._add_unit(number, first, None, row, rows)
+                row += rows
+            if progress is not None:
+                progress(number + 1, len(self._files))
+        self.settle(fields, sample, nulls, options.overrides)
+
+    def _add_unit(self, number: int, first: int, stop: int | None, row: int, rows: int) -> None:
+        name = self._files[number].name
+        if first:
+            name += f", record batches from {first}"
+        self.units = [*self.units, Unit(name, (number, first, stop, row), rows)]
+
+    def _saved(self) -> list[InputPath]:
+        """The files of a folder that `datasets` saved, in its order; none of another folder."""
+        if not self.input.is_folder:
+            return []
+        split = _json(os.path.join(self.path, _SPLIT))
+        if split is not None:
+            parts = [str(name) for name in split.get("splits", [])] if isinstance(split, dict) else []
+            steps = " and ".join(
+                f"`unirecord write {os.path.join(self.path, name)} {name}`" for name in parts
+            )
+            raise SchemaError(
+                f"{self.path} holds the splits {', '.join(parts)}; write each to a dataset of its own: {steps}"
+            )
+        info, state = _json(os.path.join(self.path, _INFO)), _json(os.path.join(self.path, _STATE))
+        try:
+            self._features = dict(info["features"]) if info else {}
+            names = [one["filename"] for one in state["_data_files"]] if state else []
+        except (TypeError, KeyError, ValueError) as error:
+            raise SchemaError(
+                f"{self.path}: {_STATE} and {_INFO} do not list its files ({error!r})"
+            ) from None
+        for name in names:
+            if not isinstance(name, str) or os.path.basename(name) != name:
+                raise SchemaError(f"{self.path}: {_STATE} names {name!r}, which is no file of the folder")
+        files = [
+            InputPath(os.path.join(self.path, name), os.path.join(self.input.path, name)) for name in names
+        ]
+        missing = next((file.name for file in files if not os.path.isfile(file.path)), None)
+        if missing is not None:
+            raise SchemaError(f"{missing} is missing, which {_STATE} names")
+        return files
+
+    def said_of_columns(self) -> Mapping[str, Any]:
+        """What ``dataset_info.json`` says."""
+        return self._features
+
+    def _file(self, number: int) -> _ArrowFile:
+        if self._open is None or self._open.number != number:
+            self._open = _ArrowFile(number, self._files[number].local_path())
+        return self._open
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open file."""
+        return {**self.__dict__, "_open": None}
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a range of record batches."""
+        number, first, stop, row = unit.place
+        with arrow_errors(unit.name):
+            batches = self._file(number).batches(first)
+        for i, batch in enumerate(_guarded(batches, unit.name), first):
+            yield from self.raw_batches(batch, unit.name, row)
+            row += batch.num_rows
+            if stop is not None and i + 1 == stop:
+                return
+
+
+def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
+    while True:
+        with arrow_errors(name):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+class _ArrowFile:
+    """One open file of record batches: read, and not mapped, so that one that shrinks is an error and no signal."""
+
+    def __init__(self, number: int, path: str) -> None:
+        self.number = number
+        self._ipc = needed("pyarrow.ipc", _NEEDS, "pyarrow")
+        self._map = needed("pyarrow", _NEEDS).OSFile(path)
+        head = self._map.read(6)
+        self._map.seek(0)
+        self._table = self._ipc.open_file(self._map) if head == b"ARROW1" else None
+        self._stream: Any = None
+        self._next = 0
+        if self._table is None:
+            self._stream = self._ipc.open_stream(self._map)
+        self.schema = (self._table or self._stream).schema
+
+    def batches(self, first: int) -> Iterator[Any]:
+        """Yield the record batches from one on."""
+        if self._table is not None:
+            for i in range(first, self._table.num_record_batches):
+                yield _checked(self._table.get_batch(i))
+            return
+        if self._next > first:
+            self._map.seek(0)
+            self._stream, self._next = self._ipc.open_stream(self._map), 0
+        while True:
+            batch = next(self._stream, None)
+            if batch is None:
+                return
+            self._next += 1
+            if self._next > first:
+                yield _checked(batch)
+
+
+def _checked(batch: Any) -> Any:
+    """The batch, once its offsets are known to stay in its memory: a damaged file says anything."""
+    batch.validate(full=True)
+    return batch
+
+
+def _json(path: str) -> Any:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"{path} is not valid JSON: {error}") from None

@@ -1,0 +1,184 @@
+"""The values of Arrow columns as what `Writer.write_batch` takes, viewed where the memory is laid out alike."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...format.schema import Column
+from .arrow_types import is_bytes, is_file, is_list, is_text, is_time, plain_storage
+from .packages import needed
+
+__all__ = ["arrow_errors", "arrow_values"]
+
+
+@contextmanager
+def arrow_errors(name: str) -> Iterator[None]:
+    """Raise `SchemaError` that names the file where Arrow cannot read it."""
+    pa = needed("pyarrow", "Arrow data")
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise SchemaError(f"{name} cannot be read: {str(error).rstrip('.')}") from None
+
+
+def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] | None = None) -> Any:
+    """Return the values of an Arrow array for a column; ``read_file`` reads files that are only named.
+
+    Raises `SchemaError` without the row where values do not fit.
+    """
+    pa = needed("pyarrow", "Arrow data")
+    if (
+        isinstance(array.type, pa.BaseExtensionType)
+        and hasattr(array, "to_numpy_ndarray")
+        and column.is_array
+    ) and not array.null_count:
+        return array.to_numpy_ndarray()
+    array = plain_storage(array)
+    kind = array.type
+    if column.is_array:
+        return _arrays(pa, array, column)
+    if column.type == "object":
+        return array.to_pylist()
+    if is_file(pa, kind, None):
+        return _files(array, read_file)
+    if is_bytes(pa, kind):
+        return _cells(pa, array)
+    if is_text(pa, kind):
+        values = array.to_pylist()
+        return [None if v is None else v.encode() for v in values] if column.type == "bytes" else values
+    if pa.types.is_decimal(kind):
+        return array.cast(pa.string()).to_pylist()
+    if is_time(pa, kind):
+        array = _nanoseconds(pa, array)
+    return _scalars(pa, array)
+
+
+def _scalars(pa: Any, array: Any) -> Any:
+    kind = array.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        return array.to_pylist()
+    if not array.null_count:
+        return array.to_numpy(zero_copy_only=False)
+    compute = needed("pyarrow.compute", "Arrow data")
+    zero = (
+        pa.scalar(np.float16(0) if pa.types.is_float16(kind) else 0, kind)
+        if not pa.types.is_boolean(kind)
+        else False
+    )
+    valid = array.is_valid().to_numpy(zero_copy_only=False)
+    if pa.types.is_float16(kind):  # Arrow fills no nulls of this type
+        return np.ma.MaskedArray(np.array([v or 0 for v in array.to_pylist()], np.float16), ~valid)
+    filled = compute.fill_null(array, zero).to_numpy(zero_copy_only=False)
+    return np.ma.MaskedArray(filled, ~valid)
+
+
+def _nanoseconds(pa: Any, array: Any) -> Any:
+    """Points in time as nanoseconds since 1970, times of day since midnight, durations as they are."""
+    kind = array.type
+    try:
+        if pa.types.is_timestamp(kind):
+            return array.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())
+        if pa.types.is_date(kind):
+            return array.cast(pa.timestamp("ns")).cast(pa.int64())
+        if pa.types.is_time(kind):
+            return array.cast(pa.time64("ns")).cast(pa.int64())
+        return array.cast(pa.duration("ns")).cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"{kind} is no whole number of nanoseconds of 64 bits ({error})") from None
+
+
+def _cells(pa: Any, array: Any) -> list[Any]:
+    """Bytes as views of the array's memory."""
+    if pa.types.is_binary_view(array.type) or pa.types.is_fixed_size_binary(array.type):
+        array = array.cast(pa.large_binary())
+    wide = pa.types.is_large_binary(array.type)
+    _, places, data = array.buffers()
+    places = np.frombuffer(
+        places, np.int64 if wide else np.int32, len(array) + 1, array.offset * (8 if wide else 4)
+    )
+    view = memoryview(data) if data is not None else memoryview(b"")
+    ends = places.tolist()
+    cells: list[Any] = [view[a:b] for a, b in itertools.pairwise(ends)]
+    if array.null_count:
+        for i in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
+            cells[i] = None
+    return cells
+
+
+def _files(array: Any, read_file: Callable[[str], bytes] | None) -> list[Any]:
+    cells = _cells(needed("pyarrow", "Arrow data"), array.field("bytes"))
+    absent = array.is_null().to_numpy(zero_copy_only=False)
+    paths: list[str | None] | None = None
+    for i, cell in enumerate(cells):
+        if absent[i]:
+            cells[i] = None
+        elif cell is None:
+            paths = array.field("path").to_pylist() if paths is None else paths
+            path = paths[i]
+            if path is not None:
+                if read_file is None:
+                    raise SchemaError(
+                        f"the file {path!r} is named, but its bytes are not there; save the dataset with its files"
+                    )
+                cells[i] = read_file(path)
+    return cells
+
+
+def _arrays(pa: Any, array: Any, column: Column) -> Any:
+    if not is_list(pa, array.type):
+        return array.to_pylist()
+    if array.null_count:
+        row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+        raise SchemaError(
+            f"a list is null (the {row + 1}th of its batch); --schema {column.name}=object takes it"
+        )
+    sizes, inner = _parts(pa, array)
+    flat = _dense(pa, inner)
+    if flat is None:
+        return [_ragged(row, column) for row in array.to_pylist()]
+    if len(sizes) and (sizes == sizes[0]).all():
+        return flat.reshape(len(sizes), int(sizes[0]), *flat.shape[1:])
+    ends = np.concatenate(([0], np.cumsum(sizes))).tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def _parts(pa: Any, array: Any) -> tuple[Any, Any]:
+    """The lengths of the lists, and all they hold one after the other."""
+    if pa.types.is_fixed_size_list(array.type):
+        sizes = np.full(len(array), array.type.list_size, np.int64)
+    else:
+        sizes = np.diff(array.offsets.to_numpy(zero_copy_only=False)).astype(np.int64)
+    return sizes, array.flatten()
+
+
+def _dense(pa: Any, array: Any) -> Any:
+    """What lists hold as one array [n, …]; None where inner lists differ in length or a value is null."""
+    if array.null_count:
+        return None
+    if not is_list(pa, array.type):
+        return array.to_numpy(zero_copy_only=False)
+    sizes, inner = _parts(pa, array)
+    flat = _dense(pa, inner)
+    if flat is None or (len(sizes) and (sizes != sizes[0]).any()):
+        return None
+    return flat.reshape(len(sizes), int(sizes[0]) if len(sizes) else 0, *flat.shape[1:])
+
+
+def _ragged(row: Any, column: Column) -> Any:
+    """One row whose inner lists may differ from those of other rows, but not among each other."""
+    try:
+        found = np.array(row, dtype=column.dtype)
+    except (ValueError, TypeError) as error:
+        raise SchemaError(
+            f"lists of differing lengths, or a null in one; --schema {column.name}=object takes them"
+        ) from error
+    shape = column.shape or ()
+    return found.reshape([0] * len(shape)) if not found.size and found.ndim != len(shape) else found

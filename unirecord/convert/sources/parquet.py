@@ -1,0 +1,121 @@
+"""Parquet files as records: a file, a folder of them or a pattern; a row group is a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from ...progress import Progress
+from .arrow_table import ArrowSource, same_fields
+from .arrow_values import arrow_errors
+from .base import Options, RawBatch, Unit
+from .input_path import InputPath
+from .packages import needed
+from .splits import refuse_split_files
+
+__all__ = ["ParquetFiles"]
+
+_NEEDS: Final = "a Parquet file"
+_BATCH_BYTES: Final = 8_000_000
+_SAMPLE_ROWS: Final = 1_000
+
+
+class ParquetFiles(ArrowSource):
+    """Parquet files of one schema, by pyarrow."""
+
+    kind: ClassVar[str] = "parquet"
+    about: ClassVar[str] = "Parquet files"
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the names, or by the first bytes."""
+        return source.holds(cls.suffixes) or source.head(4) == b"PAR1"
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them."""
+        return source.is_file or source.holds(cls.suffixes)
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Read what the ends of the files say, and the first rows."""
+        pa = needed("pyarrow", _NEEDS)
+        self._files = self.input.files(self.suffixes)
+        refuse_split_files(self.path, [file.name for file in self._files])
+        self._open: tuple[int, Any] | None = None
+        self.units = []
+        nulls: dict[str, bool | None] = {}
+        fields: Any = None
+        row = 0
+        for number, file in enumerate(self._files):
+            with arrow_errors(file.name):
+                opened = self._parquet(number)
+                if fields is None:
+                    fields = opened.schema_arrow
+                same_fields(fields, opened.schema_arrow, self._files[0].name, file.name)
+                for group in range(opened.metadata.num_row_groups):
+                    found = opened.metadata.row_group(group)
+                    _add_nulls(nulls, found)
+                    name = f"{file.name}, row group {group}"
+                    self.units.append(Unit(name, (number, group, row), found.num_rows))
+                    row += found.num_rows
+            if progress is not None:
+                progress(number + 1, len(self._files))
+        for name in fields.names:
+            if nulls.get(name) is None and fields.field(name).nullable:
+                nulls[name] = None if pa.types.is_nested(fields.field(name).type) else True
+        self.settle(fields, self._sample(), nulls, options.overrides)
+
+    def _sample(self) -> Any:
+        """The first rows of the first file that has any."""
+        for unit in self.units:
+            if unit.rows:
+                with arrow_errors(unit.name):
+                    number, group, _ = unit.place
+                    return next(self._parquet(number).iter_batches(_SAMPLE_ROWS, [group], use_threads=False))
+        return None
+
+    def _parquet(self, number: int) -> Any:
+        if self._open is None or self._open[0] != number:
+            reader = needed("pyarrow.parquet", _NEEDS, "pyarrow")
+            self._open = (number, reader.ParquetFile(self._files[number].local_path(), pre_buffer=False))
+        return self._open[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open file."""
+        return {**self.__dict__, "_open": None}
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a row group."""
+        number, group, row = unit.place
+        with arrow_errors(unit.name):
+            opened = self._parquet(number)
+            found = opened.metadata.row_group(group)
+            width = max(found.total_byte_size, 1) // max(found.num_rows, 1)
+            step = max(1, min(1 << 16, _BATCH_BYTES // max(width, 1)))
+            columns = [self._names[name] for name in self.schema.names]
+            batches = opened.iter_batches(step, [group], columns, use_threads=False)
+        while True:
+            with arrow_errors(unit.name):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield from self.raw_batches(batch, unit.name, row)
+            row += batch.num_rows
+
+
+def _add_nulls(nulls: dict[str, bool | None], group: Any) -> None:
+    """Take in what the statistics of a row group say about nulls: True, False, or None where nobody knows.
+
+    Of a nested column they count empty lists, too, so only none at all says something.
+    """
+    for i in range(group.num_columns):
+        column = group.column(i)
+        name, nested, _ = column.path_in_schema.partition(".")
+        statistics = column.statistics
+        if statistics is None or not statistics.has_null_count or (nested and statistics.null_count):
+            nulls[name] = nulls.get(name) or None
+        elif statistics.null_count:
+            nulls[name] = True
+        else:
+            nulls.setdefault(name, False)

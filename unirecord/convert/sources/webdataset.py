@@ -1,0 +1,276 @@
+"""WebDataset shards as records: files of one name in a tar archive are one row, their endings its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, ClassVar, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...format.schema import Column
+from ...progress import Progress
+from ...writing.inference import ColumnEvidence
+from .arrow_types import nullable
+from .base import LeftOut, Options, RawBatch, Source, Unit, column_names
+from .input_path import InputPath
+from .json_text import parse_json
+from .npy_bytes import npy_array
+from .overrides import apply_overrides
+from .splits import refuse_split_files
+from .tar_members import Member, tar_members
+
+__all__ = ["WebDatasetShards"]
+
+_KEY: Final = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
+_META: Final = re.compile(r"__[^/]*__(?:$|/)")
+_UNIT_BYTES: Final = 32_000_000
+_BATCH_BYTES: Final = 8_000_000
+_BATCH_ROWS: Final = 4_096
+_SAMPLE_ROWS: Final = 500
+_LONG_TEXT: Final = 4096
+_NUMBERS: Final = ("cls", "cls2", "index", "inx", "id", "count")
+_TEXTS: Final = ("txt", "text", "transcript", "caption")
+_KEY_COLUMN: Final = "key"
+
+
+class WebDatasetShards(Source):
+    """Tar archives in which neighbours with one name up to its first dot are one row.
+
+    ``cls``, ``id`` and ``index`` hold integers, ``txt`` text, ``json`` objects, ``npy`` arrays; all else is bytes, and
+    nothing is unpickled.
+    """
+
+    kind: ClassVar[str] = "webdataset"
+    about: ClassVar[str] = "WebDataset shards"
+    suffixes: ClassVar[tuple[str, ...]] = (".tar",)
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the names, or by the first header."""
+        return source.holds((*cls.suffixes, ".tgz")) or source.head(262)[257:262] == b"ustar"
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Archives, and folders of them."""
+        return source.is_file or source.holds((*cls.suffixes, ".tgz"))
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Go through the headers of all archives, and the content of the first rows of each."""
+        self._files = self.input.files((*self.suffixes, ".tgz"))
+        refuse_split_files(self.path, [file.name for file in self._files])
+        self._growing: list[list[int]] = []
+        endings: dict[str, _Ending] = {}
+        rows = looked = 0
+        for number, file in enumerate(self._files):
+            file.packed = file.packed or file.name.lower().endswith(".tgz")
+            looked_here = 0
+            with file.open() as stream:
+                for sample in self._samples(number, file, leave_out=True):
+                    look = looked_here < _SAMPLE_ROWS
+                    looked_here += look
+                    self._count(sample, endings, look, stream, rows)
+                    rows += 1
+            looked += looked_here
+            file.release()
+            if progress is not None:
+                progress(number + 1, len(self._files))
+        self.units = [
+            Unit(self._files[number].name, (number, start, end), many)
+            for number, start, end, many in self._growing
+        ]
+        if not rows:
+            raise SchemaError(f"{self.path} holds no files that make rows, such as 0001.jpg and 0001.cls")
+        if looked < rows:
+            self.notes.append(f"the types are those of {looked:,} rows; --schema replaces them")
+        names, notes = column_names([_KEY_COLUMN, *endings], self.path)
+        self.notes += notes
+        self._endings = dict(zip(names[1:], endings, strict=True))
+        found = {name: endings[ending].spec(rows) for name, ending in self._endings.items()}
+        self.schema = apply_overrides({_KEY_COLUMN: "string", **found}, options.overrides)
+
+    def _count(self, sample: _Sample, endings: dict[str, _Ending], look: bool, stream: Any, row: int) -> None:
+        self._to_units(sample)
+        for ending, member in sample.members.items():
+            evidence = endings.setdefault(ending, _Ending(ending))
+            evidence.seen += 1
+            if look:
+                stream.seek(member.offset)
+                evidence.add(stream.read(member.size), f"{sample.file}, {member.name}", row)
+
+    def _to_units(self, sample: _Sample) -> None:
+        """Add a row to the last unit, or to a new one when that is full or of another file."""
+        units = self._growing
+        if units and units[-1][0] == sample.number and units[-1][2] - units[-1][1] < _UNIT_BYTES:
+            units[-1][2:] = [sample.end, units[-1][3] + 1]
+        else:
+            units.append([sample.number, sample.start, sample.end, 1])
+
+    def _samples(
+        self, number: int, file: InputPath, start: int = 0, stop: int | None = None, leave_out: bool = False
+    ) -> Iterator[_Sample]:
+        """Yield the rows of an archive, by the headers alone."""
+        current: _Sample | None = None
+        with file.open() as stream:
+            for member in tar_members(stream, file.name, start, stop):
+                if not member.is_file or _META.match(member.name):
+                    continue
+                found = _KEY.match(member.name)
+                if found is None or not found[2]:
+                    if leave_out:
+                        name = f"{file.name}/{member.name}"
+                        self.left_out.append(LeftOut(name, "its name has no ending", expected=True))
+                    continue
+                key, ending = found[1], found[2].lower()
+                if current is None or current.key != key:
+                    if current is not None:
+                        yield current
+                    current = _Sample(number, file.name, key, member.header)
+                if ending in current.members:
+                    raise SchemaError(f"{file.name}: {key}.{ending} is there twice in one row")
+                current.members[ending] = member
+                current.end = member.offset + -(-member.size // 512) * 512
+        if current is not None:
+            yield current
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a part of an archive."""
+        number, start, stop = unit.place
+        file = self._files[number]
+        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        rows = size = 0
+        with file.open() as stream:
+            for sample in self._samples(number, file, start, stop):
+                size += self._add(columns, sample, stream)
+                rows += 1
+                if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                    yield RawBatch(columns, rows)
+                    columns, rows, size = {name: [] for name in self.schema.names}, 0, 0
+        if rows:
+            yield RawBatch(columns, rows)
+
+    def _add(self, columns: dict[str, list[Any]], sample: _Sample, stream: BinaryIO) -> int:
+        size = 0
+        for column in self.schema:
+            if column.name == _KEY_COLUMN:
+                columns[column.name].append(sample.key)
+                continue
+            ending = self._endings[column.name]
+            member = sample.members.pop(ending, None)
+            try:
+                if member is None:
+                    columns[column.name].append(_nothing(column))
+                    continue
+                stream.seek(member.offset)
+                size += member.size
+                columns[column.name].append(_value(ending, stream.read(member.size), column))
+            except ValueError as error:
+                raise SchemaError(f"{sample.file}, {sample.key}.{ending}: {error}") from None
+        return size
+
+
+@dataclass
+class _Sample:
+    """One row: its members by their endings, and where the first header and the last content lie."""
+
+    number: int
+    file: str
+    key: str
+    start: int
+    end: int = 0
+    members: dict[str, Member] = field(default_factory=dict)
+
+
+class _Ending:
+    """What the files of one ending allow as a column."""
+
+    def __init__(self, ending: str) -> None:
+        self.seen = 0
+        self._ending = ending
+        self._is_text = ending.rpartition(".")[2] in _TEXTS
+        self._longest = 0
+        self._arrays = ColumnEvidence(ending)
+        self._as_bytes = False
+
+    def add(self, data: bytes, where: str, row: int) -> None:
+        """Take the content of one file into account."""
+        kind = self._ending.rpartition(".")[2]
+        if self._is_text:
+            self._longest = max(self._longest, len(data))
+        elif kind == "npy":
+            try:
+                array = npy_array(data)
+            except ValueError as error:
+                if "objects" not in str(error) and "not of numbers" not in str(error):
+                    raise SchemaError(f"{where}: {error}") from None
+                self._as_bytes = True
+                return
+            try:
+                self._arrays.add(array if array.ndim else array[()], row)
+            except SchemaError as error:
+                raise SchemaError(f"{where}: {error}") from None
+        elif kind in _NUMBERS and not _is_whole(data):
+            self._as_bytes = True
+
+    def spec(self, rows: int) -> Any:
+        """The column's type in the user's form."""
+        kind = self._ending.rpartition(".")[2]
+        missing = self.seen < rows
+        name: Any = "bytes"
+        if self._is_text:
+            name = (
+                "text"
+                if self._longest > _LONG_TEXT and not (missing and nullable("text") is None)
+                else "string"
+            )
+        elif kind == "json":
+            name = "object"
+        elif kind == "npy" and not self._as_bytes:
+            name = self._arrays.spec()
+        elif kind in _NUMBERS:
+            name = "string" if self._as_bytes else "int64"
+        if missing and isinstance(name, str) and name != "object":
+            return nullable(name) or name
+        return name
+
+
+def _is_whole(data: bytes) -> bool:
+    text = data.strip()
+    return 0 < len(text) <= 19 and text.removeprefix(b"-").isdigit()
+
+
+def _nothing(column: Column) -> Any:
+    if column.nullable or column.type == "object":
+        return None
+    if column.is_array and column.free_dims:
+        return np.zeros([0 if d == -1 else d for d in column.shape or ()], column.dtype)
+    raise ValueError(f"the file is missing, and {column} has no null")
+
+
+def _value(ending: str, data: bytes, column: Column) -> Any:
+    """The value of a file for a column; ``ValueError`` when it has none."""
+    kind = ending.rpartition(".")[2]
+    if column.is_array or (kind == "npy" and not column.is_blob):
+        array = npy_array(data) if kind == "npy" else np.asarray(parse_json(_decoded(data)), column.dtype)
+        return array if array.ndim else array[()]
+    if column.type == "bytes":
+        return data
+    if column.type in ("string", "text"):
+        return _decoded(data)
+    if column.type == "object":
+        return parse_json(_decoded(data)) if kind == "json" or kind not in _TEXTS else _decoded(data)
+    text = _decoded(data).strip()
+    if column.type.startswith("float"):
+        return float(text)
+    if "_" in text or len(text) > 30:
+        raise ValueError(f"{text[:40]!r} is no {column}")
+    return int(text)
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None

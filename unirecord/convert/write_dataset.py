@@ -1,0 +1,82 @@
+"""`write_dataset`: whatever a program or a path gives, written as a dataset in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..format.schema import Schema
+from ..writing.writer import Writer
+from .sources import Options, Source, open_input, open_source
+from .sources.given_records import GivenRecords
+from .sources.given_table import GivenTable, is_table
+
+__all__ = ["source_of", "write_dataset"]
+
+
+def source_of(
+    given: Any,
+    *,
+    schema: Mapping[str, Any] | Schema | None = None,
+    names: Sequence[str] | None = None,
+    kind: str | None = None,
+    **options: Any,
+) -> Source:
+    """Return what a path or an object gives as a source."""
+    overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
+    asked = Options(overrides, **options)
+    if isinstance(given, str | os.PathLike):
+        return open_source(open_input(os.fspath(given)), kind, asked)
+    if isinstance(given, Source):
+        return given
+    if is_table(given):
+        return GivenTable(given, asked)
+    return GivenRecords(given, asked, names)
+
+
+def write_dataset(
+    source: Any,
+    path: str | os.PathLike[str],
+    *,
+    schema: Mapping[str, Any] | Schema | None = None,
+    names: Sequence[str] | None = None,
+    kind: str | None = None,
+    index: Sequence[str] = (),
+    metadata: object = None,
+    max_part_bytes: int | str = "20GB",
+    overwrite: bool = False,
+    id: bytes | None = None,
+    **options: Any,
+) -> int:
+    """Writes whatever ``source`` gives as a dataset, and returns how many rows there are.
+
+    Args:
+        source: the path of raw data of any kind that ``unirecord write`` reads; a pandas or polars DataFrame, a pyarrow
+            Table, a Hugging Face dataset; a map-style dataset (``len`` and ``[i]``), an iterable or a generator
+            function, of dicts or tuples.
+        path: where the dataset is to be, as for `Writer`.
+        schema: types that replace those that are found.
+        names: of the values, where items are tuples.
+        kind: what a path is, when its name does not say so: a name of ``unirecord write --from``.
+        index, metadata, max_part_bytes, overwrite, id: as for `Writer`; the metadata of the source is the default.
+        options: what a kind of source obeys, by the names of ``unirecord write --help``.
+
+    Raises:
+        SchemaError: a value does not fit, or the data cannot be read; nothing is published.
+        MissingError: there is nothing at the path, or a package is needed that is not installed.
+        ExistsError, BusyError, OSError: as for `Writer`.
+    """
+    found = source_of(source, schema=schema, names=names, kind=kind, **options)
+    with Writer(
+        path,
+        found.schema,
+        index=index,
+        metadata=found.metadata if metadata is None else metadata,
+        max_part_bytes=max_part_bytes,
+        overwrite=overwrite,
+        id=id,
+    ) as writer:
+        for batch in found.batches():
+            writer.write_batch(batch.columns)
+    return writer.rows
