@@ -25,6 +25,7 @@ SECTIONS = {
     "Writing": ("writing",),
     "Converting": ("convert",),
     "Reading": ("dataset", "loading"),
+    "Pipelines": ("pipeline",),
     "Schemas": ("format",),
     "Looking after files": ("inspection",),
 }

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from .inspection.verify import verify
     from .loading.ragged import RaggedArray
     from .loading.stats import LoaderStats
+    from .pipeline.operator import InPlace, SkipSample
+    from .pipeline.pipeline import Pipeline
+    from .pipeline.pipeline_stats import PipelineStats, StageStats
+    from .pipeline.tuning import PipelinePlan
     from .writing.writer import Writer, append
 
 __all__ = [
@@ -41,6 +45,12 @@ __all__ = [
     "BatchLoader",
     "LoaderStats",
     "RaggedArray",
+    "Pipeline",
+    "PipelinePlan",
+    "PipelineStats",
+    "StageStats",
+    "InPlace",
+    "SkipSample",
     "Schema",
     "Column",
     "describe",
@@ -75,6 +85,12 @@ _HOMES = {
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
     "RaggedArray": "loading.ragged",
+    "Pipeline": "pipeline.pipeline",
+    "PipelinePlan": "pipeline.tuning",
+    "PipelineStats": "pipeline.pipeline_stats",
+    "StageStats": "pipeline.pipeline_stats",
+    "InPlace": "pipeline.operator",
+    "SkipSample": "pipeline.operator",
     "Schema": "format.schema",
     "Column": "format.schema",
     "describe": "inspection.describe",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -188,6 +188,42 @@ def by_pickled_batches(ds: UniRecordDataset, options: Options, fields: Sequence[
 @consumer("batches, copied", "UniRecordDataset.batches", takes=ALL_OF_BATCHES, saves=True, loads=True)
 def by_copied_batches(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     return _loaded(copy.deepcopy(_batches(ds, options)), options, fields)
+
+
+def _piped(ds: UniRecordDataset, options: Options) -> Any:
+    pipeline = ds.pipeline(cpus=options.num_threads)
+    return (
+        pipeline
+        if options.prefetch is None
+        else pipeline.map(lambda sample: sample, threads=options.prefetch)
+    )
+
+
+PIPED = DATASET | {"num_threads", "prefetch"}
+
+
+@consumer("pipeline", "UniRecordDataset.pipeline", takes=PIPED, batched=False, saves=True, loads=True)
+def by_pipeline(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    loader = _piped(ds, options)
+    return Reading(lambda: ([frozen(sample)] for sample in loader), loader, loader.__len__)
+
+
+@consumer(
+    "pipeline, batched", "UniRecordDataset.pipeline", takes=BATCHES - {"prefetch"}, saves=True, loads=True
+)
+def by_batches_of_a_pipeline(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    loader = _piped(ds, options).batch(options.batch_size, **options.given("drop_last"))
+    return _loaded(loader, options, fields)
+
+
+@consumer(
+    "pipeline, collated", "UniRecordDataset.pipeline", takes=BATCHES | {"collate"}, saves=True, loads=True
+)
+def by_collating_pipeline(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    given = options.given("drop_last")
+    collated = replace(options, collate=True)
+    loader = _piped(ds, options).batch(options.batch_size, collate_fn=gathered, **given)
+    return _loaded(loader, collated, fields)
 
 
 def _once(ds: UniRecordDataset, columns: dict[str, list[Any]]) -> Reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
     import tensorflow
+
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.tuning import PipelinePlan
 
 __all__ = ["UniRecordDataset"]
 
@@ -337,6 +340,34 @@ class UniRecordDataset:
                 on_corrupt=self._on_corrupt,
             ),
         )
+
+    def pipeline(
+        self,
+        *,
+        cpus: int | None = None,
+        memory: int | str | None = None,
+        plan: PipelinePlan | None = None,
+        rewrite: bool | Collection[str] = True,
+    ) -> Pipeline:
+        """A pipeline over the samples of this shard: operators that run in parallel, in exact order (docs/pipeline.md).
+
+        Its first operator is the dataset's ``transform``, where it has one.
+
+        Args:
+            cpus: cores that it may use; by default those of the process's affinity and cgroup.
+            memory: what it may hold of results made ahead, in bytes or as "2GB"; by default a quarter of what is free,
+                2 GiB at most.
+            plan: what an earlier pipeline with these operators has chosen, ``loader.plan()``, to be used as it is.
+            rewrite: whether it is given a faster form with the same results, or the names of the rules that may do so.
+        """
+        from ..pipeline.budget import Budget
+        from ..pipeline.origin import DatasetOrigin
+        from ..pipeline.pipeline import Pipeline
+        from ..pipeline.rewriting import check_rules
+
+        origin = DatasetOrigin(self._cursor, self._on_corrupt)
+        pipeline = Pipeline(origin, Budget.of(cpus, memory), plan, check_rules(rewrite))
+        return pipeline if self._transform is None else pipeline.map(self._transform)
 
     def to_tf(
         self,

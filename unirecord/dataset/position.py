@@ -117,6 +117,10 @@ class Position:
                 "front: use unirecord.torch.loader, or torchdata's StatefulDataLoader with its own state"
             )
 
+    def follows(self, run: EpochRun) -> bool:
+        """Whether a pass is the one that is followed: the latest that has begun."""
+        return self._run is run
+
     def mark(self, run: EpochRun, end: int) -> None:
         """Notes that a pass has been handed out as far as ``end``; only the latest one is followed."""
         if self._run is run:

@@ -1,0 +1,110 @@
+"""From the operators of a pipeline to what runs: what is read, and the lanes behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .chunk import Place
+from .lane import Lane
+from .operators import Operator
+from .resuming import place_at
+from .rewriting import Draft
+from .stage import Stage, call_of, slots_of, stages_of
+from .steps import Named, step_of
+from .worker_process import ProcessStage
+
+__all__ = ["Graph", "graph_of", "lanes_of"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What is read, and the stages behind it.
+
+    ``batch``: batches of so many samples are read as such; 0: samples. ``drop_last`` is of those batches. ``raw`` are
+    columns that are given as stored bytes, ``conditions`` what rows meet that are read.
+    """
+
+    stages: tuple[Stage, ...]
+    batch: int = 0
+    drop_last: bool = False
+    raw: frozenset[str] = frozenset()
+    conditions: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    prefetch: int = 0
+
+    @property
+    def names(self) -> list[tuple[str, int]]:
+        """What reads, and each stage: its name, and its workers where they have been asked for."""
+        return [("read", 1), *((stage.name, stage.processes or stage.threads) for stage in self.stages)]
+
+    @property
+    def operators(self) -> list[Operator]:
+        """All of them, in their order."""
+        return [operator for stage in self.stages for operator in stage.operators]
+
+
+def graph_of(draft: Draft) -> Graph:
+    """A draft as a source and stages."""
+    operators = list(draft.operators)
+    batch, drop_last, prefetch = 0, False, 0
+    if operators and operators[0].kind == "batch" and operators[0].gathered:
+        first, *operators = operators
+        batch, drop_last = first.size, first.drop_last
+        if operators and operators[0].kind == "prefetch":
+            prefetch = operators.pop(0).size
+    stages = tuple(stages_of(operators, draft.fused))
+    return Graph(stages, batch, drop_last, _raw(operators), draft.conditions, draft.columns, prefetch)
+
+
+def _raw(operators: Sequence[Operator]) -> frozenset[str]:
+    """Columns that an operator which takes stored bytes reads before any other."""
+    raw: set[str] = set()
+    seen: set[str] = set()
+    for operator in operators:
+        if operator.kind in ("where", "prefetch"):
+            continue
+        if operator.columns is None:
+            break
+        if operator.in_place is not None:
+            raw |= set(operator.columns) - seen
+        seen |= set(operator.columns)
+    return frozenset(raw)
+
+
+def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int]) -> list[Lane]:
+    """The source's lane, and one for each stage; ``inner``: what has been delivered of the sample at ``start``."""
+    lanes = [Lane(Stage(()), _no_call, None)]
+    multiplying = 0
+    for number, stage in enumerate(graph.stages):
+        following = graph.stages[number + 1] if number + 1 < len(graph.stages) else None
+        slotted = _slotted(graph.stages[number - 1], stage) if number else frozenset()
+        steps = []
+        for operator in stage.operators:
+            resumed: Place | None = None
+            if operator.multiplies:
+                multiplying += 1
+                if any(inner[:multiplying]):
+                    resumed = place_at(start, inner[:multiplying])
+            steps.append((step_of(operator, names, resumed, slotted), operator.in_place is not None))
+        call: Any = call_of(steps)
+        if stage.processes:
+            call = ProcessStage(stage.name, call, stage.processes, names.locate)
+        lanes.append(Lane(stage, call, lanes[-1], slots_of(stage, following)))
+    return lanes
+
+
+def _no_call(chunk: Any, slots: Any) -> Any:
+    raise AssertionError("the source is not called")
+
+
+def _slotted(before: Stage, stage: Stage) -> frozenset[str]:
+    """Columns whose values may lie in slots of the batches that a stage makes."""
+    slots = slots_of(before, stage)
+    writing = [operator for operator in before.operators if operator.in_place is not None]
+    return frozenset(
+        operator.columns[0]
+        for operator, dealt in zip(writing, slots, strict=True)
+        if dealt is not None and operator.columns
+    )

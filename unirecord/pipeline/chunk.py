@@ -1,0 +1,129 @@
+"""What travels from stage to stage: some neighbouring elements of the stream, each with its place in the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+__all__ = ["Chunk", "Note", "Place", "inner_of", "joined", "position_of"]
+
+# The place between two elements. For samples as they are read: the global position (docs/order.md). Behind an operator
+# that makes several elements of one: (the place before the one, how many of its elements came before); (place, 0) is
+# said as the place behind all of them.
+Place: TypeAlias = "int | tuple[Place, int]"
+
+# A row that was left out, and why; None: its bytes are corrupt.
+Note: TypeAlias = "tuple[int, str | None]"
+
+
+class Chunk:
+    """Elements: samples, or whole batches of them.
+
+    ``begins`` and ``ends`` are the places before and behind each element. ``rows`` has the row of the dataset that a
+    sample comes from, or for a batch the list of those of its samples; ``keys`` likewise what their randomness is keyed
+    by, and is empty where nothing is random. ``notes`` are the rows left out before the first element, or between.
+    ``error`` is what happened instead of the next element: nothing comes after it. ``size`` is what the elements take
+    of memory, about, in bytes.
+    """
+
+    __slots__ = ("begins", "ends", "error", "keys", "notes", "rows", "size", "values")
+
+    def __init__(
+        self,
+        values: list[Any],
+        begins: Sequence[Place],
+        ends: Sequence[Place],
+        rows: Sequence[Any],
+        keys: Sequence[Any],
+        notes: tuple[Note, ...] = (),
+        error: BaseException | None = None,
+    ) -> None:
+        self.values = values
+        self.begins = begins
+        self.ends = ends
+        self.rows = rows
+        self.keys = keys
+        self.notes = notes
+        self.error = error
+        self.size = 0
+
+    @classmethod
+    def failed(cls, error: BaseException, notes: tuple[Note, ...] = ()) -> Chunk:
+        """No element, and an error instead of the next."""
+        return cls([], (), (), (), (), notes, error)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def piece(self, start: int, stop: int) -> Chunk:
+        """Elements [start, stop); the notes go with the first, an error with the last."""
+        count = len(self.values)
+        if start == 0 and stop == count:
+            return self
+        piece = Chunk(
+            self.values[start:stop],
+            self.begins[start:stop],
+            self.ends[start:stop],
+            self.rows[start:stop],
+            self.keys[start:stop],
+            self.notes if start == 0 else (),
+            self.error if stop == count else None,
+        )
+        piece.size = (
+            self.size * stop // count - self.size * start // count
+        )  # all pieces together have all of it
+        return piece
+
+    def with_values(self, values: list[Any]) -> Chunk:
+        """The same places with other elements."""
+        return Chunk(values, self.begins, self.ends, self.rows, self.keys, self.notes, self.error)
+
+    def only(self, kept: Sequence[int], values: list[Any], notes: tuple[Note, ...] = ()) -> Chunk:
+        """The elements whose numbers are ``kept``, now ``values``."""
+        begins, ends, rows, keys = self.begins, self.ends, self.rows, self.keys
+        return Chunk(
+            values,
+            [begins[i] for i in kept],
+            [ends[i] for i in kept],
+            [rows[i] for i in kept],
+            [keys[i] for i in kept] if keys else keys,
+            self.notes + notes,
+            self.error,
+        )
+
+    def until(self, count: int, error: BaseException) -> Chunk:
+        """The first ``count`` elements, and an error instead of the next."""
+        cut = self.piece(0, count)
+        return Chunk(cut.values, cut.begins, cut.ends, cut.rows, cut.keys, self.notes, error)
+
+
+def joined(chunks: Sequence[Chunk]) -> Chunk:
+    """One chunk of the elements of several, none of which has an error but perhaps the last."""
+    begins: list[Place] = []
+    ends: list[Place] = []
+    whole = Chunk([], begins, ends, [], [], (), chunks[-1].error)
+    for chunk in chunks:
+        whole.values += chunk.values
+        begins += chunk.begins
+        ends += chunk.ends
+        whole.rows += chunk.rows  # type: ignore[operator]
+        whole.keys += chunk.keys  # type: ignore[operator]
+        whole.notes += chunk.notes
+        whole.size += chunk.size
+    return whole
+
+
+def position_of(place: Place) -> int:
+    """The global position of the sample that a place is before, or in."""
+    while isinstance(place, tuple):
+        place = place[0]
+    return place
+
+
+def inner_of(place: Place) -> list[int]:
+    """How many elements of the sample, of each of the operators that make several of one, come before a place."""
+    inner: list[int] = []
+    while isinstance(place, tuple):
+        place, index = place
+        inner.append(index)
+    return inner[::-1]

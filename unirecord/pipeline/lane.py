@@ -1,0 +1,276 @@
+"""One stage in a pass: the tasks that are under way, in order, what is ready behind them, and where its time goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+from .chunk import Chunk, Note, joined
+from .slots import Slots
+from .stage import Stage
+from .worker_process import ProcessStage
+
+__all__ = ["Lane", "Task"]
+
+_TASK_NS = 1_000_000  # a task takes about this long: far more than it costs to hand it over
+_MOST_ELEMENTS = 256
+_CHEAP_NS = 200_000  # below this many tasks are kept ready, so that threads take turns seldom
+_CHEAP_WINDOW = 16
+_CHEAP_BYTES = 32 << 20  # so much of cheap results is kept ready
+_TASK_BYTES = 1 << 20  # results that are larger are not worth a task together
+
+
+_NOTHING = Chunk([], (), (), (), ())
+
+
+class Task:
+    """Some elements on their way through a stage."""
+
+    __slots__ = ("bytes", "chunk", "results", "slots")
+
+    def __init__(self, chunk: Chunk, slots: Sequence[Any] = ()) -> None:
+        self.chunk = chunk
+        self.slots = slots
+        self.results: list[Chunk] | None = None
+        self.bytes = 0
+
+
+class Lane:
+    """All of it is looked at and changed under the lock of the pass, but for ``call``."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        call: Callable[[Chunk, Sequence[Any]], Chunk],
+        upstream: Lane | None,
+        slots: Sequence[Slots | None] = (),
+    ) -> None:
+        self.stage = stage
+        self.call = call
+        self.processes: Any = call if isinstance(call, ProcessStage) else None
+        self.upstream = upstream
+        self.slots = slots
+        self.fixed = (
+            stage.processes or stage.threads
+        )  # at most so many tasks at a time; 0: the shared threads
+        self.inflight: deque[Task] = deque()
+        self.ready: deque[Chunk] = deque()
+        self.running = 0
+        self.handed_out = 0  # of the last lane: results that the consumer has not taken
+        self.ended = False
+        self.dropped = False  # whether a last group was left out
+        self.largest = 0  # bytes of a result
+        self.per_task = 1
+        self.element_ns = 0.0
+        self.weight = 0.0  # what an element is worth when work is compared
+        self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
+        self.wait_in_ns = self.wait_out_ns = 0
+        self._state, self._since = "in", perf_counter_ns()
+        self._broken = False
+        self._held: Chunk | None = None
+        self._at = 0
+        self._group: list[Chunk] = []
+        self._grouped = 0
+        self._notes: tuple[Note, ...] = ()
+
+    # ---- its processes, where it has any -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Starts them."""
+        if self.processes is not None:
+            self.processes.start()
+
+    def end(self) -> None:
+        """Ends them, whatever they are at."""
+        if self.processes is not None:
+            self.processes.end()
+
+    def close(self) -> None:
+        """Waits until they have ended."""
+        if self.processes is not None:
+            self.processes.close()
+
+    # ---- what comes in -----------------------------------------------------------------------------------
+
+    def window(self, workers: int) -> int:
+        """How many tasks may be under way or done and not taken."""
+        if self.stage.prefetch:
+            return self.stage.prefetch
+        least = 2 * (self.fixed or workers) + 1
+        if not self.tasks or self.element_ns > _CHEAP_NS:
+            return least
+        return max(least, min(_CHEAP_WINDOW, _CHEAP_BYTES // max(1, self.largest)))
+
+    def is_full(self, workers: int) -> bool:
+        """Whether no task may begin before a result is taken."""
+        return len(self.inflight) + len(self.ready) + self.handed_out >= self.window(workers)
+
+    @property
+    def has_input(self) -> bool:
+        """Whether there may be something to begin with."""
+        up = self.upstream
+        if up is None:
+            return not self.ended and not self.running
+        if self._broken or self.ended:
+            return False
+        return self._held is not None or bool(up.ready) or (up.ended and bool(self._group or self._notes))
+
+    def form(self) -> Task | None:
+        """The next task, if there is enough for one; it counts as under way, perhaps as done."""
+        if self.upstream is None:
+            task: Task | None = Task(_NOTHING)
+        else:
+            task = self._form_group() if self.stage.group else self._form_some()
+        if task is not None:
+            self.inflight.append(task)
+            if task.results is None:
+                self.running += 1
+        return task
+
+    def _next_input(self) -> Chunk | None:
+        """What stands at the head of the stage before; its notes and its error are taken over where it is empty."""
+        up = self.upstream
+        assert up is not None
+        while self._held is None and up.ready:
+            chunk = up.ready.popleft()
+            if len(chunk):
+                self._held, self._at = chunk, 0
+            else:
+                self._notes += chunk.notes
+                if chunk.error is not None:
+                    self._held = chunk
+        return self._held
+
+    def _take(self, count: int) -> Chunk:
+        """At most ``count`` elements of what is held."""
+        chunk = self._held
+        assert chunk is not None
+        stop = min(self._at + count, len(chunk))
+        piece = chunk.piece(self._at, stop)
+        self._at = stop
+        if stop == len(chunk):
+            self._held = None
+        return piece
+
+    def _form_some(self) -> Task | None:
+        chunk = self._next_input()
+        if chunk is None:
+            return self._form_end()
+        if not len(chunk):
+            return self._fail(chunk)
+        count = min([self.per_task, *(slots.left for slots in self.slots if slots is not None)])
+        piece = self._take(count)
+        if len(piece) < count and piece.error is None and self._held is None and self.upstream is not None:
+            piece = self._with_following(piece, count)
+        if self._notes:
+            piece.notes, self._notes = self._notes + piece.notes, ()
+        if piece.error is not None:
+            self._broken = True
+        dealt = [None if slots is None else iter(slots.take(len(piece))) for slots in self.slots]
+        return Task(piece, dealt)
+
+    def _with_following(self, piece: Chunk, count: int) -> Chunk:
+        """A piece and what is ready behind it, up to ``count`` elements: batches come one by one."""
+        assert self.upstream is not None
+        pieces, ready, total = [piece], self.upstream.ready, len(piece)
+        while ready and ready[0].error is None and total + len(ready[0]) <= count:
+            pieces.append(ready.popleft())
+            total += len(pieces[-1])
+        return piece if len(pieces) == 1 else joined(pieces)
+
+    def _form_group(self) -> Task | None:
+        size = self.stage.group
+        while self._grouped < size:
+            chunk = self._next_input()
+            if chunk is None:
+                return self._form_end()
+            if not len(chunk):
+                return self._fail(chunk)
+            piece = self._take(size - self._grouped)
+            self._group.append(piece)
+            self._grouped += len(piece)
+            if piece.error is not None:
+                if self._grouped < size:
+                    return self._fail(piece)
+                self._held = Chunk.failed(piece.error)
+        return Task(self._joined())
+
+    def _joined(self) -> Chunk:
+        pieces, self._group, self._grouped = self._group, [], 0
+        chunk = joined(pieces)
+        chunk.notes, self._notes = self._notes + chunk.notes, ()
+        return chunk
+
+    def _form_end(self) -> Task | None:
+        """What is left when nothing more comes."""
+        assert self.upstream is not None
+        if not self.upstream.ended or self.upstream.ready:
+            return None
+        if self._group and not self.stage.drop_last:
+            return Task(self._joined())
+        if self._group:
+            self.dropped = True
+            self._notes += tuple(note for piece in self._group for note in piece.notes)
+            self._group, self._grouped = [], 0
+        if self._notes:
+            notes, self._notes = self._notes, ()
+            return self._done(Chunk([], (), (), (), (), notes))
+        return None
+
+    def _fail(self, chunk: Chunk) -> Task:
+        assert chunk.error is not None
+        self._held, self._broken, self._group = None, True, []
+        notes, self._notes = self._notes, ()
+        return self._done(Chunk.failed(chunk.error, notes))
+
+    @staticmethod
+    def _done(result: Chunk) -> Task:
+        task = Task(result)
+        task.results = [result]
+        return task
+
+    # ---- what goes out -----------------------------------------------------------------------------------
+
+    def finish(self, task: Task, results: list[Chunk], wall_ns: int, cpu_ns: int) -> None:
+        """Notes the results of a task and what it took."""
+        count = max(1, len(results) if self.upstream is None else len(task.chunk))
+        task.chunk, task.slots, task.results = _NOTHING, (), results
+        self.running -= 1
+        self.busy_ns += wall_ns
+        self.cpu_ns += cpu_ns
+        self.elements += count if self.upstream is not None else sum(map(len, results))
+        self.tasks += 1
+        weight = 0.5 if self.tasks < 8 else 0.1
+        self.element_ns += (wall_ns / count - self.element_ns) * (1.0 if self.tasks == 1 else weight)
+        size = sum(result.size for result in results)
+        self.largest = max(self.largest, size)
+        fitting = _MOST_ELEMENTS if self.stage.group else int(_TASK_BYTES * count / max(1, size))
+        if not self.stage.prefetch:
+            self.per_task = max(1, min(_MOST_ELEMENTS, int(_TASK_NS / max(1.0, self.element_ns)), fitting))
+        self._broken = self._broken or any(result.error is not None for result in results)
+
+    def settle(self) -> None:
+        """Moves results that are next in order to where they are taken, and notes the end."""
+        inflight = self.inflight
+        while inflight and (results := inflight[0].results) is not None:
+            inflight.popleft()
+            self.ready.extend(r for r in results if len(r) or r.notes or r.error is not None)
+        up = self.upstream
+        if self.ended or inflight or up is None:
+            return
+        if self._broken or (
+            up.ended and not up.ready and self._held is None and not self._group and not self._notes
+        ):
+            self.ended = True
+
+    def clock(self, workers: int, now: int) -> None:
+        """Adds the time since the last call to what the stage did in it."""
+        spent = now - self._since
+        if self._state == "in":
+            self.wait_in_ns += spent
+        elif self._state == "out":
+            self.wait_out_ns += spent
+        self._since = now
+        self._state = "work" if self.running else "out" if self.is_full(workers) else "in"

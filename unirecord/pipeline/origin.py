@@ -1,0 +1,199 @@
+"""Where the elements of a pipeline come from: what any origin can say and do, and a dataset as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from ..format.schema import Column
+from ..loading.loader import BatchMemory
+from ..loading.options import LoaderOptions, OnCorrupt
+from ..loading.plan import Plan
+from ..order.shard_order import EpochRun
+from .assembly import Graph
+from .budget import Budget
+from .chunk import Chunk
+from .source import DatasetSource, RowNames, rows_at_once
+from .steps import Named
+
+__all__ = ["Cursor", "DatasetOrigin", "Origin", "OriginPass"]
+
+
+class OriginPass(Protocol):
+    """One pass: elements from position ``start`` of ``epoch`` on."""
+
+    epoch: int
+    start: int
+    names: Named
+    processes: Any  # those that make the elements, to be started, ended and waited for; None: there are none
+
+    @property
+    def followed(self) -> bool:
+        """Whether it is the latest one, which a state is about."""
+
+    @property
+    def end(self) -> int:
+        """The position behind the last element."""
+
+    def chunks(self, graph: Graph, budget: Budget) -> Iterator[Chunk]:
+        """The elements, as the graph wants them read."""
+
+    def mark(self, position: int) -> None:
+        """Notes that what lies before a position has been handed out."""
+
+
+class Origin(Protocol):
+    """What is iterated, epoch after epoch."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns of its samples; None: not known."""
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns as they are stored; none where samples are not."""
+
+    @property
+    def shard(self) -> tuple[int, int]:
+        """This rank and the number of ranks."""
+
+    def condition(self, text: str) -> str:
+        """The one form of a condition on rows; QueryError, ValueError where it is wrong, or there are no rows."""
+
+    def samples_left(self) -> int | None:
+        """Samples of the next pass; None: not known."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the latest pass, with ``epoch`` and ``position``."""
+
+    def load_state_dict(self, state: Any) -> None:
+        """Makes the next pass go on from a state."""
+
+    def begin(self) -> OriginPass:
+        """Starts a pass."""
+
+
+class Cursor(Protocol):
+    """What is needed of a dataset: its plan, and the position in it (dataset/cursor.py)."""
+
+    plan: Plan
+    position: Any
+
+    def begin(self) -> EpochRun:
+        """Starts a pass."""
+
+    def samples_left(self) -> int:
+        """Samples of the next pass."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the latest pass."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next pass go on from a state."""
+
+
+class DatasetOrigin:
+    """The samples of a dataset's shard."""
+
+    def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt) -> None:
+        self._cursor = cursor
+        self._on_corrupt: OnCorrupt = on_corrupt
+        self._memory = BatchMemory()
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read."""
+        return tuple(column.name for column in self.stored)
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns that are read."""
+        return tuple(column for _, column in self._cursor.plan.columns)
+
+    @property
+    def shard(self) -> tuple[int, int]:
+        """This rank and the number of ranks."""
+        sharding = self._cursor.plan.order.sharding
+        return sharding.shard_id, sharding.num_shards
+
+    def condition(self, text: str) -> str:
+        """The one form of a condition; QueryError where it is wrong."""
+        from ..query import compile_query
+
+        return str(compile_query(text, self._cursor.plan.data.snapshot.schema))
+
+    def samples_left(self) -> int | None:
+        """Samples of the next pass."""
+        return self._cursor.samples_left()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass."""
+        self._cursor.position.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the dataset."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        """Makes the next pass go on from a state of the dataset."""
+        self._cursor.load_state_dict(state)
+
+    def begin(self) -> OriginPass:
+        """Starts a pass of the dataset."""
+        return DatasetPass(self._cursor, self._on_corrupt, self._memory)
+
+
+class DatasetPass:
+    """One pass over the shard."""
+
+    def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt, memory: BatchMemory) -> None:
+        self._run, self._plan, self._position = cursor.begin(), cursor.plan, cursor.position
+        self._on_corrupt: OnCorrupt = on_corrupt
+        self._memory = memory
+        self.epoch, self.start = self._run.epoch, self._run.start
+        self.names: Named = RowNames(self._plan)
+        self.processes = None
+
+    @property
+    def followed(self) -> bool:
+        """Whether no other pass over the dataset has begun since."""
+        followed: bool = self._position.follows(self._run)
+        return followed
+
+    @property
+    def end(self) -> int:
+        """The position behind the last sample."""
+        return self._run.after(self._run.samples)
+
+    def mark(self, position: int) -> None:
+        """Notes that what lies before a position has been handed out."""
+        self._position.mark(self._run, position)
+
+    def chunks(self, graph: Graph, budget: Budget) -> Iterator[Chunk]:
+        """Reads the pass, with threads of the C core."""
+        plan = self._plan if graph.columns is None else self._plan.with_columns(graph.columns)
+        size = graph.batch or rows_at_once(plan.row_bytes)
+        ahead = graph.prefetch or LoaderOptions(size).prefetch_for(plan.row_bytes)
+        fitting = int(budget.memory / 4 / max(1.0, plan.row_bytes * size))
+        options = LoaderOptions(
+            size,
+            drop_last=graph.drop_last,
+            on_corrupt=self._on_corrupt,
+            num_threads=min(4, budget.cpus),
+            prefetch=max(1, min(ahead, fitting)),
+        )
+        return iter(
+            DatasetSource(
+                plan,
+                self._run,
+                options,
+                self._memory,
+                batched=bool(graph.batch),
+                keyed=any(operator.random for operator in graph.operators),
+                raw=graph.raw,
+                conditions=[self.names.meeting(condition) for condition in graph.conditions],
+            )
+        )

@@ -1,0 +1,391 @@
+"""Pipeline: operators behind each other, built left to right, iterated like a loader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from time import perf_counter_ns
+from typing import Any
+
+from ..loading.options import check_callable
+from ..order.spec import check_integer
+from .assembly import Graph, graph_of, lanes_of
+from .budget import Budget
+from .chunk import Note, Place, position_of
+from .operator import InPlace
+from .operators import Kind, Operator, Threads, check_columns, check_order, check_workers, function_name
+from .origin import Origin, OriginPass
+from .pipeline_stats import PipelineStats, StatsOfPasses
+from .resuming import extended, place_at, split_state
+from .rewriting import RULES, Draft, rewritten
+from .running import Running, read_alone
+from .steps import Named
+from .tuning import PipelinePlan, Tuner
+
+__all__ = ["Pipeline"]
+
+_LOG = logging.getLogger("unirecord")
+
+
+class Pipeline:
+    """Operators over the samples of a dataset's shard; ``UniRecordDataset.pipeline`` makes one (docs/pipeline.md).
+
+    Each method gives a new pipeline with one more operator; the pipeline itself stays as it is. Each iteration is one
+    epoch, and the next one the next epoch. Results come in the order of the samples, whatever runs in parallel.
+    Nothing begins before the first result is asked for; leaving an iteration early, or dropping it, ends its threads
+    and processes.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        budget: Budget,
+        plan: PipelinePlan | None = None,
+        rules: Collection[str] = tuple(RULES),
+    ) -> None:
+        """Over an origin, without an operator yet; ``rules`` are the names of those that rewrite it."""
+        self._origin = origin
+        self._budget = budget
+        self._given_plan = plan
+        self._rules = tuple(rules)
+        self._operators: tuple[Operator, ...] = ()
+        self._columns = origin.columns
+        self._unused()
+
+    def _unused(self) -> None:
+        """What an iteration changes, as it is before the first."""
+        self._at: tuple[OriginPass, Place] | None = None
+        self._resumed: tuple[int, int, list[int]] | None = None
+        self._stats = StatsOfPasses()
+        self._tuned: PipelinePlan | None = None
+
+    @classmethod
+    def from_generators(
+        cls,
+        makes: Sequence[Callable[[], Iterable[Any]]],
+        *,
+        processes: int = 0,
+        ordered: bool = True,
+        prefetch: int = 2,
+        seed: int = 0,
+        cpus: int | None = None,
+        memory: int | str | None = None,
+    ) -> Pipeline:
+        """A pipeline of what generators make, each anew for every iteration.
+
+        Args:
+            makes: functions without arguments that give iterables, for example generator functions.
+            processes: 0, or one for each of ``makes``: it then runs in a process of its own, and its arrays come
+                through shared memory that is used again, without being pickled.
+            ordered: one element of each in turn, until all have ended; else as they come, without states.
+            prefetch: elements that each process makes before they are asked for.
+            seed: for operators with ``random=True``, which are keyed by the element's number.
+            cpus, memory: as for ``UniRecordDataset.pipeline``.
+        """
+        from .producers import GeneratorOrigin
+
+        makes = tuple(makes)
+        if not makes or not all(callable(make) for make in makes):
+            raise TypeError(f"makes must be a list of functions that give iterables, got {makes!r:.100}")
+        if check_integer("processes", processes, 0) not in (0, len(makes)):
+            raise ValueError(
+                f"processes is 0, or one for each of the {len(makes)} generators; got {processes}"
+            )
+        if not isinstance(ordered, bool):
+            raise TypeError(f"ordered must be True or False, got {ordered!r}")
+        ahead, seed = check_integer("prefetch", prefetch, 1), check_integer("seed", seed, 0, (1 << 64) - 1)
+        return cls(GeneratorOrigin(makes, processes > 0, ordered, ahead, seed), Budget.of(cpus, memory))
+
+    # ---- operators ---------------------------------------------------------------------------------------
+
+    def map(
+        self,
+        fn: Callable[..., Any] | InPlace,
+        *,
+        columns: Sequence[str] | None = None,
+        threads: Threads = "auto",
+        processes: int = 0,
+        random: bool = False,
+        vectorised: bool = False,
+    ) -> Pipeline:
+        """What ``fn`` makes of each sample.
+
+        Args:
+            fn: called with the sample, a dict; or an operator that writes in place, such as ``images.Decode``.
+            columns: ``fn`` gets the values of these instead, and returns what stands in their place: one value, or a
+                tuple of as many as there are columns. The other columns stay as they are.
+            threads: how many threads call it at a time; "auto" shares the cores with the other operators.
+            processes: so many processes call it instead, for functions that hold the GIL.
+            random: ``fn`` gets a ``numpy.random.Generator`` as its last argument, keyed by seed, epoch, row and
+                operator: the same for a sample on any number of threads, processes or ranks, and after any resume.
+            vectorised: ``fn`` does with arrays [n, …] what it does with single values, so that it may be called with
+                whole columns of a batch.
+        """
+        check_callable("fn", getattr(fn, "into", fn))
+        return self._with("map", fn, columns, threads, processes, random, vectorised=vectorised)
+
+    def filter(
+        self,
+        keep: Callable[..., Any] | str,
+        *,
+        columns: Sequence[str] | None = None,
+        threads: Threads = "auto",
+        processes: int = 0,
+        random: bool = False,
+    ) -> Pipeline:
+        """Only those samples for which ``keep`` says so: a function, or a condition on stored scalar columns.
+
+        A condition (docs/query.md) is a text such as ``"label < 10"``; it is met or not by the row that a sample
+        comes from, whatever operators have made of it. ``columns``, ``threads``, ``processes`` and ``random`` are for
+        functions, as for ``map``.
+        """
+        if isinstance(keep, str):
+            if columns is not None or random or processes or threads != "auto":
+                raise ValueError(
+                    "a condition is looked up in the index: it has no columns=, threads=, processes=, random="
+                )
+            return self._behind(Operator("where", "filter", condition=self._origin.condition(keep)))
+        check_callable("keep", keep)
+        return self._with("filter", keep, columns, threads, processes, random)
+
+    def flat_map(
+        self,
+        fn: Callable[..., Any],
+        *,
+        threads: Threads = "auto",
+        processes: int = 0,
+        random: bool = False,
+    ) -> Pipeline:
+        """All samples of the iterables that ``fn`` makes, one of each sample.
+
+        ``threads``, ``processes`` and ``random`` are as for ``map``. A generator of a sample that is one of several is
+        keyed by its number as well.
+        """
+        check_callable("fn", fn)
+        return self._with("flat_map", fn, None, threads, processes, random)
+
+    def select(self, columns: Sequence[str]) -> Pipeline:
+        """Samples with these columns alone, in this order."""
+        chosen = check_columns(columns, self._columns, "select")
+        return self._behind(Operator("select", "select", columns=chosen), chosen)
+
+    def batch(
+        self, size: int, *, drop_last: bool = False, collate_fn: Callable[[list[Any]], Any] | None = None
+    ) -> Pipeline:
+        """Batches of ``size`` samples.
+
+        Samples as they are stored become what ``UniRecordDataset.batches`` gives. Others are put together field by
+        field: arrays and numbers are stacked, all else becomes lists.
+
+        Args:
+            size: samples in a batch.
+            drop_last: leave out a last batch that is smaller.
+            collate_fn: makes a batch of a list of samples instead.
+        """
+        size = check_integer("size", size, 1)
+        check_callable("collate_fn", collate_fn)
+        if not isinstance(drop_last, bool):
+            raise TypeError(f"drop_last must be True or False, got {drop_last!r}")
+        gathered = collate_fn is None and all(operator.kind == "prefetch" for operator in self._operators)
+        operator = Operator("batch", "batch", collate_fn, size=size, drop_last=drop_last, gathered=gathered)
+        return self._behind(operator, self._columns if collate_fn is None else None)
+
+    def unbatch(self) -> Pipeline:
+        """The samples of each batch again."""
+        return self._behind(Operator("unbatch", "unbatch"))
+
+    def map_batch(
+        self,
+        fn: Callable[..., Any],
+        *,
+        columns: Sequence[str] | None = None,
+        threads: Threads = "auto",
+        processes: int = 0,
+        random: bool = False,
+    ) -> Pipeline:
+        """What ``fn`` makes of each batch, or of columns of it.
+
+        ``columns``, ``threads``, ``processes`` and ``random`` are as for ``map``; the generator is that of the batch's
+        first sample.
+        """
+        check_callable("fn", fn)
+        return self._with("map_batch", fn, columns, threads, processes, random)
+
+    def prefetch(self, count: int) -> Pipeline:
+        """Keeps at most ``count`` results of the operators before ready; by default as many as are useful."""
+        return self._behind(Operator("prefetch", "prefetch", size=check_integer("count", count, 1)))
+
+    def apply(self, build: Callable[[Pipeline], Pipeline]) -> Pipeline:
+        """What ``build`` makes of this pipeline: for operators that belong together."""
+        built = build(self)
+        if not isinstance(built, Pipeline):
+            raise TypeError(
+                f"apply() takes a function from a pipeline to a pipeline; it returned {built!r:.100}"
+            )
+        return built
+
+    def _with(
+        self,
+        kind: Kind,
+        fn: Any,
+        columns: Sequence[str] | None,
+        threads: Threads,
+        processes: int,
+        random: bool,
+        vectorised: bool = False,
+    ) -> Pipeline:
+        name = function_name(fn)
+        chosen = check_columns(columns, self._columns, name)
+        for flag, given in (("random", random), ("vectorised", vectorised)):
+            if not isinstance(given, bool):
+                raise TypeError(f"{flag} must be True or False, got {given!r}")
+        threads, processes = check_workers(threads, processes)
+        if isinstance(fn, InPlace) and kind == "map":
+            if chosen is None or len(chosen) != 1:
+                raise ValueError(f"{name} works on one column: map({name}, columns=[...])")
+            random = bool(fn.random)
+        if vectorised and (random or chosen is None):
+            raise ValueError(
+                "vectorised=True needs columns=[...], and cannot be random: one call is for many samples"
+            )
+        ordinal = 1 + sum(operator.random > 0 for operator in self._operators) if random else 0
+        operator = Operator(kind, name, fn, chosen, threads, processes, ordinal, vectorised)
+        keeps_columns = kind == "filter" or chosen is not None
+        return self._behind(operator, self._columns if keeps_columns else None)
+
+    def _behind(self, operator: Operator, columns: tuple[str, ...] | None = None) -> Pipeline:
+        check_order(self._operators, operator)
+        if operator.kind in ("where", "unbatch", "prefetch"):
+            columns = self._columns
+        other: Pipeline = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._operators = (*self._operators, operator)
+        other._columns = columns
+        other._unused()
+        return other
+
+    # ---- a loader ----------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Results of the next iteration; TypeError where it is not known, as behind a filter."""
+        samples = self._origin.samples_left()
+        if samples is None:
+            raise TypeError("the length is not known: generators do not say how much they make")
+        count, size, dropping = samples, 0, False
+        for operator in self._operators:
+            if operator.kind == "batch":
+                size, dropping = operator.size, operator.drop_last
+            elif operator.kind == "unbatch" and size:
+                count, size = (count // size * size if dropping else count), 0
+            elif not operator.keeps_count:
+                raise TypeError(f"the length is not known: {operator} decides how many samples there are")
+        if not size:
+            return count
+        return count // size if dropping else -(-count // size)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next iteration that of ``epoch``."""
+        self._origin.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iteration stands, by the results handed out; what has been made ahead is not counted."""
+        state = self._origin.state_dict()
+        place: Place | None = None
+        if self._at is not None and self._at[0].followed:
+            place = self._at[1]
+        elif self._resumed is not None and self._resumed[:2] == (state["epoch"], state["position"]):
+            place = place_at(*self._resumed[1:])
+        return extended(state, self._operators, place, self._origin.shard)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next iteration go on where ``state`` was taken, on any number of threads and processes.
+
+        Where each sample gives one result, also on any number of ranks; where operators leave samples out or make
+        several of one, each rank goes on from its own state. StaleError when the state is of other data, ValueError
+        when it is of other options.
+        """
+        rest, inner = split_state(state, self._operators, self._origin.shard)
+        self._origin.load_state_dict(rest)
+        self._at = None
+        self._resumed = (rest["epoch"], rest["position"], inner) if any(inner) else None
+
+    def stats(self) -> PipelineStats:
+        """Rates and times of each stage since the pipeline was made, what sets the pace, and what was chosen."""
+        return self._stats.summary(self._graph().names, self._budget.cpus)
+
+    def plan(self) -> PipelinePlan:
+        """What has been chosen so far, for ``ds.pipeline(plan=...)``: nothing is then tried out."""
+        names = tuple(name for name, _ in self._graph().names)
+        known = self._given_plan or self._tuned
+        return PipelinePlan(self._budget.cpus if known is None else known.workers, names)
+
+    def __str__(self) -> str:
+        draft = self._draft()
+        after = rewritten(draft, self._rules)
+        return f"{draft}\n\nas it runs:\n{after}" if after != draft else str(draft)
+
+    def __iter__(self) -> Iterator[Any]:
+        # A generator: the pass begins when the first result is asked for.
+        graph, stats, clock = self._graph(), self._stats, perf_counter_ns
+        plan = self._plan_for(graph)
+        at = self._origin.begin()
+        resumed, self._resumed = self._resumed, None
+        inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
+        lanes = lanes_of(graph, at.names, at.start, inner)
+        lanes[0].processes = at.processes
+        tuner = Tuner(self._budget, plan, frozen=self._given_plan is not None)
+        stats.begin(lanes, tuner)
+        source, mark, asked = at.chunks(graph, self._budget), at.mark, clock()
+        running: Any = read_alone(source, lanes[0])
+        if len(lanes) > 1 or at.processes is not None:
+            running = iter(Running(source, lanes, self._budget, tuner))
+        with closing(running) as chunks:
+            for chunk in chunks:
+                got = clock()
+                stats.wait_ns += got - asked
+                if chunk.notes:
+                    stats.skipped += len(chunk.notes)
+                    _name_left_out(at.names, chunk.notes)
+                values, ends, error = chunk.values, chunk.ends, chunk.error
+                del chunk
+                stats.results += len(values)
+                for number, end in enumerate(ends):
+                    mark(end if type(end) is int else position_of(end))
+                    self._at = at, end
+                    value, values[number] = values[number], None  # the user alone holds it
+                    yield value
+                    del value
+                if error is not None:
+                    raise error
+                asked = clock()
+                stats.consumer_ns += asked - got
+                self._tuned = tuner.plan()
+        if not graph.drop_last and not any(lane.dropped for lane in lanes):
+            mark(at.end)
+            self._at = None
+
+    def _draft(self) -> Draft:
+        return Draft(self._operators, self._origin.stored)
+
+    def _graph(self) -> Graph:
+        return graph_of(rewritten(self._draft(), self._rules))
+
+    def _plan_for(self, graph: Graph) -> PipelinePlan | None:
+        given = self._given_plan
+        if given is None:
+            return self._tuned
+        names = tuple(name for name, _ in graph.names)
+        if given.stages and given.stages != names:
+            raise ValueError(
+                f"the plan was made for the stages {list(given.stages)}, and these are {list(names)}: make a new one"
+            )
+        return given
+
+
+def _name_left_out(names: Named, notes: Sequence[Note]) -> None:
+    corrupt = [names.locate(row)[1] for row, why in notes if why is None]
+    skipped = [f"{names.locate(row)[1]}: {why}" for row, why in notes if why is not None]
+    for said, what in ((corrupt, "corrupt row(s)"), (skipped, "sample(s)")):
+        if said:
+            _LOG.warning("left out %d %s: %s", len(said), what, ", ".join(said))

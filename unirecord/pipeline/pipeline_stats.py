@@ -1,0 +1,191 @@
+"""Where the time of a pipeline goes: the work and the waits of each stage, what sets the pace, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .lane import Lane
+from .tuning import Tuner
+
+__all__ = ["PipelineStats", "StageStats", "StatsOfPasses"]
+
+_WAITING_SHARE = 0.05  # below this share of waiting, the consumer sets the pace
+
+
+@dataclass(frozen=True)
+class StageStats:
+    """One stage, all passes together.
+
+    Attributes:
+        name: its operators.
+        limit: tasks that may run at a time: "auto", or the number asked for.
+        workers: tasks that ran at a time, on average.
+        elements: what it has worked on.
+        rate: elements a second that one worker does.
+        cores: cores that it used, on average.
+        wait_in: share of the time in which it had nothing to work on.
+        wait_out: share of the time in which its results were not taken.
+        share: of all work.
+    """
+
+    name: str
+    limit: str
+    workers: float
+    elements: int
+    rate: float
+    cores: float
+    wait_in: float
+    wait_out: float
+    share: float
+
+
+@dataclass(frozen=True)
+class PipelineStats:
+    """What a pipeline has delivered, and where the time went.
+
+    Attributes:
+        results: delivered so far, all epochs together.
+        seconds: waiting and consuming together.
+        rate: results a second.
+        wait_s: seconds in which the consumer waited for a result: the time in which a GPU would have starved.
+        consumer_s: seconds in which the consumer kept them.
+        skipped: samples left out: corrupt rows, and what operators left out.
+        threads: that stages without a number of their own share.
+        stages: one for reading, and one for each stage.
+        bottleneck: "consumer", or the name of the stage that sets the pace.
+        one_more_core: results a second that one more core would give, about.
+        reasons: what was chosen while it ran, and why.
+    """
+
+    results: int
+    seconds: float
+    rate: float
+    wait_s: float
+    consumer_s: float
+    skipped: int
+    threads: int
+    stages: tuple[StageStats, ...]
+    bottleneck: str
+    one_more_core: float
+    reasons: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dict that JSON can hold."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        waited = f"waited {self.wait_s:.2f} of {self.seconds:.2f} s"
+        head = f"{self.rate:,.1f} results/s, {waited}, bound by {self.bottleneck}"
+        rows = [("stage", "workers", "rate each", "cores", "wait in", "wait out", "share")]
+        rows += [
+            (
+                stage.name,
+                f"{stage.workers:.1f} of {stage.limit}",
+                f"{stage.rate:,.0f}/s",
+                f"{stage.cores:.2f}",
+                f"{stage.wait_in:.0%}",
+                f"{stage.wait_out:.0%}",
+                f"{stage.share:.0%}",
+            )
+            for stage in self.stages
+        ]
+        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+        table = [
+            "  ".join(
+                [
+                    row[0].ljust(widths[0]),
+                    *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True)),
+                ]
+            )
+            for row in rows
+        ]
+        more = f"one more core: about {self.one_more_core:,.1f} results/s"
+        return "\n".join([head, *table, more, *self.reasons])
+
+
+class StatsOfPasses:
+    """Collects the figures of a pipeline's passes."""
+
+    def __init__(self) -> None:
+        self.results = self.skipped = 0
+        self.wait_ns = self.consumer_ns = 0
+        self._ended: dict[int, list[int]] = {}
+        self._lanes: Sequence[Lane] = ()
+        self._tuner: Tuner | None = None
+
+    def begin(self, lanes: Sequence[Lane], tuner: Tuner) -> None:
+        """A pass begins."""
+        self._fold()
+        self._lanes, self._tuner = lanes, tuner
+
+    def _fold(self) -> None:
+        for number, lane in enumerate(self._lanes):
+            self._ended[number] = self._figures(number, lane)
+        self._lanes = ()
+
+    def _figures(self, number: int, lane: Lane) -> list[int]:
+        now = [lane.busy_ns, lane.cpu_ns, lane.elements, lane.wait_in_ns, lane.wait_out_ns]
+        return [a + b for a, b in zip(now, self._ended.get(number, [0] * 5), strict=True)]
+
+    def summary(self, names: Sequence[tuple[str, int]], threads: int) -> PipelineStats:
+        """The figures so far, of stages with these names and numbers of workers (0: shared)."""
+        figures = [self._figures(n, lane) for n, lane in enumerate(self._lanes)] or [
+            self._ended.get(n, [0] * 5) for n in range(len(names))
+        ]
+        elapsed = max(1, self.wait_ns + self.consumer_ns)
+        total = max(1, sum(busy for busy, *_ in figures))
+        stages = tuple(
+            StageStats(
+                name,
+                str(limit) if limit else "auto",
+                busy / elapsed,
+                elements,
+                elements / busy * 1e9 if busy else 0.0,
+                cpu / elapsed,
+                min(1.0, wait_in / elapsed),
+                min(1.0, wait_out / elapsed),
+                busy / total,
+            )
+            for (name, limit), (busy, cpu, elements, wait_in, wait_out) in zip(names, figures, strict=True)
+        )
+        tuner = self._tuner
+        threads = threads if tuner is None else tuner.workers
+        limits = [limit for _, limit in names]
+        rate = self.results / elapsed * 1e9 if self.results else 0.0
+        bottleneck, more = _pace(stages, limits, threads, rate, self.wait_ns / elapsed)
+        return PipelineStats(
+            self.results,
+            (self.wait_ns + self.consumer_ns) / 1e9,
+            rate,
+            self.wait_ns / 1e9,
+            self.consumer_ns / 1e9,
+            self.skipped,
+            threads,
+            stages,
+            bottleneck,
+            more,
+            tuple(tuner.reasons) if tuner is not None else (),
+        )
+
+
+def _pace(
+    stages: Sequence[StageStats], limits: Sequence[int], threads: int, rate: float, waiting: float
+) -> tuple[str, float]:
+    """What sets the pace, and the rate with one more core."""
+    if waiting <= _WAITING_SHARE or not rate:
+        return "consumer", rate
+    own = {
+        n: stage.workers / limit for n, (stage, limit) in enumerate(zip(stages, limits, strict=True)) if limit
+    }
+    shared = [n for n, limit in enumerate(limits) if not limit]
+    pool = sum(stages[n].workers for n in shared) / max(1, threads)
+    fullest = max(own, key=lambda n: own[n])
+    if own[fullest] >= pool:
+        return stages[fullest].name, rate
+    slowest = max(shared, key=lambda n: stages[n].workers)
+    cores = sum(stages[n].cores for n in shared)
+    if cores < 0.8 * min(threads, sum(stages[n].workers for n in shared)):
+        return stages[slowest].name, rate  # its threads wait, for a lock or for others: a core would not help
+    return stages[slowest].name, min(rate * (threads + 1) / threads, rate / max(own[fullest], 1e-9))

@@ -1,0 +1,263 @@
+"""Generators as the origin of a pipeline: in this process, or each in a process of its own."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import TransformError
+from ..format.schema import Column
+from ..order.spec import check_integer
+from .assembly import Graph
+from .budget import Budget
+from .chunk import Chunk
+from .operators import function_name
+from .origin import OriginPass
+from .randomness import sample_keys
+from .shared_memory import Channel, Ended
+from .steps import Named
+from .worker_process import Portable, Process
+
+__all__ = ["GeneratorOrigin"]
+
+Make = Callable[[], Iterable[Any]]
+
+_END = "end"  # what a process sends behind its last element
+_VERSION = 1
+
+
+class GeneratorOrigin:
+    """What several generators make: one element of each in turn, or as it comes."""
+
+    def __init__(
+        self, makes: Sequence[Make], in_processes: bool, ordered: bool, ahead: int, seed: int
+    ) -> None:
+        self._makes, self._in_processes, self._ordered, self._ahead = makes, in_processes, ordered, ahead
+        self._seed = seed
+        self._epoch, self._position, self._begun = 0, 0, False
+        self._latest: _GeneratorPass | None = None
+
+    columns: tuple[str, ...] | None = None
+    stored: tuple[Column, ...] = ()
+    shard = (0, 1)
+
+    def condition(self, text: str) -> str:
+        """There are no rows that could meet one."""
+        raise ValueError(f"filter({text!r}): generators have no stored columns; give a function")
+
+    def samples_left(self) -> int | None:
+        """Not known."""
+        return None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass."""
+        self._epoch, self._position = check_integer("epoch", epoch, 0, (1 << 63) - 1), 0
+        self._begun, self._latest = False, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many elements have been handed out in the epoch."""
+        if not self._ordered:
+            raise ValueError("elements come in any order with ordered=False: no state says which have come")
+        return {
+            "version": _VERSION,
+            "generators": len(self._makes),
+            "seed": self._seed,
+            "epoch": self._epoch,
+            "position": self._position,
+        }
+
+    def load_state_dict(self, state: Any) -> None:
+        """Makes the next pass leave out what has been handed out; ValueError for a state of others."""
+        expected = self.state_dict()
+        wrong = not isinstance(state, dict) or set(state) != set(expected)
+        if wrong or any(state[name] != expected[name] for name in ("version", "generators", "seed")):
+            raise ValueError(
+                f"the state is of another pipeline: it is {state!r}, and here it would be {expected!r}"
+            )
+        self.set_epoch(state["epoch"])
+        self._position = check_integer("the state's position", state["position"], 0)
+
+    def begin(self) -> OriginPass:
+        """Starts a pass: the generators are made anew."""
+        if self._begun:
+            self._epoch, self._position = self._epoch + 1, 0
+        self._begun = True
+        self._latest = _GeneratorPass(self, self._epoch, self._position)
+        return self._latest
+
+    def mark(self, of: _GeneratorPass, position: int) -> None:
+        """Notes how far a pass has been handed out, if it is the latest."""
+        if self._latest is of:
+            self._position = position
+
+    def is_latest(self, of: _GeneratorPass) -> bool:
+        """Whether no pass has begun since."""
+        return self._latest is of
+
+
+class _GeneratorPass:
+    """One pass; it is also what names its elements in messages."""
+
+    def __init__(self, origin: GeneratorOrigin, epoch: int, start: int) -> None:
+        self._origin = origin
+        self.epoch, self.start, self.end = epoch, start, start
+        self.names: Named = self
+        in_processes = origin._in_processes
+        self._producers = _Producers(origin._makes, origin._ahead) if in_processes else None
+        self.processes: Any = self._producers
+
+    @property
+    def followed(self) -> bool:
+        """Whether it is the latest one."""
+        return self._origin.is_latest(self)
+
+    def mark(self, position: int) -> None:
+        """Notes that what lies before a position has been handed out."""
+        self._origin.mark(self, position)
+
+    def locate(self, row: int) -> tuple[str, str]:
+        """Elements are numbered as they are gathered."""
+        return "", f"element {row} of the generators"
+
+    def meeting(self, condition: str) -> NDArray[np.bool_]:
+        """There are no conditions."""
+        raise AssertionError(condition)
+
+    def chunks(self, graph: Graph, budget: Budget) -> Iterator[Chunk]:
+        """One element after the other."""
+        keyed = any(operator.random for operator in graph.operators)
+        origin = self._origin
+        if self._producers is not None:
+            values = self._producers.in_turn() if origin._ordered else self._producers.as_they_come()
+        else:
+            values = _in_turn([_made(make, number) for number, make in enumerate(origin._makes)])
+        for number, value in enumerate(values):
+            self.end = number + 1
+            if number < self.start:
+                continue
+            keys = sample_keys(origin._seed, self.epoch, np.array([number])) if keyed else ()
+            yield Chunk([value], (number,), (number + 1,), [number], keys)
+            del value
+
+
+def _made(make: Make, number: int) -> Iterator[Any]:
+    """The elements of one generator; its errors say which one it is."""
+    place = 0
+    try:
+        for value in make():
+            yield value
+            place += 1
+    except Exception as error:
+        raise TransformError(
+            f"generator {number} ({function_name(make)}) failed at its element {place}: {error!r}"
+        ) from error
+
+
+def _in_turn(iterators: Sequence[Iterator[Any]]) -> Iterator[Any]:
+    """One element of each in turn, until all have ended."""
+    left = list(iterators)
+    while left:
+        for iterator in list(left):
+            try:
+                value = next(iterator)
+            except StopIteration:
+                left.remove(iterator)
+                continue
+            yield value
+            del value
+
+
+class _Producers:
+    """A process for each generator, at most ``ahead`` elements before what has been taken from it."""
+
+    def __init__(self, makes: Sequence[Make], ahead: int) -> None:
+        self._makes, self._ahead = makes, ahead
+        self._processes: list[Process] = []
+        self._taken = [0] * len(makes)
+
+    def start(self) -> None:
+        """Starts the processes."""
+        for number, make in enumerate(self._makes):
+            self._processes.append(Process(_Making(make, number, self._ahead), self._processes))
+
+    def end(self) -> None:
+        """Ends the processes, whatever they are at."""
+        for process in self._processes:
+            process.end()
+
+    def close(self) -> None:
+        """Waits until they have ended."""
+        for process in self._processes:
+            process.join()
+        self._processes = []
+
+    def in_turn(self) -> Iterator[Any]:
+        """One element of each in turn."""
+        return _in_turn([self._of(number) for number in range(len(self._processes))])
+
+    def as_they_come(self) -> Iterator[Any]:
+        """Whichever is there first."""
+        left = {process.channel.socket.fileno(): self._of(n) for n, process in enumerate(self._processes)}
+        while left:
+            poll = select.poll()
+            for fd in left:
+                poll.register(fd, select.POLLIN)
+            for fd, _ in poll.poll(200) or [(fd, 0) for fd in left if not self._is_alive(fd)]:
+                try:
+                    value = next(left[fd])
+                except StopIteration:
+                    del left[fd]
+                    continue
+                yield value
+                del value
+
+    def _is_alive(self, fd: int) -> bool:
+        return any(process.alive for process in self._processes if process.channel.socket.fileno() == fd)
+
+    def _of(self, number: int) -> Iterator[Any]:
+        process = self._processes[number]
+        while True:
+            try:
+                word, value = process.channel.receive(lambda: process.alive)
+                if word == _END:
+                    return
+                if isinstance(value, Portable):
+                    raise value.error()
+                process.channel.say_taken()
+            except Ended:
+                raise TransformError(
+                    f"the process of generator {number} ({function_name(self._makes[number])}) "
+                    f"{process.how_it_ended()} at its element {self._taken[number]}"
+                ) from None
+            self._taken[number] += 1
+            yield value
+            del value
+
+
+class _Making:
+    """What the process of a generator does."""
+
+    def __init__(self, make: Make, number: int, ahead: int) -> None:
+        self._make, self._number, self._ahead = make, number, ahead
+
+    def __call__(self, channel: Channel) -> None:
+        sent = 0
+        try:
+            for value in _made(self._make, self._number):
+                channel.send(("value", value))
+                del value
+                sent += 1
+                channel.await_taken(sent - self._ahead)
+        except Ended:
+            raise
+        except Exception as error:
+            channel.send(("error", Portable(error)))
+        else:
+            channel.send((_END, None))
+        channel.await_taken(
+            sent + 1
+        )  # the memory of what was sent stays until the other side ends this process

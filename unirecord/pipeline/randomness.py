@@ -1,0 +1,58 @@
+"""Randomness that belongs to the sample: a key of (seed, epoch, row), and counter-based generators made of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
+
+__all__ = ["child_key", "generator", "operator_key", "sample_keys"]
+
+# The finaliser of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_ALL = (1 << 64) - 1
+
+
+def _mixed(x: int) -> int:
+    x = (x + _GOLDEN) & _ALL
+    x = ((x ^ (x >> 30)) * _FIRST) & _ALL
+    x = ((x ^ (x >> 27)) * _SECOND) & _ALL
+    return x ^ (x >> 31)
+
+
+def sample_keys(seed: int, epoch: int, rows: NDArray[np.int64]) -> list[int]:
+    """64 bits for each row, the same wherever and whenever the row is read in this epoch."""
+    base = np.uint64(_mixed(_mixed(seed) ^ epoch))
+    x = rows.astype(np.uint64) * np.uint64(_GOLDEN) + base
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
+    keys: list[int] = (x ^ (x >> np.uint64(31))).tolist()
+    return keys
+
+
+def child_key(key: int, number: int) -> int:
+    """The key of element ``number`` of those that an operator has made of one with ``key``."""
+    return _mixed(key ^ _mixed(number))
+
+
+def operator_key(key: int, operator: int) -> int:
+    """64 bits for what one operator does to one sample."""
+    return _mixed(key + operator)
+
+
+class _Words(ISeedSequence):
+    """Gives a bit generator its key as it is; numpy's own way would ask the system for entropy first: 20 µs."""
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[np.uint64]:
+        return self._words
+
+
+def generator(key: int, operator: int) -> np.random.Generator:
+    """The generator of one operator for one sample: ``Philox(key=[key, operator])``."""
+    words: Any = _Words(np.array((key, operator), np.uint64))
+    return np.random.Generator(np.random.Philox(words))

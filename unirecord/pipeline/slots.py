@@ -1,0 +1,66 @@
+"""Memory of batches that is written sample by sample, and used again when the last array into it is gone."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Slots", "gathered"]
+
+
+class Slots:
+    """Deals out slots for samples in their order: slot after slot of a batch, and then the next batch's.
+
+    So samples that stay together in a batch already lie one behind the other.
+    """
+
+    def __init__(self, size: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.size, self._dtype, self._shape = size, dtype, shape
+        self._free: deque[NDArray[np.uint8]] = deque()
+        self._batch: NDArray[Any] | None = None
+        self._next = 0
+        self.allocations = 0
+
+    @property
+    def left(self) -> int:
+        """Slots up to the end of a batch."""
+        return self.size - self._next
+
+    def take(self, count: int) -> list[NDArray[Any]]:
+        """The next ``count`` slots, at most ``left``."""
+        if self._batch is None:
+            self._batch = self._memory()
+        slots = list(self._batch[self._next : self._next + count])
+        self._next += count
+        if self._next == self.size:
+            self._batch, self._next = None, 0
+        return slots
+
+    def _memory(self) -> NDArray[Any]:
+        try:
+            memory = self._free.popleft()
+        except IndexError:
+            size = self.size * int(np.prod(self._shape)) * self._dtype.itemsize
+            memory = np.empty(max(size, 1), np.uint8)
+            self.allocations += 1
+        # Every view of an array over a buffer has this array as its base: when it goes, no view is left.
+        lent = np.frombuffer(memoryview(memory), np.uint8)
+        weakref.finalize(lent, self._free.append, memory).atexit = False
+        return np.ndarray((self.size, *self._shape), self._dtype, lent)
+
+
+def gathered(values: list[Any]) -> NDArray[Any] | None:
+    """The values as one array where they are the slots of one batch, all from its first on; None: they are not."""
+    base = values[0].base
+    if base is None or any(value.base is not base for value in values):
+        return None
+    first, start = values[0], base.__array_interface__["data"][0]
+    if first.__array_interface__["data"][0] != start:
+        return None
+    if values[-1].__array_interface__["data"][0] != start + (len(values) - 1) * first.nbytes:
+        return None
+    return np.ndarray((len(values), *first.shape), first.dtype, base)

@@ -1,0 +1,281 @@
+"""What each operator does to a chunk: functions from a chunk to a chunk, which any thread may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import TransformError
+from ..loading.batch import collate, split_batch
+from .chunk import Chunk, Note, Place
+from .operator import InPlace, SkipSample
+from .operators import Operator
+from .randomness import child_key, generator, operator_key
+from .slots import gathered
+
+__all__ = ["Named", "Step", "step_of"]
+
+Step = Callable[[Chunk, Iterator[Any] | None], Chunk]
+
+
+class Named(Protocol):
+    """What can say where rows lie."""
+
+    def locate(self, row: int) -> tuple[str, str]:
+        """Path of a row's part, and words that name the row in a message."""
+
+    def meeting(self, condition: str) -> NDArray[np.bool_]:
+        """Which rows of the dataset meet a condition, bool[rows]."""
+
+
+def step_of(operator: Operator, named: Named, resumed: Place | None, slotted: frozenset[str]) -> Step:
+    """What an operator does.
+
+    ``resumed``: the place up to which its elements have been delivered, where it lies in the middle of one that it
+    makes several of. ``slotted`` are the columns whose values lie in slots of the batch.
+    """
+    kind, each = operator.kind, _Each(operator, named)
+    if kind == "map":
+        if operator.in_place is not None:
+            return each.over(_in_place(operator, operator.in_place))
+        return each.over(_on_samples(operator))
+    if kind == "map_batch":
+        return each.over(_on_samples(operator))
+    if kind == "select":
+        names = operator.columns or ()
+        return each.over(lambda sample, key, slot: {name: sample[name] for name in names})
+    if kind == "filter":
+        return each.keeping(_on_samples(operator.changed(columns=None), operator.columns))
+    if kind in ("flat_map", "unbatch"):
+        return each.several(_parts_of_batch if kind == "unbatch" else _on_samples(operator), resumed)
+    if kind == "batch":
+        return each.collating(slotted)
+    if kind == "where":
+        return _where(named.meeting(operator.condition or ""))
+    raise AssertionError(f"{kind} has no step")
+
+
+def _on_samples(operator: Operator, read: tuple[str, ...] | None = None) -> Callable[[Any, int, Any], Any]:
+    """Calls the user's function: with the sample, or with columns of it, whose values it then replaces."""
+    fn: Any = operator.fn
+    columns, number = operator.columns, operator.random
+    if columns is None and read is None:
+        if number:
+            return lambda sample, key, slot: fn(sample, generator(key, number))
+        return lambda sample, key, slot: fn(sample)
+
+    def values(sample: Any, names: tuple[str, ...], key: int) -> Any:
+        given = [sample[name] for name in names]
+        return fn(*given, generator(key, number)) if number else fn(*given)
+
+    if read is not None:
+        return lambda sample, key, slot: values(sample, read, key)
+    assert columns is not None
+    if len(columns) == 1:
+        (name,) = columns
+        return lambda sample, key, slot: {**sample, name: values(sample, columns, key)}
+
+    def several(sample: Any, key: int, slot: Any) -> Any:
+        made = values(sample, columns, key)
+        if not isinstance(made, (tuple, list)) or len(made) != len(columns):
+            raise TypeError(
+                f"it must return a tuple of {len(columns)} values for {list(columns)}, not {made!r:.100}"
+            )
+        return {**sample, **dict(zip(columns, made, strict=True))}
+
+    return several
+
+
+def _in_place(operator: Operator, into: InPlace) -> Callable[[Any, int, Any], Any]:
+    """Calls an operator that writes into its slot, or into memory of the sample's own where it has none."""
+    assert operator.columns is not None
+    (name,) = operator.columns
+    dtype, shape, write, number = np.dtype(into.dtype), tuple(into.shape), into.into, operator.random
+
+    def call(sample: Any, key: int, slot: Any) -> Any:
+        out = np.empty(shape, dtype) if slot is None else slot
+        write(_cell(sample[name], name), out, operator_key(key, number) if number else 0)
+        return {**sample, name: out}
+
+    return call
+
+
+def _cell(value: Any, name: str) -> NDArray[np.uint8]:
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return np.frombuffer(value, np.uint8)
+    raise TypeError(f"column {name!r} holds {type(value).__name__}, not stored bytes")
+
+
+def _where(meets: NDArray[np.bool_]) -> Step:
+    def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
+        kept = np.flatnonzero(meets[chunk.rows]).tolist() if len(chunk) else []
+        return chunk if len(kept) == len(chunk) else chunk.only(kept, [chunk.values[i] for i in kept])
+
+    return step
+
+
+def _parts_of_batch(batch: Any, key: int, slot: Any) -> list[Any]:
+    if not isinstance(batch, Mapping):
+        return list(batch)
+    return split_batch(batch, 0)
+
+
+class _Each:
+    """An operator applied to each element of a chunk; the first error ends the chunk, and names the row."""
+
+    def __init__(self, operator: Operator, named: Named) -> None:
+        self._operator = operator
+        self._named = named
+
+    def over(self, call: Callable[[Any, int, Any], Any]) -> Step:
+        """One element for one."""
+
+        def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
+            values, kept, notes, error = self._made(chunk, call, slots)
+            if error is not None:
+                return chunk.only(kept, values, notes).until(len(values), error)
+            return chunk.only(kept, values, notes) if notes else chunk.with_values(values)
+
+        return step
+
+    def keeping(self, call: Callable[[Any, int, Any], Any]) -> Step:
+        """Those elements alone for which ``call`` says so."""
+
+        def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
+            said, kept, notes, error = self._made(chunk, call, slots)
+            kept = [number for number, keep in zip(kept, said, strict=True) if keep]
+            if error is None and len(kept) == len(chunk):
+                return chunk
+            found = chunk.only(kept, [chunk.values[number] for number in kept], notes)
+            return found if error is None else found.until(len(kept), error)
+
+        return step
+
+    def several(self, call: Callable[[Any, int, Any], Any], resumed: Place | None) -> Step:
+        """Any number of elements for one."""
+
+        def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
+            made, kept, notes, error = self._made(chunk, lambda *given: list(call(*given)), slots)
+            out = Chunk([], [], [], [], [], chunk.notes + notes, error or chunk.error)
+            for number, values in zip(kept, made, strict=True):
+                _append(out, chunk, number, values, resumed)
+            return out
+
+        return step
+
+    def collating(self, slotted: frozenset[str]) -> Step:
+        """One batch of all elements."""
+        fn: Any = self._operator.fn
+
+        def together(samples: list[Any]) -> Any:
+            if fn is not None:
+                return fn(samples)
+            first = samples[0]
+            if not slotted or not isinstance(first, Mapping):
+                return collate(samples)
+            batch = {}
+            for name in first:
+                values = [sample[name] for sample in samples]
+                found = gathered(values) if name in slotted else None
+                batch[name] = collate(values) if found is None else found
+            return batch
+
+        def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
+            if not chunk.values:
+                return chunk
+            try:
+                batch = together(chunk.values)
+            except Exception as error:
+                return Chunk.failed(self._failure(error, chunk.rows), chunk.notes)
+            ends = (chunk.begins[0],), (chunk.ends[-1],)
+            keys = [chunk.keys] if chunk.keys else ()
+            return Chunk([batch], *ends, [chunk.rows], keys, chunk.notes, chunk.error)
+
+        return step
+
+    def _made(
+        self, chunk: Chunk, call: Callable[[Any, int, Any], Any], slots: Iterator[Any] | None
+    ) -> tuple[list[Any], Any, tuple[Note, ...], BaseException | None]:
+        """What comes of the elements, of which of them, and what was left out; an error where it ended early."""
+        made: list[Any] = []
+        left_out: dict[int, str] = {}
+        elements = self._elements(chunk, slots)
+        while True:
+            try:
+                for value, key, slot in elements:
+                    made.append(call(value, key, slot))
+                break
+            except SkipSample as skipped:
+                left_out[len(made) + len(left_out)] = str(skipped)
+            except Exception as error:
+                number = len(made) + len(left_out)
+                failure = self._failure(error, chunk.rows[number])
+                kept = [i for i in range(number) if i not in left_out]
+                return made, kept, self._notes(chunk, left_out), failure
+        if not left_out:
+            return made, range(len(made)), (), None
+        kept = [i for i in range(len(chunk)) if i not in left_out]
+        return made, kept, self._notes(chunk, left_out), None
+
+    def _elements(self, chunk: Chunk, slots: Iterator[Any] | None) -> Iterator[tuple[Any, int, Any]]:
+        random, written = self._operator.random, self._operator.in_place is not None
+        keys: Any = [_of_batch(key) for key in chunk.keys] if random else repeat(0)
+        return zip(chunk.values, keys, slots if written and slots is not None else repeat(None), strict=False)
+
+    def _notes(self, chunk: Chunk, left_out: dict[int, str]) -> tuple[Note, ...]:
+        return tuple((_first(chunk.rows[i]), why) for i, why in left_out.items())
+
+    def _failure(self, error: Exception, rows: Any) -> TransformError:
+        row = _first(rows)
+        path, words = self._named.locate(row)
+        several = f"the batch of {len(rows)} samples that begins with " if isinstance(rows, list) else ""
+        failure = TransformError(
+            f"{self._operator} failed on {several}{words}: {error!r}", -1 if several else row, path
+        )
+        failure.__cause__ = error
+        return failure
+
+
+def _first(rows: Any) -> int:
+    return int(rows if isinstance(rows, int) else rows[0])
+
+
+def _of_batch(key: Any) -> int:
+    """What randomness of a batch is keyed by: its first sample."""
+    return key if isinstance(key, int) else int(key[0])
+
+
+def _append(out: Chunk, chunk: Chunk, number: int, values: list[Any], resumed: Place | None) -> None:
+    """Appends what one element has become, but for what was delivered before the pass."""
+    begin, end, row = chunk.begins[number], chunk.ends[number], chunk.rows[number]
+    key = chunk.keys[number] if chunk.keys else None
+    last = len(values) - 1
+    whole = not isinstance(row, int) and len(row) == len(values)  # a batch that still has its samples
+    for i, value in enumerate(values):
+        place: Place = (end, 0) if i == last else (begin, i + 1)
+        if resumed is not None and not _behind(place, resumed):
+            continue
+        out.values.append(value)
+        _list(out.begins).append((begin, i))
+        _list(out.ends).append(place)
+        _list(out.rows).append(row[i] if whole else _first(row))
+        if key is not None:
+            _list(out.keys).append(
+                key[i] if whole and not isinstance(key, int) else child_key(_of_batch(key), i)
+            )
+
+
+def _list(values: Any) -> list[Any]:
+    assert isinstance(values, list)
+    return values
+
+
+def _behind(place: Any, resumed: Any) -> bool:
+    later: bool = place > resumed
+    return later
