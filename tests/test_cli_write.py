@@ -164,7 +164,7 @@ def test_appended_pictures_keep_the_numbers_of_their_classes(
         (["write", "t.csv", "d", "--limit", "-1"], 2, "usage:"),
         (["write", "t.csv", "d", "--overwrite", "--append"], 2, "not allowed with"),
         (["write", "t.csv"], 2, "usage:"),
-        (["write", "t.csv", "d", "--from", "parquet"], 2, "usage:"),
+        (["write", "t.csv", "d", "--from", "excel"], 2, "usage:"),
         (["write", ".", "d"], 1, "holds no pictures"),
         ([], 2, "usage:"),
         (["wirte"], 2, "usage:"),

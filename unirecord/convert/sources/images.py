@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
 from ...progress import Progress
-from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
+from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .picture_check import check_picture, require_pillow
 from .picture_classes import refuse_splits, same_classes, some
+from .picture_labels import LABEL_FILES, PictureLabels, label_file
 
 __all__ = ["ImageFolder"]
 
@@ -42,13 +43,18 @@ class ImageFolder(Source):
         AskedOption(
             "folders_are_classes", "take folders called train, val, test as classes, not as parts of a split"
         ),
+        AskedOption(
+            "labels",
+            "a table (CSV, JSON Lines, Parquet) that says more of each picture, joined by file name",
+            "FILE",
+        ),
     )
     takes_classes: ClassVar[bool] = True
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
-        """Any folder."""
-        return source.is_folder
+        """A folder with pictures; and any that holds nothing else that is known."""
+        return source.is_folder and source.holds(_SUFFIXES)
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
@@ -61,6 +67,11 @@ class ImageFolder(Source):
         if self._check:
             require_pillow()
         found = list(self._pictures())
+        self._labels: PictureLabels | None = None
+        table = label_file(self.input, options.get("labels")) if found else None
+        if table is not None:
+            self._take_labels(found, table, options)
+            return
         top = [p for p in found if "/" not in p]
         folders = {p.partition("/")[0] for p in found if "/" in p}
         if not found:
@@ -75,10 +86,7 @@ class ImageFolder(Source):
         # By class, then by path: plain sorting would put "a-b/x" before "a/x".
         place = {name: i for i, name in enumerate(sorted(folders, key=natural_order))}
         self._files = sorted(found, key=lambda p: (place.get(p.partition("/")[0], 0), p))
-        self.units = [
-            Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_BATCH_ROWS, len(self._files) - i))
-            for i in range(0, len(self._files), _BATCH_ROWS)
-        ]
+        self.units = self._ranges()
         columns = {"image": "bytes", "label": "int32", "class": "string", "path": "string"}
         columns |= {"width": "int32", "height": "int32"}
         self.classes = [utf8_name(name) for name in place]
@@ -90,6 +98,27 @@ class ImageFolder(Source):
             self.metadata = {"classes": self.classes}
             self.notes.append(f"{len(self.classes):,} classes: {some(self.classes)}")
         self.schema = apply_overrides(columns, options.overrides)
+
+    def _ranges(self) -> list[Unit]:
+        return [
+            Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_BATCH_ROWS, len(self._files) - i))
+            for i in range(0, len(self._files), _BATCH_ROWS)
+        ]
+
+    def _take_labels(self, found: list[str], table: InputPath, options: Options) -> None:
+        """Set what `look_through` sets, with a table in the place of class folders."""
+        if options.classes is not None:
+            raise WrongSourceError(
+                f"{self.path}: --classes-from numbers class folders, but {table.name} says the labels"
+            )
+        self._labels = labels = PictureLabels(table, found)
+        self.notes += labels.notes
+        self.left_out = [one for one in self.left_out if one.name not in LABEL_FILES] + labels.left_out
+        self._files = sorted((path for path in found if path in labels), key=natural_order)
+        self.units = self._ranges()
+        self.classes = []
+        columns = {"image": "bytes", "path": "string", "width": "int32", "height": "int32"}
+        self.schema = apply_overrides({**columns, **labels.types}, options.overrides)
 
     def _pictures(self) -> Iterator[str]:
         """Yield the relative POSIX path of every picture; note what else there is."""
@@ -118,6 +147,7 @@ class ImageFolder(Source):
         """Yield the pictures of a range of files that can be read."""
         labels = {name: i for i, name in enumerate(self.classes)}
         rows: list[tuple[Any, ...]] = []
+        taken: list[str] = []
         left_out: list[LeftOut] = []
         size = 0
         for relative in self._files[unit.place : unit.place + _BATCH_ROWS]:
@@ -129,12 +159,13 @@ class ImageFolder(Source):
             path = utf8_name(relative)
             name = utf8_name(relative.partition("/")[0])
             rows.append((data, labels.get(name), name, path, header.width, header.height))
+            taken.append(relative)
             size += len(data)
             if size >= _BATCH_BYTES:
-                yield self._batch(rows, left_out)
-                rows, left_out, size = [], [], 0
+                yield self._batch(rows, taken, left_out)
+                rows, taken, left_out, size = [], [], [], 0
         if rows or left_out:
-            yield self._batch(rows, left_out)
+            yield self._batch(rows, taken, left_out)
 
     def _picture(self, relative: str) -> tuple[bytes, ImageHeader]:
         try:
@@ -148,8 +179,11 @@ class ImageFolder(Source):
             check_picture(data)
         return data, header
 
-    def _batch(self, rows: list[tuple[Any, ...]], left_out: list[LeftOut]) -> RawBatch:
+    def _batch(self, rows: list[tuple[Any, ...]], relative: list[str], left_out: list[LeftOut]) -> RawBatch:
         names = ("image", "label", "class", "path", "width", "height")
         values = zip(*rows, strict=True) if rows else ([] for _ in names)
-        columns = {n: list(v) for n, v in zip(names, values, strict=True) if n in self.schema}
+        columns = {n: list(v) for n, v in zip(names, values, strict=True)}
+        if self._labels is not None:
+            columns |= self._labels.of(relative)
+        columns = {name: columns[name] for name in self.schema.names}
         return RawBatch(columns, len(rows), tuple(left_out))

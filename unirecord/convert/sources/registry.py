@@ -7,12 +7,16 @@ from typing import Final
 from ...progress import Progress
 from .arrow_files import ArrowFiles
 from .base import Options, Source, WrongSourceError
+from .coco import CocoFile
+from .file_folder import FileFolder
 from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .mindrecord import MindRecordFiles
+from .npy_files import NpyFiles
 from .parquet import ParquetFiles
 from .tables import CsvTable
+from .text_lines import TextLines
 from .webdataset import WebDatasetShards
 
 __all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
@@ -21,11 +25,15 @@ __all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
 SOURCES: Final[tuple[type[Source], ...]] = (
     CsvTable,
     JsonLines,
-    ParquetFiles,
-    ArrowFiles,
+    TextLines,
+    CocoFile,
     MindRecordFiles,
     WebDatasetShards,
     ImageFolder,
+    ParquetFiles,
+    ArrowFiles,
+    NpyFiles,
+    FileFolder,
 )
 KINDS: Final = tuple(source.kind for source in SOURCES)
 
@@ -75,6 +83,8 @@ def _recognised(source: InputPath) -> type[Source]:
     for make in SOURCES:
         if make.recognises(source):
             return make
+    if source.is_folder:
+        return ImageFolder  # which says what it holds instead
     known = ", ".join(f"{suffix} ({one.kind})" for one in SOURCES for suffix in one.suffixes)
     kinds = " or ".join(one.kind for one in SOURCES if one.can_read(source))
     raise WrongSourceError(

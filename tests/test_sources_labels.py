@@ -1,0 +1,190 @@
+"""Pictures with a table of labels, COCO annotations, folders of any files, and lines of text."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from sources import rows_at
+from test_sources_images import folder, picture
+
+from unirecord import UniRecordDataset
+from unirecord.cli import main
+from unirecord.convert.sources import Options, open_source
+from unirecord.errors import SchemaError
+
+SMALL = {f"{name}.png": picture(i + 1, 2) for i, name in enumerate(("a", "b", "sub/c"))}
+TABLE = [("a.png", 3, "x"), ("b.png", 5, "y"), ("sub/c.png", 7, "z")]
+
+
+def csv_of(rows: list[tuple[Any, ...]], name: str = "file_name") -> bytes:
+    return f"{name},score,word\n{''.join(f'{a},{b},{c}' + chr(10) for a, b, c in rows)}".encode()
+
+
+def joined(path: str, **options: Any) -> list[tuple[Any, ...]]:
+    rows = rows_at(path, options=Options(**options))
+    assert all(row["image"] == SMALL[row["path"]] for row in rows)
+    return [(row["path"], row["score"], row["word"]) for row in rows]
+
+
+def test_a_table_in_the_folder_is_joined_by_file_name(tmp_path: Path) -> None:
+    path = folder(tmp_path / "p", {**SMALL, "metadata.csv": csv_of(TABLE[::-1])})
+    source = open_source(path)
+    assert list(source.schema.to_spec()) == ["image", "path", "width", "height", "score", "word"]
+    assert source.left_out == []
+    assert joined(path) == TABLE
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+@pytest.mark.parametrize("way", ["path", "stem", "dots", "elsewhere"])
+def test_a_table_elsewhere_may_be_of_any_kind_and_name_files_in_any_way(
+    tmp_path: Path, suffix: str, way: str
+) -> None:
+    path = folder(tmp_path / "p", SMALL)
+    say = {
+        "path": str, "stem": lambda name: Path(name).stem, "dots": "./{}".format, "elsewhere": "C:\\old\\{}".format,
+    }[way]  # fmt: skip
+    rows = [{"id": say(a), "score": b, "word": c} for a, b, c in TABLE]
+    table = tmp_path / f"t.{suffix}"
+    if suffix == "parquet":
+        pa.parquet.write_table(pa.Table.from_pylist(rows), table)
+    elif suffix == "jsonl":
+        table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        mark = "," if suffix == "csv" else "\t"
+        table.write_text(
+            "\n".join(mark.join(map(str, row)) for row in [rows[0].keys(), *(r.values() for r in rows)])
+        )
+    assert joined(path, labels=str(table)) == TABLE
+
+
+def test_pictures_without_a_row_and_rows_without_a_picture_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder(tmp_path / "p", {**SMALL, "metadata.csv": csv_of([TABLE[1], ("gone.png", 1, "w")])})
+    assert main(["write", "p", "d.urec"]) == 1
+    error = capsys.readouterr().err
+    assert "p/metadata.csv, row 1: there is no picture 'gone.png'" in error
+    assert "a.png: p/metadata.csv does not name it" in error
+    with UniRecordDataset("d.urec") as ds:
+        assert [row["path"] for row in ds] == ["b.png"]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (csv_of([("z.png", 1, "w")]), r"none of its columns \(file_name, score, word\) names the pictures"),
+        (csv_of([TABLE[0], TABLE[0]]), r"the rows 0 and 1 both speak of a.png"),
+        (b"", r"metadata.csv is empty"),
+        (b"\xff\xfe", r"metadata.csv is not UTF-8"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, table: bytes, said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        open_source(folder(tmp_path / "p", {**SMALL, "metadata.csv": table}))
+
+
+COCO: dict[str, Any] = {
+    "images": [{"id": 9, "file_name": "b.png"}, {"id": 4, "file_name": "a.png", "width": 1}],
+    "categories": [{"id": 18, "name": "dog"}, {"id": 3, "name": "car"}],
+    "annotations": [
+        {"id": 1, "image_id": 4, "category_id": 18, "bbox": [1, 2, 3.5, 4.25], "area": 14.875, "iscrowd": 0,
+         "segmentation": [[1, 2, 3, 4, 5, 6]]},
+        {"id": 2, "image_id": 4, "category_id": 3, "bbox": [0, 0, 1, 1], "area": 1, "iscrowd": 1,
+         "segmentation": {"size": [2, 2], "counts": [1, 3]}},
+    ],
+}  # fmt: skip
+
+
+def coco(tmp_path: Path, content: Any, pictures: str = "val2017") -> str:
+    folder(tmp_path / pictures, SMALL)
+    (tmp_path / "annotations").mkdir()
+    path = tmp_path / "annotations" / "instances_val2017.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def test_coco_annotations_become_arrays_by_picture(tmp_path: Path) -> None:
+    source = open_source(coco(tmp_path, COCO))
+    assert source.kind == "coco"
+    assert source.metadata == {"classes": ["car", "dog"], "category_ids": [3, 18]}
+    empty, full = rows_at(source.path)
+    assert empty["image"] == SMALL["b.png"]
+    assert (empty["boxes"], empty["labels"], empty["masks"]) == ([], [], [])
+    assert full == {
+        "image": SMALL["a.png"], "path": "a.png", "image_id": 4, "width": 1, "height": 2,
+        "boxes": [[1, 2, 3.5, 4.25], [0, 0, 1, 1]], "labels": [1, 0], "areas": [14.875, 1], "iscrowd": [False, True],
+        "masks": [[[1, 2, 3, 4, 5, 6]], {"size": [2, 2], "counts": [1, 3]}],
+    }  # fmt: skip
+    boxes = Options({"boxes": {"type": "float32", "shape": [-1, 4]}})
+    assert rows_at(source.path, options=boxes)[1]["boxes"] == full["boxes"]
+
+
+def test_pictures_of_coco_lie_where_they_are_said_to(tmp_path: Path) -> None:
+    path = coco(tmp_path, COCO, "elsewhere")
+    with pytest.raises(SchemaError, match=r"'b.png' is not beside the annotations; --pictures FOLDER"):
+        open_source(path)
+    assert len(rows_at(path, options=Options(pictures=str(tmp_path / "elsewhere")))) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"images": []}, "names no pictures"),
+        ({"images": 3}, '"images" is no list'),
+        ({"images": [{"id": 1}]}, "\"images\", number 0, has no 'file_name'"),
+        ({"images": [{"id": 4, "file_name": "a.png"}] * 2}, "two pictures have the same id"),
+        ({"annotations": [{"image_id": 77}]}, "annotations of the picture 77, which is not in its list"),
+        ({"annotations": [{"image_id": 4, "category_id": 1}]}, "picture 4: 1 is missing, or no category"),
+        ({"annotations": [{"image_id": 4, "bbox": [1, 2]}]}, "picture 4: cannot reshape"),
+        ({"images": [{"id": 4, "file_name": "../val2017/a.png"}]}, "is not beside the annotations"),
+    ],
+)
+def test_damaged_annotations_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    path = coco(tmp_path, {**COCO, **change})
+    with pytest.raises(SchemaError, match=said):
+        rows_at(path)
+
+
+def test_what_coco_names_outside_is_never_read(tmp_path: Path) -> None:
+    images = [
+        {"id": 1, "file_name": "a.png"},
+        {"id": 2, "file_name": "../annotations/instances_val2017.json"},
+    ]
+    path = coco(tmp_path, {**COCO, "images": [*images, {"id": 4, "file_name": "/etc/passwd"}]})
+    os.mkfifo(tmp_path / "val2017" / "pipe.png")
+    source = open_source(path)
+    assert [path for batch in source.batches() for path in batch.columns["path"]] == ["a.png"]
+    assert {one.reason for one in source.left_out} == {"its name leads out of the folder"}
+
+
+def test_any_files_are_read_byte_for_byte(tmp_path: Path) -> None:
+    path = folder(tmp_path / "p", {"b/2.bin": b"\xff", "b/10.bin": b"", "a.dat": b"x", ".hidden": b"no"})
+    os.mkfifo(tmp_path / "p" / "pipe.bin")
+    source = open_source(path, "files")
+    assert [(r["path"], r["data"]) for r in rows_at(path, kind="files")] == [
+        ("a.dat", b"x"), ("b/2.bin", b"\xff"), ("b/10.bin", b""),
+    ]  # fmt: skip
+    assert [one.reason for one in source.left_out] == ["it is a pipe, not a regular file"]
+    chosen = rows_at(path, kind="files", options=Options(pattern="b/*"))
+    assert [row["path"] for row in chosen] == ["b/2.bin", "b/10.bin"]
+    with pytest.raises(SchemaError, match=r"holds no file that matches 'c\*'"):
+        open_source(path, "files", Options(pattern="c*"))
+
+
+def test_text_is_read_by_lines_or_by_files(tmp_path: Path) -> None:
+    path = folder(tmp_path / "p", {"2.txt": "é\r\n\nb".encode(), "10.txt": b"", "bad.txt": b"\xff"})
+    rows = [(row["path"], row["text"]) for row in rows_at(path)]
+    assert rows == [("2.txt", "é\r\n\nb"), ("10.txt", "")]
+    assert [row["text"] for row in rows_at(f"{path}/2.txt")] == ["é", "", "b"]
+    with pytest.raises(SchemaError, match=r"bad.txt, line 1 is not UTF-8 .*; --schema text=bytes takes it"):
+        rows_at(f"{path}/bad.txt")
+    assert rows_at(f"{path}/bad.txt", options=Options({"text": "bytes"})) == [{"text": b"\xff"}]
+    with pytest.raises(SchemaError, match=r"10.txt is empty"):
+        open_source(f"{path}/10.txt")

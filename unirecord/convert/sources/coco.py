@@ -1,0 +1,218 @@
+"""COCO annotations and their pictures as records: a row per picture, with its boxes, labels, areas and masks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
+from .folder_walk import UnreadableError, read_regular_file, utf8_name
+from .image_header import NotAnImageError, read_image_header
+from .input_path import InputPath
+from .overrides import apply_overrides
+
+__all__ = ["CocoFile"]
+
+_UNIT_PICTURES: Final = 64
+_MARKS: Final = (b'"images"', b'"annotations"', b'"licenses"', b'"categories"')
+_MOST_BYTES: Final = 4_000_000_000
+
+
+class CocoFile(Source):
+    """``instances_*.json`` (or keypoints, or captions) beside a folder of pictures.
+
+    ``boxes`` are x, y, width, height in pixels; ``labels`` are numbers in the dataset's list of classes, which are the
+    categories by their ids; ``masks`` are what the file says: polygons, or run lengths.
+    """
+
+    kind: ClassVar[str] = "coco"
+    about: ClassVar[str] = "COCO annotations (JSON) with their pictures"
+    item: ClassVar[str] = "picture"
+    reads: ClassVar[str] = "a JSON file"
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    options: ClassVar[tuple[AskedOption, ...]] = (
+        AskedOption("pictures", "the folder of the pictures that the annotations name", "FOLDER"),
+    )
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """A JSON file that begins as COCO's do."""
+        if source.suffix not in cls.suffixes or not source.is_file:
+            return False
+        head = source.head(1 << 16)
+        return head.lstrip()[:1] == b"{" and any(mark in head for mark in _MARKS)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Any file."""
+        return source.is_file
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Parse the annotations, and find the pictures."""
+        content = self._parsed()
+        self._images = self._checked(content, "images", ("id", "file_name"))
+        annotations = self._checked(content, "annotations", ("image_id",)) if "annotations" in content else []
+        if not self._images:
+            raise SchemaError(f"{self.path} names no pictures")
+        categories = sorted(self._checked(content, "categories", ("id", "name")) if "categories" in content else [],
+                            key=lambda one: int(one["id"]))  # fmt: skip
+        self._labels = {int(one["id"]): i for i, one in enumerate(categories)}
+        self.classes = [str(one["name"]) for one in categories]
+        if self.classes:
+            self.metadata = {"classes": self.classes, "category_ids": list(self._labels)}
+        self._of: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+        for annotation in annotations:
+            self._of[annotation["image_id"]].append(annotation)
+        known = {image["id"] for image in self._images}
+        if len(known) < len(self._images):
+            raise SchemaError(f"{self.path}: two pictures have the same id")
+        stray = next((i for i in self._of if i not in known), None)
+        if stray is not None:
+            raise SchemaError(
+                f"{self.path}: there are annotations of the picture {stray!r}, which is not in its list"
+            )
+        self._folder = self._find_folder(options.get("pictures"))
+        self.notes.append(f"pictures from {self._folder}; {len(annotations):,} annotations")
+        self.units = [
+            Unit(f"{self.path}, picture {i}", i, min(_UNIT_PICTURES, len(self._images) - i))
+            for i in range(0, len(self._images), _UNIT_PICTURES)
+        ]
+        self.schema = apply_overrides(self._types(annotations), options.overrides)
+
+    def _parsed(self) -> dict[str, Any]:
+        with self.input.open() as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise SchemaError(f"{self.path} is larger than 4 GB, which is no COCO file")
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise SchemaError(f"{self.path} is not valid JSON: {error}") from None
+        if not isinstance(found, dict) or "images" not in found:
+            raise SchemaError(f'{self.path} is no COCO file: it has no list "images"')
+        return found
+
+    def _checked(self, content: dict[str, Any], name: str, keys: tuple[str, ...]) -> list[dict[str, Any]]:
+        found = content[name]
+        if not isinstance(found, list):
+            raise SchemaError(f'{self.path}: "{name}" is no list')
+        for i, one in enumerate(found):
+            for key in keys:
+                kinds: Any = str if key in ("file_name", "name") else int | str
+                if not isinstance(one, dict) or not isinstance(one.get(key), kinds):
+                    raise SchemaError(f'{self.path}: "{name}", number {i}, has no {key!r}')
+        return found
+
+    def _types(self, annotations: list[dict[str, Any]]) -> dict[str, Any]:
+        columns: dict[str, Any] = {
+            "image": "bytes",
+            "path": "string",
+            "image_id": "int64",
+            "width": "int32",
+            "height": "int32",
+        }
+        if not all(isinstance(image["id"], int) for image in self._images):
+            columns["image_id"] = "object"
+        has = {key for annotation in annotations for key in annotation}
+        if "bbox" in has:
+            columns["boxes"] = {"type": "float64", "shape": [-1, 4]}
+        if "category_id" in has:
+            columns["labels"] = {"type": "int32", "shape": [-1]}
+        if "area" in has:
+            columns["areas"] = {"type": "float64", "shape": [-1]}
+        if "iscrowd" in has:
+            columns["iscrowd"] = {"type": "bool", "shape": [-1]}
+        for key, name in (("segmentation", "masks"), ("keypoints", "keypoints"), ("caption", "captions")):
+            if key in has:
+                columns[name] = "object"
+        return columns
+
+    def _find_folder(self, asked: str | None) -> str:
+        first = self._images[0]["file_name"]
+        here = os.path.dirname(os.path.abspath(self.input.path))
+        above = os.path.dirname(here)
+        word = re.sub(
+            r"^(instances|person_keypoints|captions|image_info|panoptic)_",
+            "",
+            os.path.splitext(os.path.basename(self.path))[0],
+        )
+        below = ("", word, "images", os.path.join("images", word))
+        tried = [asked] if asked else [os.path.join(base, name) for base in (here, above) for name in below]
+        for folder in tried:
+            if _is_below(first) and os.path.isfile(os.path.join(folder, first)):
+                return folder
+        where = tried[0] if asked else "beside the annotations"
+        raise WrongSourceError(
+            f"{self.path}: the picture {first!r} is not {'in ' if asked else ''}{where}; --pictures FOLDER says where"
+        )
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the pictures of a range that can be read, with what is said of them."""
+        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        left_out: list[LeftOut] = []
+        for image in self._images[unit.place : unit.place + _UNIT_PICTURES]:
+            name = image["file_name"]
+            try:
+                if not _is_below(name):
+                    raise UnreadableError("its name leads out of the folder")
+                data = read_regular_file(os.path.join(self._folder, name))
+                header = read_image_header(data)
+            except FileNotFoundError:
+                left_out.append(LeftOut(name, "it is not in the folder of pictures"))
+                continue
+            except (UnreadableError, NotAnImageError) as error:
+                left_out.append(LeftOut(utf8_name(name), str(error)))
+                continue
+            row = {
+                "image": data,
+                "path": name,
+                "image_id": image["id"],
+                "width": header.width,
+                "height": header.height,
+            }
+            row |= self._said(image["id"])
+            for column, values in columns.items():
+                values.append(row[column])
+        yield RawBatch(columns, len(columns["path"]), tuple(left_out))
+
+    def _said(self, image_id: Any) -> dict[str, Any]:
+        """What the annotations say of a picture, in their order."""
+        found = self._of.get(image_id, [])
+        where = f"{self.path}, the annotations of picture {image_id!r}"
+        try:
+            row: dict[str, Any] = {
+                "masks": [one.get("segmentation") for one in found],
+                "keypoints": [one.get("keypoints") for one in found],
+                "captions": [one.get("caption") for one in found],
+            }
+            if "boxes" in self.schema:
+                row["boxes"] = self._array("boxes", [one["bbox"] for one in found]).reshape(-1, 4)
+            if "labels" in self.schema:
+                row["labels"] = self._array(
+                    "labels", [self._labels[int(one["category_id"])] for one in found]
+                )
+            if "areas" in self.schema:
+                row["areas"] = self._array("areas", [one["area"] for one in found])
+            if "iscrowd" in self.schema:
+                row["iscrowd"] = self._array("iscrowd", [bool(one.get("iscrowd", 0)) for one in found])
+        except KeyError as error:
+            raise SchemaError(f"{where}: {error.args[0]!r} is missing, or no category of the file") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise SchemaError(f"{where}: {error}") from None
+        return row
+
+    def _array(self, name: str, values: list[Any]) -> Any:
+        return np.array(values, dtype=self.schema[name].dtype)
+
+
+def _is_below(name: str) -> bool:
+    """Whether a file name stays below the folder it is joined to."""
+    return not os.path.isabs(name) and ".." not in name.replace("\\", "/").split("/") and "\0" not in name

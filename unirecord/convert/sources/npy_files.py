@@ -1,0 +1,225 @@
+"""NumPy files as records: the arrays of .npy files or of one .npz side by side, a row per entry of their first axis."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .base import Options, RawBatch, Source, Unit, column_names
+from .input_path import MAX_SPOOL_BYTES, InputPath
+from .npy_bytes import NpyHeader, npy_header
+from .overrides import apply_overrides
+
+__all__ = ["NpyFiles"]
+
+_UNIT_BYTES: Final = 16_000_000
+_HEADER_BYTES: Final = 65_536
+_PIECE: Final = 1 << 20
+_LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
+
+
+@dataclass
+class _Array:
+    """One array: the file that holds it, and where."""
+
+    name: str
+    file: InputPath
+    start: int
+    size: int
+    header: NpyHeader
+
+    @property
+    def row_bytes(self) -> int:
+        return self.header.nbytes // max(self.header.shape[0], 1)
+
+    def rows(self, first: int, count: int) -> Any:
+        """Some entries of the first axis."""
+        dtype, shape = self.header.dtype, self.header.shape
+        with self.file.open() as file:
+            if self.header.fortran and len(shape) > 1:
+                file.seek(self.start + self.header.offset)
+                whole = np.frombuffer(file.read(self.header.nbytes), dtype).reshape(shape, order="F")
+                return np.ascontiguousarray(whole[first : first + count])
+            file.seek(self.start + self.header.offset + first * self.row_bytes)
+            data = file.read(count * self.row_bytes)
+        if len(data) < count * self.row_bytes:
+            raise SchemaError(f"{self.name} has become shorter")
+        return np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+
+class NpyFiles(Source):
+    """Arrays of one length. A structured array has a column per field. Nothing is unpickled."""
+
+    kind: ClassVar[str] = "npy"
+    about: ClassVar[str] = "NumPy files (.npy, .npz)"
+    suffixes: ClassVar[tuple[str, ...]] = (".npy", ".npz")
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the names, or by the first bytes."""
+        return source.holds(cls.suffixes) or source.head(6) == b"\x93NUMPY"
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them."""
+        return source.is_file or source.holds(cls.suffixes)
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Read the headers of the arrays."""
+        self._spools: list[BinaryIO] = []
+        arrays: list[_Array] = []
+        for file in self.input.files(self.suffixes):
+            if file.suffix == ".npz" or file.head(2) == b"PK":
+                arrays += self._of_archive(file)
+            else:
+                arrays.append(
+                    self._array(
+                        os.path.splitext(os.path.basename(file.name))[0], file.name, file, 0, file.size()
+                    )
+                )
+        if not arrays:
+            raise SchemaError(f"{self.path} holds no arrays")
+        first = arrays[0]
+        for array in arrays:
+            if array.header.shape[0] != first.header.shape[0]:
+                raise SchemaError(
+                    f"{array.name} has {array.header.shape[0]:,} rows, but {first.name} has {first.header.shape[0]:,}; "
+                    f"arrays that make one dataset are equally long"
+                )
+        rows = first.header.shape[0]
+        self._arrays = arrays
+        self.schema = apply_overrides(self._types(), options.overrides)
+        step = max(1, _UNIT_BYTES // max(1, sum(array.row_bytes for array in arrays)))
+        self.units = [
+            Unit(f"{self.path}, rows from {start}", start, min(step, rows - start))
+            for start in range(0, rows, step)
+        ]
+
+    def _array(self, column: str, name: str, file: InputPath, start: int, size: int) -> _Array:
+        with file.open() as stream:
+            stream.seek(start)
+            head = stream.read(min(_HEADER_BYTES, size))
+        try:
+            header = npy_header(head)
+        except ValueError as error:
+            raise SchemaError(f"{name}: {error}") from None
+        if not header.shape:
+            raise SchemaError(f"{name} holds a single value, not one a row; leave it out")
+        if header.nbytes != size - header.offset:
+            raise SchemaError(
+                f"{name} holds {size - header.offset:,} bytes, but its header says {header.nbytes:,}"
+            )
+        self._columns = [*getattr(self, "_columns", []), column]
+        return _Array(name, file, start, size, header)
+
+    def _of_archive(self, file: InputPath) -> Iterator[_Array]:
+        """The arrays of a .npz file; compressed ones are copied to unnamed temporary files first."""
+        left = MAX_SPOOL_BYTES
+        try:
+            with file.open() as stream, zipfile.ZipFile(stream) as archive:
+                for info in archive.infolist():
+                    name = f"{file.name}, {info.filename}"
+                    column = info.filename.removesuffix(".npy")
+                    if info.flag_bits & 1:
+                        raise SchemaError(f"{name} is encrypted")
+                    if info.compress_type == zipfile.ZIP_STORED:
+                        stream.seek(info.header_offset)
+                        mark, names, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
+                        if mark != b"PK\x03\x04":
+                            raise SchemaError(f"{name}: its header is damaged")
+                        start = info.header_offset + _LOCAL_HEADER.size + names + extra
+                        yield self._array(column, name, file, start, info.file_size)
+                        continue
+                    left -= info.file_size
+                    if left < 0:
+                        raise SchemaError(f"{file.name} decompresses to more than {MAX_SPOOL_BYTES:,} bytes")
+                    copy = self._copied(archive, info, name)
+                    yield self._array(column, name, copy, 0, info.file_size)
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            EOFError,
+            struct.error,
+            NotImplementedError,
+            OSError,
+        ) as error:
+            raise SchemaError(f"{file.name} is damaged: {error}") from None
+
+    def _copied(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> InputPath:
+        spool = tempfile.TemporaryFile(prefix="unirecord-")  # noqa: SIM115 (kept by the source)
+        self._spools.append(spool)
+        size = 0
+        with archive.open(info) as member:
+            while piece := member.read(_PIECE):
+                size += len(piece)
+                if size > info.file_size:
+                    break
+                spool.write(piece)
+        spool.flush()
+        if size != info.file_size:
+            raise SchemaError(f"{name} is said to have {info.file_size:,} bytes, but has others")
+        return InputPath(name.replace(".", "_"), f"/proc/{os.getpid()}/fd/{spool.fileno()}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the temporary files, which other processes reach through this one."""
+        return {**self.__dict__, "_spools": []}
+
+    def _types(self) -> dict[str, Any]:
+        fields: list[tuple[str, int, str | None, Any, tuple[int, ...]]] = []
+        for i, (column, array) in enumerate(zip(self._columns, self._arrays, strict=True)):
+            dtype, shape = array.header.dtype, array.header.shape[1:]
+            if dtype.fields is None:
+                fields.append((column, i, None, dtype, shape))
+                continue
+            for name in dtype.names or ():
+                inner = dtype.fields[name][0]
+                fields.append((name, i, name, inner.base, (*shape, *inner.shape)))
+        names, notes = column_names([field[0] for field in fields], self.path)
+        self.notes += notes
+        self._places = {name: (field[1], field[2]) for name, field in zip(names, fields, strict=True)}
+        return {
+            name: _spec(f"{self.path}: {name}", field[3], field[4])
+            for name, field in zip(names, fields, strict=True)
+        }
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield a range of rows."""
+        rows = unit.rows or 0
+        parts = [array.rows(unit.place, rows) for array in self._arrays]
+        columns = {}
+        for name, (number, field) in self._places.items():
+            values = parts[number] if field is None else parts[number][field]
+            if values.dtype.kind in "SV":
+                raw = np.ascontiguousarray(values)
+                values = [
+                    bytes(value).rstrip(b"\0") if values.dtype.kind == "S" else bytes(value) for value in raw
+                ]
+            elif values.dtype.kind == "U":
+                values = values.tolist()
+            elif values.dtype.byteorder == ">":
+                values = values.astype(values.dtype.newbyteorder("<"))
+            columns[name] = values
+        yield RawBatch(columns, rows)
+
+
+def _spec(where: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    if dtype.kind in "?biufc" and dtype.itemsize <= 16:
+        name = dtype.newbyteorder("<").name
+        if not shape:
+            return name
+        if all(shape):
+            return {"type": name, "shape": list(shape)}
+        return {"type": name, "shape": [d or -1 for d in shape]}
+    if not shape and dtype.kind in "USVMm":
+        return {"U": "string", "S": "bytes", "V": "bytes"}.get(dtype.kind, "int64")
+    raise SchemaError(f"{where} is {dtype} of shape {list(shape)}, which no column type holds")

@@ -1,0 +1,136 @@
+"""A table that says something of each picture of a folder, joined to the pictures by their file names."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from ...errors import MissingError, SchemaError
+from .base import LeftOut, Options, Source, WrongSourceError
+from .folder_walk import utf8_name
+from .input_path import InputPath, open_input
+from .jsonl import JsonLines
+from .parquet import ParquetFiles
+from .tables import CsvTable
+
+__all__ = ["LABEL_FILES", "PictureLabels", "label_file"]
+
+LABEL_FILES: Final = tuple(f"metadata.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))
+_TABLES: Final[tuple[type[Source], ...]] = (CsvTable, JsonLines, ParquetFiles)
+_NAME_COLUMNS: Final = (
+    "file_name", "filename", "file", "path", "image_path", "image", "img", "picture", "name", "image_id", "id",
+)  # fmt: skip
+_OWN: Final = ("image", "path", "width", "height")
+
+
+def label_file(folder: InputPath, asked: str | None) -> InputPath | None:
+    """The table that was asked for, or ``metadata.csv`` (``.jsonl``, ``.parquet``) of the folder."""
+    if asked is not None:
+        try:
+            return open_input(asked)
+        except MissingError as error:
+            raise WrongSourceError(f"--labels: {error}") from None
+    for name in LABEL_FILES:
+        path = os.path.join(folder.path, name)
+        if os.path.isfile(path):
+            return InputPath(os.path.join(folder.name, name), path)
+    return None
+
+
+class PictureLabels:
+    """The rows of a table by the picture they speak of; its columns but the file name become columns.
+
+    Attributes:
+        types: the columns' types.
+        notes: what a user should know.
+        left_out: pictures without a row, and rows without a picture.
+    """
+
+    def __init__(self, table: InputPath, pictures: Sequence[str]) -> None:
+        """``pictures``: paths below the folder. Raises `SchemaError` when no column of the table names them."""
+        make = next((one for one in _TABLES if one.recognises(table)), None)
+        if make is None:
+            raise WrongSourceError(
+                f"--labels {table.name}: a table is a CSV, TSV, JSON Lines or Parquet file"
+            )
+        source = make(table, Options())
+        columns: dict[str, list[Any]] = {name: [] for name in source.schema.names}
+        for batch in source.batches():
+            for name, values in batch.columns.items():
+                columns[name] += (
+                    values.tolist() if hasattr(values, "tolist") and values.ndim == 1 else list(values)
+                )
+        self.name = table.name
+        self.notes = list(source.notes)
+        self.left_out: list[LeftOut] = []
+        key = self._key(columns, pictures)
+        self._join(key, columns[key], pictures)
+        dropped = [name for name in columns if name in _OWN and name != key]
+        if dropped:
+            self.notes.append(
+                f"{', '.join(dropped)} of {table.name} are left out: the pictures say that themselves"
+            )
+        kept = [name for name in columns if name != key and name not in dropped]
+        self.types = {name: source.schema[name].spec for name in kept}
+        self._columns = {name: columns[name] for name in kept}
+        self.notes.append(f"{', '.join(kept) or 'nothing'} from {table.name}, by its column {key!r}")
+
+    def _key(self, columns: dict[str, list[Any]], pictures: Sequence[str]) -> str:
+        known = _names(pictures)
+        said = [name for wanted in _NAME_COLUMNS for name in columns if name.lower() == wanted]
+        for name in [*said, *(name for name in columns if name not in said)]:
+            if any(isinstance(v, str | int) and _find(known, str(v)) is not None for v in columns[name]):
+                return name
+        raise SchemaError(
+            f"{self.name}: none of its columns ({', '.join(columns)}) names the pictures of the folder"
+        )
+
+    def _join(self, key: str, names: list[Any], pictures: Sequence[str]) -> None:
+        known = _names(pictures)
+        self._rows: dict[str, int] = {}
+        for row, name in enumerate(names):
+            found = _find(known, str(name))
+            if found is None:
+                self.left_out.append(LeftOut(f"{self.name}, row {row}", f"there is no picture {str(name)!r}"))
+            elif found in self._rows:
+                raise SchemaError(
+                    f"{self.name}: the rows {self._rows[found]} and {row} both speak of {utf8_name(found)}; a picture "
+                    f"is one row: put lists into its columns, as JSON Lines can"
+                )
+            else:
+                self._rows[found] = row
+        for path in pictures:
+            if path not in self._rows:
+                self.left_out.append(LeftOut(utf8_name(path), f"{self.name} does not name it"))
+
+    def __contains__(self, path: str) -> bool:
+        """Whether the table speaks of a picture."""
+        return path in self._rows
+
+    def of(self, paths: Sequence[str]) -> dict[str, list[Any]]:
+        """The columns of some pictures."""
+        rows = [self._rows[path] for path in paths]
+        return {name: [values[row] for row in rows] for name, values in self._columns.items()}
+
+
+def _names(pictures: Sequence[str]) -> dict[str, str]:
+    """Every way to name a picture that no other has: its path, its file name, its file name without suffix."""
+    found: dict[str, str] = {}
+    paths = [PurePosixPath(path) for path in pictures]
+    for names in (
+        [str(path.with_suffix("")) for path in paths],
+        [p.stem for p in paths],
+        [p.name for p in paths],
+    ):
+        shown = [utf8_name(name) for name in names]
+        times = Counter(shown)
+        found |= {name: path for name, path in zip(shown, pictures, strict=True) if times[name] == 1}
+    return found | {utf8_name(path): path for path in pictures}
+
+
+def _find(known: dict[str, str], name: str) -> str | None:
+    name = name.replace("\\", "/").removeprefix("./")
+    return known.get(name) or known.get(name.rpartition("/")[2])
