@@ -409,6 +409,75 @@ typedef struct {
 UR_API ur_status ur_scan_text(const uint64_t *offsets, const uint8_t *bytes, uint64_t size, int64_t count,
                               const ur_text_test *test, uint8_t *mask);
 
+/* ---- pictures: which piece of one is shown, and how it comes to its place in a batch ----------------------------------- */
+
+/* What the segments of a JPEG file say before its pixels. */
+typedef struct {
+  int32_t width, height; /* as stored, before any turning */
+  int32_t components;    /* 1, 3 or 4 */
+  int32_t orientation;   /* EXIF tag 274, 1 .. 8; 1 where there is none that makes sense */
+  int32_t complete;      /* whether an end of image stands behind the beginning of the pixels */
+  int32_t reserved;
+} ur_jpeg_header;
+
+/* UR_CORRUPT, with a sentence, when `data` is no JPEG that can be decoded to 8-bit pixels: no frame or no pixels in it; a way of
+ * coding other than Huffman's, sequential or progressive; more than 100 scans; other numbers of components; or, complete,
+ * fewer bytes than any picture of that size takes (one bit for 8 x 8 pixels). */
+UR_API ur_status ur_jpeg_read_header(const uint8_t *data, uint64_t bytes, ur_jpeg_header *header, ur_error *error);
+
+typedef enum {
+  UR_CROP_NONE = 0,   /* the whole picture */
+  UR_CROP_CENTER = 1, /* `fraction` of the largest rectangle in the middle that has the shape of the result */
+  UR_CROP_RANDOM = 2  /* a random area and shape at a random place, as torchvision's RandomResizedCrop takes it */
+} ur_crop_kind;
+
+/* What becomes of a picture. */
+typedef struct {
+  int32_t width, height;          /* of the result in pixels: 1 .. 65,535 */
+  int32_t channels;               /* of the result: 1 = grey, 3 = red, green, blue */
+  int32_t crop;                   /* ur_crop_kind */
+  int32_t orient;                 /* whether the picture is turned as its EXIF orientation says */
+  int32_t reduce;                 /* whether a JPEG may be decoded at 1/2, 1/4 or 1/8 where the result needs no more */
+  int32_t truncated;              /* whether a JPEG without its end is decoded, grey where it is missing */
+  int32_t value_bytes;            /* 1; with `values` the size of their entries: 1, 2 or 4 */
+  double fraction;                /* of UR_CROP_CENTER: of its sides, 0 < fraction <= 1 */
+  double flip;                    /* probability of mirroring left to right, 0 .. 1 */
+  double least_area, most_area;   /* of UR_CROP_RANDOM: of the picture's, 0 < least <= most */
+  double least_ratio, most_ratio; /* of UR_CROP_RANDOM: width to height, likewise */
+  int64_t most_pixels;            /* pictures with more are refused */
+  int64_t row_step, pixel_step, channel_step; /* of the result: bytes from one to the next, each >= value_bytes */
+  const uint8_t *values;          /* NULL, or what to write for each 8-bit value: [channels][256] entries */
+} ur_picture_options;
+
+/* A rectangle of the stored picture, and how it is shown: pixel (x, y) of the result is taken at (y, x) if `transposed`, and then
+ * from the other end of a row, or of a column, if that is flipped. */
+typedef struct {
+  int32_t left, top, width, height;
+  int32_t transposed, flip_x, flip_y;
+  int32_t reduction; /* a JPEG may be decoded at one `reduction`th for it: 1, 2, 4 or 8 */
+} ur_crop;
+
+/* The crop of a picture of width x height stored pixels. Random numbers are those of SplitMix64 from `key` on: the first one for the
+ * flip, then two for each try and two for its place. UR_ARGUMENT for options that are not as said above, UR_CORRUPT for a
+ * picture of more than most_pixels. */
+UR_API ur_status ur_picture_crop(const ur_picture_options *options, int32_t width, int32_t height, int32_t orientation,
+                                 uint64_t key, ur_crop *crop, ur_error *error);
+
+/* Decoded pixels, rows from the top, channels of 8 bits interleaved. */
+typedef struct {
+  const uint8_t *data;
+  int64_t row_step;
+  int32_t channels;              /* 1 = grey, 3 = red, green, blue */
+  int32_t reduction;             /* the scale they were decoded at */
+  int32_t left, top;             /* where the first of them lies in the whole picture at that scale */
+  int32_t width, height;
+} ur_pixels;
+
+/* Resizes the crop with a bilinear filter, wider where it shrinks (antialiased), in integers that come out the same on every
+ * machine, and writes it to `out`. The pixels must hold the crop. UR_ARGUMENT, or UR_NO_MEMORY. */
+UR_API ur_status ur_picture_place(const ur_picture_options *options, const ur_crop *crop, const ur_pixels *pixels,
+                                  uint8_t *out, ur_error *error);
+
 /* cdef end */
 
 #ifdef __cplusplus

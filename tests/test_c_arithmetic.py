@@ -36,7 +36,7 @@ def bare_arithmetic(text: str) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(CSRC.glob("*.[ch]")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(CSRC.rglob("*.[ch]")), ids=lambda path: path.name)
 def test_sizes_are_added_and_multiplied_by_checked_functions(path: Path) -> None:
     if path.name in MODULAR:
         pytest.skip("its arithmetic is modulo 2^64")

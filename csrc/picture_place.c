@@ -1,0 +1,213 @@
+/* picture_place.c - resizes a rectangle of decoded pixels into its place in a batch.
+ *
+ * The filter is the triangle as wide as the scale, at least one pixel, on centres of pixels: what Pillow calls BILINEAR and
+ * torchvision bilinear with antialias. Columns first, row by row of the result, then that row. Weights are whole numbers that sum to
+ * 2^16 and 2^13, sums stay below 2^24, and so 32-bit floats hold them exactly: in whatever order and with whatever fused
+ * operations a machine adds, the result is the same.
+ */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fail.h"
+#include "picture_real.h"
+#include "unirecord.h"
+
+/* One body for several instruction sets, chosen when the module is loaded; not under sanitizers, which run before the choice can.
+ * Contraction changes no result (see above). */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define WIDE __attribute__((optimize("O3", "fp-contract=fast"), target_clones("arch=haswell", "default")))
+#else
+#define WIDE
+#endif
+
+enum { COLUMN_BITS = 16, KEPT_BITS = 3, ROW_BITS = 13, GROUP = 4 };
+_Static_assert(8 + COLUMN_BITS <= 24 && 8 + KEPT_BITS + ROW_BITS <= 24, "sums are whole numbers that floats hold");
+
+/* What each place of the result takes: `taps` pixels from first[i] on, weighted with weights[i * taps ...]. */
+typedef struct {
+  int32_t count, taps;
+  int32_t *first;
+  float *weights;
+} filter;
+
+/* One axis of the crop in the pixels at hand: [begin, begin + length), which are whole from `low` to `high`. */
+typedef struct {
+  double begin, length;
+  int32_t low, high;
+} span;
+
+static span span_of(int32_t crop_begin, int32_t crop_length, int32_t reduction, int32_t begin) {
+  int32_t end = crop_begin + crop_length; /* exact: looked at in is_crop */
+  return (span){(double)crop_begin / reduction - begin, (double)crop_length / reduction, crop_begin / reduction - begin,
+                (end + reduction - 1) / reduction - begin};
+}
+
+/* Whole numbers that sum to 2^bits: each the difference of rounded sums, so that nothing adds up to a shift of brightness. */
+static void weigh(const span *s, double center, double reach, int bits, int32_t first, int32_t taps, float *weights) {
+  double total = 0, sum = 0, before = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int32_t k = 0; k < taps; k++) {
+      double away = first + k + 0.5 - center;
+      double weight = first + k < s->high ? ur_real_most(0, 1 - (away < 0 ? -away : away) / reach) : 0;
+      if (pass == 0) {
+        total += weight;
+        continue;
+      }
+      sum += weight;
+      double here = ur_real_round(sum / total * (1 << bits));
+      weights[k] = (float)(here - before);
+      before = here;
+    }
+  }
+}
+
+static bool make_filter(const span *s, int32_t count, bool flipped, int bits, filter *f) {
+  double scale = s->length / count, support = ur_real_most(scale, 1);
+  int32_t most = ur_real_floor(2 * support) + 2, whole = s->high - s->low;
+  int32_t taps = most < whole ? most : whole;
+  *f = (filter){count, taps, malloc((size_t)count * sizeof *f->first), malloc((size_t)count * (size_t)taps * sizeof *f->weights)};
+  if (f->first == NULL || f->weights == NULL) return false;
+  for (int32_t i = 0; i < count; i++) {
+    double center = s->begin + (i + 0.5) * scale;
+    int32_t first = ur_real_floor(center - support + 0.5);
+    if (first > s->high - taps) first = s->high - taps;
+    if (first < s->low) first = s->low;
+    int32_t place = flipped ? count - 1 - i : i;
+    f->first[place] = first;
+    weigh(s, center, support, bits, first, taps, f->weights + (size_t)place * (size_t)taps); /* exact: inside the array */
+  }
+  return true;
+}
+
+static void drop_filter(filter *f) {
+  free(f->first);
+  free(f->weights);
+}
+
+/* sums[i] (+)= weighted bytes of four rows. */
+WIDE static void add_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], bool begin, size_t n, float *restrict sums) {
+  const uint8_t *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2], *restrict d = rows[3];
+  float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
+  if (begin)
+    for (size_t i = 0; i < n; i++) sums[i] = wa * (float)a[i] + wb * (float)b[i] + (wc * (float)c[i] + wd * (float)d[i]);
+  else
+    for (size_t i = 0; i < n; i++) sums[i] += wa * (float)a[i] + wb * (float)b[i] + (wc * (float)c[i] + wd * (float)d[i]);
+}
+
+WIDE static void keep_bits(size_t n, float *restrict sums) {
+  enum { DROPPED = COLUMN_BITS - KEPT_BITS };
+  for (size_t i = 0; i < n; i++) sums[i] = (float)(((int32_t)sums[i] + (1 << (DROPPED - 1))) >> DROPPED);
+}
+
+static void mix_columns(const ur_pixels *p, const filter *f, int32_t y, size_t offset, size_t n, float *sums) {
+  for (int32_t k = 0; k < f->taps; k += GROUP) {
+    const uint8_t *rows[GROUP];
+    float weights[GROUP];
+    for (int32_t j = 0; j < GROUP; j++) {
+      int32_t tap = k + j < f->taps ? k + j : f->taps - 1;
+      rows[j] = p->data + (int64_t)(f->first[y] + tap) * p->row_step + offset; /* exact: inside the pixels */
+      weights[j] = k + j < f->taps ? f->weights[(size_t)y * (size_t)f->taps + (size_t)tap] : 0;
+    }
+    add_rows(rows, weights, k == 0, n, sums);
+  }
+  keep_bits(n, sums);
+}
+
+static uint8_t to_byte(float sum) { return (uint8_t)(((int32_t)sum + (1 << (KEPT_BITS + ROW_BITS - 1))) >> (KEPT_BITS + ROW_BITS)); }
+
+WIDE static void mix_row_grey(const filter *f, const float *sums, int32_t from, uint8_t *restrict row) {
+  for (int32_t x = 0; x < f->count; x++) {
+    const float *at = sums + (f->first[x] - from), *weights = f->weights + (size_t)x * (size_t)f->taps;
+    float sum = 0;
+    for (int32_t k = 0; k < f->taps; k++) sum += weights[k] * at[k];
+    row[x] = to_byte(sum);
+  }
+}
+
+/* Four lanes, of which the last is the next pixel's and is dropped: `sums` has room for one more value, and `row` for one more byte. */
+WIDE static void mix_row_colour(const filter *f, const float *sums, int32_t from, uint8_t *restrict row) {
+  typedef float lanes __attribute__((vector_size(16)));
+  typedef int32_t whole __attribute__((vector_size(16)));
+  typedef uint8_t bytes __attribute__((vector_size(4)));
+  const whole half = {1 << 15, 1 << 15, 1 << 15, 1 << 15};
+  for (int32_t x = 0; x < f->count; x++) {
+    const float *at = sums + (size_t)(f->first[x] - from) * 3, *weights = f->weights + (size_t)x * (size_t)f->taps;
+    lanes sum = {0};
+    for (int32_t k = 0; k < f->taps; k++, at += 3) {
+      lanes pixel;
+      memcpy(&pixel, at, sizeof pixel);
+      sum += weights[k] * pixel;
+    }
+    bytes value = __builtin_convertvector((__builtin_convertvector(sum, whole) + half) >> 16, bytes);
+    memcpy(row + (size_t)x * 3, &value, sizeof value);
+  }
+}
+_Static_assert(KEPT_BITS + ROW_BITS == 16, "what mix_row_colour drops");
+
+/* Where the stored picture's row y lies in the result, and the step from one of its pixels to the next. */
+static uint8_t *place_of(const ur_picture_options *o, const ur_crop *crop, int32_t rows, int32_t y, uint8_t *out, int64_t *step) {
+  *step = crop->transposed ? o->row_step : o->pixel_step;
+  return out + (crop->flip_y ? rows - 1 - y : y) * (crop->transposed ? o->pixel_step : o->row_step);
+}
+
+static void write_values(const ur_picture_options *o, const uint8_t *row, int32_t channels, int32_t n, int64_t step, uint8_t *out) {
+  if (o->values == NULL && channels == 3 && o->channels == 3 && step == 3 && o->channel_step == 1) {
+    memcpy(out, row, (size_t)n * 3);
+    return;
+  }
+  size_t width = (size_t)o->value_bytes;
+  for (int32_t c = 0; c < o->channels; c++) {
+    const uint8_t *from = row + (channels == 1 ? 0 : c);
+    uint8_t *to = out + c * o->channel_step;
+    const uint8_t *values = o->values == NULL ? NULL : o->values + (size_t)c * 256 * width; /* exact: 2 * 256 * 4 at most */
+    if (values == NULL)
+      for (int32_t x = 0; x < n; x++) to[x * step] = from[x * channels];
+    else if (width == 4)
+      for (int32_t x = 0; x < n; x++) memcpy(to + x * step, values + (size_t)from[x * channels] * 4, 4);
+    else if (width == 2)
+      for (int32_t x = 0; x < n; x++) memcpy(to + x * step, values + (size_t)from[x * channels] * 2, 2);
+    else
+      for (int32_t x = 0; x < n; x++) to[x * step] = values[from[x * channels]];
+  }
+}
+
+static bool is_crop(const ur_crop *c) {
+  return c->left >= 0 && c->top >= 0 && c->width >= 1 && c->height >= 1 && c->left <= INT32_MAX - 8 - c->width &&
+         c->top <= INT32_MAX - 8 - c->height;
+}
+
+static bool holds(const ur_picture_options *o, const ur_pixels *p, const span *x, const span *y) {
+  bool channels = p->channels == o->channels || p->channels == 1;
+  return channels && x->low >= 0 && y->low >= 0 && x->high > x->low && y->high > y->low && x->high <= p->width &&
+         y->high <= p->height && p->row_step >= (int64_t)p->width * p->channels; /* exact: 31 bits times 3 */
+}
+
+ur_status ur_picture_place(const ur_picture_options *o, const ur_crop *crop, const ur_pixels *p, uint8_t *out, ur_error *error) {
+  if (p->reduction != 1 && p->reduction != 2 && p->reduction != 4 && p->reduction != 8)
+    return ur_fail(error, UR_ARGUMENT, "pixels at one %dth of their size", p->reduction);
+  if (!is_crop(crop)) return ur_fail(error, UR_ARGUMENT, "a crop of %d x %d pixels", crop->width, crop->height);
+  span x = span_of(crop->left, crop->width, p->reduction, p->left), y = span_of(crop->top, crop->height, p->reduction, p->top);
+  if (!holds(o, p, &x, &y)) return ur_fail(error, UR_ARGUMENT, "the pixels do not hold the crop, or have other channels");
+  int32_t width = crop->transposed ? o->height : o->width, height = crop->transposed ? o->width : o->height;
+  size_t n = (size_t)(x.high - x.low) * (size_t)p->channels;
+  filter across = {0}, down = {0};
+  float *sums = malloc((n + 1) * sizeof *sums);
+  uint8_t *row = malloc((size_t)width * (size_t)p->channels + 1); /* exact: 16 bits times 3 */
+  bool ready = make_filter(&x, width, crop->flip_x != 0, ROW_BITS, &across) && make_filter(&y, height, false, COLUMN_BITS, &down) &&
+               sums != NULL && row != NULL;
+  if (ready) sums[n] = 0;
+  for (int32_t i = 0; ready && i < height; i++) {
+    int64_t step;
+    uint8_t *place = place_of(o, crop, height, i, out, &step);
+    mix_columns(p, &down, i, (size_t)x.low * (size_t)p->channels, n, sums);
+    (p->channels == 1 ? mix_row_grey : mix_row_colour)(&across, sums, x.low, row);
+    write_values(o, row, p->channels, width, step, place);
+  }
+  drop_filter(&across);
+  drop_filter(&down);
+  free(sums);
+  free(row);
+  return ready ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory to resize a picture");
+}
