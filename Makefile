@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 C_SOURCES := $(sort $(wildcard csrc/*.c))
-C_HEADERS := $(wildcard csrc/*.h) $(wildcard tests/c/*.h)
+C_HEADERS := $(wildcard csrc/*.h csrc/jpeg/*.h) $(wildcard tests/c/*.h)
 C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/tsan_*.c tests/c/faults_*.c))
 comma := ,
 C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
@@ -18,7 +18,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz coverage conformance mutate asan test demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -136,6 +136,18 @@ fuzz: build/fuzz/fuzz_open
 	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=4096 -max_total_time=$(FUZZ_SECONDS) \
 		-print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
 
+# FUZZ_CASES mutated JPEGs through the optional unit, under the sanitizers.
+FUZZ_CASES ?= 200000
+JPEG_SOURCES := $(wildcard csrc/jpeg/*.c csrc/picture_*.c) csrc/fail.c
+
+build/fuzz/fuzz_jpeg: tests/c/fuzz_jpeg.c $(JPEG_SOURCES) $(C_HEADERS)
+	@mkdir -p $(@D)
+	$(CC) $(C_TEST_FLAGS) $(filter %.c,$^) -ljpeg -o $@
+
+fuzz-jpeg: build/fuzz/fuzz_jpeg venv
+	$(BIN)/python tests/jpeg_seeds.py build/fuzz/jpeg
+	$< $(FUZZ_CASES) build/fuzz/jpeg/*.jpg
+
 # Loaders against an oracle, in CASES random configurations from number FIRST on; what fails is replayed by its number.
 CASES ?= 20000
 FIRST ?= 0
@@ -178,4 +190,4 @@ wheel: venv
 	$(BIN)/python -m build
 
 clean:
-	rm -rf build dist out *.egg-info unirecord/*.so unirecord/_core.c $(VENV)
+	rm -rf build dist out *.egg-info unirecord/*.so unirecord/_core.c unirecord/_jpeg.c $(VENV)

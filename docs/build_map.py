@@ -33,7 +33,7 @@ def content() -> str:
     """The tables of both languages."""
     package = ROOT / "unirecord"
     python = [path for path in sorted(package.rglob("*.py")) if path.name != "__init__.py"]
-    c = sorted([*(ROOT / "csrc").glob("*.c"), *(ROOT / "csrc").glob("*.h")])
+    c = sorted((ROOT / "csrc").rglob("*.[ch]"))
     return f"### unirecord/\n\n{table(python, package)}\n\n### csrc/\n\n{table(c, ROOT / 'csrc')}"
 
 

@@ -47,7 +47,7 @@ def test_the_sdist_holds_what_the_build_needs(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").glob("*.[ch]")}
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.[ch]")}
     assert names >= sources | {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "docs/format.md"}
 
 
