@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ExistsError,
         FormatError,
         MissingError,
+        PictureError,
         QueryError,
         SchemaError,
         StaleError,
@@ -73,6 +74,7 @@ __all__ = [
     "ExistsError",
     "BusyError",
     "ClosedError",
+    "PictureError",
     "TransformError",
     "__version__",
 ]

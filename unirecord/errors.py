@@ -62,6 +62,10 @@ class ClosedError(UniRecordError, ValueError):
     """The writer, dataset or loader has been closed."""
 
 
+class PictureError(UniRecordError, ValueError):
+    """A picture cannot be decoded: it is broken, cut off, larger than is allowed, or of a kind that is not known."""
+
+
 class TransformError(UniRecordError):
     """A transform raised while a loader ran it: ``__cause__`` is what it raised.
 

@@ -18,6 +18,11 @@ from .parts import VERIFY_CODES as VERIFY_CODES
 from .parts import NativePart as NativePart
 from .parts import NativeSet as NativeSet
 from .parts import ReadBuffers as ReadBuffers
+from .pictures import PictureOptions as PictureOptions
+from .pictures import PicturePlacer as PicturePlacer
+from .pictures import Pixels as Pixels
+from .pictures import has_jpeg as has_jpeg
+from .pictures import read_jpeg_header as read_jpeg_header
 from .scan import AND as AND
 from .scan import BITS as BITS
 from .scan import BYTES as BYTES

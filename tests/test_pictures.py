@@ -1,0 +1,411 @@
+"""Pictures in place: three decoders give one picture; crops, flips, turns and types are what the options say."""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from photographs import Bytes, encoded, jpeg, scene, with_orientation
+from PIL import Image
+
+from unirecord import PictureError, UniRecordDataset, Writer
+from unirecord.core import PicturePlacer, has_jpeg
+from unirecord.images import Decode
+from unirecord.pipeline.operator import InPlace
+from unirecord.pipeline.picture_options import picture_options
+
+DECODERS = ["libjpeg", "simplejpeg", "pillow"] if has_jpeg() else ["simplejpeg", "pillow"]
+SAME = 2  # levels of 255 between decoders: versions of libjpeg-turbo round differently
+SAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+
+
+@pytest.fixture(params=DECODERS)
+def decoder(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_all_decoders_are_tested_where_libjpeg_turbo_is() -> None:
+    """Says so, instead of passing in silence, where the C unit was not built."""
+    if not has_jpeg():
+        pytest.skip(
+            "built without libjpeg-turbo's headers: its C unit is not tested here, simplejpeg and Pillow are"
+        )
+
+
+def distance(a: NDArray[Any], b: NDArray[Any]) -> int:
+    return int(np.abs(a.astype(np.int64) - b.astype(np.int64)).max())
+
+
+def by_pillow(
+    picture: bytes, box: tuple[int, int, int, int], size: tuple[int, int], mode: str = "RGB"
+) -> Bytes:
+    """The crop (left, top, width, height), resized to (width, height)."""
+    left, top, width, height = box
+    with Image.open(io.BytesIO(picture)) as image:
+        piece = image.convert(mode).crop((left, top, left + width, top + height))
+        return np.asarray(piece.resize(size, Image.Resampling.BILINEAR))
+
+
+# ---- one picture, whoever decodes it
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 90), st.integers(1, 90), st.integers(1, 64), st.integers(1, 64), st.integers(0, 2**64 - 1),
+    st.sampled_from(["4:4:4", "4:2:2", "4:2:0", "grey"]), st.booleans(),
+    st.sampled_from([None, "center", "random-resized"]), st.booleans(), st.integers(1, 8),
+)  # fmt: skip
+def test_decoders_give_the_same_picture(
+    width: int, height: int, out_width: int, out_height: int, key: int, kind: str, progressive: bool, crop: Any,
+    exact: bool, orientation: int,
+) -> None:  # fmt: skip
+    if kind == "grey":
+        picture = encoded(scene(width, height), mode="L", progressive=progressive)
+    else:
+        picture = jpeg(width, height, subsampling=SAMPLINGS[kind], progressive=progressive)
+    picture = with_orientation(picture, orientation)
+    made = [
+        Decode((out_height, out_width), crop, flip=0.5, exact=exact, orient=True, decoder=name)(picture, key)
+        for name in DECODERS
+    ]
+    for other in made[1:]:
+        assert distance(made[0], other) <= SAME
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("progressive", [False, True])
+@pytest.mark.parametrize("exact", [False, True])
+def test_decoders_give_the_same_crops_of_a_photograph(sampling: str, progressive: bool, exact: bool) -> None:
+    picture = jpeg(900, 700, subsampling=SAMPLINGS[sampling], progressive=progressive)
+    operators = [
+        Decode(96, "random-resized", scale=(0.01, 1), flip=0.5, exact=exact, decoder=name)
+        for name in DECODERS
+    ]
+    for key in range(12):
+        made = [operator(picture, key) for operator in operators]
+        for other in made[1:]:
+            assert distance(made[0], other) <= SAME, key
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "size"),
+    [
+        (500, 375, 224),
+        (90, 60, 224),
+        (1300, 40, 31),
+        (33, 700, 7),
+        (224, 224, 224),
+        (3, 2, 50),
+        (700, 500, 1),
+    ],
+)
+def test_the_resize_is_pillows_bilinear(width: int, height: int, size: int) -> None:
+    picture = encoded(scene(width, height), "BMP")
+    whole = (0, 0, width, height)
+    assert distance(Decode(size)(picture), by_pillow(picture, whole, (size, size))) <= 1
+    grey = by_pillow(picture, whole, (size, size), "L")
+    assert distance(Decode(size, colours="grey")(picture)[..., 0], grey) <= 1
+
+
+def test_exact_decoding_is_pillows_crop_and_resize(decoder: str) -> None:
+    operator = Decode((120, 160), "center", fraction=0.7, exact=True, decoder=decoder)
+    for sampling in SAMPLINGS.values():
+        picture = jpeg(800, 500, subsampling=sampling)
+        width, height = round(0.7 * 500 * 160 / 120), round(0.7 * 500)
+        expected = by_pillow(picture, ((800 - width) // 2, (500 - height) // 2, width, height), (160, 120))
+        assert distance(operator(picture), expected) <= SAME + 1
+
+
+def test_decoding_at_a_lower_scale_is_close_to_the_whole(decoder: str) -> None:
+    picture = jpeg(1600, 1200)
+    for size in (64, 128, 224):
+        fast, whole = (Decode(size, exact=exact, decoder=decoder)(picture) for exact in (False, True))
+        assert np.abs(fast.astype(float) - whole).mean() < 2.5
+
+
+# ---- crops, flips, turns
+
+
+def numbers(key: int) -> Any:
+    state, mask = key, 2**64 - 1
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = ((state ^ state >> 30) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ z >> 27) * 0x94D049BB133111EB) & mask
+        yield z ^ z >> 31
+
+
+def expected_crop(
+    key: int, width: int, height: int, scale: tuple[float, float], ratio: tuple[float, float]
+) -> tuple[int, int, int, int]:
+    """RandomResizedCrop.get_params, with SplitMix64."""
+    stream = numbers(key)
+
+    def uniform(low: float, high: float) -> float:
+        return low + (high - low) * ((next(stream) >> 11) * 2.0**-53)
+
+    uniform(0, 1)  # the flip
+    for _ in range(10):
+        target = width * height * uniform(*scale)
+        shape = math.exp(uniform(math.log(ratio[0]), math.log(ratio[1])))
+        w, h = round(math.sqrt(target * shape)), round(math.sqrt(target / shape))
+        if 0 < w <= width and 0 < h <= height:
+            top = (next(stream) >> 32) * (height - h + 1) >> 32
+            left = (next(stream) >> 32) * (width - w + 1) >> 32
+            return left, top, w, h
+    own = width / height
+    w, h = width, height
+    if own < ratio[0]:
+        h = round(width / ratio[0])
+    elif own > ratio[1]:
+        w = round(height * ratio[1])
+    return (width - w) // 2, (height - h) // 2, w, h
+
+
+def placer(**options: Any) -> PicturePlacer:
+    known: dict[str, Any] = {
+        "shape": (32, 32, 3), "layout": "hwc", "values": None, "crop": None, "fraction": None, "scale": None,
+        "ratio": None, "flip": 0.0, "orient": False, "exact": True, "allow_truncated": False, "max_pixels": 1 << 40,
+    }  # fmt: skip
+    return PicturePlacer(picture_options(**known | options))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 2**64 - 1),
+    st.sampled_from([(0.08, 1.0), (0.5, 0.5), (1.0, 1.0), (0.9, 1.0)]),
+    st.sampled_from([(3 / 4, 4 / 3), (1.0, 1.0), (0.1, 9.0)]),
+)  # fmt: skip
+def test_random_crops_are_those_of_random_resized_crop(
+    width: int, height: int, key: int, scale: tuple[float, float], ratio: tuple[float, float]
+) -> None:
+    crop = placer(crop="random-resized", scale=scale, ratio=ratio).crop(width, height, 1, key)
+    assert (crop.left, crop.top, crop.width, crop.height) == expected_crop(key, width, height, scale, ratio)
+
+
+def test_random_crops_reach_all_of_the_picture_alike() -> None:
+    find = placer(crop="random-resized", scale=(0.25, 0.25), ratio=(1.0, 1.0))
+    crops = [find.crop(200, 200, 1, key) for key in range(4000)]
+    assert {crop.left for crop in crops} == set(range(101))
+    assert abs(np.mean([crop.top for crop in crops]) - 50) < 2
+
+
+def test_a_probability_of_flips_is_kept_and_crops_do_not_depend_on_it() -> None:
+    options = {"crop": "random-resized", "scale": (0.1, 0.9)}
+    without, some = placer(**options), placer(**options, flip=0.3)
+    flipped = 0
+    for key in range(4000):
+        a, b = without.crop(300, 200, 1, key), some.crop(300, 200, 1, key)
+        assert (a.left, a.top, a.width, a.height) == (b.left, b.top, b.width, b.height)
+        assert not a.flip_x
+        flipped += b.flip_x
+    assert abs(flipped / 4000 - 0.3) < 0.03
+
+
+def test_a_flip_mirrors_left_to_right(decoder: str) -> None:
+    for picture in (jpeg(100, 80), encoded(scene(100, 80), "PNG")):
+        plain, mirrored = (Decode((50, 60), flip=flip, decoder=decoder)(picture) for flip in (0.0, 1.0))
+        assert np.array_equal(plain, mirrored[:, ::-1])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_pictures_are_turned_as_exif_says(decoder: str, orientation: int) -> None:
+    from PIL import ImageOps
+
+    picture = with_orientation(jpeg(120, 80), orientation)
+    turned = ImageOps.exif_transpose(Image.open(io.BytesIO(picture)))
+    assert turned is not None
+    expected = np.asarray(turned.resize((64, 48), Image.Resampling.BILINEAR))
+    assert distance(Decode((48, 64), orient=True, decoder=decoder)(picture), expected) <= SAME + 1
+    assert (
+        distance(Decode((48, 64), decoder=decoder)(picture), Decode((48, 64), decoder=decoder)(jpeg(120, 80)))
+        == 0
+    )
+    cut = Decode((30, 20), "center", orient=True, flip=1.0, exact=True, decoder=decoder)(picture)
+    width, height = turned.size
+    wide = min(width, round(height * 20 / 30))
+    high = min(height, round(width * 30 / 20))
+    left, top = (width - wide) // 2, (height - high) // 2
+    piece = turned.crop((left, top, left + wide, top + high)).resize((20, 30), Image.Resampling.BILINEAR)
+    assert distance(cut[:, ::-1], np.asarray(piece)) <= SAME + 1
+
+
+def test_png_and_webp_are_turned_too() -> None:
+    exif = Image.Exif()
+    exif[274] = 6
+    for kind in ("PNG", "WEBP"):
+        picture = encoded(scene(60, 40), kind, exif=exif, **({"lossless": True} if kind == "WEBP" else {}))
+        turned = Decode((60, 40), orient=True)(picture)
+        assert np.array_equal(turned, np.rot90(Decode((40, 60))(picture), -1))
+
+
+# ---- what is written
+
+
+@pytest.mark.parametrize("colours", ["rgb", "grey"])
+@pytest.mark.parametrize("layout", ["hwc", "chw"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_layouts_and_types_hold_the_same_picture(
+    decoder: str, colours: str, layout: str, dtype: str, orientation: int
+) -> None:
+    picture = with_orientation(jpeg(90, 70), orientation)
+    plain = Decode((40, 52), colours=colours, orient=True, decoder=decoder)(picture)
+    mean, std = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)) if colours == "rgb" else (0.5, 0.25)
+    normal = {} if dtype == "uint8" else {"mean": mean, "std": std}
+    operator = Decode(
+        (40, 52), colours=colours, layout=layout, dtype=dtype, orient=True, decoder=decoder, **normal
+    )
+    made = operator(picture)
+    assert isinstance(operator, InPlace)
+    assert (made.shape, made.dtype) == (operator.shape, operator.dtype)
+    values = made if layout == "hwc" else np.moveaxis(made, 0, -1)
+    expected = (
+        plain if dtype == "uint8" else ((plain / 255 - np.asarray(mean)) / np.asarray(std)).astype(dtype)
+    )
+    assert np.array_equal(values, expected)
+
+
+def test_grey_pictures_have_equal_channels(decoder: str) -> None:
+    for kind in ("JPEG", "PNG"):
+        picture = encoded(scene(70, 50), kind, mode="L")
+        made = Decode(40, decoder=decoder)(picture)
+        assert np.array_equal(made[..., 0], made[..., 1])
+        assert np.array_equal(made[..., :1], Decode(40, colours="grey", decoder=decoder)(picture))
+
+
+@pytest.mark.parametrize("colours", ["rgb", "grey"])
+def test_inks_are_mixed_as_pillow_does(decoder: str, colours: str) -> None:
+    picture = encoded(scene(64, 48), mode="CMYK", quality=95)
+    expected = by_pillow(picture, (0, 0, 64, 48), (64, 48), "RGB" if colours == "rgb" else "L")
+    made = Decode((48, 64), colours=colours, decoder=decoder)(picture)
+    assert distance(made.reshape(expected.shape), expected) <= SAME
+
+
+def test_values_of_16_bits_keep_their_high_byte() -> None:
+    values = (np.arange(64 * 48).reshape(48, 64) * 21).astype(np.uint16)
+    picture = encoded(values, "PNG")
+    assert np.array_equal(Decode((48, 64), colours="grey")(picture)[..., 0], (values >> 8).astype(np.uint8))
+    assert np.array_equal(Decode((48, 64))(picture)[..., 2], (values >> 8).astype(np.uint8))
+
+
+def test_alpha_is_dropped_and_palettes_are_looked_up() -> None:
+    pixels = scene(40, 30)
+    alpha = np.dstack([pixels, np.full((30, 40), 7, np.uint8)])
+    assert np.array_equal(Decode((30, 40))(encoded(alpha, "PNG")), pixels)
+    palette = Image.fromarray(pixels).quantize(16)
+    file = io.BytesIO()
+    palette.save(file, "PNG")
+    assert np.array_equal(Decode((30, 40))(file.getvalue()), np.asarray(palette.convert("RGB")))
+
+
+def test_the_first_frame_of_an_animation_is_shown() -> None:
+    frames = [Image.fromarray(scene(40, 30, n)).quantize(32) for n in range(3)]
+    file = io.BytesIO()
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
+    assert np.array_equal(Decode((30, 40))(file.getvalue()), np.asarray(frames[0].convert("RGB")))
+
+
+# ---- as an operator, and as a function
+
+
+def test_it_is_written_into_the_slot_and_nowhere_else(decoder: str) -> None:
+    picture = np.frombuffer(jpeg(120, 90), np.uint8)
+    operator = Decode(32, decoder=decoder)
+    batch = np.full((3, 32, 32, 3), 77, np.uint8)
+    operator.into(picture, batch[1], 0)
+    assert (batch[0] == 77).all()
+    assert (batch[2] == 77).all()
+    assert np.array_equal(batch[1], operator(picture))
+    for wrong in (np.empty((32, 32, 4), np.uint8), np.empty((32, 32, 3), np.int8), batch[:, :, :, 0]):
+        with pytest.raises(ValueError, match="out must be"):
+            operator.into(picture, wrong, 0)
+
+
+def test_a_copy_that_was_pickled_does_the_same() -> None:
+    operator = Decode(48, "random-resized", flip=0.5, dtype="float16", mean=0.5, std=0.5, layout="chw")
+    copy = pickle.loads(pickle.dumps(operator))
+    assert repr(copy) == repr(operator)
+    picture = jpeg(200, 100)
+    for key in range(5):
+        assert np.array_equal(copy(picture, key), operator(picture, key))
+
+
+def test_only_what_depends_on_the_key_is_random() -> None:
+    assert not Decode(8).random
+    assert not Decode(8, "center", flip=1.0).random
+    assert Decode(8, flip=0.5).random
+    assert Decode(8, "random-resized").random
+    picture = jpeg(300, 200)
+    operator = Decode(64, "random-resized")
+    assert not np.array_equal(operator(picture), operator(picture))
+    assert np.array_equal(operator(picture, 5), operator(picture, 5))
+
+
+def test_it_is_a_transform_of_a_loader(tmp_path: Any) -> None:
+    pictures = [jpeg(60 + n, 50, n) for n in range(10)]
+    with Writer(tmp_path / "a.urec", {"image": "bytes", "label": "int32"}) as writer:
+        for label, picture in enumerate(pictures):
+            writer.write({"image": picture, "label": label})
+    operator = Decode(32, "center")
+    with UniRecordDataset(tmp_path / "a.urec", shuffle=True) as ds:
+        for batch in ds.batches(4, transform=lambda s: {**s, "image": operator(s["image"])}):
+            for label, image in zip(batch["label"], batch["image"], strict=True):
+                assert np.array_equal(image, operator(pictures[label]))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"size": 0}, "size=0"),
+        ({"size": (3, 70_000)}, "size="),
+        ({"size": (3, 4, 5)}, "size="),
+        ({"size": 2.5}, "size="),
+        ({"crop": "middle"}, "'center'"),
+        ({"flip": True}, "probability"),
+        ({"flip": 1.5}, "flip=1.5"),
+        ({"flip": -0.1}, "flip="),
+        ({"fraction": 0.5}, "goes with crop='center'"),
+        ({"crop": "center", "fraction": 0}, "fraction=0"),
+        ({"scale": (0.1, 1)}, "crop='random-resized'"),
+        ({"crop": "center", "ratio": (1, 1)}, "crop='random-resized'"),
+        ({"crop": "random-resized", "scale": (0.5, 0.1)}, "scale="),
+        ({"crop": "random-resized", "ratio": (0, 1)}, "ratio="),
+        ({"colours": "bgr"}, "'rgb'"),
+        ({"dtype": "int16"}, "float16"),
+        ({"mean": 0.5}, "go with dtype"),
+        ({"std": 1}, "go with dtype"),
+        ({"dtype": "float32", "mean": (1, 2)}, "mean="),
+        ({"dtype": "float32", "std": 0}, "std=0"),
+        ({"layout": "nchw"}, "'hwc'"),
+        ({"dtype": "float16", "std": 1e-9}, "does not hold"),
+        ({"on_error": "ignore"}, "'skip'"),
+        ({"on_error": 256}, "on_error=256"),
+        ({"on_error": True}, "on_error=True"),
+        ({"orient": 1}, "orient=1"),
+        ({"max_pixels": 0}, "max_pixels=0"),
+        ({"decoder": "opencv"}, "'pillow'"),
+    ],
+)
+def test_an_option_is_obeyed_or_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Decode(**{"size": 8} | options)
+
+
+def test_broken_pictures_are_an_error_of_ours(decoder: str) -> None:
+    for broken in (
+        b"",
+        b"\xff\xd8\xff",
+        b"not a picture",
+        encoded(scene(9, 9), "PNG")[:60],
+        jpeg(50, 40)[:300],
+    ):
+        with pytest.raises(PictureError):
+            Decode(8, decoder=decoder)(broken)
