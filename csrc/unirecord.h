@@ -115,6 +115,12 @@ UR_API int32_t ur_append(int32_t fd, const void *const *pieces, const uint64_t *
  * leaves errors to fsync. */
 UR_API void ur_start_writeback(int32_t fd, uint64_t offset, uint64_t bytes);
 
+/* ---- objects ---------------------------------------------------------------------------------------------------- */
+
+/* UR_CORRUPT unless the bytes are one msgpack value by the rules of docs/format.md: whole, without extensions, at most 64
+ * deep, keys of maps strings, integers or binary, and none twice in one map. That strings are UTF-8 is not looked at. */
+UR_API ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error);
+
 /* ---- order: which row stands at a position of an epoch (pure, no I/O, immutable, O(1) memory in rows) -------------- */
 
 typedef enum {

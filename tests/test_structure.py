@@ -47,7 +47,7 @@ INSTALLED = {"numpy", "cffi", "msgpack"}
 HOLDS_SHARED_MEMORY = ("dataset/epoch.py", "pipeline/shared_memory.py")
 
 BUILD_SCRIPT = PACKAGE / "_build.py"
-PURE_C = ("hash.c", "order.c", "order_permute.c", "part_parse.c", "status.c")
+PURE_C = ("hash.c", "object.c", "order.c", "order_permute.c", "part_parse.c", "status.c")
 
 # What changes a file that has a name; a file without one (tempfile.TemporaryFile) is memory.
 CHANGES_FILES = {

@@ -9,6 +9,7 @@ from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
 from .library import failure_of as failure_of
 from .library import raise_for as raise_for
+from .objects import check_object as check_object
 from .one_row import RowOutput as RowOutput
 from .one_row import RowReader as RowReader
 from .order import Order as Order

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgpack
 import numpy as np
 
+from ...core import check_object
 from ...errors import CorruptionError, SchemaError
 
 __all__ = ["MAX_DEPTH", "pack_object", "unpack_object"]
 
 MAX_DEPTH: Final = 64
 _PLAIN: Final = frozenset((type(None), bool, float, bytes))
-_KEYS: Final = frozenset((str, int, bytes))
-_CONTAINERS: Final = bytes((*range(0x80, 0xA0), *range(0xDC, 0xE0)))  # first bytes of arrays and maps
-_COUNTED: Final = bytes(range(0xDC, 0xE0))  # those of arrays and maps that may claim more than 15 items
-_TIMESTAMP: Final = re.compile(rb"[\xd6\xd7]\xff|\xc7.\xff|\xc8..\xff|\xc9....\xff", re.DOTALL)
 _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 64) - 1
 
@@ -42,61 +38,11 @@ def unpack_object(data: bytes | memoryview) -> Any:
     64 deep. Memory and time are in proportion to the length of ``data``, whatever counts it claims.
     """
     raw = bytes(data)
+    check_object(raw)
     try:
-        if _holds(raw, _COUNTED):
-            _walk_over(raw)
-        found = msgpack.unpackb(
-            raw, raw=False, strict_map_key=False, ext_hook=_refuse_extension, object_pairs_hook=_map_of
-        )
-    except CorruptionError:
-        raise
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
-        raise CorruptionError(
-            f"the object is not well-formed msgpack ({error or type(error).__name__})"
-        ) from None
-    if len(raw) - len(raw.translate(None, _CONTAINERS)) > MAX_DEPTH or _TIMESTAMP.search(raw):
-        _check_stored(found)
-    return found
-
-
-def _holds(raw: bytes, wanted: bytes) -> bool:
-    """Whether any of these bytes is there, be it inside of a string or number."""
-    return len(raw.translate(None, wanted)) < len(raw)
-
-
-def _walk_over(raw: bytes) -> None:
-    """Finds arrays and maps that claim more items than there are, before memory is taken for the items."""
-    unpacker = msgpack.Unpacker(max_buffer_size=len(raw))
-    unpacker.feed(raw)
-    unpacker.skip()
-
-
-def _map_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise CorruptionError("the object holds a map with the same key twice")
-    if not _KEYS.issuperset(map(type, found)):
-        raise CorruptionError("the object holds a map whose keys are not all strings, integers or bytes")
-    return found
-
-
-def _check_stored(value: object) -> None:
-    """Nesting, and timestamps, which msgpack makes of an extension by itself."""
-    pending: list[tuple[Any, int]] = [([value], 0)]
-    while pending:
-        items, depth = pending.pop()
-        if depth > MAX_DEPTH:
-            raise CorruptionError(f"the object is nested more than {MAX_DEPTH} deep")
-        values = items.values() if type(items) is dict else items
-        kinds = set(map(type, values))
-        if msgpack.Timestamp in kinds or (values is not items and msgpack.Timestamp in map(type, items)):
-            _refuse_extension(-1, b"")
-        if dict in kinds or list in kinds:
-            pending += [(each, depth + 1) for each in values if type(each) is dict or type(each) is list]
-
-
-def _refuse_extension(code: int, data: bytes) -> object:
-    raise CorruptionError(f"the object holds the msgpack extension {code}, which UniRecord never writes")
+        return msgpack.unpackb(raw, raw=False, strict_map_key=False)
+    except UnicodeDecodeError as error:
+        raise CorruptionError(f"the object holds a string that is not UTF-8 ({error.reason})") from None
 
 
 def _plain_scalar(value: object) -> object:

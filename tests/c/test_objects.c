@@ -1,0 +1,80 @@
+/* test_objects.c - msgpack by the rules of the format: whole objects are good, and no bytes lead outside of their memory. */
+#include <string.h>
+
+#include "expect.h"
+#include "unirecord.h"
+
+enum { CASES = 400000, MOST = 200 };
+
+static uint64_t state = 1;
+
+static uint32_t next_random(void) {
+  state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (uint32_t)(state >> 33);
+}
+
+/* In memory of exactly its size, so that the address sanitizer sees a byte too many. */
+static ur_status check_copy(const uint8_t *bytes, size_t size, ur_error *error) {
+  uint8_t *copy = malloc(size + (size == 0));
+  EXPECT(copy != NULL);
+  memcpy(copy, bytes, size);
+  ur_status status = ur_object_check(copy, size, error);
+  free(copy);
+  return status;
+}
+
+static void every_beginning_of_a_good_object_is_refused(void) {
+  /* {"id": 1, "boxes": [[1, 2.5], b"\0"], -3: {"a": nil, 1: true}} */
+  static const uint8_t good[] = {0x83, 0xa2, 'i', 'd', 0x01, 0xa5, 'b', 'o', 'x', 'e', 's', 0x92, 0x92, 0x01, 0xcb, 0x40, 0x04,
+                                 0, 0, 0, 0, 0, 0, 0xc4, 0x01, 0x00, 0xfd, 0x82, 0xa1, 'a', 0xc0, 0x01, 0xc3};
+  EXPECT_EQUAL(check_copy(good, sizeof good, NULL), UR_OK);
+  for (size_t size = 0; size < sizeof good; size++) {
+    ur_error error = {0};
+    EXPECT_EQUAL(check_copy(good, size, &error), UR_CORRUPT);
+    EXPECT(error.what[0] != '\0');
+  }
+  uint8_t longer[sizeof good + 1] = {0};
+  memcpy(longer, good, sizeof good);
+  EXPECT_EQUAL(check_copy(longer, sizeof longer, NULL), UR_CORRUPT);
+}
+
+/* Bytes of which most are heads, so that much of them makes sense. */
+static void no_bytes_lead_outside(void) {
+  uint8_t bytes[MOST];
+  int64_t good = 0;
+  for (int i = 0; i < CASES; i++) {
+    size_t size = next_random() % MOST;
+    for (size_t k = 0; k < size; k++) {
+      uint32_t choice = next_random();
+      bytes[k] = (uint8_t)(choice % 4 == 0 ? choice >> 8 : choice % 4 == 1 ? 0x80 | (choice >> 8 & 0x13) : choice >> 8 & 0x7f);
+    }
+    for (size_t end = size; end > 0; end = end > 8 ? end / 2 : end - 1) good += check_copy(bytes, end, NULL) == UR_OK;
+  }
+  EXPECT(good > CASES / 10);
+  printf("%lld of random bytes were objects\n", (long long)good);
+}
+
+static void many_keys_are_compared_in_time_that_goes_with_their_number(void) {
+  enum { KEYS = 200000, KEY = 9 };
+  size_t size = 5 + KEYS * (KEY + 1);
+  uint8_t *map = malloc(size), *at = map;
+  EXPECT(map != NULL);
+  *at++ = 0xdf;
+  for (int shift = 24; shift >= 0; shift -= 8) *at++ = (uint8_t)(KEYS >> shift);
+  for (uint64_t i = 0; i < KEYS; i++) {
+    *at++ = 0xcf;
+    for (int shift = 56; shift >= 0; shift -= 8) *at++ = (uint8_t)(i * UINT64_C(0x9e3779b97f4a7c15) >> shift);
+    *at++ = 0xc0;
+  }
+  EXPECT_EQUAL(ur_object_check(map, size, NULL), UR_OK);
+  memcpy(map + 5, map + size - KEY - 1, KEY);
+  EXPECT_EQUAL(ur_object_check(map, size, NULL), UR_CORRUPT);
+  free(map);
+}
+
+int main(void) {
+  every_beginning_of_a_good_object_is_refused();
+  no_bytes_lead_outside();
+  many_keys_are_compared_in_time_that_goes_with_their_number();
+  return 0;
+}
