@@ -61,6 +61,7 @@ ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur
   if (status != UR_OK) return status;
   filler->set = ur_set_retain(set);
   filler->pool = ur_pool_retain(pool);
+  filler->options.order = filler->order = ur_order_retain(options->order);
   filler->batches = options->samples / options->batch_size;
   if (!options->drop_last && options->samples % options->batch_size != 0) filler->batches++;
   return copy_columns(filler, options, error);
@@ -71,6 +72,7 @@ void ur_filler_free(ur_filler *filler) {
   free(filler->infos);
   ur_set_release(filler->set);
   ur_pool_release(filler->pool);
+  ur_order_release(filler->order);
 }
 
 void ur_scratch_free(ur_scratch *s) {

@@ -16,6 +16,7 @@ struct ur_batch {
 typedef struct {
   ur_set *set;
   ur_pool *pool;
+  ur_order *order;
   ur_loader_options options;
   int32_t *columns;
   ur_column_info *infos;

@@ -4,6 +4,7 @@
  * window's or the part's permutation) is kept in a `place` for the length of one call: handles stay immutable, and
  * neighbours pay for it once.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ enum { FOR_ROWS = 1, FOR_BLOCKS = 2, FOR_WINDOW = 3, FOR_PARTS = 4, FOR_PART = 5
 #define LAST_POSITION ((INT64_C(1) << 62) + (INT64_C(1) << 32))
 
 struct ur_order {
+  atomic_llong references;
   int64_t rows;
   int32_t mode;
   uint64_t seed;
@@ -132,6 +134,7 @@ ur_status ur_order_new(int64_t rows, int32_t mode, uint64_t seed, uint64_t epoch
   if (o == NULL) {
     return ur_fail(error, UR_NO_MEMORY, "no memory for an order");
   }
+  atomic_init(&o->references, 1);
   o->rows = rows;
   o->mode = mode;
   o->seed = seed;
@@ -151,11 +154,15 @@ ur_status ur_order_new(int64_t rows, int32_t mode, uint64_t seed, uint64_t epoch
   return UR_OK;
 }
 
+ur_order *ur_order_retain(ur_order *order) {
+  atomic_fetch_add(&order->references, 1);
+  return order;
+}
+
 void ur_order_release(ur_order *order) {
-  if (order != NULL) {
-    free(order->part_start); /* the other arrays of parts are in the same memory */
-    free(order);
-  }
+  if (order == NULL || atomic_fetch_sub(&order->references, 1) != 1) return;
+  free(order->part_start); /* the other arrays of parts are in the same memory */
+  free(order);
 }
 
 /* ---- blocks --------------------------------------------------------------------------------------------------------- */

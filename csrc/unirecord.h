@@ -138,6 +138,7 @@ typedef struct ur_order ur_order;
 UR_API ur_status ur_order_new(int64_t rows, int32_t mode, uint64_t seed, uint64_t epoch, int64_t block_rows,
                               int64_t window_blocks, const int64_t *part_rows, int64_t parts, ur_order **order,
                               ur_error *error);
+UR_API ur_order *ur_order_retain(ur_order *order);
 UR_API void ur_order_release(ur_order *order); /* NULL is allowed */
 
 /* rows[i] = the row at position (start + i * stride) mod rows, for i in [0, count). start >= 0, stride >= 1, and no
@@ -302,8 +303,8 @@ UR_API ur_status ur_pool_lend(ur_pool *pool, void *memory, uint64_t bytes, ur_er
 UR_API int64_t ur_pool_allocations(const ur_pool *pool); /* pieces of memory taken from the system so far */
 
 typedef struct {
-  const ur_order *order;    /* borrowed until the loader is released */
-  const int64_t *selection; /* NULL, or row of the set for each row of the order; borrowed likewise */
+  ur_order *order;          /* the loader holds a reference of its own */
+  const int64_t *selection; /* NULL, or row of the set for each row of the order; borrowed until the loader is released */
   int64_t selection_start;  /* without `selection`: row of the set = selection_start + row * selection_step */
   int64_t selection_step;
   int64_t first;            /* position in the order of this shard's first sample */

@@ -180,6 +180,24 @@ static void batches_outlive_everything_they_came_from(void) {
   ur_batch_release(NULL);
 }
 
+static void a_loader_holds_its_order(void) {
+  ur_loader_options options = usual(3, 4);
+  EXPECT_EQUAL(ur_order_new(ALL, UR_ORDER_PARTS, 7, 1, 0, 0, (const int64_t[]){ROWS, ROWS, ROWS}, PARTS, &options.order, NULL),
+               UR_OK);
+  int64_t expected[SAMPLES];
+  EXPECT_EQUAL(ur_order_range(options.order, 5, 7, SAMPLES, expected), UR_OK);
+  ur_loader *loader = new_loader(&options, UR_IO_PREAD);
+  ur_order_release(options.order);
+  ur_batch_info info;
+  int64_t samples = 0;
+  for (; ur_loader_next(loader, &info, NULL) == UR_OK; samples += info.rows) {
+    for (int64_t i = 0; i < info.rows; i++) EXPECT_EQUAL(row_of(&info, i), expected[samples + i]);
+    ur_batch_release(info.batch);
+  }
+  EXPECT_EQUAL(samples, SAMPLES);
+  ur_loader_release(loader);
+}
+
 static void a_loader_that_was_never_asked_has_nothing_to_end(void) {
   ur_loader_options options = usual(3, 4);
   ur_loader_release(new_loader(&options, UR_IO_MAP));
@@ -385,6 +403,7 @@ int main(void) {
   several_consumers_share_the_batches();
   stopping_at_any_moment_ends_consumers_and_threads();
   batches_outlive_everything_they_came_from();
+  a_loader_holds_its_order();
   a_loader_that_was_never_asked_has_nothing_to_end();
   a_closed_set_ends_a_loader_batch_by_batch();
   wrong_options_are_refused();
