@@ -36,8 +36,8 @@ WRONG: list[tuple[Any, str]] = [
     ("none/x.urec", "there is no directory 'none' either"),
     ("~/people.urec", "only a shell expands ~, so name /"),
     ("link.urec", "is a link to gone, where there is nothing"),
-    ("s3://bucket/people.urec", "datasets are read from file systems, not by s3://"),
-    ("gs://bucket/train", "not by gs://"),
+    ("s3://bucket/people.urec", "no storage is known for s3://; datasets lie in file systems"),
+    ("gs://bucket/train", "no storage is known for gs://"),
     ("file:///data/train", "paths are given without file://, as /data/train"),
 ]
 

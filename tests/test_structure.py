@@ -96,6 +96,31 @@ CHANGES_ANY = {
 }
 
 
+# What looks names up, lists them, or opens a file.
+READS_FILES = {
+    "os": {
+        *("stat", "lstat", "fstat", "access", "listdir", "scandir", "walk", "fwalk", "readlink"),
+        *("open", "read", "readv", "pread", "preadv"),
+    },
+    "os.path": {
+        *("exists", "lexists", "isfile", "isdir", "islink", "ismount", "getsize", "getmtime", "getctime"),
+        *("samefile", "realpath"),
+    },
+    "glob": {"glob", "iglob"},
+    "io": {"open", "FileIO", "open_code"},
+    "mmap": {"mmap"},
+    "np": {"fromfile", "load", "loadtxt", "memmap"},
+    "tempfile": {"TemporaryFile"},
+}
+READS_ANY = {
+    *("exists", "is_file", "is_dir", "is_symlink", "iterdir", "rglob", "resolve", "lstat"),
+    *("read_text", "read_bytes"),
+}
+# Raw data are the user's own files, /proc and cgroups the system's; a file without a name is memory.
+READS_OTHER_FILES = {"convert", "pipeline/budget.py", "inspection/index_check.py: tempfile.TemporaryFile"}
+READS_OTHER_FILES |= set(HOLDS_SHARED_MEMORY)
+
+
 def modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py") if path != BUILD_SCRIPT)
 
@@ -311,6 +336,46 @@ def test_the_check_on_file_changes_sees(call: str, tmp_path: Path) -> None:
     source = tmp_path / "module.py"
     source.write_text(call)
     assert list(file_changes(source))
+
+
+def file_reads(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module in READS_FILES:
+            yield from (f"{node.module}.{a.name}" for a in node.names if a.name in READS_FILES[node.module])
+        if not isinstance(node, ast.Call) or "os.devnull" in ast.unparse(node):
+            continue
+        call = node.func
+        if isinstance(call, ast.Name) and call.id == "open":
+            yield "open"
+        elif isinstance(call, ast.Attribute):
+            owner = ast.unparse(call.value)
+            if call.attr in READS_FILES.get(owner, ()) or (
+                owner not in READS_FILES and call.attr in READS_ANY
+            ):
+                yield ast.unparse(call)
+
+
+def test_only_the_storage_room_looks_up_lists_and_opens_files() -> None:
+    wrong = []
+    for path in modules():
+        name = path.relative_to(PACKAGE).as_posix()
+        if unit(path) not in {"storage", *READS_OTHER_FILES} and name not in READS_OTHER_FILES:
+            found = (f"{name}: {call}" for call in file_reads(path))
+            wrong += [call for call in found if call not in READS_OTHER_FILES]
+    assert not wrong, f"unirecord.storage.registry.location_of knows where these lie: {wrong}"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("open(p)", "os.open(p, 0)", "os.path.isdir(p)", "os.listdir(p)", "from glob import glob"),
+        *("p.read_bytes()", "os.pread(fd, 1, 0)", "np.fromfile(p)", "glob.glob(p)"),
+    ],
+)
+def test_the_check_on_file_reads_sees(call: str, tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text(call)
+    assert list(file_reads(source))
 
 
 def test_every_module_says_its_one_job_first() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
 from ..parts.part_set import Io, resolve
-from ..storage.reading import opened
+from ..storage import local_disk
 
 __all__ = ["WAYS", "Measured", "Need", "advice", "forget_cached", "measure", "step_that_hides"]
 
@@ -104,8 +103,7 @@ def forget_cached(path: str) -> None:
     Pages that are mapped somewhere stay.
     """
     for part in resolve(path).parts:
-        with opened(part.path) as fd:
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        local_disk.forget_cached(part.path)
 
 
 def step_that_hides(one: Measured, batch: int) -> float:

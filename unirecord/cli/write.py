@@ -28,6 +28,7 @@ from ..format.schema import Schema, near
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
+from ..storage.registry import location_of
 from ..writing.writer import Writer, append, check_free
 from .progress_bar import ProgressBar, duration
 from .table import table
@@ -139,9 +140,10 @@ def _run(args: argparse.Namespace) -> int:
 def _existing(args: argparse.Namespace) -> Any:
     """Return the dataset to append to, if any; refuse a target that is in the way before any work is done."""
     parent = os.path.dirname(os.path.abspath(args.target))
-    if not os.path.isdir(parent):
+    location = location_of(args.target)
+    if not location.is_directory(parent):
         raise UsageError(f"the folder {parent} does not exist; make it first")
-    there = os.path.exists(args.target)
+    there = location.find(args.target) is not None
     if args.append:
         if args.target.endswith(".urec"):
             raise UsageError(f"{args.target}: a single part cannot grow; append to a directory")
@@ -195,11 +197,13 @@ def _classes(args: argparse.Namespace, before: Any) -> Sequence[str] | None:
 def _check_report(args: argparse.Namespace) -> None:
     if args.report is None:
         return
-    if os.path.exists(args.report) and not (args.overwrite and os.path.isfile(args.report)):
+    location = location_of(args.report)
+    there = location.find(args.report)
+    if there is not None and not (args.overwrite and there.kind == "file"):
         raise ExistsError(f"{args.report} exists already; with --overwrite the report replaces it")
     if os.path.abspath(args.report) in {os.path.abspath(path) for path in (args.source, args.target)}:
         raise UsageError(f"--report {args.report} is what is read or written; name another file")
-    if not os.path.isdir(os.path.dirname(os.path.abspath(args.report))):
+    if not location.is_directory(os.path.dirname(os.path.abspath(args.report))):
         raise UsageError(f"--report: the folder of {args.report} does not exist; make it first")
 
 
@@ -279,7 +283,9 @@ def _cut(batch: RawBatch, schema: Schema, rows: int) -> dict[str, Any]:
 def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float) -> int:
     found = resolve(args.target)
     parts = len(found.parts)
-    total = sum(os.path.getsize(f) for part in found.parts for f in (part.path, part.path + ".idx"))
+    total = sum(
+        location_of(file).size(file) for part in found.parts for file in (part.path, part.path + ".idx")
+    )
     rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 and rows >= 1000 else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
     size_text = f"{_many(parts, 'part')}, {format_size(total)}"

@@ -16,6 +16,7 @@ from ..columns.whole import all_strings, all_valid, all_values, corrupt
 from ..format import layout
 from ..format.schema import Column
 from ..parts.part_set import Part, PartSet, Snapshot, resolve
+from ..storage.registry import location_of
 
 __all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]
 
@@ -161,16 +162,17 @@ def _shown(path: Any) -> str:
 
 
 def _kind(path: Any, snapshot: Snapshot) -> str:
-    if isinstance(path, str | os.PathLike) and os.path.exists(path):
-        return "directory" if os.path.isdir(path) else "part"
+    if isinstance(path, str | os.PathLike):
+        found = location_of(os.fspath(path)).find(os.fspath(path))
+        if found is not None:
+            return "directory" if found.kind == "directory" else "part"
     return "part" if len(snapshot.parts) == 1 else "parts"
 
 
 def _describe_part(part: Part) -> PartDescription:
-    index_path = part.path + ".idx"
-    if not os.path.exists(index_path):
-        index_path += ".new"
-    index_bytes = os.path.getsize(index_path)
+    location, index_path = location_of(part.path), part.path + ".idx"
+    found = location.find(index_path)
+    index_bytes = location.size(index_path + ".new") if found is None else found.size
     name = os.path.basename(part.path)
     return PartDescription(name, part.id.hex(), part.rows, int(part.info.data_bytes), index_bytes)
 

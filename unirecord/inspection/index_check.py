@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,7 +16,9 @@ from ..format import layout, metadata
 from ..format.layout import IndexHeader, Section
 from ..format.metadata import Metadata, Statistics
 from ..parts.data_file import DataFile
-from ..storage.reading import read_at, read_file
+from ..storage.local_disk import read_at
+from ..storage.location import Readable
+from ..storage.registry import read_file
 from ..storage.staged import StagedFile
 from ..writing.index_file import build_index
 
@@ -34,8 +35,8 @@ class Scratch:
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
         self.size = 0
 
-    def fileno(self) -> int:
-        return self._file.fileno()
+    def read_at(self, offset: int, size: int) -> bytes:
+        return read_at(self._file.fileno(), offset, size)
 
     def truncate(self, size: int) -> None:
         self._file.truncate(size)
@@ -54,9 +55,9 @@ class Scratch:
 class IndexFile:
     """An index open for reading, its head checked; raises FormatError or CorruptionError when the head is bad."""
 
-    def __init__(self, path: str, fd: int) -> None:
-        self.path, self.fd = path, fd
-        self.size = os.fstat(fd).st_size
+    def __init__(self, path: str, file: Readable) -> None:
+        self.path, self.size = path, file.size
+        self._file = file
         self.header: IndexHeader = layout.unpack_index_header(
             self.read(0, min(self.size, layout.INDEX_HEADER_BYTES))
         )
@@ -115,7 +116,7 @@ class IndexFile:
         """Exactly these bytes; CorruptionError when the file ends before."""
         if min(offset, size) < 0 or offset + size > self.size:
             raise CorruptionError(f"{size} bytes at {offset} are not in the file", offset=max(offset, 0))
-        raw = read_at(self.fd, offset, size)
+        raw = self._file.read_at(offset, size)
         if len(raw) < size:
             raise CorruptionError(f"the file ends at {offset + len(raw)}", offset=offset + len(raw))
         return raw
@@ -157,7 +158,7 @@ def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, s
     scratch = Scratch()
     try:
         build_index(data.path, cast(StagedFile, scratch), index.zone_rows())
-        fresh = IndexFile(data.path, scratch.fileno())
+        fresh = IndexFile(data.path, scratch)
         if (index.header.shape, index.table, index.packed_metadata) != (
             fresh.header.shape, fresh.table, fresh.packed_metadata,
         ):  # fmt: skip

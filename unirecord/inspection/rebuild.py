@@ -13,6 +13,7 @@ from ..errors import SchemaError
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
+from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .salvage import Survey
 from .targets import Target
@@ -44,8 +45,7 @@ def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: 
             os.path.basename(part.path),
             head.header.id,
             state.rows or 0,
-            os.path.getsize(part.path),
-            os.path.getsize(part.path + ".idx"),
+            *_sizes(part.path),
             digest,
             _content(part.path),
         )
@@ -82,7 +82,8 @@ def has_other_sizes(part: Target) -> bool:
 
 
 def _sizes(path: str) -> tuple[int, int]:
-    return os.path.getsize(path), os.path.getsize(path + ".idx")
+    location = location_of(path)
+    return location.size(path), location.size(path + ".idx")
 
 
 def correct_sizes(parts: Sequence[Target], listing: Manifest, staged: StagedFile) -> None:

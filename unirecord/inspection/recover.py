@@ -13,7 +13,8 @@ from ..format.cell_places import cell_lengths, padded
 from ..format.page import ScalarColumn, ScalarPage, unit_count
 from ..format.schema import Column
 from ..parts.data_file import DataFile, DataHead, checked_head
-from ..storage.reading import opened
+from ..storage.location import Readable
+from ..storage.registry import location_of
 from .index_check import NONSENSE, IndexFile, check_blocks, find_index, strings, validity
 from .walk import Recover, Recovered
 
@@ -24,8 +25,8 @@ def head_from_index(path: str, data: DataFile) -> DataHead | None:
     """The head of the data file as its index repeats it; None unless it comes out with the digest that it had."""
     for name in (f"{path}.idx", f"{path}.idx.new"):
         try:
-            with opened(name) as fd:
-                index = IndexFile(name, fd)
+            with location_of(name).open(name) as file:
+                index = IndexFile(name, file)
             known = index.header
             head, digest = layout.pack_file_head(
                 known.id, known.columns, index.table, index.packed_metadata, known.shape, known.writer_version
@@ -50,13 +51,13 @@ def opened_index(path: str, data: DataFile, head: DataHead) -> Iterator[Recover 
     if name is None:
         yield None
         return
-    with opened(name) as fd:
-        yield _Groups(name, fd, head, data.size).group
+    with location_of(name).open(name) as file:
+        yield _Groups(name, file, head, data.size).group
 
 
 class _Groups:
-    def __init__(self, name: str, fd: int, head: DataHead, size: int) -> None:
-        self.name, self.fd, self.head, self.size = name, fd, head, size
+    def __init__(self, name: str, file: Readable, head: DataHead, size: int) -> None:
+        self.name, self.file, self.head, self.size = name, file, head, size
         self.index: IndexFile | None = None
         self.asked = False
 
@@ -65,7 +66,7 @@ class _Groups:
         if not self.asked:
             self.asked = True
             try:
-                index = IndexFile(self.name, self.fd)
+                index = IndexFile(self.name, self.file)
                 mine = index.header.data_header_digest == self.head.header.header_digest
                 mine = mine and index.header.data_bytes == self.size
                 if mine and index.table == self.head.table and not list(check_blocks(index)):

@@ -14,7 +14,7 @@ from ..parts.manifest import Manifest
 from ..progress import Progress, Tracker
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
-from ..storage.reading import opened
+from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from ..writing.batch_writer import write_batches
 from ..writing.index_file import build_index
@@ -54,10 +54,10 @@ def repair(
     started = time.monotonic()
     path = os.fspath(path)
     parts, listing, problems = targets(path)
-    report = RepairReport(path)
-    tracker = Tracker(sum(os.stat(p.path).st_size for p in parts if os.path.exists(p.path)), progress)
+    report, location = RepairReport(path), location_of(path)
+    tracker = Tracker(sum(one.size for p in parts if (one := location.find(p.path)) is not None), progress)
     found = [(part, _survey(part, tracker)) for part in parts]
-    lost = os.path.isdir(path) and not os.path.lexists(os.path.join(path, manifest.NAME))
+    lost = location.is_directory(path) and not location.is_taken(os.path.join(path, manifest.NAME))
     others = [why_not_listed(part, state, listing) for part, state in found]
     if (lost or not problems) and all(state.sound for _, state in found) and not any(others):
         problems_of = [_index_problem(part.path, state) for part, state in found]
@@ -97,8 +97,8 @@ def _rows_of_index(path: str) -> int | None:
             name, _ = find_index(path, head.header.id, data.content_digest(head))
         if name is None:
             return None
-        with opened(name) as fd:
-            return IndexFile(name, fd).header.rows
+        with location_of(name).open(name) as file:
+            return IndexFile(name, file).header.rows
     except (OSError, UniRecordError):
         return None
 
@@ -144,12 +144,13 @@ def _mend(
     lost: bool,
 ) -> None:
     """Rebuilds indexes that are not as they must be, and a manifest that is lost or wrong; no writer may write."""
-    place = os.path.join(report.path, manifest.NAME) if os.path.isdir(report.path) else report.path
+    location = location_of(report.path)
+    place = os.path.join(report.path, manifest.NAME) if location.is_directory(report.path) else report.path
     claim = StagedFile(place, claims=report.path, like=found[0][0].path)
     try:
         claim.keep()
         check_unclaimed(place, report.path)
-        if lost and os.path.lexists(place):
+        if lost and location.is_taken(place):
             raise BusyError(f"{place}: it has been published meanwhile; run repair again if there is need")
         for (part, state), problem in zip(found, problems, strict=True):
             report.parts.append(_sound(part, state))
@@ -171,7 +172,7 @@ def _mend(
 
 def _rebuild_index(part: Salvaged, problem: str) -> None:
     name = part.path + ".idx"
-    staged = StagedFile(name, like=name if os.path.exists(name) else part.path)
+    staged = StagedFile(name, like=name if location_of(name).find(name) is not None else part.path)
     try:
         build_index(part.path, staged)
         staged.sync()
@@ -192,8 +193,8 @@ def _index_problem(path: str, state: Survey) -> str | None:
     if name is None:
         return why
     try:
-        with opened(name) as fd, DataFile(path) as data:
-            index = IndexFile(name, fd)
+        with location_of(name).open(name) as file, DataFile(path) as data:
+            index = IndexFile(name, file)
             size = (
                 index.header.data_bytes == data.size
                 and index.header.data_header_digest == head.header.header_digest
@@ -210,17 +211,18 @@ def _index_problem(path: str, state: Survey) -> str | None:
 
 
 def _target(path: str, output: str | os.PathLike[str] | None) -> str:
+    location = location_of(path)
     if output is not None:
         target = os.fspath(output)
-    elif os.path.isdir(path):
+    elif location.is_directory(path):
         target = path.rstrip("/") + ".repaired"
     else:
         folder, name = os.path.split(path)
         name = name.removesuffix(".tmp").removesuffix(".urec").lstrip(".")
         target = os.path.join(folder, f"{name}.repaired.urec")
-    if os.path.lexists(target):
+    if location_of(target).is_taken(target):
         raise ExistsError(f"{target} exists already; choose another output")
-    if not os.path.isdir(path) and not target.endswith(".urec"):
+    if not location.is_directory(path) and not target.endswith(".urec"):
         raise ValueError(f"{target}: the output of a part ends in .urec")
     return target
 

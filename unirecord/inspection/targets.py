@@ -9,6 +9,7 @@ from ..errors import MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.missing_path import explain_missing, meant_instead
+from ..storage.registry import location_of
 from .report import Problem
 
 __all__ = ["Target", "targets"]
@@ -25,15 +26,16 @@ class Target:
 
 def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
     """The parts at ``path``, the manifest if it could be read, and what is wrong with that. MissingError: nothing."""
-    if not os.path.isdir(path):
-        if not os.path.lexists(path):
+    location = location_of(path)
+    if not location.is_directory(path):
+        if not location.is_taken(path):
             raise MissingError(meant_instead(path) or explain_missing(path))
         return [Target(path, None, None)], None, []
     name = os.path.join(path, manifest.NAME)
     try:
         found = manifest.read(name)
     except (OSError, UniRecordError) as error:
-        parts = sorted(n for n in os.listdir(path) if manifest.PART_NAME.fullmatch(n))
+        parts = sorted(n for n in location.names(path) if manifest.PART_NAME.fullmatch(n))
         if isinstance(error, FileNotFoundError):
             what = "the manifest is missing"
             if not parts:

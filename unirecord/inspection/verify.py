@@ -14,7 +14,7 @@ from ..format import layout
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from ..parts.manifest import Manifest, schema_digest
 from ..progress import Progress, Tracker
-from ..storage.reading import opened
+from ..storage.registry import location_of
 from .content import Finding, check_group
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Report
@@ -73,10 +73,8 @@ def verify(
 
 
 def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+    found = location_of(path).find(path)
+    return 0 if found is None else found.size
 
 
 class _Part:
@@ -237,9 +235,9 @@ class _Part:
             )
             return
         try:
-            with opened(name) as fd:
-                self.report.bytes += os.fstat(fd).st_size
-                self._check_index_file(IndexFile(name, fd), data, head, end, sound)
+            with location_of(name).open(name) as file:
+                self.report.bytes += file.size
+                self._check_index_file(IndexFile(name, file), data, head, end, sound)
         except (UniRecordError, OSError) as error:
             self._index_problem(name, str(error), getattr(error, "offset", None))
         except NONSENSE as error:

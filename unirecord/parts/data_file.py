@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from ..format.layout import FileHeader, PageHeader
 from ..format.metadata import Metadata
 from ..format.page import ScalarPage, decode_scalar_page, fixed_rows
 from ..format.schema import Schema
-from ..storage.reading import open_regular, read_at, read_into
+from ..storage.registry import location_of
 
 _BLOCK_ROWS = 1 << 18
 _BLOCK_BYTES = 16 << 20
@@ -67,14 +66,14 @@ class DataFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.fd = open_regular(path)
-        self.size = os.fstat(self.fd).st_size
+        self._file = location_of(path).open(path)
+        self.size = self._file.size
 
     def __enter__(self) -> DataFile:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self.fd)
+        self._file.close()
 
     def read(self, offset: int, size: int) -> bytes:
         """Exactly these bytes; CorruptionError when the file ends before."""
@@ -84,14 +83,14 @@ class DataFile:
                 path=self.path,
                 offset=offset,
             )
-        raw = read_at(self.fd, offset, size)
+        raw = self._file.read_at(offset, size)
         if len(raw) < size:
             raise self._cut(offset + len(raw))
         return raw
 
     def read_into(self, buffer: Any, offset: int) -> None:
         """Fills the buffer from ``offset`` on; CorruptionError when the file ends before."""
-        read = read_into(self.fd, buffer, offset)
+        read = self._file.read_into(buffer, offset)
         if read < memoryview(buffer).nbytes:
             raise self._cut(offset + read)
 

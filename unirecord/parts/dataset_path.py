@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from glob import glob, has_magic
 from typing import TypeVar
 
 from ..core import NativeSet, xxh3_64
 from ..errors import CorruptionError, FormatError, MissingError, SchemaError, StaleError, UniRecordError
 from ..format.schema import Schema
 from ..format.values import unpack_object
+from ..storage.registry import location_of
 from . import manifest
 from .classes import class_difference, classes_of
 from .manifest import Manifest
-from .missing_path import explain_missing, meant_instead
+from .missing_path import explain_missing, may_be_dataset, meant_instead
 from .part import decode_metadata
 
 __all__ = ["PartRef", "Snapshot", "has_moved_on", "resolve", "use_snapshot"]
@@ -102,27 +102,25 @@ def _resolve_one(path: str) -> Snapshot:
     instead = meant_instead(path)
     if instead is not None:
         raise MissingError(instead)
-    if os.path.isdir(path):
+    location = location_of(path)
+    if location.is_directory(path):
         return _resolve_directory(path)
-    if has_magic(path) and not os.path.lexists(path):
-        found = sorted(name for name in glob(path) if _may_be_data(name))
+    matching = location.matching(path)
+    if matching is not None:
+        found = [name for name in matching if may_be_dataset(name)]
         if not found:
             raise MissingError(f"{path}: no part and no directory matches this pattern")
         return _join([_resolve_one(name) for name in found])
-    if not os.path.exists(path):
+    if location.find(path) is None:
         raise MissingError(_explain_lost_part(path) or explain_missing(path))
     return _resolve_part(path)
 
 
 def _explain_lost_part(path: str) -> str | None:
     """The message for a part whose index is still there, so that it was a part."""
-    if not os.path.lexists(path + ".idx"):
+    if not location_of(path).is_taken(path + ".idx"):
         return None
     return f"{path}: this part does not exist, but its index does ({path}.idx); put the file back beside it"
-
-
-def _may_be_data(path: str) -> bool:
-    return path.endswith(".urec") or os.path.isfile(os.path.join(path, manifest.NAME))
 
 
 def _resolve_part(path: str) -> Snapshot:
@@ -136,16 +134,10 @@ def _resolve_part(path: str) -> Snapshot:
     raise _overtaken(path)
 
 
-def _state_of(path: str) -> list[tuple[int, int, int] | None]:
+def _state_of(path: str) -> list[tuple[int, ...] | None]:
     """What tells that the files of a part have been replaced."""
-    found: list[tuple[int, int, int] | None] = []
-    for name in (path, path + ".idx", path + ".idx.new"):
-        try:
-            state = os.stat(name)
-            found.append((state.st_dev, state.st_ino, state.st_mtime_ns))
-        except OSError:  # noqa: PERF203 - each file may be missing
-            found.append(None)
-    return found
+    found = [location_of(path).find(name) for name in (path, path + ".idx", path + ".idx.new")]
+    return [None if entry is None else entry.version for entry in found]
 
 
 def _read_part(path: str) -> Snapshot:
@@ -199,7 +191,7 @@ def _read_manifest(path: str) -> Manifest:
 
 def _missing_file(path: str, found: Manifest) -> str | None:
     """Name of a file that the manifest needs and the directory does not have."""
-    there = set(os.listdir(path))
+    there = set(location_of(path).names(path))
     for part in found.parts:
         if part.name not in there:
             return part.name

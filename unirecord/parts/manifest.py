@@ -13,7 +13,7 @@ from ..errors import CorruptionError, FormatError
 from ..format.metadata import CREATED_BY, checked_index, packed_schema
 from ..format.schema import Schema
 from ..format.values import unpack_object
-from ..storage.reading import read_file
+from ..storage.registry import read_file
 
 NAME = "manifest.json"
 VERSION = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ..core import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers,
 from ..errors import ClosedError
 from ..format import metadata
 from ..format.schema import Column
+from ..storage.registry import location_of
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .part import Part
 
@@ -239,7 +239,8 @@ class PartSet:
     @cached_property
     def _data_bytes(self) -> int:
         return sum(
-            part.bytes if part.bytes >= 0 else os.path.getsize(part.path) for part in self.snapshot.parts
+            part.bytes if part.bytes >= 0 else location_of(part.path).size(part.path)
+            for part in self.snapshot.parts
         )
 
     def open_loader(self, **options: Any) -> NativeLoader:

@@ -11,6 +11,7 @@ from typing import Any
 from . import local, system
 from .claim import Place, clear_dead, holders, lock
 from .local import located, same_file, temporary_name
+from .local_disk import read_at
 from .system import Buffer, Descriptor
 
 _WRITEBACK_BYTES = 8 << 20  # appended before the disk is set to work on them
@@ -112,6 +113,13 @@ class StagedFile:
             offset += written
             view = view[written:]
         self.size = max(self.size, offset)
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Bytes that have been written; OSError when the file has been cut since."""
+        raw = read_at(self.fileno(), offset, size)
+        if len(raw) < size:
+            raise OSError(errno.EIO, "the file was cut while it was being written", self.temporary)
+        return raw
 
     def truncate(self, size: int) -> None:
         """Sets the file's length."""

@@ -12,6 +12,7 @@ from ..parts import manifest
 from ..parts.manifest import Manifest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
+from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 
 __all__ = ["DirectoryClaim", "check_directory_free", "read_manifest"]
@@ -50,7 +51,8 @@ class DirectoryClaim:
     def _take(self, append: bool) -> StagedFile:
         final = os.path.join(self.path, manifest.NAME)
         while True:
-            self.folder = self.path if os.path.isdir(self.path) else store.temporary_name(self.path)
+            is_there = location_of(self.path).is_directory(self.path)
+            self.folder = self.path if is_there else store.temporary_name(self.path)
             if not self.in_place:
                 store.make_directory(self.folder)
             place = os.path.join(self.folder, manifest.NAME)
@@ -61,7 +63,7 @@ class DirectoryClaim:
             try:
                 check_unclaimed(place, self.path)  # it is out, and its writer is removing old parts
                 moved = not staged.has_name(staged.temporary)
-                if not moved and (self.in_place or not os.path.lexists(self.path)):
+                if not moved and (self.in_place or not location_of(self.path).is_taken(self.path)):
                     return staged
             except BaseException:
                 staged.discard()
@@ -82,7 +84,7 @@ class DirectoryClaim:
 
     def _clear_rest(self) -> list[str]:
         """Removes what dead writers left, but no finished part while no manifest tells which are the dataset's."""
-        names = os.listdir(self.folder)
+        names = location_of(self.folder).names(self.folder)
         store_names = [name for name in names if _TEMPORARY.fullmatch(name)]
         parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
         if not self.in_place:
@@ -133,7 +135,7 @@ class DirectoryClaim:
         except FileNotFoundError:
             return set()
         except (OSError, UniRecordError):
-            return set(os.listdir(self.folder))
+            return set(location_of(self.folder).names(self.folder))
 
     def release(self) -> None:
         """Gives the directory up; one that is new and was not published is removed."""
@@ -153,15 +155,16 @@ def read_manifest(folder: str) -> Manifest:
 
 def check_directory_free(path: str, *, overwrite: bool, append: bool = False) -> None:
     """Refuses a path at which there is something that is not to be replaced, or nothing to append to."""
-    if not os.path.isdir(path):
+    location = location_of(path)
+    if not location.is_directory(path):
         if append:
             raise MissingError(f"{path}: there is no such dataset; use Writer to make it")
-        if os.path.lexists(path):
+        if location.is_taken(path):
             raise ExistsError(
                 f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts"
             )
         return
-    names = os.listdir(path)
+    names = location.names(path)
     parts = sorted(name for name in names if _PART_FILE.fullmatch(name))
     if manifest.NAME in names:
         if not overwrite and not append:
@@ -190,12 +193,13 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
 def _clear_abandoned(path: str) -> None:
     """Removes what a dead first writer left under the temporary name before somebody made the directory."""
     folder = store.temporary_name(path)
-    if not os.path.isdir(folder):
+    location = location_of(folder)
+    if not location.is_directory(folder):
         return
     with suppress(BusyError, OSError):
         lock = StagedFile(os.path.join(folder, manifest.NAME), claims=path)
         try:
-            for name in os.listdir(folder):
+            for name in location.names(folder):
                 if _PART_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name) or name == manifest.NAME:
                     store.clear(os.path.join(folder, name))
         finally:

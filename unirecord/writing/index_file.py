@@ -17,7 +17,6 @@ from ..format.cell_places import row_sizes
 from ..format.layout import IndexHeader, Section
 from ..format.page import unit_count
 from ..parts.data_file import Block, DataFile, DataHead, RowGroup, blocks
-from ..storage.reading import read_at
 from ..storage.staged import StagedFile
 from .index_columns import FixedColumn, StringColumn
 from .sorted_rows import sorted_rows
@@ -234,7 +233,7 @@ class _Builder:
 
     def _section(self, kind: int, position: int, start: int, stop: int, dtype: Any) -> Array:
         entry = self.sections[kind, position]
-        raw = _pread(self.out.fileno(), entry.offset + start * entry.width, (stop - start) * entry.width)
+        raw = self.out.read_at(entry.offset + start * entry.width, (stop - start) * entry.width)
         return np.frombuffer(raw, dtype=dtype)
 
     def _keys(self, position: int) -> Any:
@@ -260,7 +259,7 @@ class _Builder:
     def _strings(self, position: int, start: int, stop: int) -> list[bytes]:
         ends = self._section(layout.SECTION_STRING_OFFSETS, position, start, stop + 1, "<u8").tolist()
         entry = self.sections[layout.SECTION_STRING_BYTES, position]
-        raw = _pread(self.out.fileno(), entry.offset + ends[0], ends[-1] - ends[0])
+        raw = self.out.read_at(entry.offset + ends[0], ends[-1] - ends[0])
         return [raw[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
 
     def _string_keys(self, position: int) -> Any:
@@ -283,7 +282,7 @@ class _Builder:
         seed = layout.seed(self.head.header.id, layout.DOMAIN_INDEX_BLOCK)
         step = _READ_BYTES
         for offset in range(start, end, step):
-            raw = _pread(self.out.fileno(), offset, min(step, end - offset))
+            raw = self.out.read_at(offset, min(step, end - offset))
             starts = np.arange(0, len(raw), layout.BLOCK_BYTES, dtype=np.uint64)
             lengths = np.minimum(np.uint64(layout.BLOCK_BYTES), np.uint64(len(raw)) - starts)
             first = (offset - start) // layout.BLOCK_BYTES
@@ -309,10 +308,3 @@ class _Builder:
 def _group_table(groups: list[RowGroup]) -> Array:
     table = [(group.first_row, group.offset, group.blob_offset, group.blob_payload) for group in groups]
     return np.array(table, dtype="<u8")
-
-
-def _pread(fd: int, offset: int, size: int) -> bytes:
-    raw = read_at(fd, offset, size)
-    if len(raw) < size:
-        raise OSError("the index was cut while it was being written")
-    return raw

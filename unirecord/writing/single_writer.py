@@ -12,6 +12,7 @@ from ..format.values import ColumnBatch
 from ..parts.data_file import DataFile
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
+from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .part_writer import FinishedPart, PartContent, PartWriter
 
@@ -82,9 +83,10 @@ def check_target_folder(path: str) -> None:
     """Refuses a path whose folder cannot hold it."""
     folder, name = os.path.split(path)
     folder = folder or "."
-    if not os.path.exists(folder):
+    found = location_of(path).find(folder)
+    if found is None:
         raise FileNotFoundError(2, "the folder to write to does not exist; make it first", folder)
-    if not os.path.isdir(folder):
+    if found.kind != "directory":
         raise NotADirectoryError(20, "not a directory, so nothing can be written into it", folder)
     longest = os.pathconf(folder, "PC_NAME_MAX") - _LONGEST_SUFFIX
     if len(os.fsencode(name)) > longest:
@@ -93,12 +95,13 @@ def check_target_folder(path: str) -> None:
 
 def check_part_free(path: str, overwrite: bool) -> None:
     """Refuses a path at which there is something that is not to be replaced."""
-    if os.path.isdir(path):
+    location = location_of(path)
+    if location.is_directory(path):
         raise ExistsError(f"{path}: a directory is in the way; a path that ends in .urec is a file")
     if overwrite:
         return
     for there in (path, path + ".idx"):
-        if os.path.lexists(there):
+        if location.is_taken(there):
             raise ExistsError(
                 f"{there} exists already; pass overwrite=True to replace the dataset, or choose another path"
             )
@@ -107,10 +110,11 @@ def check_part_free(path: str, overwrite: bool) -> None:
 def settle_index(path: str) -> None:
     """Finishes or undoes what a writer that died while publishing left: an index under its waiting name."""
     waiting, final = path + ".idx.new", path + ".idx"
-    if not os.path.lexists(waiting):
+    location = location_of(path)
+    if not location.is_taken(waiting):
         return
     wanted = _data_identity(path)
-    if wanted is None and os.path.lexists(path):
+    if wanted is None and location.is_taken(path):
         return  # a damaged part: what waits may be its index
     if wanted is not None and _index_identity(waiting) == wanted:
         store.give_name(waiting, final)

@@ -15,6 +15,7 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.tables import as_columns, first_values
 from ..sizes import parse_size
+from ..storage.registry import location_of
 from .batch_writer import BatchWriter, Target, open_target
 from .directory_claim import check_directory_free
 from .directory_writer import DirectoryWriter
@@ -101,7 +102,7 @@ class Writer:
         if parsed is not None:
             _check_indexable(parsed, self._index or ())
         new_id = _check_id(id)
-        place = os.path.abspath(self.path)
+        place = location_of(self.path).absolute(self.path)
         self._target = open_target(
             place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
         )
@@ -322,7 +323,8 @@ def append(
 
 def check_free(path: Path, *, overwrite: bool) -> None:
     """Raises the ExistsError of a Writer at a path where there is something that it does not replace."""
-    place = os.path.abspath(_check_path(path))
+    path = _check_path(path)
+    place = location_of(path).absolute(path)
     if place.endswith(".urec"):
         check_part_free(place, overwrite)
     else:

@@ -1,0 +1,79 @@
+"""What a kind of storage has to give: what names stand for, and files opened for reading."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+__all__ = ["Entry", "Location", "OpenFile", "Readable"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a name stands for. ``version`` differs when another file has got the name since; ``size`` is in bytes."""
+
+    kind: Literal["file", "directory", "other"]
+    size: int
+    version: tuple[int, ...]
+
+
+class Readable(Protocol):
+    """Bytes of which any range can be read."""
+
+    size: int
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """These bytes, or as many as there are before the end; the caller has checked ``size`` against the length."""
+
+
+class OpenFile(Readable, Protocol):
+    """A file open for reading, closed by ``close`` or at the end of a ``with``."""
+
+    def read_into(self, buffer: Any, offset: int) -> int:
+        """Fills ``buffer`` with the bytes from ``offset`` on; returns how many there were before the file's end."""
+
+    def close(self) -> None:
+        """Gives the file up."""
+
+    def __enter__(self) -> OpenFile: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+class Location(Protocol):
+    """One kind of storage. Paths are complete, with the scheme, and joined as by ``os.path``."""
+
+    def absolute(self, path: str) -> str:
+        """The same path wherever the process goes."""
+
+    def find(self, path: str) -> Entry | None:
+        """What is at ``path``, links followed; None when there is nothing, or nothing that may be looked at."""
+
+    def is_taken(self, path: str) -> bool:
+        """Whether there is anything of this name, be it a link that leads nowhere."""
+
+    def link(self, path: str) -> str | None:
+        """Where a link leads; None when the name is no link."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a directory, in no order; FileNotFoundError and its like as of ``os.listdir``."""
+
+    def matching(self, pattern: str) -> list[str] | None:
+        """The paths that match, in order; None when ``pattern`` has no wildcards, or is itself a name."""
+
+    def open(self, path: str) -> OpenFile:
+        """Opens a file; FormatError says what else is there, OSError as of ``os.open``."""
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there is a directory at ``path``."""
+        found = self.find(path)
+        return found is not None and found.kind == "directory"
+
+    def size(self, path: str) -> int:
+        """Bytes of what is at ``path``; FileNotFoundError when there is nothing."""
+        found = self.find(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return found.size
