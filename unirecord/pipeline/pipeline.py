@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from time import perf_counter_ns
 from typing import Any
 
@@ -340,8 +340,9 @@ class Pipeline:
         running: Any = read_alone(source, lanes[0])
         if len(lanes) > 1 or at.processes is not None:
             running = iter(Running(source, lanes, self._budget, tuner))
-        with closing(running) as chunks:
-            for chunk in chunks:
+        with ExitStack() as open_pass:
+            open_pass.callback(stats.end)
+            for chunk in open_pass.enter_context(closing(running)):
                 got = clock()
                 stats.wait_ns += got - asked
                 if chunk.notes:
@@ -361,9 +362,9 @@ class Pipeline:
                 asked = clock()
                 stats.consumer_ns += asked - got
                 self._tuned = tuner.plan()
-        if not graph.drop_last and not any(lane.dropped for lane in lanes):
-            mark(at.end)
-            self._at = None
+            if not graph.drop_last and not any(lane.dropped for lane in lanes):
+                mark(at.end)
+                self._at = None
 
     def _draft(self) -> Draft:
         return Draft(self._operators, self._origin.stored)

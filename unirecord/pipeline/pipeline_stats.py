@@ -117,10 +117,11 @@ class StatsOfPasses:
 
     def begin(self, lanes: Sequence[Lane], tuner: Tuner) -> None:
         """A pass begins."""
-        self._fold()
+        self.end()
         self._lanes, self._tuner = lanes, tuner
 
-    def _fold(self) -> None:
+    def end(self) -> None:
+        """The pass has ended: only its figures are kept."""
         for number, lane in enumerate(self._lanes):
             self._ended[number] = self._figures(number, lane)
         self._lanes = ()

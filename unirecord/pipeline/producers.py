@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -227,7 +228,8 @@ class _Producers:
                     return
                 if isinstance(value, Portable):
                     raise value.error()
-                process.channel.say_taken()
+                with suppress(Ended):  # what it sent before it ended is still to be taken
+                    process.channel.say_taken()
             except Ended:
                 raise TransformError(
                     f"the process of generator {number} ({function_name(self._makes[number])}) "

@@ -155,9 +155,11 @@ class Channel:
 
     def _read(self) -> tuple[Any, ...]:
         try:
-            data, fds, _, _ = socket.recv_fds(self.socket, _LARGEST_MESSAGE, 1)
-        except ConnectionError as error:
-            raise Ended from error
+            data, fds = self._received()
+        except (
+            ConnectionResetError
+        ):  # it ended without having read everything: what it sent before is still there
+            data, fds = self._received()
         if not data:
             raise Ended
         message: tuple[Any, ...] = pickle.loads(data)
@@ -170,6 +172,10 @@ class Channel:
             self._maps[number] = mmap.mmap(fd, 0)
             os.close(fd)
         return message
+
+    def _received(self) -> tuple[bytes, list[int]]:
+        data, fds, _, _ = socket.recv_fds(self.socket, _LARGEST_MESSAGE, 1)
+        return data, fds
 
     def _value(self, number: int, start: int, stop: int) -> Any:
         memory: NDArray[np.uint8] = np.frombuffer(self._maps[number], np.uint8)
