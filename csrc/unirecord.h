@@ -90,6 +90,9 @@ UR_API const char *ur_status_text(int32_t status); /* a static string, never NUL
 /* XXH3-64 of `bytes` bytes at `data` with `seed`, as published in the xxHash specification. Pure. */
 UR_API uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed);
 
+/* CRC-32C (Castagnoli) of `bytes` bytes at `data`: what TFRecord files are checked by. Pure. */
+UR_API uint32_t ur_crc32c(const void *data, size_t bytes);
+
 /* digests[i] = XXH3-64 of data[starts[i] .. starts[i] + lengths[i]) with seed first_seed + i * seed_step (mod 2^64).
  * The caller vouches that the ranges lie inside `data`; with `data` NULL, `starts` are addresses. */
 UR_API void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .convert.export import Exported, export
     from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
@@ -42,6 +43,8 @@ __all__ = [
     "Writer",
     "append",
     "write_dataset",
+    "export",
+    "Exported",
     "UniRecordDataset",
     "BatchLoader",
     "LoaderStats",
@@ -83,6 +86,8 @@ _HOMES = {
     "Writer": "writing.writer",
     "append": "writing.writer",
     "write_dataset": "convert.write_dataset",
+    "export": "convert.export",
+    "Exported": "convert.export",
     "UniRecordDataset": "dataset.dataset",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",

@@ -251,6 +251,12 @@ def by_arrow(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) ->
     return _once(ds, {column.name: _typed(column, table[column.name].to_pylist()) for column in fields})
 
 
+@consumer("to_batches", "UniRecordDataset.to_batches", **SCALAR)
+def by_record_batches(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    table = ds.to_batches([column.name for column in fields]).read_all()
+    return _once(ds, {column.name: _typed(column, table[column.name].to_pylist()) for column in fields})
+
+
 @consumer("to_pandas", "UniRecordDataset.to_pandas", nullable=False, **SCALAR)
 def by_pandas(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     frame = ds.to_pandas([column.name for column in fields])

@@ -29,9 +29,10 @@ FRAMEWORK_NAMES = {
     "torch.to_tensors": "unirecord.torch.loader",
     "tf.to_tf": "UniRecordDataset.to_tf",
     "arrow.to_arrow": "UniRecordDataset.to_arrow",
+    "arrow.to_batches": "UniRecordDataset.to_batches",
 }
 # What the others stand on; no user reaches these.
-BENEATH = {"stock_dataloader", "torch_collate", "valid_names"}
+BENEATH = {"arrow_values", "stock_dataloader", "torch_collate", "valid_names"}
 
 
 def test_every_method_of_a_dataset_that_delivers_samples_has_a_consumer() -> None:

@@ -19,12 +19,13 @@ from .usage import CommandParser, UsageError, make_parser
 __all__ = ["main"]
 
 # Each of these modules has add_parser(subparsers), which sets ``run``: arguments → exit code.
-_COMMANDS: Final = ("write", "inspect", "verify", "repair", "bench")
+_COMMANDS: Final = ("write", "export", "inspect", "verify", "repair", "bench")
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
 _EXAMPLES: Final = """examples:
   unirecord write pictures/ pictures.urec       class folders of pictures → one part
   unirecord write table.csv table --index id    a CSV file → a directory of parts
+  unirecord export table table.parquet          a dataset → files of another format
   unirecord inspect pictures.urec               schema, sizes, first rows
   unirecord verify pictures.urec                check every byte
   unirecord repair pictures.urec                rebuild a lost index, salvage rows

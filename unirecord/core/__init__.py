@@ -5,6 +5,7 @@ from .batches import BatchPool as BatchPool
 from .batches import NativeBatch as NativeBatch
 from .batches import NativeLoader as NativeLoader
 from .digests import Digesting as Digesting
+from .digests import crc32c as crc32c
 from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
 from .library import failure_of as failure_of

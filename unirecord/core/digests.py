@@ -1,4 +1,4 @@
-"""XXH3-64 of one piece of memory and of many, at once or while the caller goes on."""
+"""Digests: XXH3-64 of one piece of memory and of many, at once or while the caller goes on; CRC-32C."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def xxh3_64(data: Any, seed: int = 0) -> int:
     """XXH3-64 of a bytes-like object or C-contiguous array."""
     view = memoryview(data).cast("B")
     return int(lib.ur_xxh3_64(ffi.from_buffer(view), len(view), seed))
+
+
+def crc32c(data: Any) -> int:
+    """CRC-32C (Castagnoli) of a bytes-like object."""
+    view = memoryview(data).cast("B")
+    return int(lib.ur_crc32c(ffi.from_buffer(view), len(view)))
 
 
 def digest_ranges(data: Any, starts: U64, lengths: U64, first_seed: int, step: int) -> U64:

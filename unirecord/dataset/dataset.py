@@ -401,9 +401,9 @@ class UniRecordDataset:
         selection = plan.order.selection
         if order == "samples" and (plan.order.shuffled or plan.order.sharding.num_shards > 1):
             selection = Selection(selection.rows, array=self.row_ids())
-        return scalar_arrays(plan.data.parts, self._scalar_names(columns), selection)
+        return scalar_arrays(plan.data.parts, self._column_names(columns), selection)
 
-    def _scalar_names(self, columns: Sequence[str] | None) -> list[str]:
+    def _column_names(self, columns: Sequence[str] | None) -> list[str]:
         if columns is None:
             return [column.name for _, column in self.schema.scalars]
         if isinstance(columns, str):
@@ -414,15 +414,38 @@ class UniRecordDataset:
         return [self.schema.columns[self.schema.position(name)].name for name in columns]
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.Table:
-        """The scalar columns of all selected rows as a ``pyarrow.Table``; DuckDB and Polars query it as it is."""
+        """All selected rows as a ``pyarrow.Table``, before sharding and shuffling: the scalar columns, or those named.
+
+        Scalar columns come from the index alone; DuckDB and Polars query the table as it is. With blob columns among
+        ``columns`` it takes the memory of all their values: ``to_batches`` does not.
+        """
         from ..frameworks.arrow import to_arrow
 
-        plan = self._cursor.plan
-        return to_arrow(plan.data.parts, plan.order.selection, self._scalar_names(columns))
+        plan, names = self._cursor.plan, self._column_names(columns)
+        if any(self.schema[name].is_blob for name in names):
+            return self.to_batches(names).read_all()
+        return to_arrow(plan.data.parts, plan.order.selection, names)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pandas.DataFrame:
-        """The scalar columns of all selected rows as a ``pandas.DataFrame``."""
+        """The same as ``to_arrow`` as a ``pandas.DataFrame``."""
         return self.to_arrow(columns).to_pandas()
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, *, batch_size: int | None = None
+    ) -> pyarrow.RecordBatchReader:
+        """All selected rows as a ``pyarrow.RecordBatchReader``, before sharding and shuffling; DuckDB queries it.
+
+        Blobs and arrays are read ahead by C threads, a few batches at a time (docs/query.md has the types).
+
+        Args:
+            columns: names of the columns; by default those of the dataset.
+            batch_size: rows in a batch; by default about 8 MB.
+        """
+        from ..frameworks.arrow import to_batches
+
+        names = UNCHANGED if columns is None else self._column_names(columns)
+        rows = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)
+        return to_batches(rows, batch_size, rows._cursor.plan.row_bytes)
 
     # ---- the same data, seen otherwise ---------------------------------------------------------------------
 

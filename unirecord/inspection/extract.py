@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,15 +10,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..convert.sinks.value_file import encoded, safe_name
 from ..errors import ExistsError, SchemaError
-from ..format.file_kinds import file_kind
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
 from ..storage import local as store
-from .object_json import json_object
 
 _BATCH: Final = 16
-_MOST_NAME: Final = 100  # characters of a name that come from the data
 
 
 @dataclass
@@ -74,24 +69,3 @@ def _samples(reader: SampleReader, rows: NDArray[np.int64]) -> Iterator[tuple[in
     for start in range(0, len(rows), _BATCH):
         batch = np.ascontiguousarray(rows[start : start + _BATCH], np.int64)
         yield from zip(batch.tolist(), reader.many(batch), strict=True)
-
-
-def encoded(value: Any) -> tuple[bytes, str]:
-    """The bytes to write for a value, and the ending of the file's name."""
-    if isinstance(value, bytes):
-        kind = file_kind(value)
-        return value, ".bin" if kind is None else kind.suffix
-    if isinstance(value, str):
-        return value.encode(), ".txt"
-    if isinstance(value, np.ndarray):
-        buffer = io.BytesIO()
-        np.lib.format.write_array(buffer, value, allow_pickle=False)
-        return buffer.getvalue(), ".npy"
-    text = json.dumps(json_object(value, bytes.hex), ensure_ascii=False)
-    return text.encode() + b"\n", ".json"
-
-
-def safe_name(value: Any) -> str:
-    """What of a value can stand in a file's name on any system."""
-    last = re.split(r"[/\\]", "" if value is None else str(value))[-1]
-    return re.sub(r"[^A-Za-z0-9._-]+", "_", last).strip("._-")[-_MOST_NAME:]

@@ -41,6 +41,9 @@ class OsCalls:
     def fsync(self, fd: int) -> None:
         os.fsync(fd)
 
+    def sync(self) -> None:
+        os.sync()
+
     def start_writeback(self, fd: int, offset: int, size: int) -> None:
         start_writeback(fd, offset, size)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["json_object"]
+__all__ = ["base64_text", "json_object", "object_text"]
 
 
 def json_object(value: Any, of_bytes: Callable[[bytes], Any]) -> Any:
@@ -24,3 +26,13 @@ def json_object(value: Any, of_bytes: Callable[[bytes], Any]) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return of_bytes(value) if isinstance(value, bytes) else value
+
+
+def object_text(value: Any, of_bytes: Callable[[bytes], Any]) -> str:
+    """The same as JSON text."""
+    return json.dumps(json_object(value, of_bytes), ensure_ascii=False)
+
+
+def base64_text(value: bytes) -> str:
+    """Bytes as base64 (RFC 4648)."""
+    return base64.b64encode(value).decode()

@@ -1,0 +1,86 @@
+"""``unirecord export PATH DST``: a dataset to files of another format."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Any, Final
+
+from ..convert.export import Exporting
+from ..convert.sinks.registry import SINK_KINDS, SINKS
+from ..errors import SchemaError
+from ..sizes import format_size
+from .progress_bar import ProgressBar, duration
+from .terminal import print_json, say
+from .usage import UsageError, count, make_parser, names
+
+__all__ = ["add_parser"]
+
+_WRITES: Final = ", ".join(sink.about for sink in SINKS)
+_DESCRIPTION: Final = f"""Write a dataset, or some of its rows and columns, as {_WRITES}. Nothing is visible
+at DST until all of it is written. What becomes of values that the format holds otherwise is shown."""
+
+_EXAMPLES: Final = """examples:
+  unirecord export pictures.urec folder --to images
+  unirecord export people people.parquet --where 'age >= 18' --columns name,age
+  unirecord export train shards --to webdataset --parts 64
+  unirecord export train train.jsonl --limit 1000"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "export",
+        help="write a dataset as files of another format",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument(
+        "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
+    )
+    parser.add_argument(
+        "target", metavar="DST", help="a file with the format's ending, or else a folder of files"
+    )
+    parser.add_argument("--to", choices=SINK_KINDS, help="the format, when the ending of DST does not say it")
+    parser.add_argument("--where", metavar="CONDITION", help="only rows that meet it, such as 'label == 3'")
+    parser.add_argument("--columns", type=names, metavar="A,B", help="write these columns only")
+    parser.add_argument("--limit", type=count, metavar="N", help="at most N rows")
+    parser.add_argument(
+        "--parts", type=count, metavar="N", help="N files in the folder DST, with a share of the rows each"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace an earlier export, once the new one is complete"
+    )
+    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    started = time.monotonic()
+    options = {name: getattr(args, name) for name in ("columns", "where", "limit", "parts", "overwrite")}
+    path = args.path[0] if len(args.path) == 1 else args.path
+    try:
+        job = Exporting(path, args.target, args.to, **options)
+    except (ValueError, SchemaError) as error:
+        raise UsageError(str(error)) from None
+    with job:
+        total = len(job.rows)
+        if not args.json:
+            rows = f"{total:,} {'row' if total == 1 else 'rows'}"
+            say(
+                f"{args.path[0]}{' …' if len(args.path) > 1 else ''} → {args.target}  ({job.sink.kind}, {rows})"
+            )
+            say(*(f"  {note}" for note in job.notes))
+            sys.stdout.flush()
+        with ProgressBar("writing", total, "{:,} rows".format) as bar:
+            done = job.run(bar.update)
+    if args.json:
+        print_json({name: getattr(done, name) for name in ("kind", "path", "rows", "files", "bytes")})
+        return 0
+    seconds = time.monotonic() - started
+    files = f"{done.files:,} {'file' if done.files == 1 else 'files'}, {format_size(done.bytes)}"
+    rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0.5 and done.rows >= 1000 else ""
+    say(f"wrote {files}, in {duration(seconds)}{rate}")
+    return 0

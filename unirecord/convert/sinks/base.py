@@ -1,0 +1,100 @@
+"""What every sink is: which columns it can hold, and how it writes rows to a file or a folder."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, ClassVar, Final
+
+from ...dataset.dataset import UniRecordDataset
+from ...errors import SchemaError
+from ...format.schema import Column
+from ...loading.batch import items_of
+from ...storage.staged import StagedFile
+from ...storage.staged_folder import StagedFolder
+
+__all__ = ["Advance", "FileSink", "FolderSink", "Sink", "batches", "refuse", "samples", "stream_to"]
+
+Advance = Callable[[int], None]  # so many rows more are written
+_BATCH_BYTES: Final = 4 << 20
+_BATCH_ROWS: Final = 4_096
+_BUFFER_BYTES: Final = 1 << 20
+
+
+class Sink(ABC):
+    """A format that rows are exported to: one subclass in one file, and one entry in the registry."""
+
+    kind: ClassVar[str]
+    about: ClassVar[str]  # what it writes, in the help
+    suffix: ClassVar[str] = ""  # of a name that means this kind, and of its files in a folder
+    requires: ClassVar[str | None] = None  # what to `pip install`
+
+    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
+        """Return what becomes of values that this format holds otherwise; SchemaError names a column it cannot hold."""
+        return []
+
+    def load(self) -> None:  # noqa: B027 - most need nothing
+        """Import what is needed; ImportError when it is not installed."""
+
+
+class FileSink(Sink):
+    """A sink whose rows make one file, or several of a folder with a share of the rows each."""
+
+    @abstractmethod
+    def write(self, rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
+        """Write the rows to ``out``, which can be appended to and told, but not sought."""
+
+
+class FolderSink(Sink):
+    """A sink whose rows make a folder, laid out as it says."""
+
+    @abstractmethod
+    def write_folder(
+        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
+    ) -> None:
+        """Write the rows into the folder; ``parts`` files where it has such."""
+
+    takes_parts: ClassVar[bool] = False
+
+
+def batches(rows: UniRecordDataset) -> Iterator[dict[str, Any]]:
+    """The rows in order as dicts of arrays, about 4 MB each, read ahead by C threads."""
+    fitting = int(_BATCH_BYTES / max(1.0, rows._cursor.plan.row_bytes))
+    return iter(rows.batches(max(1, min(_BATCH_ROWS, fitting))))
+
+
+def samples(rows: UniRecordDataset) -> Iterator[dict[str, Any]]:
+    """The rows in order, each as ``ds[i]`` gives it."""
+    names = rows.column_names
+    for batch in batches(rows):
+        for values in zip(*items_of(batch).values(), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def refuse(columns: Sequence[Column], kind: str, cannot: Callable[[Column], bool], instead: str) -> None:
+    """Raise the SchemaError for columns that a kind cannot hold."""
+    wrong = [column for column in columns if cannot(column)]
+    if wrong:
+        named = ", ".join(f"{column.name!r} ({column})" for column in wrong)
+        raise SchemaError(f"{kind} cannot hold {named}: {instead}")
+
+
+class _Appending(io.RawIOBase):
+    def __init__(self, file: StagedFile) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._file.append([data])
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        return self._file.size
+
+
+def stream_to(file: StagedFile) -> BinaryIO:
+    """A stream that appends to a staged file; closing it flushes, and leaves the file open."""
+    return io.BufferedWriter(_Appending(file), _BUFFER_BYTES)

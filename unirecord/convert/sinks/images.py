@@ -1,0 +1,139 @@
+"""Pictures as files in class folders, with the other columns of each in one metadata.jsonl."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from ...dataset.dataset import UniRecordDataset
+from ...errors import SchemaError
+from ...format.schema import Column
+from ...parts.classes import classes_of
+from ...storage import local as store
+from ...storage.staged import StagedFile
+from ...storage.staged_folder import StagedFolder
+from .base import Advance, FolderSink, batches, stream_to
+from .json_values import json_notes, json_values
+from .jsonl import json_line
+from .value_file import encoded
+
+__all__ = ["ImagesSink"]
+
+_TABLE = "metadata.jsonl"
+_MOST_NAME = 255  # bytes of one component of a path
+
+
+class ImagesSink(FolderSink):
+    """A file for each row: at its ``path``, else CLASS/ROW.EXT by its class; the bytes are the column's own."""
+
+    kind: ClassVar[str] = "images"
+    about = "a folder of pictures"
+
+    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
+        """Return where the other columns go; SchemaError unless just one column holds bytes."""
+        others = [column for column in columns if column.name not in (_picture(columns).name, "path")]
+        if not others:
+            return []
+        named = ", ".join(column.name for column in others)
+        return [f"{named}: in {_TABLE}, by file_name", *json_notes(others)]
+
+    def write_folder(
+        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
+    ) -> None:
+        """Write the files, and the table of the other columns if there are any."""
+        columns = [rows.schema[name] for name in rows.column_names]
+        picture = _picture(columns)
+        others = [column for column in columns if column.name not in (picture.name, "path")]
+        names = _Names(columns, classes_of(rows.metadata), rows)
+        table = StagedFile(folder.place(_TABLE)) if others else None
+        try:
+            stream = None if table is None else stream_to(table)
+            for batch in batches(rows):
+                values = [json_values(column, batch[column.name]) for column in others]
+                pictures, placed = batch[picture.name].to_list(), []
+                for i, data in enumerate(pictures):
+                    placed.append(names.of(batch, i, data))
+                    if data is not None:
+                        _write(folder, placed[-1], data)
+                if stream is not None:
+                    for name, row in zip(placed, zip(*values, strict=True), strict=True):
+                        line = {"file_name": name, **dict(zip((c.name for c in others), row, strict=True))}
+                        stream.write(json_line(line).encode())
+                advance(len(pictures))
+            if stream is not None and table is not None:
+                stream.flush()
+                table.publish()
+        finally:
+            if table is not None:
+                table.discard()
+
+
+def _picture(columns: Sequence[Column]) -> Column:
+    found = [column for column in columns if column.type == "bytes" and not column.is_array]
+    if len(found) != 1:
+        named = ", ".join(repr(column.name) for column in found) or "none"
+        raise SchemaError(
+            f"images are written of one column of bytes, and there are {len(found)} ({named}): "
+            "choose it, and what is to be kept beside it, with columns"
+        )
+    return found[0]
+
+
+def _write(folder: StagedFolder, name: str, data: bytes) -> None:
+    try:
+        store.write_new(folder.place(name), data)
+    except (FileExistsError, NotADirectoryError):
+        raise SchemaError(
+            f"column 'path': {name!r} is there twice, or is a folder too; leave the column out, and files are "
+            "named by their rows"
+        ) from None
+
+
+class _Names:
+    """Where the picture of a row goes, below the folder; a name from the data never leads out of it."""
+
+    def __init__(
+        self, columns: Sequence[Column], classes: Sequence[str] | None, rows: UniRecordDataset
+    ) -> None:
+        names = {column.name: column for column in columns}
+        self._path = "path" in names and names["path"].is_string
+        self._class = "class" in names and names["class"].is_string
+        numbered = "label" in names and names["label"].dtype is not None and names["label"].dtype.kind in "iu"
+        self._classes = classes if numbered else None
+        self._row = int(rows.row_ids(0, 1)[0]) if len(rows) else 0
+        self._digits = max(6, len(str(len(rows))))
+
+    def of(self, batch: dict[str, Any], i: int, data: bytes | None) -> str:
+        row, self._row = self._row, self._row + 1
+        if self._path and batch["path"][i] is not None:
+            return _checked("path", row, batch["path"][i].split("/"))
+        suffix = "" if data is None else encoded(data)[1]
+        folder = self._folder(batch, i)
+        name = f"{row:0{self._digits}d}{suffix}"
+        return name if folder is None else _checked("class", row, [folder, name])
+
+    def _folder(self, batch: dict[str, Any], i: int) -> str | None:
+        if self._class and batch["class"][i] is not None:
+            return str(batch["class"][i])
+        if self._classes is not None:
+            label = batch["label"].tolist()[i]
+            if label is not None and 0 <= label < len(self._classes):
+                return str(self._classes[label])
+        return None
+
+
+def _checked(column: str, row: int, components: list[str]) -> str:
+    for one in components:
+        wrong = one in ("", ".", "..") or one.startswith(".") or "/" in one or "\\" in one or "\0" in one
+        if wrong or len(os.fsencode(one)) > _MOST_NAME:
+            raise SchemaError(
+                f"row {row}, column {column!r}: {'/'.join(components)!r} is no path below a folder; leave the column "
+                "out, and files are named by their rows"
+            )
+    name = "/".join(components)
+    if name == _TABLE:
+        raise SchemaError(
+            f"row {row}, column {column!r}: {name!r} is the name of the table beside the pictures"
+        )
+    return name

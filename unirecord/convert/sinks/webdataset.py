@@ -1,0 +1,68 @@
+"""WebDataset shards: tar files in which the files of a row have one name and different endings."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any, BinaryIO
+
+from ...dataset.dataset import UniRecordDataset
+from ...format.schema import Column
+from .base import Advance, FileSink, samples
+from .json_values import json_notes, json_values
+from .jsonl import json_line
+from .value_file import encoded
+
+__all__ = ["WebDatasetSink"]
+
+
+class WebDatasetSink(FileSink):
+    """Each row as files ``KEY.COLUMN.ENDING``, and its scalars as ``KEY.json``; the key is the row's number."""
+
+    kind = "webdataset"
+    about = "WebDataset (tar)"
+    suffix = ".tar"
+
+    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
+        """Return what becomes of scalars, arrays and objects."""
+        notes = [
+            f"{c.name}: bfloat16 is written as its bits, uint16" for c in columns if c.type == "bfloat16"
+        ]
+        scalars = [c.name for c in columns if not c.is_blob]
+        if scalars:
+            notes.append(f"{', '.join(scalars)}: in the file KEY.json of each row")
+        return [*notes, *json_notes([c for c in columns if c.type == "object"])]
+
+    def write(self, rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
+        """Write the rows; the files have no owner, and the time 0."""
+        columns = [rows.schema[name] for name in rows.column_names]
+        blobs = [column.name for column in columns if column.is_blob]
+        scalars = [column for column in columns if not column.is_blob]
+        first = int(rows.row_ids(0, 1)[0]) if len(rows) else 0
+        with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+            for number, sample in enumerate(samples(rows), first):
+                key = f"{number:09d}"
+                if scalars:
+                    values = {c.name: _json(c, sample[c.name]) for c in scalars}
+                    _add(tar, f"{key}.json", json_line(values).encode())
+                for name in blobs:
+                    if sample[name] is not None:
+                        data, suffix = encoded(sample[name])
+                        _add(tar, f"{key}.{name}{suffix}", data)
+                advance(1)
+
+
+def _json(column: Column, value: Any) -> Any:
+    import numpy as np
+
+    if value is None or column.dtype is None:
+        return value
+    return json_values(column, np.array([value]))[0]
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    info.mode = 0o644
+    tar.addfile(info, BytesIO(data))

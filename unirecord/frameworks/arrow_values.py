@@ -1,0 +1,141 @@
+"""Columns of a batch as Arrow arrays: their types, nulls, and arrays as lists, one level for each dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CorruptionError
+from ..format.schema import Column
+from ..format.values.object_json import base64_text, object_text
+from ..loading.ragged import RaggedArray
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["TYPE_KEY", "arrow_array", "arrow_schema"]
+
+TYPE_KEY: Final = b"unirecord"  # of a field's metadata: the column's own type
+_COMPLEX: Final = {"complex64": "float32", "complex128": "float64"}  # as pairs: real, imaginary
+
+
+def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
+    """The Arrow schema of columns; where Arrow has no such type, the field's metadata says which it was."""
+    import pyarrow
+
+    return pyarrow.schema([_field(column) for column in columns])
+
+
+def _field(column: Column) -> pyarrow.Field:
+    import pyarrow
+
+    plain = not column.is_array and column.type != "object"
+    metadata = None if plain else {TYPE_KEY: str(column).encode()}
+    return pyarrow.field(column.name, _type(column), nullable=column.nullable, metadata=metadata)
+
+
+def _type(column: Column) -> pyarrow.DataType:
+    import pyarrow
+
+    if not column.is_array:
+        named = {
+            "string": pyarrow.string(),
+            "text": pyarrow.large_string(),
+            "bytes": pyarrow.large_binary(),
+            "object": pyarrow.large_string(),
+        }
+        return named.get(column.type) or pyarrow.from_numpy_dtype(column.dtype)
+    found = _element(column)
+    for size in reversed(_dims(column)):
+        found = pyarrow.large_list(found) if size == -1 else pyarrow.list_(found, size)
+    return found
+
+
+def _element(column: Column) -> pyarrow.DataType:
+    import pyarrow
+
+    return pyarrow.from_numpy_dtype(np.dtype(_COMPLEX.get(column.type) or column.dtype))
+
+
+def _dims(column: Column) -> tuple[int, ...]:
+    return (*column.item_shape, 2) if column.type in _COMPLEX else column.item_shape
+
+
+def arrow_array(column: Column, values: Any) -> pyarrow.Array:
+    """The values of a batch as an Arrow array; numbers, bytes and text share the batch's memory."""
+    import pyarrow
+
+    if isinstance(values, RaggedArray):
+        return _ragged(column, values)
+    if column.is_array:
+        return _lists(column, values.reshape(-1), {})
+    if column.is_string:
+        return pyarrow.array(values, pyarrow.string())
+    if isinstance(values, np.ma.MaskedArray):
+        return pyarrow.array(values.data, mask=np.ma.getmaskarray(values))
+    return pyarrow.array(values)
+
+
+def _ragged(column: Column, values: RaggedArray) -> pyarrow.Array:
+    import pyarrow
+
+    if column.is_array:
+        return _ragged_lists(column, values)
+    if column.type == "object":
+        texts = [object_text(item, base64_text) for item in values.to_list()]
+        return pyarrow.array(texts, pyarrow.large_string())
+    kind = pyarrow.large_string() if column.type == "text" else pyarrow.large_binary()
+    buffers = [None, pyarrow.py_buffer(values.offsets), pyarrow.py_buffer(values.data)]
+    found = pyarrow.LargeBinaryArray.from_buffers(kind, len(values), buffers)
+    if column.type == "text":
+        try:
+            found.validate(full=True)
+        except pyarrow.ArrowInvalid as error:
+            raise CorruptionError(
+                f"column {column.name!r}: a text is not valid UTF-8 ({error})", column=column.name
+            ) from None
+    return found
+
+
+def _ragged_lists(column: Column, values: RaggedArray) -> pyarrow.Array:
+    """Arrays with free dimensions: by arithmetic where only the first is free, else value by value."""
+    dtype, shape = column.dtype, column.item_shape
+    assert dtype is not None
+    if column.free_dims == 1 and shape[0] == -1:
+        entry = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+        flat = np.require(values.data, requirements=["A"]).view(dtype)
+        return _lists(column, flat, {0: values.offsets // entry})
+    items = list(values)
+    flat = np.concatenate([np.zeros(0, dtype), *(item.reshape(-1) for item in items)])
+    return _lists(column, flat, _list_offsets(shape, items))
+
+
+def _list_offsets(shape: tuple[int, ...], items: Sequence[NDArray[Any]]) -> dict[int, NDArray[np.int64]]:
+    """For each free dimension the places at which its lists begin."""
+    shapes = np.array([item.shape for item in items], np.int64).reshape(len(items), len(shape))
+    lists = np.ones(len(items), np.int64)  # how many lists of this dimension a value has
+    offsets = {}
+    for level, size in enumerate(shape):
+        if size == -1:
+            lengths = np.repeat(shapes[:, level], lists)
+            offsets[level] = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        lists = lists * shapes[:, level]
+    return offsets
+
+
+def _lists(column: Column, flat: NDArray[Any], offsets: dict[int, NDArray[np.int64]]) -> pyarrow.Array:
+    """Nested lists over flat elements; ``offsets``: for each free dimension, where its lists begin."""
+    import pyarrow
+
+    if column.type in _COMPLEX:
+        flat = np.ascontiguousarray(flat).view(_COMPLEX[column.type])
+    found = pyarrow.array(flat)
+    for level, size in reversed(list(enumerate(_dims(column)))):
+        if size == -1:
+            found = pyarrow.LargeListArray.from_arrays(pyarrow.array(offsets[level]), found)
+        else:
+            found = pyarrow.FixedSizeListArray.from_arrays(found, size)
+    return found
