@@ -1,4 +1,4 @@
-/* batch_scalars.c - scalar columns of a batch: values, validity and strings gathered from the vectors of the index. */
+/* batch_scalars.c - scalar columns of a batch, and which values of any column are null: gathered from the vectors of the index. */
 #include <inttypes.h>
 
 #include "batch.h"
@@ -42,6 +42,10 @@ ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_er
   return UR_OK;
 }
 
+static ur_status null_with_bytes(ur_error *error) {
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE, "the value is null, and its length is not 0");
+}
+
 ur_status ur_gather_valid(const ur_group *group, const ur_output *output, ur_error *error) {
   const ur_column *column = column_of(group, output->column);
   if (!column->info.nullable) {
@@ -53,7 +57,10 @@ ur_status ur_gather_valid(const ur_group *group, const ur_output *output, ur_err
     uint64_t row = (uint64_t)group->rows[i];
     ur_status status = ur_vector_check(group->part, &bits, row / 8, error);
     if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
-    output->valid[ur_place(group, i)] = (bits.data[row / 8] >> (row % 8)) & 1;
+    int64_t place = ur_place(group, i);
+    output->valid[place] = (bits.data[row / 8] >> (row % 8)) & 1;
+    if (output->valid[place] == 0 && output->offsets != NULL && output->offsets[place + 1] != output->offsets[place])
+      return ur_blame(error, null_with_bytes(error), group, i, output->column);
   }
   return UR_OK;
 }

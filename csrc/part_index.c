@@ -95,9 +95,10 @@ static bool has_all_sections(const ur_column *column) {
   const uint32_t *has = column->section;
   const ur_column_info *info = &column->info;
   bool string = info->type == UR_TYPE_STRING;
+  if ((has[UR_SECTION_VALIDITY] != 0) != (info->nullable != 0)) return false;
   if (info->is_blob) return (has[UR_SECTION_LENGTHS] != 0) == (info->fixed_bytes == 0);
   bool coded = has[UR_SECTION_CODES] != 0, plain = has[UR_SECTION_STRING_OFFSETS] != 0;
-  return (has[UR_SECTION_VALUES] != 0) == !string && (has[UR_SECTION_VALIDITY] != 0) == (info->nullable != 0) &&
+  return (has[UR_SECTION_VALUES] != 0) == !string &&
          coded == (has[UR_SECTION_DICTIONARY_OFFSETS] != 0) && coded == (has[UR_SECTION_DICTIONARY_BYTES] != 0) &&
          plain == (has[UR_SECTION_STRING_BYTES] != 0) && (coded != plain) == string &&
          (has[UR_SECTION_ZONES] != 0) == !plain && has[UR_SECTION_ZONE_FLAGS] != 0;

@@ -132,7 +132,7 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
   bool scalar = number || type == UR_TYPE_STRING;
   bool array = type == UR_TYPE_ARRAY;
   bool other = type == UR_TYPE_BYTES || type == UR_TYPE_TEXT || type == UR_TYPE_OBJECT;
-  bool good = (scalar || array || other) && (flags & ~1u) == 0 && (flags == 0 || scalar) &&
+  bool good = (scalar || array || other) && (flags & ~1u) == 0 &&
               all_zero(entry + 4, 4) && all_zero(entry + 16, 16) && fixed <= (uint64_t)INT64_MAX;
   if (array)
     good = good && dtype >= UR_TYPE_BOOL && dtype <= UR_TYPE_COMPLEX128 && rank >= 1 && rank <= UR_MAX_RANK &&

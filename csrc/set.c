@@ -63,14 +63,16 @@ static bool has_table(const ur_part *part, const uint8_t *table, uint32_t column
          memcmp(table, part->head + UR_INDEX_HEADER_BYTES, (size_t)columns * UR_COLUMN_BYTES) == 0;
 }
 
-/* The metadata is a map that begins with "schema": one byte, which counts the entries, then key and value. */
+/* The metadata is a map that begins with "schema": what counts its entries (msgpack has three sizes of maps), then key and
+ * value. */
 static bool has_schema(const ur_part *part, const uint8_t *schema, uint32_t bytes) {
   static const uint8_t key[] = {0xA6, 's', 'c', 'h', 'e', 'm', 'a'};
   ur_part_info info;
   ur_part_describe(part, &info);
-  return info.metadata_bytes >= 1 + sizeof key + (uint64_t)bytes && /* exact: 32 bits and 8 */
-         memcmp(info.metadata + 1, key, sizeof key) == 0 &&
-         memcmp(info.metadata + 1 + sizeof key, schema, bytes) == 0;
+  uint64_t count = info.metadata_bytes == 0 ? 0 : info.metadata[0] == 0xDE ? 3 : info.metadata[0] == 0xDF ? 5 : 1;
+  return info.metadata_bytes >= count + sizeof key + bytes && /* exact: 32 bits and 12 */
+         memcmp(info.metadata + count, key, sizeof key) == 0 &&
+         memcmp(info.metadata + count + sizeof key, schema, bytes) == 0;
 }
 
 /* All parts have the schema and the column table that the caller expects, and that of the first one opened. */

@@ -219,7 +219,8 @@ typedef struct {
   uint64_t capacity; /* in: bytes at data */
   int64_t *offsets;  /* in: room for n + 1 for columns of variable width (strings, blobs): where each value starts in
                         data, the end of the last one last; NULL for columns of fixed width */
-  uint8_t *valid;    /* in: room for n bytes, 1 = a value, 0 = null; may be NULL */
+  uint8_t *valid;    /* in: room for n bytes, 1 = a value, 0 = null; may be NULL. A null has no bytes, or bytes that mean
+                        nothing where values have fixed width */
   uint64_t used;     /* out: bytes of data written; with UR_TOO_SMALL, bytes of data needed */
 } ur_output;
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import xxhash
 
@@ -105,3 +106,31 @@ def within_parts_order(part_rows: Sequence[int], seed: int, epoch: int) -> list[
         first = len(order)
         order += [first + row for row in map(permutation(rows, seed, epoch, PART, part), range(rows))]
     return order
+
+
+def split_labels(n: int, ends: Sequence[int], seed: int) -> list[int]:
+    """For each row the number of its part, whose places begin where those of the part before it end."""
+    labels = [0] * n
+    place = permutation(n, seed, MASK64, ROWS)
+    for position in range(n):
+        labels[place(position)] = sum(position >= end for end in ends[:-1])
+    return labels
+
+
+def default_blocks(n: int, row_bytes: int, group_rows: int) -> tuple[int, int]:
+    """(block_rows, window_blocks) where nobody gives them."""
+    block = min(max(group_rows, 2**20 // row_bytes, 1), max(2**23 // row_bytes, 1), max(n, 1))
+    return block, max(16, -(-4096 // block))
+
+
+def selection_digest(rows_of_dataset: int, rows: Sequence[int]) -> str:
+    """What a state says of a selection."""
+    steps = {b - a for a, b in pairwise(rows)}
+    is_range = len(rows) < 2 or (len(steps) == 1 and 0 not in steps)
+    first, step = 0, 1
+    if is_range and rows:
+        first, step = rows[0], steps.pop() if steps else 1
+    head = b"".join(x.to_bytes(8, "little", signed=True) for x in (rows_of_dataset, len(rows), first, step))
+    body = b"" if is_range else b"".join(row.to_bytes(8, "little") for row in rows)
+    seed = xxhash.xxh3_64_intdigest(head, seed=int(not is_range))
+    return f"{xxhash.xxh3_64_intdigest(body, seed=seed):016x}"

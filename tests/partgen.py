@@ -125,15 +125,16 @@ def shape(r: random.Random, variable: bool) -> list[int]:
 
 
 def column(r: random.Random, i: int, kind: str) -> Col:
-    name = r.choice(["c", "col", "x"]) + str(i) if r.random() < 0.9 else f"é{i}" + "n" * r.randint(0, 240)
+    odd = [f"é{i}" + "n" * r.randint(0, 240), f"a b-{i}", f'"{i}\\', f"`{i}", f"\u4e2d\u200b{i}"]
+    name = r.choice(["c", "col", "x"]) + str(i) if r.random() < 0.9 else r.choice(odd)
     scalars = [n for n in CODES if CODES[n] <= 12 or n == "string"]
     if kind == "scalar":
         return Col(name, r.choice(scalars + ["string"] * 3), None, r.random() < 0.4)
     if kind == "fixed":
-        return Col(name, r.choice([n for n in CODES if CODES[n] <= 15]), shape(r, False))
+        return Col(name, r.choice([n for n in CODES if CODES[n] <= 15]), shape(r, False), r.random() < 0.3)
     if r.random() < 0.5:
-        return Col(name, r.choice(["bytes", "text", "object"]))
-    return Col(name, r.choice([n for n in CODES if CODES[n] <= 15]), shape(r, True))
+        return Col(name, r.choice(["bytes", "text", "object"]), None, r.random() < 0.3)
+    return Col(name, r.choice([n for n in CODES if CODES[n] <= 15]), shape(r, True), r.random() < 0.3)
 
 
 def specification(r: random.Random, rows: int) -> Spec:
@@ -142,6 +143,13 @@ def specification(r: random.Random, rows: int) -> Spec:
     kinds += {"scalar": [], "mixed": ["fixed", "variable"]}.get(style, [style]) * (r.randint(1, 3))
     r.shuffle(kinds)
     columns = [column(r, i, kind) for i, kind in enumerate(kinds)]
+    for c in columns:
+        if r.random() < 0.1:
+            c.annotations = {
+                "unit": "ms",
+                "classes": [s for s in WORDS if s.isprintable()],
+                "range": [0, 0.5, None, {"a": True}],
+            }
     spec = Spec(r.randbytes(16), columns)
     spec.index = [c.name for c in columns if not c.is_blob and r.random() < 0.4]
     spec.user = r.choice([None, thing(r), {"note": "made by partgen"}])

@@ -23,6 +23,7 @@ class Col:
     base: str
     shape: list[int] | None = None
     nullable: bool = False
+    annotations: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_blob(self) -> bool:
@@ -40,7 +41,8 @@ class Col:
 
     def entry(self) -> bytes:
         code = CODES[self.base]
-        head = (32, code, 0, len(self.shape)) if self.shape is not None else (code, 0, self.nullable, 0)
+        rank = len(self.shape or ())
+        head = (32, code, self.nullable, rank) if self.shape is not None else (code, 0, self.nullable, rank)
         return struct.pack("<4B4xQ16x", *head, self.fixed)
 
 
@@ -103,7 +105,9 @@ def seal(spec: Spec, domain: int, position: int, content: bytes) -> int:
 
 def metadata(spec: Spec) -> dict[str, Any]:
     return {
-        "schema": [[c.name, c.kind, c.shape] for c in spec.columns],
+        "schema": [
+            [c.name, c.kind, c.shape, *([c.annotations] if c.annotations else [])] for c in spec.columns
+        ],
         "index": spec.index,
         "user": spec.user,
         "created_by": spec.created_by,
@@ -172,7 +176,9 @@ def ancillary_pages(spec: Spec, at: int, number: int) -> bytes:
 def blob_payload(spec: Spec, group: Raw, first: int) -> tuple[bytes, list[int], list[int]]:
     if not spec.blobs:
         return b"", [], []
-    cells = [[row[i] or b"" for i in spec.blobs] for row in group]
+    cells = [
+        [bytes(spec.columns[i].fixed) if row[i] is None else row[i] for i in spec.blobs] for row in group
+    ]
     stored = [b"".join(pad(cell, spec.align) for cell in row) for row in cells]
     starts = np.concatenate([[0], np.cumsum([len(s) for s in stored])]).astype(int).tolist()
     k = spec.unit_rows
@@ -198,8 +204,12 @@ def scalar_payload(spec: Spec, group: Raw, digests: list[int]) -> bytes:
         if c.base == "string":
             parts.append(np.array([len(x or b"") for x in column], "<u4").tobytes())
         parts.append(b"".join(bytes(c.fixed) if x is None else x for x in column))
-    varying = [i for i in spec.blobs if not spec.columns[i].fixed]
-    parts += [np.array([len(row[i] or b"") for row in group], "<u8").tobytes() for i in varying]
+    for i in spec.blobs:
+        column = [row[i] for row in group]
+        if spec.columns[i].nullable:
+            parts.append(bitmap(column))
+        if not spec.columns[i].fixed:
+            parts.append(np.array([len(x or b"") for x in column], "<u8").tobytes())
     parts.append(np.array(digests, "<u8").tobytes())
     return b"".join(pad(p, 8) for p in parts)
 
@@ -224,7 +234,9 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
                 lengths = [len(x or b"") for x in column]
                 width = max(spec.length_width, np.min_scalar_type(max(lengths, default=0)).itemsize)
                 sections[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
-            stats.append(None)
+            if c.nullable:
+                sections[6, i] = (1, 0, bitmap(column))
+            stats.append({"nulls": column.count(None)} if c.nullable else None)
         else:
             stats.append(scalar_sections(spec, sections, i, column))
     sections[17, NONE] = (1, 0, msgpack.packb(stats))

@@ -167,10 +167,18 @@ def bits(data: bytes, rows: int) -> list[bool]:
     return out[:rows]
 
 
-def scalar_page(head: Head, p: Page) -> tuple[dict[int, list[bytes | None]], dict[int, list[int]], list[int]]:
-    """Values per scalar column, cell lengths per variable blob column, digests of the group's units."""
-    body, n = Payload(p.payload), p.rows
-    values: dict[int, list[bytes | None]] = {}
+@dataclass
+class Scalars:
+    """A scalar page: values per scalar column, lengths and validity per blob column, digests of the group's units."""
+
+    values: dict[int, list[bytes | None]] = field(default_factory=dict)
+    lengths: dict[int, list[int]] = field(default_factory=dict)  # of columns of variable width
+    valid: dict[int, list[bool]] = field(default_factory=dict)
+    digests: list[int] = field(default_factory=list)
+
+
+def scalar_page(head: Head, p: Page) -> Scalars:
+    body, n, out = Payload(p.payload), p.rows, Scalars()
     for i, c in enumerate(head.columns):
         if c.is_blob:
             continue
@@ -185,33 +193,34 @@ def scalar_page(head: Head, p: Page) -> tuple[dict[int, list[bytes | None]], dic
             cells = [every[r * c.fixed_bytes : (r + 1) * c.fixed_bytes] for r in range(n)]
         for cell, ok in zip(cells, valid, strict=True):
             need(ok or (not any(cell) and (c.code != STRING or not cell)), "a null is stored as zero")
-        values[i] = [cell if ok else None for cell, ok in zip(cells, valid, strict=True)]
-    lengths_of = {
-        i: list(struct.unpack(f"<{n}Q", body.take(8 * n)))
-        for i, c in enumerate(head.columns)
-        if c.is_blob and not c.fixed_bytes
-    }
+        out.values[i] = [cell if ok else None for cell, ok in zip(cells, valid, strict=True)]
+    for i, c in enumerate(head.columns):
+        if not c.is_blob:
+            continue
+        out.valid[i] = bits(body.take(-(-n // 8)), n) if c.nullable else [True] * n
+        out.lengths[i] = [c.fixed_bytes] * n
+        if not c.fixed_bytes:
+            out.lengths[i] = list(struct.unpack(f"<{n}Q", body.take(8 * n)))
     units = n * len(head.blobs) if head.unit_rows == 0 else -(-n // head.unit_rows)
-    digests = list(struct.unpack(f"<{units}Q", body.take(8 * units))) if head.blobs else []
+    out.digests = list(struct.unpack(f"<{units}Q", body.take(8 * units))) if head.blobs else []
     need(body.at == len(p.payload), "a scalar page is too long")
-    return values, lengths_of, digests
+    return out
 
 
-def blob_page(
-    part: ReferencePart, p: Page, file: bytes, lengths: dict[int, list[int]], digests: list[int]
-) -> None:
-    """The cells of row after row; padding is zero; every unit has its digest."""
-    head, at = part.head, p.start
+def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> None:
+    """The cells of row after row; padding is zero; every unit has its digest; a null has no bytes, or zeros."""
+    head, at, digests = part.head, p.start, scalars.digests
     end = p.start + len(p.payload)
     starts = []
     for r in range(p.rows):
         starts.append(at)
         row = part.raw[p.first_row + r]
         for j, i in enumerate(i for i, c in enumerate(head.columns) if c.is_blob):
-            size = head.columns[i].fixed_bytes or lengths[i][r]
+            size, valid = scalars.lengths[i][r], scalars.valid[i][r]
             need(at + size <= end, "a cell ends beyond its page")
             cell = file[at : at + size]
-            row[i] = cell
+            need(valid or (not any(cell) and size == head.columns[i].fixed_bytes), "a null is stored as zero")
+            row[i] = cell if valid else None
             zero(file[at + size : align(at + size, head.align)], "padding after a cell")
             at = align(at + size, head.align)
             if head.unit_rows == 0:
@@ -250,11 +259,12 @@ def read_data(file: bytes) -> ReferencePart:
             need(not part.groups or part.groups[-1].rows == head.group_rows, "a short group before the last")
         need(p.first_row % max(head.unit_rows, 1) == 0, "a group starts inside a unit")
         group = Group(p.first_row, p.rows, at)
-        values, lengths, digests = scalar_page(head, p)
+        scalars = scalar_page(head, p)
+        values = scalars.values
         part.raw += [
             [values[i][r] if i in values else None for i in range(len(head.columns))] for r in range(p.rows)
         ]
-        part.digests += digests
+        part.digests += scalars.digests
         part.page_digests.append(p.payload_digest)
         part.groups.append(group)
         at = p.next
@@ -266,7 +276,7 @@ def read_data(file: bytes) -> ReferencePart:
                 "blob page of a group",
             )
             group.blob_payload, at = b.start, b.next
-            blob_page(part, b, file, lengths, digests)
+            blob_page(part, b, file, scalars)
     for row in part.raw:
         for c, v in zip(head.columns, row, strict=True):
             decode(c, v)
@@ -321,14 +331,13 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         need(re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", entry["name"]) is not None, "part name")
         need(int(entry["name"].split("-")[1]) < manifest["next_part"], "part number")
         part = read_part(Path(path) / entry["name"])
-        schema = [
-            [c.name, unpack(part.head.metadata)["schema"][i][1], c.shape] for i, c in enumerate(part.schema)
-        ]
+        schema = unpack(part.head.metadata)["schema"]
+        types = msgpack.packb([column[:3] for column in schema])
         need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
         need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
         need(entry["index_bytes"] == Path(path, entry["name"] + ".idx").stat().st_size, "size of an index")
         need(entry["content"] == f"{part.content_digest:016x}", "content of a part")
-        need(entry["schema"] == f"{digest(part.head.table + msgpack.packb(schema)):016x}", "schema of a part")
+        need(entry["schema"] == f"{digest(types):016x}", "schema of a part")
         need(manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset")
         parts.append(part)
     if manifest["metadata"] is not None:

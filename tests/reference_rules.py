@@ -115,10 +115,10 @@ def column_table(table: bytes) -> list[Column]:
         if code in FIXED and code <= 12:
             need(fixed == FIXED[code][1] and not dtype and not rank, "scalar column entry")
         elif code == ARRAY:
-            need(dtype in FIXED and 1 <= rank <= 32 and not flags and fixed <= 2**62, "array column entry")
+            need(dtype in FIXED and 1 <= rank <= 32 and fixed <= 2**62, "array column entry")
         else:
             need(code in OTHERS, f"column type {code}")
-            need(not (fixed or dtype or rank) and (not flags or code == STRING), "column entry")
+            need(not (fixed or dtype or rank), "column entry")
         columns.append(column)
     return columns
 
@@ -150,15 +150,16 @@ def _no_ext(code: int, data: bytes) -> Any:
 
 
 def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
-    value = unpack(raw, 65)  # `user` stands one level down
+    value = unpack(raw)
     known = ["schema", "index", "user", "created_by"]
     need(isinstance(value, dict) and list(value)[:4] == known, f"metadata does not start with {known}")
     need(isinstance(value["created_by"], str), "created_by of the metadata")
     schema, index = value["schema"], value["index"]
     need(isinstance(schema, list) and len(schema) == len(columns), "schema of the metadata")
     for column, entry in zip(columns, schema, strict=True):
-        need(isinstance(entry, list) and len(entry) == 3, "schema entry of the metadata")
-        schema_entry(column, *entry)
+        need(isinstance(entry, list) and len(entry) >= 3, "schema entry of the metadata")
+        schema_entry(column, *entry[:3])
+        annotations(entry[3] if len(entry) > 3 else {})
     names = [c.name for c in columns]
     need(len(set(names)) == len(names), "two columns with the same name")
     need(isinstance(index, list) and len(set(index)) == len(index), "index names")
@@ -167,15 +168,34 @@ def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
     return value
 
 
+def annotations(said: Any) -> None:
+    """Maps with strings for keys, arrays, strings, bools, nil and finite numbers, 16 levels deep."""
+    need(isinstance(said, dict), "annotations are a map")
+    need(depth(said) <= 16, "annotations nested deeper than 16")
+    pending: list[Any] = [said]
+    while pending:
+        value = pending.pop()
+        need(
+            value is None or isinstance(value, (bool, int, float, str, list, dict)), "a value of annotations"
+        )
+        need(not isinstance(value, float) or abs(value) < float("inf"), "a number of annotations")
+        if isinstance(value, dict):
+            need(all(isinstance(key, str) for key in value), "a key of annotations")
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+
+
 def schema_entry(column: Column, name: Any, kind: Any, shape: Any) -> None:
     need(isinstance(name, str) and 1 <= len(name.encode()) <= 255, "column name")
+    need(not any(ord(c) < 0x20 or 0x7F <= ord(c) <= 0x9F for c in name), "control character in a column name")
     column.name, column.shape = name, shape
     if column.code != ARRAY:
         need(shape is None, f"shape of {name}")
         base = OTHERS.get(column.code) or FIXED[column.code][0]
         need(kind == base + ("?" if column.nullable else ""), f"type of {name}")
         return
-    need(kind == FIXED[column.dtype][0], f"element type of {name}")
+    need(kind == FIXED[column.dtype][0] + ("?" if column.nullable else ""), f"element type of {name}")
     need(isinstance(shape, list) and len(shape) == column.rank, f"shape of {name}")
     need(all(type(d) is int and (d == -1 or 1 <= d < 2**62) for d in shape), f"dimensions of {name}")
     size = FIXED[column.dtype][1]

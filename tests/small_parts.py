@@ -56,3 +56,24 @@ def scalar_part(path: Path, *, part_id: bytes = b"s" * 16, seed: int = 3) -> Mad
     spec = Spec(part_id, columns, ["x", "name"], [1, 2], group_rows=4)
     spec.groups, spec.gaps = [4, 4, 1], [0, 0, 0]
     return _fill(path, spec, 9, seed)
+
+
+def nullable_part(path: Path, *, part_id: bytes = b"n" * 16, seed: int = 4, unit_rows: int = 2) -> MadePart:
+    """Blob columns of each kind that may be null, beside one that may not; rows of differing size."""
+    columns = [Col("n", "int32", None, True), Col("bytes", "bytes", None, True), Col("there", "bytes")]
+    columns += [Col("text", "text", None, True), Col("object", "object", None, True)]
+    columns += [Col("fixed", "int16", [3], True), Col("free", "float32", [-1, 2], True)]
+    columns += [Col("free2", "uint8", [-1, -1], True)]
+    spec = Spec(part_id, columns, ["n"], None, align=4, unit_rows=unit_rows)
+    spec.groups, spec.gaps = [2 * max(unit_rows, 1), 2 * max(unit_rows, 1), 1], [0, 64, 0]
+    return _fill(path, spec, sum(spec.groups), seed)
+
+
+def nullable_fixed_part(
+    path: Path, *, part_id: bytes = b"g" * 16, seed: int = 5, unit_rows: int = 2
+) -> MadePart:
+    """Arrays of fixed shape that may be null, in rows of one size."""
+    columns = [Col("a", "uint8", [5], True), Col("b", "float16", [2, 2]), Col("c", "int64", [1], True)]
+    spec = Spec(part_id, columns, [], None, align=16, unit_rows=unit_rows, group_rows=4)
+    spec.groups, spec.gaps = [4, 4, 2], [0, 0, 64]
+    return _fill(path, spec, 10, seed)

@@ -9,13 +9,18 @@ import pytest
 import reseal
 from partgen import MadePart, generate
 from reference import read_directory, read_part
-from small_parts import fixed_part, scalar_part, variable_part
+from small_parts import fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
 from unirecord.inspection.repair import repair
 from unirecord.inspection.verify import verify
 
-MAKERS = {"variable": variable_part, "fixed": fixed_part, "scalar": scalar_part}
+MAKERS = {
+    "variable": variable_part,
+    "fixed": fixed_part,
+    "scalar": scalar_part,
+    "nullable": nullable_part,
+}
 
 
 def head_bytes(made: MadePart) -> int:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_parts import fixed_part, scalar_part, variable_part
+from small_parts import fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
 from unirecord.inspection.repair import repair
 from unirecord.inspection.verify import verify
 
-MAKERS = {"variable": variable_part, "fixed": fixed_part, "scalar": scalar_part}
+MAKERS = {
+    "variable": variable_part,
+    "fixed": fixed_part,
+    "scalar": scalar_part,
+    "nullable": nullable_part,
+}
 
 
 @pytest.mark.parametrize("kind", MAKERS)

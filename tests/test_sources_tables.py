@@ -218,7 +218,7 @@ def lines(*records: Any) -> str:
         ([[1], [[2]]], "object"),
         ([[[1], [2, 3]]], "object"),
         ([[1, True]], "object"),
-        ([[1], None], "object"),
+        ([[1], None], {"type": "int64?", "shape": [1]}),
         ([[]], "object"),
         ([[1 << 60, 0.5]], "object"),
         ([[1 << 70]], "object"),

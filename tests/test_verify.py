@@ -8,12 +8,17 @@ from pathlib import Path
 
 import pytest
 from partgen import generate
-from small_parts import fixed_part, scalar_part, variable_part
+from small_parts import fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
 from unirecord.inspection.verify import verify
 
-MAKERS = {"variable": variable_part, "fixed": fixed_part, "scalar": scalar_part}
+MAKERS = {
+    "variable": variable_part,
+    "fixed": fixed_part,
+    "scalar": scalar_part,
+    "nullable": nullable_part,
+}
 
 
 @pytest.mark.parametrize("first", range(0, 120, 30))

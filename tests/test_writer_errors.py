@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 from writing import SIX, SIX_SCHEMA, files, read, same, write
 
+import unirecord
+from unirecord import UniRecordDataset
 from unirecord.errors import ClosedError, ExistsError, SchemaError
 from unirecord.writing.writer import Writer
 
@@ -189,3 +192,15 @@ def test_a_schema_too_large_for_a_head_is_refused_at_once(tmp_path: Path) -> Non
     with pytest.raises(SchemaError, match="use fewer columns"):
         Writer(tmp_path / "x.urec", schema)
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["a.urec", "set"])
+def test_metadata_of_63_levels_is_stored_and_of_64_refused(tmp_path: Path, name: str) -> None:
+    """What `open` would refuse must not be found out when the last row has been written."""
+    deepest = json.loads('{"a":' * 62 + "[]" + "}" * 62)
+    with Writer(tmp_path / name, {"x": "int8"}, metadata=deepest) as writer:
+        writer.write({"x": 1})
+    assert UniRecordDataset(tmp_path / name).metadata == deepest
+    assert unirecord.verify(tmp_path / name).ok
+    with pytest.raises(SchemaError, match="nested more than 64 deep"):
+        Writer(tmp_path / "other", {"x": "int8"}, metadata=[deepest])

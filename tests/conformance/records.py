@@ -45,7 +45,7 @@ class Field:
     @property
     def type(self) -> str:
         """The type without shape and without ``?``."""
-        return str(self.spec["type"] if isinstance(self.spec, dict) else self.spec.removesuffix("?"))
+        return str(self.spec["type"] if isinstance(self.spec, dict) else self.spec).removesuffix("?")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,14 +90,16 @@ def _fields(pick: random.Random, more: int) -> list[Field]:
 
 
 def _field(name: str, kind: str, pick: random.Random) -> Field:
+    nullable = pick.random() < 0.4
+    null = "?" * nullable
     if kind in ("number", "bool", "string"):
         base = pick.choice(NUMBERS) if kind == "number" else kind
-        nullable = pick.random() < 0.4
-        return Field(name, kind, base + "?" * nullable, nullable)
+        return Field(name, kind, base + null, nullable)
     shapes = {"fixed": [[3], [2, 2], [1]], "free": [[-1], [-1, 2]], "inner": [[2, -1]], "free2": [[-1, -1]]}
     if kind in shapes:
-        return Field(name, kind, {"type": pick.choice(ELEMENTS), "shape": pick.choice(shapes[kind])})
-    return Field(name, kind, kind)
+        spec = {"type": pick.choice(ELEMENTS) + null, "shape": pick.choice(shapes[kind])}
+        return Field(name, kind, spec, nullable)
+    return Field(name, kind, kind + null, nullable)
 
 
 def _value(field: Field, pick: random.Random, row: int) -> Any:

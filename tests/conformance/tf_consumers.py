@@ -24,16 +24,15 @@ TENSORS = frozenset({"number", "bool", "string", "bytes", "text", "fixed", "free
 def split_tensors(field: Field, batch: Mapping[str, Any]) -> list[Any]:
     """The values of a column in a batch of tensors."""
     value = batch[field.name]
-    if isinstance(value, tf.RaggedTensor):
-        return [freeze(array) for array in _arrays(value)]
-    assert (value.dtype == tf.bfloat16) == (field.type == "bfloat16"), f"{field.name} is {value.dtype}"
     known = batch[f"{field.name}_valid"].numpy().tolist() if field.nullable else None
+    if isinstance(value, tf.RaggedTensor):
+        return masked(field, [freeze(array) for array in _arrays(value)], known)
+    assert (value.dtype == tf.bfloat16) == (field.type == "bfloat16"), f"{field.name} is {value.dtype}"
     array = value.numpy()
     if field.kind in ("string", "text", "bytes"):
         items = [item if field.kind == "bytes" else item.decode() for item in array.tolist()]
-        return masked(field, batch, items, known, {""})
-    items = [freeze(item) for item in _bits(array)]
-    return masked(field, batch, items, known, {(item[0], bytes(len(item[1]))) for item in items[:1]})
+        return masked(field, items, known)
+    return masked(field, [freeze(item) for item in _bits(array)], known)
 
 
 def _bits(array: Any) -> Any:

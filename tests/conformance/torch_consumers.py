@@ -35,7 +35,7 @@ def split_tensors(field: Field, batch: Mapping[str, Any]) -> list[Any]:
         value = value.view(torch.uint16)
     known = batch[f"{field.name}_valid"].tolist() if field.nullable else None
     items = [freeze(item) for item in value.numpy()]
-    return masked(field, batch, items, known, {(item[0], bytes(len(item[1]))) for item in items[:1]})
+    return masked(field, items, known)
 
 
 def _reading(

@@ -50,22 +50,25 @@ def split_arrays(field: Field, batch: Mapping[str, Any]) -> list[Any]:
     if isinstance(value, np.ma.MaskedArray):
         assert field.nullable
         mask = np.ma.getmaskarray(value)
-        return [None if hidden else freeze(item) for item, hidden in zip(value.data, mask, strict=True)]
+        inner = tuple(range(1, mask.ndim))
+        hidden = mask.all(axis=inner)
+        assert (hidden == mask.any(axis=inner)).all(), "a value is masked in part"
+        return [None if null else freeze(item) for item, null in zip(value.data, hidden, strict=True)]
     assert isinstance(value, (np.ndarray, RaggedArray, list))
     assert not (field.nullable and isinstance(value, np.ndarray)), "nulls are lost"
     return [freeze(item) for item in value]
 
 
-def masked(
-    field: Field, batch: Mapping[str, Any], values: list[Any], known: Any, blank: set[Any]
-) -> list[Any]:
-    """Nulls put where ``x_valid`` says so; what stands there must be one of ``blank`` or NaN."""
+def masked(field: Field, values: list[Any], known: Any) -> list[Any]:
+    """Nulls put where ``x_valid`` says so; what stands there must be empty, zero or NaN."""
     if not field.nullable:
         return values
     for value, valid in zip(values, known, strict=True):
-        assert valid or value in blank or _is_nan(value), f"{field.name} is {value!r} where it is null"
+        assert valid or _is_blank(value), f"{field.name} is {value!r} where it is null"
     return [value if valid else None for value, valid in zip(values, known, strict=True)]
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(np.isnan(np.frombuffer(value[1], value[0])).all())
+def _is_blank(value: Any) -> bool:
+    if not isinstance(value, tuple):
+        return value in ("", b"")
+    return not any(value[-1]) or bool(np.isnan(np.frombuffer(value[-1], value[0])).all())

@@ -38,10 +38,10 @@ def make(number: int, folder: Path) -> tuple[Case, str]:
 def _directory(path: Path, pick: random.Random) -> str:
     """A directory whose manifest is changed."""
     with unirecord.Writer(
-        path, {"n": "int64", "name": "string?", "b": "bytes"}, id=bytes(16), index=["n"]
+        path, {"n": "int64", "name": "string?", "b": "bytes?"}, id=bytes(16), index=["n"]
     ) as writer:
         for n in range(5):
-            writer.write({"n": n, "name": None if n == 2 else "a" * n, "b": bytes(n)})
+            writer.write({"n": n, "name": None if n == 2 else "a" * n, "b": bytes(n) if n else None})
     manifest = path / "manifest.json"
     text = mutated_manifest(
         manifest.read_bytes(), pick, lambda packed: f"{xxhash.xxh3_64_intdigest(packed):016x}"

@@ -122,6 +122,10 @@ def _print_columns(found: Description) -> None:
     align = "<<>><<>><"
     for line in table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept)):
         say(line)
+    for column in found.columns:
+        for name, value in column.annotations.items():
+            said = f"{column.name}: {name} {value if isinstance(value, str) else to_json(cell_json(value))}"
+            say(clipped(said, max(40, shutil.get_terminal_size((160, 24)).columns)))
     other_data = found.data_bytes - sum(c.data_bytes for c in found.columns)
     other_index = found.index_bytes - sum(c.index_bytes for c in found.columns)
     about = "" if all(c.exact for c in found.columns) else "about "

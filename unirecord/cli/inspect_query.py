@@ -149,8 +149,10 @@ def _extract(args: argparse.Namespace, parts: PartSet, rows: Any) -> None:
     chosen = (np.arange(parts.rows, dtype=np.int64) if rows is None else rows)[first:stop]
     done = extract(parts, chosen, args.extract, args.out, args.name)
     if args.json:
-        print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes})
+        print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes, "nulls": done.nulls})
     else:
-        say(
-            f"{done.files:,} {'file' if done.files == 1 else 'files'}, {format_size(done.bytes)}, in {done.folder}"
+        files = f"{done.files:,} {'file' if done.files == 1 else 'files'}"
+        left_out = (
+            f"; {done.nulls:,} {'null' if done.nulls == 1 else 'nulls'} without a file" if done.nulls else ""
         )
+        say(f"{files}, {format_size(done.bytes)}, in {done.folder}{left_out}")

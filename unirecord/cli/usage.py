@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,8 @@ from ..sizes import parse_size
 from .terminal import escaped
 
 __all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "size"]
+
+_LISTED_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)")
 
 
 class UsageError(Exception):
@@ -54,10 +57,14 @@ def make_parser(
 
 
 def names(text: str) -> list[str]:
-    """Read ``a,b,c``."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of column names such as a,b")
+    """Read ``a,b,c``; in backticks, as queries have them, a name may hold commas and blanks at its ends."""
+    found, at = [], 0
+    while at <= len(text):
+        item = _LISTED_NAME.match(text, at)
+        if item is None:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of column names such as a,b")
+        found.append(item[2] if item[1] is None else item[1].replace("``", "`"))
+        at = item.end() + 1
     return found
 
 

@@ -131,6 +131,9 @@ def _run(args: argparse.Namespace) -> int:
     before = _existing(args)
     source = _look_through(args, before)
     schema = _chosen_columns(source.schema, args.columns)
+    if before is not None:
+        source.notes += _other_media_types(source.schema, before.schema)
+        schema = schema.with_annotations_of(before.schema)
     _check_index(args.index, schema)
     _print_plan(source, schema, args)
     rows = _convert(args, source, schema, before)
@@ -157,13 +160,24 @@ def _existing(args: argparse.Namespace) -> Any:
     return None
 
 
+def _other_media_types(schema: Schema, before: Schema) -> list[str]:
+    """What to say of columns that hold another kind of files than the dataset says of them."""
+    notes = []
+    for column in schema:
+        new = column.annotations.get("media_type")
+        old = before[column.name].annotations.get("media_type") if column.name in before else None
+        if new is not None and old not in (None, new, "image/*"):
+            notes.append(f"column {column.name!r} is said to hold {old} there; this is {new}")
+    return notes
+
+
 def _look_through(args: argparse.Namespace, before: Any) -> Source:
     try:
         overrides: Mapping[str, Any] = parse_overrides(args.schema) if args.schema else {}
     except SchemaError as error:
         raise UsageError(str(error)) from None
     if before is not None:  # new rows take the types of those that are there
-        overrides = {**before.schema.to_spec(), **overrides}
+        overrides = {**before.schema.with_annotations_of(Schema(())).to_spec(), **overrides}
     with ProgressBar("copying", 0, format_size) as bar:
         found = open_input(args.source, args.max_spool_bytes, bar.update)
     asked = {option.name: getattr(args, option.name) for one in SOURCES for option in one.options}

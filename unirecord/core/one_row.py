@@ -33,7 +33,17 @@ class RowOutput(NamedTuple):
 class RowReader:
     """Reads a row as a dict: writable arrays, bytes as stored for other values, None for null. One call at a time."""
 
-    __slots__ = ("_arrays", "_blank", "_cells", "_count", "_error", "_outputs", "_parts", "_pointer")
+    __slots__ = (
+        "_arrays",
+        "_blank",
+        "_cells",
+        "_count",
+        "_error",
+        "_may_be_null",
+        "_outputs",
+        "_parts",
+        "_pointer",
+    )
 
     def __init__(self, parts: NativeSet, outputs: Sequence[RowOutput]) -> None:
         self._parts = parts
@@ -43,6 +53,7 @@ class RowReader:
         self._error = ffi.new("ur_error *")
         self._blank = dict.fromkeys(output.name for output in outputs)
         self._arrays = []
+        self._may_be_null: list[tuple[str, Any]] = []
         self._cells: list[_Cell] = []
         for i, output in enumerate(outputs):
             native = self._outputs[i]
@@ -52,6 +63,9 @@ class RowReader:
             else:
                 native.capacity = output.size
                 self._arrays.append((native, output.name, output.shape, np.dtype(output.dtype)))
+                if output.nullable:
+                    native.valid = valid = ffi.new("uint8_t[1]")
+                    self._may_be_null.append((output.name, valid))
 
     def read(self, row: int) -> dict[str, Any]:
         """The sample of one row; its arrays and bytes are its own."""
@@ -67,6 +81,9 @@ class RowReader:
         for cell in self._cells:
             if cell.valid is None or cell.valid[0]:
                 sample[cell.name] = _buffer(cell.data, cell.output.used)[:]
+        for name, valid in self._may_be_null:
+            if not valid[0]:
+                sample[name] = None
         return sample
 
 

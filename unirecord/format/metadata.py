@@ -16,6 +16,7 @@ from .schema import Column, Schema
 from .values import pack_object, unpack_object
 
 CREATED_BY = f"unirecord {__version__}"
+_GLOBAL_SECTIONS = 4
 MAX_USER_BYTES = 15 << 20  # leaves room for the rest of a head
 
 
@@ -29,15 +30,21 @@ class Metadata:
 
 def pack_user(value: object) -> bytes:
     """The user's metadata as msgpack; SchemaError names what cannot be stored in it."""
-    packed = pack_object(value, "metadata")
+    packed = pack_object(value, "metadata", level=2)  # it stands in a map
     if len(packed) > MAX_USER_BYTES:
         raise SchemaError(f"metadata takes {len(packed)} bytes; at most {MAX_USER_BYTES} can be stored")
     return packed
 
 
 def packed_schema(schema: Schema) -> bytes:
-    """The schema as the metadata has it, and as digests of schemas cover it."""
+    """The schema as the metadata has it."""
     packed: bytes = msgpack.packb(schema.to_wire(), use_bin_type=True)
+    return packed
+
+
+def packed_types(schema: Schema) -> bytes:
+    """Names, types and shapes alone, as digests of schemas cover them."""
+    packed: bytes = msgpack.packb(schema.types_to_wire(), use_bin_type=True)
     return packed
 
 
@@ -54,9 +61,16 @@ def encode(schema: Schema, index: Sequence[str], user: bytes) -> bytes:
     return packed + b"".join(pack(key) + value for key, value in entries.items())
 
 
+def _most_sections(column: Column) -> int:
+    """How many sections a column has at most, its order aside."""
+    if column.is_blob:
+        return int(not column.fixed_bytes) + column.nullable
+    return (5 if column.is_string else 3) + column.nullable  # a dictionary takes more than plain strings
+
+
 def check_room(schema: Schema, index: Sequence[str], user: bytes) -> None:
     """Refuses what would not fit the head of an index."""
-    sections = 6 * len(schema) + len(index) + 4
+    sections = sum(map(_most_sections, schema)) + len(index) + _GLOBAL_SECTIONS
     fixed = layout.INDEX_HEADER_BYTES + layout.COLUMN_BYTES * len(schema) + layout.SECTION_BYTES * sections
     size = fixed + len(encode(schema, index, user))
     if size > layout.MAX_HEAD_BYTES - layout.PAGE_ALIGN:
@@ -94,7 +108,7 @@ Statistics = tuple[dict[str, Any] | None, ...]
 
 
 def encode_statistics(columns: Sequence[dict[str, Any] | None]) -> bytes:
-    """The content of the statistics section: a map, or None for blob columns, per column."""
+    """The content of the statistics section: per column a map, or None for a blob column that cannot be null."""
     packed: bytes = msgpack.packb(list(columns), use_bin_type=True)
     return packed
 
@@ -108,13 +122,17 @@ def decode_statistics(raw: bytes | memoryview, schema: Schema) -> Statistics:
     if not isinstance(content, list) or len(content) != len(schema):
         raise FormatError("the statistics are not one entry for each column")
     for column, entry in zip(schema, content, strict=True):
-        if entry is not None and (column.is_blob or not _is_statistics(column, entry)):
+        if entry is not None and not _is_statistics(column, entry):
             raise FormatError(f"the statistics of column {column.name!r} do not fit its type {column}")
     return tuple(content)
 
 
 def _is_statistics(column: Column, entry: object) -> bool:
-    if not isinstance(entry, dict) or list(entry)[:4] != ["nulls", "distinct", "min", "max"]:
+    if not isinstance(entry, dict):
+        return False
+    if column.is_blob:
+        return column.nullable and list(entry)[:1] == ["nulls"] and _is_count(entry["nulls"])
+    if list(entry)[:4] != ["nulls", "distinct", "min", "max"]:
         return False
     nulls, distinct, low, high, *_ = entry.values()
     return _is_count(nulls) and (distinct is None or _is_count(distinct)) and _are_bounds(column, low, high)

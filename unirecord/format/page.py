@@ -98,11 +98,12 @@ def encode_group(
         page_bytes = _scalar_bytes(group, rows, scalars, 0)
         return Encoded(part_id, group, rows, scalars, None, page_bytes, [])
     seed = layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group))
+    lengths: list[bytes] = []
     if shape.row_bytes:
         body, size, units = _encode_fixed(schema, shape, pieces, rows, seed)
     else:
         body, size, units, lengths = _encode_variable(schema, shape, pieces, rows, seed)
-        scalars += [_pad8(part) for part in lengths]
+    scalars += _encode_blob_fields(schema, pieces, lengths)
     page_bytes = _scalar_bytes(group, rows, scalars, unit_count(schema, shape, rows))
     start = group.offset + page_bytes
     gap = (
@@ -136,7 +137,7 @@ def _encode_scalars(schema: Schema, pieces: Sequence[ColumnBatch]) -> list[bytes
     for position, column in schema.scalars:
         cells = [piece.columns[position] for piece in pieces]
         if column.nullable:
-            parts.append(_pad8(np.packbits(_validity(cells), bitorder="little").tobytes()))
+            parts.append(_bits(_validity(cells)))
         if column.is_string:
             strings = [string or b"" for cell in cells for string in cell.values]
             lengths = np.fromiter(map(len, strings), dtype="<u4", count=len(strings))
@@ -145,6 +146,24 @@ def _encode_scalars(schema: Schema, pieces: Sequence[ColumnBatch]) -> list[bytes
         else:
             parts.append(_pad8(_values(cells).tobytes()))
     return parts
+
+
+def _encode_blob_fields(
+    schema: Schema, pieces: Sequence[ColumnBatch], lengths: Sequence[bytes]
+) -> list[bytes]:
+    """Validity of nullable blob columns, and the lengths of those of variable width, column after column."""
+    parts: list[bytes] = []
+    variable = iter(lengths)
+    for position, column in schema.blobs:
+        if column.nullable:
+            parts.append(_bits(_validity([piece.columns[position] for piece in pieces])))
+        if not column.fixed_bytes:
+            parts.append(_pad8(next(variable)))
+    return parts
+
+
+def _bits(valid: npt.NDArray[np.bool_]) -> bytes:
+    return _pad8(np.packbits(valid, bitorder="little").tobytes())
 
 
 def _validity(cells: Sequence[ColumnData]) -> npt.NDArray[np.bool_]:
@@ -261,11 +280,16 @@ class ScalarColumn:
 
 @dataclass(frozen=True)
 class ScalarPage:
-    """The payload of a scalar page: scalar columns, lengths of each variable blob column, digests of units."""
+    """The payload of a scalar page.
+
+    Scalar columns; lengths of each blob column of variable width; validity of each blob column, None where it is not
+    nullable; digests of units.
+    """
 
     rows: int
     scalars: list[ScalarColumn]
     lengths: list[U64]
+    blob_valid: list[npt.NDArray[np.bool_] | None]
     digests: U64
 
 
@@ -280,6 +304,9 @@ class _Cursor:
         size = count * np.dtype(dtype).itemsize
         raw = self.bytes(size)
         return np.frombuffer(raw, dtype=dtype, count=count)
+
+    def bits(self, count: int) -> npt.NDArray[np.bool_]:
+        return np.unpackbits(self.take(-(-count // 8), np.uint8), count=count, bitorder="little").astype(bool)
 
     def bytes(self, size: int) -> memoryview:
         if size > len(self.payload) - self.place:
@@ -301,18 +328,20 @@ def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryv
     cursor = _Cursor(payload)
     scalars = []
     for _, column in schema.scalars:
-        valid = None
-        if column.nullable:
-            bits = cursor.take(-(-rows // 8), np.uint8)
-            valid = np.unpackbits(bits, count=rows, bitorder="little").astype(bool)
+        valid = cursor.bits(rows) if column.nullable else None
         if column.is_string:
             lengths = cursor.take(rows, "<u4")
             total = int(lengths.sum(dtype=np.uint64))
             scalars.append(ScalarColumn(lengths, valid, cursor.bytes(total)))
         else:
             scalars.append(ScalarColumn(cursor.take(rows, column.dtype), valid))
-    blobs: list[U64] = [cursor.take(rows, "<u8") for _, column in schema.blobs if not column.fixed_bytes]
+    lengths_of: list[U64] = []
+    blob_valid = []
+    for _, column in schema.blobs:
+        blob_valid.append(cursor.bits(rows) if column.nullable else None)
+        if not column.fixed_bytes:
+            lengths_of.append(cursor.take(rows, "<u8"))
     digests = cursor.take(unit_count(schema, shape, rows), "<u8")
     if cursor.place != len(payload):
         raise CorruptionError(f"a scalar page has {len(payload)} bytes where its rows need {cursor.place}")
-    return ScalarPage(rows, scalars, blobs, digests)
+    return ScalarPage(rows, scalars, lengths_of, blob_valid, digests)

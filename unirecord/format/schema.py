@@ -7,13 +7,14 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import FormatError, SchemaError
+from .annotations import checked_annotations, pack_annotations, unpack_annotations
 
 __all__ = ["Column", "Schema", "near"]
 
@@ -41,7 +42,7 @@ _ARRAY_CODE: Final = 32
 _PLAIN_TYPES: Final = tuple(t for t in _ELEMENTS if t not in _ARRAY_ONLY) + tuple(_VARIABLE)
 _DTYPES: Final[dict[str, np.dtype[np.generic]]] = {t: np.dtype(d) for t, (_, d) in _ELEMENTS.items()}
 _TABLE_ENTRY: Final = struct.Struct("<BBBBIQ16x")
-_NAME: Final = re.compile(r"[0-9A-Za-z_]+")
+_CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 _MAX_NAME_BYTES: Final = 255
 _MAX_COLUMNS: Final = 65_534
 _MAX_RANK: Final = 32
@@ -64,12 +65,20 @@ class Column:
         type: the name of its type (docs/schema.md); of an array, that of its elements.
         shape: the shape of an array, −1 for a free dimension; None for all else.
         nullable: whether values may be None.
+
+    Columns are equal whatever their annotations say.
     """
 
     name: str
     type: str
     shape: tuple[int, ...] | None = None
     nullable: bool = False
+    packed_annotations: bytes = field(default=b"", compare=False, repr=False)
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """What the writer said of it beside its type (docs/schema.md), or nothing; a dict of the caller's own."""
+        return unpack_annotations(self.packed_annotations)
 
     @property
     def is_array(self) -> bool:
@@ -128,14 +137,16 @@ class Column:
 
     @property
     def spec(self) -> str | dict[str, object]:
-        """The form a user writes: ``"int32?"`` or ``{"type": "float32", "shape": [-1, 4]}``."""
-        if self.shape is None:
+        """The form a user writes: ``"int32?"`` or ``{"type": "float32", "shape": [-1, 4]}``, with its annotations."""
+        if self.shape is None and not self.packed_annotations:
             return self.wire_type
-        return {"type": self.type, "shape": list(self.shape)}
+        shape = {} if self.shape is None else {"shape": list(self.shape)}
+        annotations = {"annotations": self.annotations} if self.packed_annotations else {}
+        return {"type": self.wire_type, **shape, **annotations}
 
     def __str__(self) -> str:
-        """Return e.g. ``float32[-1, 4]`` or ``int32?``, as messages show a type."""
-        return self.wire_type if self.shape is None else f"{self.type}{list(self.shape)}"
+        """Return e.g. ``float32[-1, 4]`` or ``int32?``, as messages show a type and `Schema.parse` takes it."""
+        return f"{self.type}{'' if self.shape is None else list(self.shape)}{'?' * self.nullable}"
 
 
 class Schema:
@@ -160,8 +171,8 @@ class Schema:
     def parse(cls, spec: Mapping[str, object] | Schema) -> Schema:
         """Return the schema that ``spec`` describes.
 
-        ``spec`` maps names to a type name (``"int32"``, ``"string?"``) or to ``{"type": …, "shape": […]}``.
-        Raises `SchemaError`.
+        ``spec`` maps names to a type name (``"int32"``, ``"string?"``) or to ``{"type": …, "shape": […],
+        "annotations": {…}}``, of which all but the type may be left out. Raises `SchemaError`.
         """
         if isinstance(spec, Schema):
             return spec
@@ -184,8 +195,26 @@ class Schema:
         return schema
 
     def to_wire(self) -> list[list[object]]:
-        """Internal: ``[[name, type, shape or None], …]``, as the metadata holds it."""
+        """Internal: ``[[name, type, shape or None], …]``, as the metadata has it; annotations are a fourth element."""
+        return [
+            [*entry, column.annotations] if column.packed_annotations else entry
+            for entry, column in zip(self.types_to_wire(), self.columns, strict=True)
+        ]
+
+    def types_to_wire(self) -> list[list[object]]:
+        """Internal: `to_wire` without annotations."""
         return [[c.name, c.wire_type, None if c.shape is None else list(c.shape)] for c in self.columns]
+
+    def says_the_same_as(self, other: Schema) -> bool:
+        """Whether the columns equal those of ``other``, and their annotations too."""
+        return self == other and all(
+            a.packed_annotations == b.packed_annotations for a, b in zip(self, other, strict=True)
+        )
+
+    def with_annotations_of(self, other: Schema) -> Schema:
+        """The columns, each with what ``other`` says of the column of its name."""
+        given = {column.name: column.packed_annotations for column in other}
+        return Schema(replace(c, packed_annotations=given.get(c.name, b"")) for c in self.columns)
 
     def to_spec(self) -> dict[str, str | dict[str, object]]:
         """Return the dict from which `parse` makes this schema again."""
@@ -269,21 +298,22 @@ _TIMES: Final = ("datetime", "timedelta", "timestamp", "date")
 
 
 def _parse_column(name: object, spec: object) -> Column:
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME_BYTES:
-        raise SchemaError(
-            f"column name {name!r} is not allowed: "
-            f"use 1 to {_MAX_NAME_BYTES} ASCII letters, digits and underscores"
-        )
+    problem = _name_problem(name)
+    if problem is not None or not isinstance(name, str):
+        raise SchemaError(f"column name {name!r} is not allowed: {problem}")
     shape: object = None
     type_name: object = spec
+    annotations = b""
     if isinstance(spec, Mapping):
-        extra = [k for k in spec if k not in ("type", "shape")]
+        extra = [k for k in spec if k not in ("type", "shape", "annotations")]
         if "type" not in spec or extra:
             wrong = f"unknown key {extra[0]!r}" if extra else "'type' is missing"
             raise SchemaError(
-                f'column {name!r}: {wrong}; a column is {{"type": …}} or {{"type": …, "shape": […]}}'
+                f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […] and "annotations": {{…}} '
+                "where it has them"
             )
         type_name, shape = spec["type"], spec.get("shape")
+        annotations = pack_annotations(name, spec.get("annotations"))
     if not isinstance(type_name, str):
         raise SchemaError(
             f'column {name!r}: a type is given by its name, such as "int32", '
@@ -294,14 +324,25 @@ def _parse_column(name: object, spec: object) -> Column:
     if shape is None and "[" in base:
         base, shape = _short_array(name, base)
     if shape is not None:
-        return _parse_array(name, base, shape, nullable)
+        return _parse_array(name, base, shape, nullable, annotations)
     if base not in _PLAIN_TYPES:
         raise SchemaError(_unknown_type(name, base))
-    if nullable and base in ("bytes", "text", "object"):
-        raise SchemaError(
-            f'column {name!r}: {base} cannot be nullable; store an empty value, or use "string?"'
-        )
-    return Column(name, base, None, nullable)
+    return Column(name, base, None, nullable, annotations)
+
+
+def _name_problem(name: object) -> str | None:
+    """What keeps a value from being a column's name."""
+    if not isinstance(name, str):
+        return f"a name is a str, not {type(name).__name__}"
+    if _CONTROL.search(name):
+        return "it has a control character"
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "it has a lone surrogate, so it is not Unicode text"
+    if not 1 <= size <= _MAX_NAME_BYTES:
+        return f"it has {size} bytes in UTF-8, and names have 1 to {_MAX_NAME_BYTES}"
+    return None
 
 
 def _short_array(name: str, text: str) -> tuple[str, list[int]]:
@@ -342,7 +383,7 @@ def _unknown_type(name: str, base: str) -> str:
     return f"column {name!r}: unknown type {base!r}{near(base, _PLAIN_TYPES) or '.'} The types are: {known}"
 
 
-def _parse_array(name: str, base: str, shape: object, nullable: bool) -> Column:
+def _parse_array(name: str, base: str, shape: object, nullable: bool, annotations: bytes) -> Column:
     if base in _VARIABLE:
         raise SchemaError(f"column {name!r}: {base} takes no shape; only arrays of numbers do")
     if base not in _ELEMENTS:
@@ -350,10 +391,6 @@ def _parse_array(name: str, base: str, shape: object, nullable: bool) -> Column:
         raise SchemaError(
             f"column {name!r}: unknown array type {base!r}{near(base, _ELEMENTS) or '.'} "
             f"The types are: {known}"
-        )
-    if nullable:
-        raise SchemaError(
-            f"column {name!r}: an array cannot be nullable; use a free dimension and store an empty array"
         )
     if isinstance(shape, str | bytes) or not isinstance(shape, Sequence | np.ndarray):
         raise SchemaError(f"column {name!r}: a shape is a list of dimensions, such as [3, -1], got {shape!r}")
@@ -364,7 +401,7 @@ def _parse_array(name: str, base: str, shape: object, nullable: bool) -> Column:
             f"column {name!r}: shape {list(dims)!r} is not allowed: 1 to {_MAX_RANK} dimensions, "
             f"each at least 1, or -1 where it varies, and below 2^62 bytes (a scalar has no shape)"
         )
-    return Column(name, base, tuple(int(d) for d in dims), False)
+    return Column(name, base, tuple(int(d) for d in dims), nullable, annotations)
 
 
 def _shape_ok(dims: Sequence[int], base: str) -> bool:
@@ -375,22 +412,24 @@ def _shape_ok(dims: Sequence[int], base: str) -> bool:
 
 
 def _column_from_wire(i: int, entry: object) -> Column:
-    if not isinstance(entry, list) or len(entry) != 3:
+    if not isinstance(entry, list) or len(entry) < 3:
         raise FormatError(f"the stored schema's column {i} is not [name, type, shape]")
-    name, type_name, shape = entry
-    if not isinstance(name, str) or not 1 <= len(name.encode("utf-8", "surrogatepass")) <= _MAX_NAME_BYTES:
-        raise FormatError(f"the stored schema's column {i} has no name of 1 to {_MAX_NAME_BYTES} bytes")
+    name, type_name, shape = entry[:3]
+    problem = _name_problem(name)
+    if problem is not None or not isinstance(name, str):
+        raise FormatError(f"the stored schema's column {i} cannot be called {name!r}: {problem}")
+    annotations = checked_annotations(name, entry[3]) if len(entry) > 3 else b""
     if not isinstance(type_name, str):
         raise FormatError(f"the stored schema's column {name!r} has no type name")
     nullable = type_name.endswith("?")
     base = type_name[:-1] if nullable else type_name
     if shape is None:
-        if base not in _PLAIN_TYPES or (nullable and base in ("bytes", "text", "object")):
+        if base not in _PLAIN_TYPES:
             raise FormatError(f"the stored schema's column {name!r} has the unknown type {type_name!r}")
-        return Column(name, base, None, nullable)
+        return Column(name, base, None, nullable, annotations)
     dims_ok = isinstance(shape, list) and all(type(d) is int for d in shape)
-    if base not in _ELEMENTS or nullable or not dims_ok or not _shape_ok(shape, base):
+    if base not in _ELEMENTS or not dims_ok or not _shape_ok(shape, base):
         raise FormatError(
             f"the stored schema's column {name!r} has the unknown array type {type_name!r} of shape {shape!r}"
         )
-    return Column(name, base, tuple(shape), False)
+    return Column(name, base, tuple(shape), nullable, annotations)

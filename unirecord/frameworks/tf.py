@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import SchemaError, StaleError
 from ..format.schema import Column
+from ..loading.batch import valid_rows
 from ..loading.ragged import RaggedArray
 from .valid_names import check_valid_names
 
@@ -32,9 +33,9 @@ def to_tf(
 
     Fixed-width columns are tensors [batch, …], strings, text and bytes ``tf.string`` [batch], arrays whose leading
     dimensions are free ``tf.RaggedTensor``. A nullable column ``x`` comes with ``x_valid`` (bool); where that is
-    False, ``x`` is NaN, 0 or "". Every iteration, ``repeat`` included, is an epoch with an order of its own. The shards
-    are the dataset's: automatic sharding is off. The reading is done ahead by C threads; the order holds whatever
-    comes after. See docs/tensorflow.md.
+    False, ``x`` is NaN, 0, "" or has no elements. Every iteration, ``repeat`` included, is an epoch with an order of
+    its own. The shards are the dataset's: automatic sharding is off. The reading is done ahead by C threads; the order
+    holds whatever comes after. See docs/tensorflow.md.
 
     Raises SchemaError for columns that have no tensor form (objects; arrays with a free dimension behind a fixed
     one): leave them out with ``columns=``.
@@ -150,10 +151,11 @@ class _Output:
                 parts.append(np.array([item is not None for item in items], np.bool_))
             return parts
         if isinstance(value, RaggedArray):
-            return _ragged_parts(value, self._free)
+            parts = _ragged_parts(value, self._free)
+            return parts if value.valid is None else [*parts, value.valid]
         if isinstance(value, np.ma.MaskedArray):
             filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
-            return [filled, ~np.ma.getmaskarray(value)]
+            return [filled, valid_rows(value)]
         return [value]
 
     def tensors(self, parts: Iterator[Any]) -> dict[str, Any]:
@@ -182,7 +184,8 @@ def _ragged_parts(ragged: RaggedArray, free: int) -> list[Any]:
     if free == 1:
         entry = dtype.itemsize * int(np.prod(inner, dtype=np.int64))
         return [ragged.data.view(dtype).reshape(-1, *inner), ragged.offsets // entry]
-    arrays = list(ragged)
+    nothing = np.empty((0,) * free + inner, dtype)
+    arrays = [nothing if array is None else array for array in ragged]
     values = (
         np.concatenate([array.reshape(-1, *inner) for array in arrays])
         if arrays

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
+from ..loading.batch import valid_rows
 from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions
 from .valid_names import check_valid_names
@@ -39,8 +40,9 @@ def loader(
     """Batches of a dataset's shard as tensors; iterate over it as over a ``DataLoader``, once per epoch.
 
     Without a transform a batch is a dict: arrays and scalars are tensors [batch, …] that share the memory the C
-    threads filled; strings are lists; other values of variable width ``RaggedArray``. A nullable scalar column ``x``
-    comes with a bool tensor ``x_valid``; where that is False, ``x`` is NaN or 0. See docs/pytorch.md.
+    threads filled; strings are lists; other values of variable width ``RaggedArray``; both hold None where null. A
+    tensor ``x`` of a nullable column comes with a bool tensor ``x_valid`` [batch]; where that is False, ``x`` is NaN or
+    0. See docs/pytorch.md.
 
     Args:
         ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold.
@@ -206,9 +208,10 @@ def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict
             tensor = torch.from_numpy(value)
             tensors[name] = tensor.view(torch.bfloat16) if name in bfloat16 else tensor
         elif isinstance(value, np.ma.MaskedArray):
-            valid = ~np.ma.getmaskarray(value)
             filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
-            tensors[name], tensors[f"{name}_valid"] = torch.from_numpy(filled), torch.from_numpy(valid)
+            tensor = torch.from_numpy(filled)
+            tensors[name] = tensor.view(torch.bfloat16) if name in bfloat16 else tensor
+            tensors[f"{name}_valid"] = torch.from_numpy(valid_rows(value))
         else:
             tensors[name] = value
     return tensors

@@ -146,23 +146,27 @@ def _check_scalar_page(data: DataFile, head: DataHead, group: RowGroup) -> Itera
 
 def _check_inner_padding(data: DataFile, schema: Schema, group: RowGroup, start: int) -> Iterator[Finding]:
     """The arrays of a scalar page are padded with zeros to multiples of 8, and unused bits of validity are zero."""
-    sizes: list[int] = []
-    for (_, column), found in zip(schema.scalars, group.page.scalars, strict=True):
-        if found.valid is not None:
-            sizes.append(-(-group.page.rows // 8))
-        sizes.append(found.values.nbytes)
-        if found.strings is not None:
-            sizes.append(len(found.strings))
-        if found.valid is not None and group.page.rows % 8:
-            at = (
-                start
-                + sum(layout.align(s, 8) for s in sizes[: -3 if column.is_string else -2])
-                + group.page.rows // 8
-            )
-            if data.read(at, 1)[0] >> group.page.rows % 8:
-                yield Finding(at, "unused bits of validity are not zero", None, column.name)
-    at = start
-    for size in sizes:
+    at, rows = start, group.page.rows
+    for size, nullable in _arrays(schema, group):
         end = layout.align(at + size, 8)
         yield from _zeros(data, at + size, end, "the padding inside the scalar page")
+        if nullable is not None and rows % 8 and data.read(at + rows // 8, 1)[0] >> rows % 8:
+            yield Finding(at + rows // 8, "unused bits of validity are not zero", None, nullable)
         at = end
+
+
+def _arrays(schema: Schema, group: RowGroup) -> Iterator[tuple[int, str | None]]:
+    """Bytes of each array of a scalar page; of a validity, the name of its column, too."""
+    bits = -(-group.page.rows // 8)
+    for (_, column), found in zip(schema.scalars, group.page.scalars, strict=True):
+        if found.valid is not None:
+            yield bits, column.name
+        yield found.values.nbytes, None
+        if found.strings is not None:
+            yield len(found.strings), None
+    lengths = iter(group.page.lengths)
+    for (_, column), valid in zip(schema.blobs, group.page.blob_valid, strict=True):
+        if valid is not None:
+            yield bits, column.name
+        if not column.fixed_bytes:
+            yield next(lengths).nbytes, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -57,7 +57,7 @@ class ColumnDescription:
     """One column over all parts.
 
     Attributes:
-        name, type, shape, nullable: as in the schema.
+        name, type, shape, nullable, annotations: as in the schema.
         indexed: whether it can be looked up by value.
         data_bytes: what its values take in the data files, without padding and digests.
         index_bytes: what its sections take in the indexes.
@@ -79,6 +79,7 @@ class ColumnDescription:
     distinct: int | None = None
     min: Any = None
     max: Any = None
+    annotations: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -126,7 +127,12 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     snapshot = resolve(path)
     columns = [
         ColumnDescription(
-            c.name, c.wire_type, list(c.shape) if c.shape else None, c.nullable, c.name in snapshot.index
+            c.name,
+            c.wire_type,
+            list(c.shape) if c.shape else None,
+            c.nullable,
+            c.name in snapshot.index,
+            annotations=c.annotations,
         )
         for c in snapshot.schema
     ]
@@ -138,8 +144,8 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
             for part, one in zip(parts, of_parts, strict=True):
                 _add_sizes(found, column, i, part, one)
+            _add_span(found, i, parts)
             if not column.is_blob:
-                _add_span(found, i, parts)
                 found.distinct = _distinct(column, i, parts, of_parts)
     finally:
         opened.close()

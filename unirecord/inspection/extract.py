@@ -26,6 +26,7 @@ class Extracted:
     folder: str
     files: int = 0
     bytes: int = 0
+    nulls: int = 0
 
 
 def extract(
@@ -33,8 +34,9 @@ def extract(
 ) -> Extracted:
     """Writes ``column`` of each row to ``folder``, made if need be, as ROW.EXT or ROW-NAME.EXT.
 
-    The row's number makes names differ; of ``name_column``'s value only letters, digits and ``._-`` of its last path
-    component are kept, so no value can lead out of the folder. ExistsError before anything that is there is replaced.
+    A null has no file, and is counted. The row's number makes names differ; of ``name_column``'s value only letters,
+    digits and ``._-`` of its last path component are kept, so no value can lead out of the folder. ExistsError before
+    anything that is there is replaced.
     """
     positions = [_position(parts, column, blob=True)]
     if name_column is not None:
@@ -44,6 +46,9 @@ def extract(
     done = Extracted(folder)
     digits = max(len(str(max(parts.rows - 1, 0))), 6)
     for row, sample in _samples(reader, rows):
+        if sample[column] is None and parts.schema[column].nullable:
+            done.nulls += 1
+            continue
         data, suffix = encoded(sample[column])
         label = "" if name_column is None else safe_name(sample[name_column])
         stem = f"{row:0{digits}d}" + (f"-{label}" if label else "")

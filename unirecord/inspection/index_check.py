@@ -188,7 +188,7 @@ def _same_statistics(index: IndexFile, fresh_index: IndexFile) -> bool:
             return False
         if mine is None or fresh is None:
             continue
-        for name in ("nulls", "distinct", "min", "max"):
+        for name in fresh:
             uncounted = name == "distinct" and None in (mine.get(name), fresh[name])
             if not uncounted and repr(mine.get(name)) != repr(fresh[name]):
                 return False

@@ -34,7 +34,7 @@ def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: 
     heads = [state.head for _, state in found if state.head is not None]
     first = heads[0].metadata
     for (part, _), head in zip(found, heads, strict=True):
-        if head.schema != first.schema:
+        if not head.schema.says_the_same_as(first.schema):
             raise SchemaError(
                 f"{part.path} has another schema than {found[0][0].path}, so that they are not of one dataset; "
                 f"move those that do not belong to it out of {path}, and repair it again"
@@ -72,7 +72,8 @@ def why_not_listed(part: Target, state: Survey, listing: Manifest | None) -> str
     ):
         if found != listed:
             return f"its {what} is {found}, the manifest says {listed}"
-    return None if head.schema == listing.schema else "its schema is not the one in the manifest"
+    same = head.schema.says_the_same_as(listing.schema)
+    return None if same else "its schema is not the one in the manifest"
 
 
 def has_other_sizes(part: Target) -> bool:

@@ -114,8 +114,9 @@ class _Groups:
     def _page(self, index: IndexFile, start: int, stop: int) -> ScalarPage:
         schema, shape = self.head.schema, self.head.header.shape
         scalars = [_scalar(index, position, column, start, stop) for position, column in schema.scalars]
-        lengths = []
+        lengths, blob_valid = [], []
         for position, column in schema.blobs:
+            blob_valid.append(validity(index, position, start, stop))
             if not column.fixed_bytes:
                 key = (layout.SECTION_LENGTHS, position)
                 width = index.sections[key].width
@@ -126,7 +127,7 @@ class _Groups:
             count = unit_count(schema, shape, stop - start)
             key = (layout.SECTION_DIGESTS, layout.NO_COLUMN)
             digests = index.elements(key, "<u8", first, first + count)
-        return ScalarPage(stop - start, scalars, lengths, digests)
+        return ScalarPage(stop - start, scalars, lengths, blob_valid, digests)
 
     def _blob_bytes(self, page: ScalarPage) -> int:
         shape = self.head.header.shape

@@ -140,8 +140,10 @@ def _blobs(
     view = memoryview(payload)
     for j, (_, column) in enumerate(head.schema.blobs):
         firsts = starts[keep, j].astype(np.int64)
+        present = group.page.blob_valid[j]
+        valid = None if present is None else present[keep]
         if column.fixed_bytes:
-            yield ColumnData(payload[firsts[:, None] + np.arange(column.fixed_bytes)], None)
+            yield ColumnData(payload[firsts[:, None] + np.arange(column.fixed_bytes)], valid)
             continue
         stops = (firsts + sizes[keep, j].astype(np.int64)).tolist()
-        yield ColumnData([view[a:b] for a, b in zip(firsts.tolist(), stops, strict=True)], None)
+        yield ColumnData([view[a:b] for a, b in zip(firsts.tolist(), stops, strict=True)], valid)

@@ -139,9 +139,10 @@ def _spread(
 
 
 def _describe_sizes(found: ColumnStatistics, parts: PartSet, rows: Rows | None) -> None:
-    """Sizes of blobs, from the lengths in the index."""
+    """Sizes of blobs that are not null, from the lengths in the index."""
     position = parts.schema.position(found.name)
-    fixed = parts.schema[position].fixed_bytes
+    column = parts.schema[position]
+    fixed, asked = column.fixed_bytes, Field(column.name, position, column.type, column.nullable)
     stride = -(-found.rows // _KEPT)
     kept, total, low, high = [], 0, None, None
     for chunk in chunks(parts, rows):
@@ -149,12 +150,16 @@ def _describe_sizes(found: ColumnStatistics, parts: PartSet, rows: Rows | None) 
             sizes = np.full(len(chunk), fixed, np.uint64)
         else:
             sizes = chunk.at.read(chunk.fields.columns.lengths(position))
+        if column.nullable:
+            sizes = sizes[chunk.valid(asked)]
+            found.nulls += len(chunk) - len(sizes)
         if len(sizes):
             total += int(sizes.sum(dtype=np.uint64))
             low = int(sizes.min()) if low is None else min(low, int(sizes.min()))
             high = int(sizes.max()) if high is None else max(high, int(sizes.max()))
             kept.append(sizes[::stride].astype(np.int64))
     if kept:
-        found.min, found.max, found.mean, found.exact = low, high, total / found.rows, stride <= 1
+        present = found.rows - found.nulls
+        found.min, found.max, found.mean, found.exact = low, high, total / present, stride <= 1
         distinct, weights = np.unique(np.concatenate(kept), return_counts=True)
         _spread(found, distinct.astype(np.float64), weights)

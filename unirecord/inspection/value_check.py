@@ -65,13 +65,20 @@ def _is_text(raw: bytes) -> bool:
 def check_blob_values(
     head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], lost: npt.NDArray[np.bool_]
 ) -> Iterator[Finding]:
-    """Texts, objects and arrays of the rows that are not ``lost`` can be decoded."""
+    """Texts, objects and arrays of the rows that are not ``lost`` can be decoded, and nulls are empty or zero."""
     places, sizes = cell_places(head, group)
     ascii_only = bool((payload < 0x80).all())
     for j, (_, column) in enumerate(head.schema.blobs):
+        valid = group.page.blob_valid[j]
+        if valid is not None:
+            nulls = np.flatnonzero(~valid & ~lost)
+            bad = nulls[_filled(column, payload, places[nulls, j], sizes[nulls, j])]
+            yield from findings_for(
+                bad + group.first_row, group.blob_payload, "the value is null, and has bytes", column.name
+            )
         if column.fixed_bytes or column.type == "bytes" or (column.type == "text" and ascii_only):
             continue
-        rows = np.flatnonzero(~lost)
+        rows = np.flatnonzero(~lost if valid is None else ~lost & valid)
         if column.free_dims == 1:
             assert column.dtype is not None
             assert column.shape is not None
@@ -81,6 +88,16 @@ def check_blob_values(
             bad = _undecodable(column, memoryview(payload), rows, places[rows, j], sizes[rows, j])
         what = f"the bytes are no value of {column}"
         yield from findings_for(bad + group.first_row, group.blob_payload, what, column.name)
+
+
+def _filled(
+    column: Column, payload: npt.NDArray[np.uint8], starts: npt.NDArray[Any], sizes: npt.NDArray[Any]
+) -> npt.NDArray[np.bool_]:
+    """Which of the cells are not what stands for null: no bytes, or zeros where all values have the same width."""
+    if not column.fixed_bytes:
+        return np.asarray(sizes != 0)
+    width = column.fixed_bytes
+    return np.array([payload[start : start + width].any() for start in starts.tolist()], np.bool_)
 
 
 def _undecodable(

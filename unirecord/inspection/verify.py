@@ -158,7 +158,9 @@ class _Part:
                 self._all_rows(),
                 _RESTORE,
             )
-        if schema_digest(head.schema) != entry.schema or head.schema != self.listing.schema:
+        if schema_digest(head.schema) != entry.schema or not head.schema.says_the_same_as(
+            self.listing.schema
+        ):
             self.problem("its schema is not the dataset's", self._all_rows(), _RESTORE)
 
     def _check_end(self, data: DataFile, head: DataHead) -> End | None:

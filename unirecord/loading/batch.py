@@ -13,7 +13,7 @@ from ..core import NativeBatch
 from ..format.schema import Column
 from .ragged import RaggedArray
 
-__all__ = ["BatchBuilder", "collate", "column_value", "items_of", "split_batch"]
+__all__ = ["BatchBuilder", "collate", "column_value", "items_of", "split_batch", "valid_rows"]
 
 _array = np.ndarray
 _NONE = 0xFFFFFFFFFFFFFFFF
@@ -22,9 +22,9 @@ _NONE = 0xFFFFFFFFFFFFFFFF
 class BatchBuilder:
     """Makes the arrays of batches of the given columns.
 
-    Fixed-width columns become arrays [n, …]; nullable scalars masked arrays; strings lists of ``str`` (None
-    where null); blobs of variable width ``RaggedArray``. The arrays are writable views into one piece of
-    memory, which stays as long as any of them.
+    Fixed-width columns become arrays [n, …], nullable ones masked arrays in which a null is masked whole; strings
+    lists of ``str`` (None where null); blobs of variable width ``RaggedArray``. The arrays are writable views into one
+    piece of memory, which stays as long as any of them; masks are copies.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -74,10 +74,26 @@ def column_value(
 ) -> Any:
     """What a batch shows for a column: an array [n, …], masked if nullable, a list, or a ``RaggedArray``."""
     if offsets is None:
-        return data if valid is None else np.ma.MaskedArray(data, mask=~valid)
+        return data if valid is None else _masked(data, valid)
     if column.is_string:
         return strings(data, offsets, valid)
-    return RaggedArray(column, data, offsets)
+    return RaggedArray(column, data, offsets, valid)
+
+
+def _masked(data: NDArray[Any], valid: NDArray[np.bool_]) -> Any:
+    mask = ~valid
+    if data.ndim > 1:  # a mask of the same shape, as masked arrays have it
+        mask = np.repeat(mask, data[0].size if len(data) else 1).reshape(data.shape)
+    return np.ma.MaskedArray(data, mask=mask)
+
+
+def valid_rows(values: Any) -> NDArray[np.bool_]:
+    """bool [n]: which rows of a masked array of a batch have a value."""
+    mask = np.ma.getmaskarray(values)
+    rows: NDArray[np.bool_] = (
+        ~mask.reshape(len(mask), -1)[:, 0] if mask.size else np.ones(len(mask), np.bool_)
+    )
+    return rows
 
 
 def _dtype(column: Column) -> np.dtype[Any]:
@@ -117,8 +133,8 @@ def _items(value: Any) -> Sequence[Any]:
     if type(value) is np.ndarray:  # first, as it is the most frequent, and as numpy.ma takes long to import
         return list(value)
     if isinstance(value, np.ma.MaskedArray):
-        mask = np.ma.getmaskarray(value).tolist()
-        return [None if hidden else item for item, hidden in zip(value.data, mask, strict=True)]
+        valid = valid_rows(value).tolist()
+        return [item if present else None for item, present in zip(value.data, valid, strict=True)]
     if isinstance(value, RaggedArray):
         return value.to_list()
     if isinstance(value, list):

@@ -18,21 +18,29 @@ class RaggedArray:
     """The values of a column of variable width for the rows of a batch.
 
     ``ragged[i]`` is a memoryview for ``bytes``, a str for ``text``, an array that looks into the batch for
-    arrays, and the object for ``object``. Everything stays good as long as it is referenced, whatever the
-    loader does next.
+    arrays, and the object for ``object``; None where null. Everything stays good as long as it is referenced,
+    whatever the loader does next.
 
     Attributes:
         column: the ``Column`` of the schema.
         data: uint8[total], the values one after the other.
-        offsets: int64[n + 1], in bytes: value i is ``data[offsets[i]:offsets[i + 1]]``.
+        offsets: int64[n + 1], in bytes: value i is ``data[offsets[i]:offsets[i + 1]]``, which is empty where null.
+        valid: bool[n], False where null, or None for a column that is not nullable.
     """
 
-    __slots__ = ("column", "data", "offsets")
+    __slots__ = ("column", "data", "offsets", "valid")
 
-    def __init__(self, column: Column, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        column: Column,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        valid: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.column = column
         self.data = data
         self.offsets = offsets
+        self.valid = valid
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -44,7 +52,7 @@ class RaggedArray:
         return lengths
 
     def cell(self, i: int) -> memoryview:
-        """The stored bytes of value ``i``, as a memoryview; IndexError when there is none."""
+        """The stored bytes of value ``i``, as a memoryview, empty where null; IndexError when there is none."""
         if not -len(self) <= i < len(self):
             raise IndexError(f"value {i} of a batch of {len(self)}")
         i %= len(self)
@@ -58,6 +66,8 @@ class RaggedArray:
         if isinstance(i, slice):
             return [self[j] for j in range(*i.indices(len(self)))]
         cell = self.cell(i)
+        if self.valid is not None and not self.valid[i]:
+            return None
         if self.column.type == "bytes" and not self.column.is_array:
             return cell
         if self.column.is_array:
@@ -68,11 +78,14 @@ class RaggedArray:
         return (self[i] for i in range(len(self)))
 
     def to_list(self) -> list[Any]:
-        """The values as a list: ``bytes``, ``str``, arrays with memory of their own, or objects."""
-        return [decode_cell(self.column, self.cell(i)) for i in range(len(self))]
+        """The values as a list: ``bytes``, ``str``, arrays with memory of their own, or objects; None where null."""
+        valid = [True] * len(self) if self.valid is None else self.valid.tolist()
+        return [
+            decode_cell(self.column, self.cell(i)) if present else None for i, present in enumerate(valid)
+        ]
 
     def pad(self, value: Any = 0, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-        """One array [n, …] of all values, each filled up with ``value``; bytes become uint8[n, length].
+        """One array [n, …] of all values, each filled up with ``value``, nulls whole; bytes become uint8[n, length].
 
         Args:
             value: what stands where a value has ended.
@@ -87,20 +100,25 @@ class RaggedArray:
                 f"column {self.column.name!r} is {self.column.type}: only arrays and bytes can be padded"
             )
         items = [
-            array_in_cell(self.column, self.cell(i))
-            if self.column.is_array
-            else np.frombuffer(self.cell(i), np.uint8)
-            for i in range(len(self))
+            (array_in_cell(self.column, cell) if self.column.is_array else np.frombuffer(cell, np.uint8))
+            if self.valid is None or self.valid[i]
+            else None
+            for i, cell in enumerate(map(self.cell, range(len(self))))
         ]
-        rank = len(self.column.shape or (1,))
-        largest = tuple(max((item.shape[d] for item in items), default=0) for d in range(rank))
+        present = [item for item in items if item is not None]
+        declared = self.column.shape or (-1,)
+        rank = len(declared)
+        largest = tuple(
+            max((item.shape[d] for item in present), default=max(size, 0)) for d, size in enumerate(declared)
+        )
         target = shape if shape is not None else largest
         if len(target) != rank or any(have > want for have, want in zip(largest, target, strict=True)):
             raise ValueError(f"column {self.column.name!r}: values of up to {largest} do not fit {target}")
-        dtype = items[0].dtype if items else (self.column.dtype or np.dtype(np.uint8))
+        dtype = present[0].dtype if present else (self.column.dtype or np.dtype(np.uint8))
         padded = np.full((len(items), *target), value, dtype)
         for row, item in zip(padded, items, strict=True):
-            row[tuple(slice(size) for size in item.shape)] = item
+            if item is not None:
+                row[tuple(slice(size) for size in item.shape)] = item
         return padded
 
     def __repr__(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -238,6 +238,7 @@ class Block:
     groups: list[RowGroup]
     scalars: list[BlockColumn]
     lengths: list[npt.NDArray[np.uint64]]
+    blob_valid: list[npt.NDArray[np.bool_] | None]
     digests: npt.NDArray[np.uint64]
 
 
@@ -263,14 +264,22 @@ def _join(groups: list[RowGroup]) -> Block:
     scalars = []
     for columns in zip(*(page.scalars for page in pages), strict=True):
         values = np.concatenate([column.values for column in columns])
-        valid = None if columns[0].valid is None else np.concatenate([column.valid for column in columns])
+        valid = _joined([column.valid for column in columns])
         strings = None
         if columns[0].strings is not None:
             strings = _cut(b"".join(column.strings for column in columns), values)
         scalars.append(BlockColumn(values, valid, strings))
     lengths = [np.concatenate(parts) for parts in zip(*(page.lengths for page in pages), strict=True)]
+    blob_valid = [_joined(parts) for parts in zip(*(page.blob_valid for page in pages), strict=True)]
     digests = np.concatenate([page.digests for page in pages])
-    return Block(groups[0].first_row, sum(page.rows for page in pages), groups, scalars, lengths, digests)
+    rows = sum(page.rows for page in pages)
+    return Block(groups[0].first_row, rows, groups, scalars, lengths, blob_valid, digests)
+
+
+def _joined(parts: Sequence[npt.NDArray[np.bool_] | None]) -> npt.NDArray[np.bool_] | None:
+    """The validity of a column in groups that follow each other; it has one in all of them or in none."""
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if present else None
 
 
 def _cut(joined: bytes, lengths: npt.NDArray[Any]) -> list[bytes]:

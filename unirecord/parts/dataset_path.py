@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from ..core import NativeSet, xxh3_64
@@ -38,7 +38,10 @@ class PartRef:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The parts that a path named when it was looked up; ``identity`` changes with every part that comes or goes."""
+    """The parts that a path named when it was looked up; ``identity`` changes with every part that comes or goes.
+
+    ``one_schema``: whether the schemas of all parts are to be the same byte for byte; else their annotations differ.
+    """
 
     parts: tuple[PartRef, ...]
     schema: Schema
@@ -46,6 +49,7 @@ class Snapshot:
     metadata: object
     identity: str
     path: object = field(compare=False, default=None)  # as it was given
+    one_schema: bool = True
 
     @property
     def rows(self) -> int:
@@ -67,9 +71,7 @@ def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
         snapshot = _join([_resolve_one(os.fspath(item)) for item in path])
     else:
         raise TypeError(f"path is {path!r}; expected a path, or a list of paths")
-    return Snapshot(
-        snapshot.parts, snapshot.schema, snapshot.index, snapshot.metadata, snapshot.identity, path
-    )
+    return replace(snapshot, path=path)
 
 
 def use_snapshot(path: PathLike | Sequence[PathLike], use: Callable[[Snapshot], _T]) -> _T:
@@ -223,7 +225,8 @@ def _join(snapshots: Sequence[Snapshot]) -> Snapshot:
     identity = _digest("".join(snapshot.identity for snapshot in snapshots).encode())
     parts = tuple(part for snapshot in snapshots for part in snapshot.parts)
     index = tuple(name for name in first.index if all(name in other.index for other in snapshots))
-    return Snapshot(parts, first.schema, index, first.metadata, identity)
+    alike = all(snapshot.schema.says_the_same_as(first.schema) for snapshot in snapshots)
+    return Snapshot(parts, first.schema, index, first.metadata, identity, one_schema=alike)
 
 
 def _check_classes(snapshots: Sequence[Snapshot]) -> None:

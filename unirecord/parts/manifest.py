@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
-from ..format.metadata import CREATED_BY, checked_index, packed_schema
+from ..format.metadata import CREATED_BY, checked_index, packed_types
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.registry import read_file
@@ -83,9 +83,8 @@ def part_id(dataset_id: bytes, number: int) -> bytes:
 
 
 def schema_digest(schema: Schema) -> str:
-    """What a manifest says of a part's schema."""
-    content = schema.column_table() + packed_schema(schema)
-    return f"{xxh3_64(content):016x}"
+    """What a manifest says of a part's schema: names, types and shapes."""
+    return f"{xxh3_64(packed_types(schema)):016x}"
 
 
 def encode(manifest: Manifest) -> bytes:

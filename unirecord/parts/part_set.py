@@ -163,7 +163,7 @@ class PartSet:
             self._data_bytes,
             snapshot.schema.column_table(),
             partial(has_moved_on, snapshot),
-            metadata.packed_schema(snapshot.schema),
+            metadata.packed_schema(snapshot.schema) if snapshot.one_schema else b"",
         )
         self.io, self.verify = io, verify
         self._readers: dict[tuple[int, ...], ColumnReader] = {}

@@ -123,6 +123,8 @@ class _Checker:
         return simplify.any_of([self._comparison("==", node, node.operand, item) for item in node.items])
 
     def _is(self, node: syntax.Is) -> Condition:
+        if node.what == "null" and isinstance(node.operand, syntax.Name) and self._is_blob(node.operand.name):
+            return simplify.is_null(self._column(node.operand.name))
         operand = self.operand(node.operand)
         if node.what == "nan":
             if not isinstance(operand, simplify.NUMBERS):
@@ -199,19 +201,25 @@ class _Checker:
 
     def field(self, node: syntax.Name) -> Field:
         """The column that a name means: the schema's own before ``row`` and ``part``."""
-        names = self.schema.names
-        if node.name in names:
-            position = self.schema.position(node.name)
-            column = self.schema[position]
-            if column.is_blob:
-                raise self.wrong(
-                    f"column {column.name!r} is {column}, which a query cannot read; it can read {self._readable()}",
-                    node,
-                )
-            return Field(column.name, position, column.type, column.nullable)
+        if self._is_blob(node.name):
+            column = self.schema[node.name]
+            null = f"; 'is null' is all that can be asked of {column.name!r}" if column.nullable else ""
+            raise self.wrong(
+                f"column {column.name!r} is {column}, which a query cannot read; it can read {self._readable()}{null}",
+                node,
+            )
+        if node.name in self.schema:
+            return self._column(node.name)
         if node.name in ("row", "part"):
             return Field(node.name, ROW if node.name == "row" else PART, "int64")
         raise self.wrong(f"there is no column {node.name!r}{self._name_hint(node.name)}", node)
+
+    def _is_blob(self, name: str) -> bool:
+        return name in self.schema and self.schema[name].is_blob
+
+    def _column(self, name: str) -> Field:
+        column = self.schema[name]
+        return Field(column.name, self.schema.position(name), column.type, column.nullable)
 
     def _name_hint(self, name: str) -> str:
         hint = near(name, [*self.schema.names, "row", "part"])

@@ -16,7 +16,7 @@ PART: Final = -2
 
 @dataclass(frozen=True)
 class Field:
-    """A scalar column, or the pseudo column ``row`` or ``part``; ``type`` is the schema's type name."""
+    """A scalar column, one of blobs to be asked for nulls alone, or ``row`` or ``part``; ``type`` as in the schema."""
 
     name: str
     position: int

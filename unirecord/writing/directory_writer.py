@@ -132,6 +132,12 @@ class DirectoryWriter:
             raise SchemaError(
                 f"{self.path}: {_difference(self.before, content)}; appended rows must have the dataset's schema"
             )
+        for old, new in zip(self.before.schema, content.schema, strict=True):
+            if old.packed_annotations != new.packed_annotations:
+                raise SchemaError(
+                    f"{self.path}: the annotations of column {old.name!r} are {old.annotations} in the dataset and "
+                    f"{new.annotations} here; appended rows keep the dataset's: leave annotations out"
+                )
         if content.index != self.before.index:
             raise SchemaError(
                 f"{self.path}: the dataset's index columns are {list(self.before.index)}, "

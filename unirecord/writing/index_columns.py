@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..format import layout
 from ..format.schema import Column
 from ..parts.data_file import BlockColumn
+from .index_validity import ValidityBits
 
 Array = npt.NDArray[Any]
 
@@ -34,19 +35,6 @@ def _zone_sections(rows: int, width: int, zone_rows: int) -> Sections:
         layout.SECTION_ZONES: (2 * width, zones, zone_rows),
         layout.SECTION_ZONE_FLAGS: (1, zones, zone_rows),
     }
-
-
-class ValidityBits:
-    """Packs validity to bits across blocks."""
-
-    def __init__(self) -> None:
-        self._carry = np.zeros(0, bool)
-
-    def push(self, valid: npt.NDArray[np.bool_], last: bool) -> Array:
-        bits = np.concatenate([self._carry, valid])
-        whole = len(bits) if last else len(bits) // 8 * 8
-        self._carry = bits[whole:]
-        return np.packbits(bits[:whole], bitorder="little")
 
 
 class Zones:

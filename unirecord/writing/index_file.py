@@ -19,6 +19,7 @@ from ..format.page import unit_count
 from ..parts.data_file import Block, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
 from .index_columns import FixedColumn, StringColumn
+from .index_validity import BlobValidity
 from .sorted_rows import sorted_rows
 
 Array = npt.NDArray[Any]
@@ -86,6 +87,9 @@ class _Builder:
             )
             for position, column in self.schema.scalars
         }
+        self.blobs = {
+            position: BlobValidity() if column.nullable else None for position, column in self.schema.blobs
+        }
         self.variable = [position for position, column in self.schema.blobs if not column.fixed_bytes]
         self.longest = [0] * len(self.variable)
         self.rows = self.groups = 0
@@ -117,6 +121,9 @@ class _Builder:
             self.longest[i] = max(self.longest[i], int(lengths.max()))
         for column, values in zip(self.columns.values(), block.scalars, strict=True):
             column.observe(values)
+        for blob, valid in zip(self.blobs.values(), block.blob_valid, strict=True):
+            if blob is not None and valid is not None:
+                blob.observe(valid)
 
     def _plan(self) -> None:
         self._declare(layout.SECTION_GROUPS, layout.NO_COLUMN, 32, self.groups)
@@ -129,15 +136,20 @@ class _Builder:
         for longest, position in zip(self.longest, self.variable, strict=True):
             width = np.min_scalar_type(longest).itemsize
             self._declare(layout.SECTION_LENGTHS, position, width, self.rows)
-        for position, column in self.columns.items():
+        described = self._described()
+        for position, column in described.items():
             for kind, (width, count, extra) in column.sections(self.rows).items():
                 self._declare(kind, position, width, count, extra)
         for name in self.head.metadata.index:
             width = 8 if self.rows > 1 << 32 else 4
             self._declare(layout.SECTION_ORDER, self.schema.position(name), width, self.rows)
-        known = [self.columns.get(position) for position in range(len(self.schema))]
+        known = [described.get(position) for position in range(len(self.schema))]
         self.statistics = metadata.encode_statistics([None if c is None else c.statistics() for c in known])
         self._declare(layout.SECTION_STATISTICS, layout.NO_COLUMN, 1, len(self.statistics))
+
+    def _described(self) -> dict[int, FixedColumn | StringColumn | BlobValidity]:
+        """The columns that have sections and statistics, by position: scalar ones, and blobs that may be null."""
+        return {**self.columns, **{i: blob for i, blob in self.blobs.items() if blob is not None}}
 
     def _declare(self, kind: int, column: int, width: int, count: int, extra: int = 0) -> None:
         self.sections[kind, column] = Section(kind, column, width, 0, width * count, count, extra)
@@ -185,6 +197,9 @@ class _Builder:
                     self._check_even(block)
             for (position, column), values in zip(self.columns.items(), block.scalars, strict=True):
                 column.write(values, lambda kind, elements, p=position: self._put(kind, p, elements), last)
+            for (position, blob), valid in zip(self.blobs.items(), block.blob_valid, strict=True):
+                if blob is not None and valid is not None:
+                    self._put(layout.SECTION_VALIDITY, position, blob.packed(valid, last))
         for key, entry in self.sections.items():
             if self.written[key] != entry.bytes and entry.kind != layout.SECTION_ORDER:
                 raise CorruptionError(

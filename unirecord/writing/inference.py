@@ -32,9 +32,9 @@ def infer_schema(records: Sequence[Mapping[str, Any]]) -> Schema:
     """Return the schema that all ``records`` fit, columns in the order they are first seen.
 
     int → int64, float → float64 (also for a mix of both), numpy scalars and arrays → their dtype, str →
-    string (text when any is over 4 KiB), bytes-like → bytes, dict and list → object; None makes a scalar
-    nullable; a dimension that differs between arrays is free. Raises `SchemaError` when values conflict,
-    naming the column and both rows.
+    string (text when any is over 4 KiB), bytes-like → bytes, dict and list → object; None makes a column nullable, but
+    one of objects, which hold None themselves; a dimension that differs between arrays is free. Raises `SchemaError`
+    when values conflict, naming the column and both rows.
     """
     if not records:
         raise SchemaError(
@@ -148,15 +148,11 @@ class ColumnEvidence:
         self._settle_nan()
         if self.type is None:
             raise SchemaError(f"column {self.name!r} holds only None, so its type is unknown; give a schema")
+        null = "" if self.null_row is None else "?"
         if self.shape is not None:
-            self._refuse_null(_spelled(self.type, self.shape))
-            return {"type": self.type, "shape": [d if d > 0 else -1 for d in self.shape]}
+            return {"type": self.type + null, "shape": [d if d > 0 else -1 for d in self.shape]}
         name = self._scalar_type(self.type)
-        if self.null_row is None or name == "object":
-            return name
-        if name in ("bytes", "text"):
-            self._refuse_null(name)
-        return name + "?"
+        return name if name == "object" else name + null
 
     def _settle_nan(self) -> None:
         if self.nan_row is None:
@@ -169,7 +165,7 @@ class ColumnEvidence:
             self._merge("float64", None, self.nan_row)
 
     def _scalar_type(self, name: str) -> str:
-        if name == "string" and self.longest > _LONG_TEXT_BYTES and self.null_row is None:
+        if name == "string" and self.longest > _LONG_TEXT_BYTES:
             return "text"
         if name == "int64" and self.high not in _INT64:
             if self.low < 0 or self.high > _INT_MAX:
@@ -182,13 +178,6 @@ class ColumnEvidence:
                 f"column {self.name!r}: its integers need more than 64 bits; store them as strings"
             )
         return name
-
-    def _refuse_null(self, name: str) -> None:
-        if self.null_row is not None:
-            raise SchemaError(
-                f"column {self.name!r}: row {self.null_row} holds None and row {self.row} {name}, "
-                f"which cannot be null; use an empty value"
-            )
 
 
 _PYTHON_TYPES: Final[tuple[tuple[Any, str], ...]] = (

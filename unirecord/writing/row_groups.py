@@ -61,8 +61,12 @@ def _join(parts: list[ColumnData]) -> ColumnData:
         return parts[0]
     arrays = [part.values for part in parts if isinstance(part.values, np.ndarray)]
     strings = [value for part in parts if isinstance(part.values, list) for value in part.values]
+    return ColumnData(np.concatenate(arrays) if arrays else strings, _joined_validity(parts))
+
+
+def _joined_validity(parts: list[ColumnData]) -> npt.NDArray[np.bool_] | None:
     valid = [part.valid for part in parts if part.valid is not None]
-    return ColumnData(np.concatenate(arrays) if arrays else strings, np.concatenate(valid) if valid else None)
+    return np.concatenate(valid) if valid else None
 
 
 def _power_below(number: int) -> int:
@@ -169,7 +173,7 @@ class Grouper:
                 if column.name not in self._room:
                     self._room[column.name] = np.empty((self.shape.group_rows, column.fixed_bytes), np.uint8)
                 self._room[column.name][self._rows : self._rows + piece.rows] = np.asarray(data.values)
-                columns.append(ColumnData([]))
+                columns.append(ColumnData([], None if data.valid is None else data.valid.copy()))
             else:
                 columns.append(_own(data))
         return ColumnBatch(piece.rows, columns)
@@ -180,10 +184,11 @@ class Grouper:
             return pieces
         columns = []
         for position, column in enumerate(self.schema):
+            parts = [piece.columns[position] for piece in pieces]
             if column.is_blob:
-                columns.append(ColumnData(self._room[column.name][:rows]))
+                columns.append(ColumnData(self._room[column.name][:rows], _joined_validity(parts)))
             else:
-                columns.append(_join([piece.columns[position] for piece in pieces]))
+                columns.append(_join(parts))
         return [ColumnBatch(rows, columns)]
 
     def _even_cuts(self, rows: int, group_rows: int) -> list[tuple[int, int]]:

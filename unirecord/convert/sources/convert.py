@@ -38,8 +38,7 @@ def converted(
 
 def _misfit(value: Any, column: Column) -> str:
     if value == "":
-        allowed = f"{column} has no null" if column.is_blob else f'the type "{column}?" allows that'
-        return f"the cell is empty; {allowed}"
+        return f'the cell is empty; the type "{column}?" allows that'
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
     return f"{shown} is no {column}"
 
@@ -49,7 +48,7 @@ def text_converter(column: Column) -> Callable[[str], Any]:
     if column.type in ("string", "text"):
         return (lambda text: text or None) if column.nullable else str
     if column.type == "bytes" and not column.is_array:
-        return str.encode
+        return (lambda text: text.encode() or None) if column.nullable else str.encode
     convert = _array_from_text(column) if column.is_array else _scalar_from_text(column)
     return (lambda text: convert(text) if text else None) if column.nullable else convert
 
@@ -103,6 +102,8 @@ def json_converter(column: Column) -> Callable[[Any], Any]:
     assert dtype is not None
 
     def to_array(value: Any) -> Any:
+        if value is None and column.nullable:
+            return None
         array = numbers(value)
         if array is None:
             raise ValueError

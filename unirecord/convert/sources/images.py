@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -20,9 +20,14 @@ from .picture_labels import LABEL_FILES, PictureLabels, label_file
 
 __all__ = ["ImageFolder"]
 
-_SUFFIXES: Final = frozenset(
-    (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".gif", ".bmp", ".dib", ".webp", ".tif", ".tiff")
-)
+_MEDIA_TYPES: Final = {
+    **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "image/jpeg"),
+    **dict.fromkeys((".bmp", ".dib"), "image/bmp"),
+    **dict.fromkeys((".tif", ".tiff"), "image/tiff"),
+    ".png": "image/png",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+}
 _BATCH_ROWS: Final = 256
 _BATCH_BYTES: Final = 16_000_000
 
@@ -54,7 +59,7 @@ class ImageFolder(Source):
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """A folder with pictures; and any that holds nothing else that is known."""
-        return source.is_folder and source.holds(_SUFFIXES)
+        return source.is_folder and source.holds(frozenset(_MEDIA_TYPES))
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
@@ -87,7 +92,12 @@ class ImageFolder(Source):
         place = {name: i for i, name in enumerate(sorted(folders, key=natural_order))}
         self._files = sorted(found, key=lambda p: (place.get(p.partition("/")[0], 0), p))
         self.units = self._ranges()
-        columns = {"image": "bytes", "label": "int32", "class": "string", "path": "string"}
+        columns: dict[str, Any] = {
+            "image": _image_type(found),
+            "label": "int32",
+            "class": "string",
+            "path": "string",
+        }
         columns |= {"width": "int32", "height": "int32"}
         self.classes = [utf8_name(name) for name in place]
         if options.classes is not None:
@@ -96,6 +106,7 @@ class ImageFolder(Source):
             del columns["label"], columns["class"]
         else:
             self.metadata = {"classes": self.classes}
+            columns["label"] = {"type": "int32", "annotations": {"classes": self.classes}}
             self.notes.append(f"{len(self.classes):,} classes: {some(self.classes)}")
         self.schema = apply_overrides(columns, options.overrides)
 
@@ -117,7 +128,7 @@ class ImageFolder(Source):
         self._files = sorted((path for path in found if path in labels), key=natural_order)
         self.units = self._ranges()
         self.classes = []
-        columns = {"image": "bytes", "path": "string", "width": "int32", "height": "int32"}
+        columns = {"image": _image_type(self._files), "path": "string", "width": "int32", "height": "int32"}
         self.schema = apply_overrides({**columns, **labels.types}, options.overrides)
 
     def _pictures(self) -> Iterator[str]:
@@ -125,9 +136,9 @@ class ImageFolder(Source):
         self._other_suffixes: Counter[str] = Counter()
         for path, reason in walk(self.input.path):
             suffix = Path(path).suffix.lower()
-            if reason is not None and (suffix in _SUFFIXES or path.endswith("/")):
+            if reason is not None and (suffix in _MEDIA_TYPES or path.endswith("/")):
                 self.left_out.append(LeftOut(utf8_name(path), reason))
-            elif suffix in _SUFFIXES:
+            elif suffix in _MEDIA_TYPES:
                 yield path
             else:
                 self._other_suffixes[suffix] += 1
@@ -187,3 +198,9 @@ class ImageFolder(Source):
             columns |= self._labels.of(relative)
         columns = {name: columns[name] for name in self.schema.names}
         return RawBatch(columns, len(rows), tuple(left_out))
+
+
+def _image_type(paths: Sequence[str]) -> dict[str, Any]:
+    """Bytes, with the media type that all these pictures have by their names, or ``image/*``."""
+    found = {_MEDIA_TYPES[Path(path).suffix.lower()] for path in paths}
+    return {"type": "bytes", "annotations": {"media_type": found.pop() if len(found) == 1 else "image/*"}}

@@ -171,8 +171,9 @@ class _KeyEvidence:
         if kinds == {"scalar"}:
             self.scalars.null_row = 0 if self.missing else None
             return self._scalar_spec(where)
-        if kinds == {"array"} and self._one_rank and self._element and not self.missing:
-            return {"type": self._element, "shape": [d if d > 0 else -1 for d in self._shape or ()]}
+        if kinds == {"array"} and self._one_rank and self._element:
+            null = "?" if self.missing else ""
+            return {"type": self._element + null, "shape": [d if d > 0 else -1 for d in self._shape or ()]}
         return "object"
 
     def _scalar_spec(self, where: str) -> Any:

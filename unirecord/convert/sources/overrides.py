@@ -59,7 +59,18 @@ def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -
             raise SchemaError(
                 f"there is no column {name!r} in the data{near(name, inferred)}; it has {', '.join(inferred)}"
             )
-    return Schema.parse({**inferred, **overrides})
+    return Schema.parse(
+        {**inferred, **{name: _annotated(spec, inferred[name]) for name, spec in overrides.items()}}
+    )
+
+
+def _annotated(spec: Any, inferred: Any) -> Any:
+    """Another type of the same column: what is known of its values stays, unless other annotations are given."""
+    known = inferred.get("annotations") if isinstance(inferred, Mapping) else None
+    if not known:
+        return spec
+    given = spec if isinstance(spec, Mapping) else {"type": spec}
+    return {"annotations": known, **given}
 
 
 def _from_json(text: str, where: str) -> dict[str, Any]:

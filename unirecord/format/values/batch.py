@@ -68,7 +68,7 @@ def column_from_cells(column: Column, cells: Sequence[bytes | memoryview | None]
         return ColumnData(filled, valid)
     joined = b"".join(filled)
     if column.is_blob:
-        return ColumnData(np.frombuffer(joined, np.uint8).reshape(len(cells), column.fixed_bytes), None)
+        return ColumnData(np.frombuffer(joined, np.uint8).reshape(len(cells), column.fixed_bytes), valid)
     return ColumnData(np.frombuffer(joined, column.dtype), valid)
 
 
@@ -190,8 +190,11 @@ def _rows_of(column: Column, values: Array) -> list[Any]:
 
 
 def _array_rows(column: Column, values: Array, first_row: int) -> ColumnData:
-    """Return [B, …] as its rows, viewed where the memory is contiguous."""
+    """Return [B, …] as its rows, viewed where the memory is contiguous; a row that is masked whole is null."""
     shape = column.shape or ()
+    valid = np.ones(len(values), np.bool_) if column.nullable else None
+    if column.nullable and isinstance(values, np.ma.MaskedArray):
+        values, valid = _masked_rows(column, values, first_row)
     try:
         array = array_view(column, values)
         suffix = free_dims_suffix(shape, array.shape[1:])
@@ -203,11 +206,31 @@ def _array_rows(column: Column, values: Array, first_row: int) -> ColumnData:
     rows = len(array)
     flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if column.fixed_bytes:
-        return ColumnData(flat.reshape(rows, column.fixed_bytes))
+        return ColumnData(flat.reshape(rows, column.fixed_bytes), valid)
     width = flat.nbytes // rows if rows else 0
     view = flat.data
     cells: Cells = [view[i * width : (i + 1) * width] for i in range(rows)]
-    return ColumnData([b"".join((cell, suffix)) for cell in cells] if suffix else cells)
+    if suffix:
+        cells = [b"".join((cell, suffix)) for cell in cells]
+    if valid is not None:
+        cells = [cell if present else b"" for cell, present in zip(cells, valid.tolist(), strict=True)]
+    return ColumnData(cells, valid)
+
+
+def _masked_rows(column: Column, values: Any, first_row: int) -> tuple[Array, Array]:
+    """Return [B, …] with zeros where a row is masked whole, and bool [B]: which rows are not."""
+    mask = np.ma.getmaskarray(values)
+    inner = tuple(range(1, mask.ndim))
+    null: Array = np.any(mask, axis=inner)
+    in_part = null & ~mask.all(axis=inner)
+    if in_part.any():
+        raise SchemaError(
+            f"row {first_row + int(in_part.argmax())}, column {column.name!r}: some elements of the array are masked, "
+            f"others are not; a value is null as a whole: fill what is masked"
+        )
+    array = np.array(values.data)
+    array[null] = 0
+    return array, np.logical_not(null)
 
 
 def _scalar_values(column: Column, encode: Encode, values: Array, first_row: int) -> ColumnData:

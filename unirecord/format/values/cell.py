@@ -66,10 +66,11 @@ def scalar_format(column: Column) -> str | None:
 
 def expected(column: Column) -> str:
     """Return what a value of the column is, for a message."""
+    what = column.type
     if column.shape is not None:
         dims = ", ".join("any" if d == -1 else str(d) for d in column.shape)
-        return f"{column.type} array of shape [{dims}]"
-    return f"{column.type} or None" if column.nullable else column.type
+        what = f"{column.type} array of shape [{dims}]"
+    return f"{what} or None" if column.nullable else what
 
 
 def is_missing(value: object) -> bool:
@@ -107,11 +108,7 @@ def refusal(column: Column, refused: Refused, value: object) -> str:
     text = f"expected {expected(column)}, {refused}"
     if column.nullable or not is_missing(value):
         return text
-    return (
-        f"{text}; store an empty value"
-        if column.is_blob
-        else f'{text}; the type "{column.type}?" takes it as null'
-    )
+    return f'{text}; the type "{column}?" takes it as null'
 
 
 def shown(value: object) -> str:

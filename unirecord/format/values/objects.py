@@ -18,14 +18,14 @@ _INT_MIN: Final = -(1 << 63)
 _INT_MAX: Final = (1 << 64) - 1
 
 
-def pack_object(value: object, place: str = "object") -> bytes:
-    """Return ``value`` as msgpack.
+def pack_object(value: object, place: str = "object", level: int = 1) -> bytes:
+    """Return ``value`` as msgpack, to stand at this level of nesting.
 
     Allowed are None, bool, int of 64 bits, float, str, bytes, list, tuple (comes back as list) and dict with
     str, int or bytes keys, nested up to 64 deep; numpy scalars are stored as the Python value. Raises
     `SchemaError` that names the place, such as ``meta.boxes[3]``.
     """
-    _check(value, place, 1)
+    _check(value, place, level)
     packed = msgpack.packb(value, use_bin_type=True, default=_plain_scalar)
     assert isinstance(packed, bytes)
     return packed
