@@ -18,9 +18,11 @@ import pandas
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sources import plain
 
-from unirecord.convert.sources import Options, Source, open_source, text_blocks
+from unirecord.convert.sources import Options, Source, open_source, tables, text_blocks
 from unirecord.convert.sources.base import column_names
+from unirecord.convert.sources.csv_arrow import arrow_block
 from unirecord.convert.sources.overrides import parse_overrides
 from unirecord.errors import MissingError, SchemaError, StaleError
 from unirecord.format.schema import Schema
@@ -36,7 +38,7 @@ def columns_of(source: Source) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {name: [] for name in source.schema.names}
     for batch in source.batches():
         for name, values in batch.columns.items():
-            found[name] += list(values)
+            found[name] += [None if value is np.ma.masked else value for value in values]
     assert all(len(v) == source.rows for v in found.values())
     return found
 
@@ -397,7 +399,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
                 list(source.batches())
 
 
-def test_reading_tables_goes_on_at_a_position(tmp_path: Path) -> None:
+def test_reading_tables_goes_on_at_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 10_000)
     for name, text in (
         ("x.csv", "a\n" + "".join(f"{i}\n" for i in range(10_000))),
         ("x.jsonl", "".join(f'{{"a": {i}}}\n' for i in range(3_000))),
@@ -445,6 +448,60 @@ def test_quotes_in_odd_places_do_not_cut_records(
     for size in range(1, len(text) + 1):
         monkeypatch.setattr(text_blocks, "BLOCK_BYTES", size)
         assert columns_of(opened(tmp_path, "a,b\n" + text)) == {"a": wanted, "b": [1, 2, 3]}
+
+
+number = st.sampled_from(
+    ["", "0", "-0", "+5", "007", "-007", "1.5", "01.5", "1.", ".5", "-.5e3", "1e05", "1E5", "1e999", "nan", "nan(1)",
+     "inf",
+     "-Infinity", " 7", "7 ", " ", "1_0", "0x1", "true", "FALSE", "t", f"{(1 << 63) - 1}", f"{1 << 63}",
+     f"{-(1 << 63) - 1}", f"{1 << 64}", "é", "\x1f", '"', "x,y", "a\nb", "1" * 40, "2020-01-05", "1d", "NA"]
+)  # fmt: skip
+column = st.integers(0, 4).flatmap(
+    lambda kind: (
+        number,
+        st.integers(-(10**19), 10**20).map(str),
+        st.floats().map(repr),
+        st.sampled_from(["true", "False", ""]),
+        st.text(max_size=5),
+    )[kind]
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(
+    st.data(),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([None, "int64?", "float64", "float32?", "bool", "string", "text", "uint8?", "bytes"]),
+)
+def test_with_and_without_pyarrow_types_and_values_are_the_same(
+    tmp_path: Path, data: Any, ending: str, override: str | None
+) -> None:
+    kinds = data.draw(st.lists(st.sampled_from([number, column]), min_size=2, max_size=2))
+    rows = data.draw(st.lists(st.tuples(*kinds), min_size=1, max_size=8))
+    out = io.StringIO(newline="")
+    csv.writer(out, lineterminator=ending).writerows([("a", "b"), *rows])
+    text = out.getvalue().replace("\0", "")
+    overrides = {} if override is None else {"a": override}
+    found = []
+    for use in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            if not use:
+                patch.setattr(tables, "arrow_block", lambda *args: None)
+            try:
+                source = opened(tmp_path, text, overrides=overrides)
+                columns = {n: [plain(v) for v in values] for n, values in columns_of(source).items()}
+                found.append(str((source.schema.to_spec(), source.rows, columns)))
+            except SchemaError as error:
+                found.append(str(error))
+    assert found[0] == found[1]
+
+
+def test_blocks_that_pyarrow_reads_otherwise_are_left_to_csv() -> None:
+    for data in (b"a\rb\n", b'x"y,1\n', b"a\0b,1\n", b"\xff,1\n", b"1,2,3\n", b""):
+        assert arrow_block(data, 2, ",") is None
+    block = arrow_block(b'1,"a\nb"\n\n2,""\n', 2, ",")
+    assert block is not None
+    assert (block.rows, block.texts(1)) == (2, ["a\nb", ""])
 
 
 @given(st.text(), st.sampled_from(["a.csv", "a.jsonl"]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["NUMBER", "CellEvidence"]
+__all__ = ["BOOL_CELL", "INT_CELL", "NUMBER", "REAL_CELL", "CellEvidence"]
 
 _LONG_TEXT: Final = 4096
 # Cells are tested joined by a character that cannot be part of a number: one match per column and chunk.
@@ -17,10 +17,13 @@ _REAL: Final = (
     rf"{_WHOLE}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|[-+]?\.[0-9]+(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
 )
 # One way only to match blanks, or a long run of them that is no number takes quadratic time.
-_INTS: Final = re.compile(rf"(?:(?: *(?:{_WHOLE}) *)?{_JOIN})*")
-_REALS: Final = re.compile(rf"(?:(?: *(?:{_REAL}) *)?{_JOIN})*", re.IGNORECASE)
-_BOOLS: Final = re.compile(rf"(?:(?:true|false)?{_JOIN})*", re.IGNORECASE)
-NUMBER: Final = re.compile(rf" *(?:{_REAL}) *", re.IGNORECASE)
+INT_CELL: Final = rf" *(?:{_WHOLE}) *"
+REAL_CELL: Final = rf" *(?:{_REAL}) *"
+BOOL_CELL: Final = "true|false"
+_INTS: Final = re.compile(rf"(?:(?:{INT_CELL})?{_JOIN})*")
+_REALS: Final = re.compile(rf"(?:(?:{REAL_CELL})?{_JOIN})*", re.IGNORECASE)
+_BOOLS: Final = re.compile(rf"(?:(?:{BOOL_CELL})?{_JOIN})*", re.IGNORECASE)
+NUMBER: Final = re.compile(REAL_CELL, re.IGNORECASE)
 _BIG: Final = re.compile(r"[0-9]{19}")
 _MAX_DIGITS: Final = 30  # a whole number that is written longer is beyond 64 bits
 

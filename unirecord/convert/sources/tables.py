@@ -13,6 +13,7 @@ from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .cell_types import NUMBER, CellEvidence
 from .convert import converted, text_converter
+from .csv_arrow import arrow_block
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .text_blocks import BlockPlace, count_lines, csv_blocks, read_block, text_start
@@ -57,10 +58,7 @@ class CsvTable(Source):
         row, place = 0, BlockPlace(start, None, line, 0)
         for block in csv_blocks(self.input, start, self._delimiter):
             place = BlockPlace(block.offset, len(block.data), line, row)
-            for rows in self._chunks(block.data, line):
-                row += len(rows)
-                for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
-                    column.add(cells)
+            row += self._look_at(block.data, line, evidence)
             line += block.lines
             self.units.append(Unit(self.path, place, row - place.row))
             if progress is not None:
@@ -72,11 +70,38 @@ class CsvTable(Source):
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
         self.schema = apply_overrides(found, options.overrides)
 
+    def _look_at(self, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
+        """Take a block into account, and return how many rows it has."""
+        block = arrow_block(data, self._width, self._delimiter)
+        if block is not None:
+            block.add_to(evidence)
+            return block.rows
+        many = 0
+        for rows in self._chunks(data, line):
+            many += len(rows)
+            for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
+                column.add(cells)
+        return many
+
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found."""
         first_row = unit.place.row
         convert = [text_converter(c) for c in self.schema]
-        for rows in self._chunks(read_block(self.input, unit.place), unit.place.line):
+        data = read_block(self.input, unit.place)
+        block = arrow_block(data, self._width, self._delimiter)
+        if block is not None:
+            columns = {}
+            for i, column in enumerate(self.schema):
+                values = block.values(i, column)
+                columns[column.name] = (
+                    converted(block.texts(i), convert[i], column, first_row, self.path)
+                    if values is None
+                    else values
+                )
+            if block.rows:
+                yield RawBatch(columns, block.rows)
+            return
+        for rows in self._chunks(data, unit.place.line):
             cells = zip(*rows, strict=True)
             columns = {
                 c.name: converted(values, f, c, first_row, self.path)
