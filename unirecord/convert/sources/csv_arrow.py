@@ -16,6 +16,7 @@ __all__ = ["ArrowBlock", "arrow_block"]
 _MOST_BYTES: Final = 1 << 30
 _DIGITS: Final = [b"%d" % digit for digit in range(10)]
 _MANY_DIGITS: Final = 19
+_HEAD: Final = 64
 
 
 class ArrowBlock:
@@ -77,6 +78,7 @@ class ArrowBlock:
 
     def _cast(self, cells: Any, kind: Any) -> Any:
         try:
+            cells[:_HEAD].cast(kind)  # Arrow is slow to fail: it words an error for every cell
             return cells.cast(kind)
         except self._pa.ArrowException:
             return None
