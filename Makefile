@@ -16,7 +16,7 @@ WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
 FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open close fopen fstat fstatfs getrlimit \
 	read pread preadv preadv2 writev syscall ur_ring_take pthread_create pthread_mutex_init pthread_setspecific
 
-FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0"
+FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax
 
 .PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test demo bench wheel clean
 

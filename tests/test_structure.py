@@ -38,6 +38,7 @@ errors sizes progress
 # Imports against that direction, made inside a function when it is called.
 CALLED_FOR = {
     ("dataset", "frameworks"): "ds.to_tf(...), ds.to_arrow(), ds.to_pandas()",
+    ("pipeline", "frameworks"): "pipeline.to_torch(...), pipeline.to_jax(...)",
 }
 
 # Third-party packages that every installation has; all others are imported when they are first needed.

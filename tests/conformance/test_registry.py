@@ -27,6 +27,7 @@ FRAMEWORK_NAMES = {
     "torch.loader": "unirecord.torch.loader",
     "torch.TorchLoader": "unirecord.torch.loader",
     "torch.to_tensors": "unirecord.torch.loader",
+    "jax.to_arrays": "UniRecordDataset.pipeline",
     "tf.to_tf": "UniRecordDataset.to_tf",
     "arrow.to_arrow": "UniRecordDataset.to_arrow",
     "arrow.to_batches": "UniRecordDataset.to_batches",

@@ -217,6 +217,31 @@ def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict
     return tensors
 
 
+def tensor_stages(device: Any, pin_memory: bool) -> tuple[Callable[[Any], Any] | None, tuple[Stage, ...]]:
+    """What brings tensors to a device: what is done to a batch on any thread, and stages before the consumer."""
+    import torch
+
+    device = None if device is None else torch.device(device)
+    cuda = device is not None and device.type == "cuda"
+    pinned = Pinned()._pinned if (pin_memory or cuda) and torch.cuda.is_available() else None
+    if cuda:
+        return pinned, (CopiedAhead(device),)
+    return pinned, () if device is None or device.type == "cpu" else (Moved(device),)
+
+
+def as_tensors(batch: Any, bfloat16: Collection[str] = ()) -> Any:
+    """A batch of any form with tensors in place of its arrays; dicts, lists and tuples are gone into."""
+    if isinstance(batch, Mapping):
+        whole = to_tensors(batch, bfloat16)
+        return {name: value if name not in batch else as_tensors(value) for name, value in whole.items()}
+    if isinstance(batch, np.ndarray) and batch.dtype.kind in "biufc":
+        return to_tensors({"": batch})[""]
+    if isinstance(batch, tuple):
+        items = [as_tensors(item) for item in batch]
+        return type(batch)(*items) if hasattr(batch, "_fields") else tuple(items)
+    return batch
+
+
 def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:
     """The batch with every tensor in it on ``device``."""
     return _with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=non_blocking))

@@ -79,7 +79,9 @@ class Operator:
             said.append(f"processes={self.processes}")
         elif self.threads != "auto":
             said.append(f"threads={self.threads}")
-        shown = "filter" if self.kind == "where" else "to_torch" if self.kind == "device" else self.kind
+        if self.kind == "device":
+            return f"{self.name}()"
+        shown = "filter" if self.kind == "where" else self.kind
         return f"{shown}({', '.join(said)})"
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from time import perf_counter_ns
 from typing import Any
 
+from ..loading.delivered import Stage as BatchStage
 from ..loading.options import check_callable
 from ..order.spec import check_integer
 from .assembly import Graph, graph_of, lanes_of
@@ -21,6 +22,7 @@ from .resuming import extended, place_at, split_state
 from .rewriting import RULES, Draft, rewritten
 from .running import Running, read_alone
 from .steps import Named
+from .tails import through
 from .tuning import PipelinePlan, Tuner
 
 __all__ = ["Pipeline"]
@@ -50,6 +52,7 @@ class Pipeline:
         self._given_plan = plan
         self._rules = tuple(rules)
         self._operators: tuple[Operator, ...] = ()
+        self._tails: tuple[BatchStage, ...] = ()
         self._columns = origin.columns
         self._unused()
 
@@ -216,6 +219,36 @@ class Pipeline:
         """Keeps at most ``count`` results of the operators before ready; by default as many as are useful."""
         return self._behind(Operator("prefetch", "prefetch", size=check_integer("count", count, 1)))
 
+    def to_torch(self, device: Any = None, *, pin_memory: bool = False) -> Pipeline:
+        """Batches with tensors in place of arrays, the last operator; they share memory where they can.
+
+        Args:
+            device: where the tensors are to be; to a CUDA device they are copied from pinned memory on a stream of
+                their own, beside the step.
+            pin_memory: let tensors lie in pinned memory; nothing where there is no CUDA device.
+        """
+        from ..frameworks.torch import as_tensors, tensor_stages
+
+        pinned, stages = tensor_stages(device, pin_memory)
+        bfloat16 = frozenset(column.name for column in self._origin.stored if column.type == "bfloat16")
+
+        def to_torch(batch: Any) -> Any:
+            tensors = as_tensors(batch, bfloat16)
+            return tensors if pinned is None else pinned(tensors)
+
+        other = self._behind(Operator("device", "to_torch", to_torch))
+        other._tails = stages
+        return other
+
+    def to_jax(self, device: Any = None) -> Pipeline:
+        """Batches with JAX arrays in place of numeric arrays, on ``device`` or JAX's own choice; the last operator."""
+        from ..frameworks.jax import to_arrays
+
+        def to_jax(batch: Any) -> Any:
+            return to_arrays(batch, device)
+
+        return self._behind(Operator("device", "to_jax", to_jax))
+
     def apply(self, build: Callable[[Pipeline], Pipeline]) -> Pipeline:
         """What ``build`` makes of this pipeline: for operators that belong together."""
         built = build(self)
@@ -340,6 +373,8 @@ class Pipeline:
         running: Any = read_alone(source, lanes[0])
         if len(lanes) > 1 or at.processes is not None:
             running = iter(Running(source, lanes, self._budget, tuner))
+        if self._tails:
+            running = through(running, self._tails)
         with ExitStack() as open_pass:
             open_pass.callback(stats.end)
             for chunk in open_pass.enter_context(closing(running)):

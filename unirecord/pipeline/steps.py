@@ -43,7 +43,7 @@ def step_of(operator: Operator, named: Named, resumed: Place | None, slotted: fr
         if operator.in_place is not None:
             return each.over(_in_place(operator, operator.in_place))
         return each.over(_on_samples(operator))
-    if kind == "map_batch":
+    if kind in ("map_batch", "device"):
         return each.over(_on_samples(operator))
     if kind == "select":
         names = operator.columns or ()
