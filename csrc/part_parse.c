@@ -29,8 +29,8 @@ static bool all_zero(const uint8_t *bytes, uint64_t count) {
 }
 
 /* Magic, versions, features: what both kinds of file share, and the only fields a newer format must keep. */
-static ur_status check_start(const uint8_t *header, uint64_t bytes, const char *magic, ur_file_kind file,
-                             ur_error *error) {
+static ur_status check_versions(const uint8_t *header, uint64_t bytes, ur_file_kind file, ur_error *error) {
+  const char *magic = file == UR_FILE_DATA ? UR_DATA_MAGIC : UR_INDEX_MAGIC;
   uint64_t whole = file == UR_FILE_DATA ? UR_FILE_HEADER_BYTES : UR_INDEX_HEADER_BYTES;
   if (bytes == 0) return ur_fail_at(error, UR_FORMAT, file, 0, "the file is empty (0 bytes)");
   uint64_t seen = bytes < 8 ? bytes : 8;
@@ -57,14 +57,21 @@ static ur_status check_start(const uint8_t *header, uint64_t bytes, const char *
 }
 
 /* The digest is the last field of the header, over all before it. */
-static ur_status check_header_digest(const uint8_t *header, uint64_t digest_at, uint64_t domain, ur_file_kind file,
-                                     ur_error *error) {
+static ur_status check_header_digest(const uint8_t *header, ur_file_kind file, ur_error *error) {
+  uint64_t digest_at = file == UR_FILE_DATA ? UR_AT_HEADER_DIGEST : UR_AT_INDEX_HEADER_DIGEST;
+  uint64_t domain = file == UR_FILE_DATA ? UR_DOMAIN_DATA_HEADER : UR_DOMAIN_INDEX_HEADER;
   uint64_t expected = ur_load64(header + digest_at);
   uint64_t found = ur_xxh3_64(header, digest_at, ur_seed(header + UR_AT_ID, domain, 0));
   if (expected != found)
     return ur_fail_at(error, UR_CORRUPT, file, digest_at,
                       "the header's digest should be %016" PRIx64 ", its bytes give %016" PRIx64, expected, found);
   return UR_OK;
+}
+
+/* The checks that come before a field of either header is read. */
+static ur_status check_start(const uint8_t *header, uint64_t bytes, ur_file_kind file, ur_error *error) {
+  ur_status status = check_versions(header, bytes, file, error);
+  return status == UR_OK ? check_header_digest(header, file, error) : status;
 }
 
 /* The parts of the head must add up to header_bytes, and the head must be in the file: nothing is read before that. */
@@ -91,9 +98,7 @@ static ur_status check_columns(uint32_t columns, ur_file_kind file, ur_error *er
 
 ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t file_bytes, ur_data_header *out,
                                ur_error *error) {
-  ur_status status = check_start(header, bytes, UR_DATA_MAGIC, UR_FILE_DATA, error);
-  if (status != UR_OK) return status;
-  status = check_header_digest(header, UR_AT_HEADER_DIGEST, UR_DOMAIN_DATA_HEADER, UR_FILE_DATA, error);
+  ur_status status = check_start(header, bytes, UR_FILE_DATA, error);
   if (status != UR_OK) return status;
   ur_data_header fields = {
       .writer_version = ur_load16(header + UR_AT_WRITER_VERSION),
@@ -232,9 +237,7 @@ static ur_status check_index_sizes(const ur_index_header *fields, uint64_t file_
 
 ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t file_bytes, ur_index_header *out,
                                 ur_error *error) {
-  ur_status status = check_start(header, bytes, UR_INDEX_MAGIC, UR_FILE_INDEX, error);
-  if (status != UR_OK) return status;
-  status = check_header_digest(header, UR_AT_INDEX_HEADER_DIGEST, UR_DOMAIN_INDEX_HEADER, UR_FILE_INDEX, error);
+  ur_status status = check_start(header, bytes, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
   ur_index_header fields = {
       .writer_version = ur_load16(header + UR_AT_WRITER_VERSION),
