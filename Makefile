@@ -42,7 +42,7 @@ $(VENV)/frameworks: Makefile $(VENV)/ready
 lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --strict unirecord
+	$(BIN)/mypy --strict unirecord tests/typed.py
 
 # docs/api.md and the list of docs/architecture.md from the docstrings, and the prose of all pages wrapped at one width.
 docs: build

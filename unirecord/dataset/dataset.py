@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..columns.scalars import scalar_arrays
 from ..format.schema import Schema
 from ..loading.opened import OpenedData, PathLike
-from ..loading.options import LoaderOptions, OnCorrupt, check_callable, check_on_corrupt
+from ..loading.options import LoaderOptions, OnCorrupt, ReadAhead, check_callable, check_on_corrupt
 from ..loading.plan import Plan
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
     import tensorflow
+    from typing_extensions import Unpack
 
     from ..pipeline.pipeline import Pipeline
     from ..pipeline.tuning import PipelinePlan
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["UniRecordDataset"]
 
 Sample = dict[str, Any]
+New = TypeVar("New")
 
 
 class _Unchanged(Enum):
@@ -297,6 +299,46 @@ class UniRecordDataset:
 
     # ---- batches -----------------------------------------------------------------------------------------
 
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any] | _Unchanged | None = ...,
+        collate_fn: Callable[[list[Any]], Any] | None = ...,
+        batch_transform: Callable[[Any], New],
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[New]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any] | _Unchanged | None = ...,
+        collate_fn: Callable[[list[Any]], New],
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[New]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: _Unchanged | None = ...,
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[dict[str, Any]]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any],
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[Any]: ...
     def batches(
         self,
         batch_size: int,
@@ -311,7 +353,8 @@ class UniRecordDataset:
     ) -> BatchLoader[Any]:
         """Batches of this shard as dicts of arrays, read ahead by C threads (docs/loading.md).
 
-        Each iteration over what is returned is one epoch.
+        Each iteration over what is returned is one epoch. Its type says what a batch is: a dict, or what
+        ``batch_transform`` or ``collate_fn`` returns.
 
         Fixed-width columns are arrays [batch, …], nullable ones masked arrays, strings lists, other blobs
         ``RaggedArray``. Any batch may be kept for ever. Tensors: ``unirecord.torch.loader``, ``to_tf``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -13,17 +13,53 @@ from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
 from ..loading.batch import valid_rows
 from ..loading.delivered import Delivered, Stage
-from ..loading.options import LoaderOptions
+from ..loading.options import LoaderOptions, ReadAhead
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import Unpack
 
 __all__ = ["TorchLoader", "loader", "to_tensors"]
+
+Batch = TypeVar("Batch")
 
 _IN_FLIGHT = 2  # batches whose copy to the device runs while another one is used
 
 
+@overload
+def loader(
+    ds: UniRecordDataset,
+    batch_size: int,
+    *,
+    transform: Callable[[Any], Any] | None = ...,
+    collate_fn: Callable[[list[Any]], Batch],
+    pin_memory: bool = ...,
+    device: Any = ...,
+    **read_ahead: Unpack[ReadAhead],
+) -> TorchLoader[Batch]: ...
+@overload
+def loader(
+    ds: UniRecordDataset,
+    batch_size: int,
+    *,
+    transform: None = ...,
+    collate_fn: None = ...,
+    pin_memory: bool = ...,
+    device: Any = ...,
+    **read_ahead: Unpack[ReadAhead],
+) -> TorchLoader[dict[str, Any]]: ...
+@overload
+def loader(
+    ds: UniRecordDataset,
+    batch_size: int,
+    *,
+    transform: Callable[[Any], Any],
+    collate_fn: None = ...,
+    pin_memory: bool = ...,
+    device: Any = ...,
+    **read_ahead: Unpack[ReadAhead],
+) -> TorchLoader[Any]: ...
 def loader(
     ds: UniRecordDataset,
     batch_size: int,
@@ -36,7 +72,7 @@ def loader(
     prefetch: int | None = None,
     num_threads: int | None = None,
     num_workers: int | None = None,
-) -> TorchLoader:
+) -> TorchLoader[Any]:
     """Batches of a dataset's shard as tensors; iterate over it as over a ``DataLoader``, once per epoch.
 
     Without a transform a batch is a dict: arrays and scalars are tensors [batch, …] that share the memory the C
@@ -81,7 +117,7 @@ def _default_collate(samples: list[Any]) -> Any:
     return default_collate(samples)
 
 
-class TorchLoader(BatchLoader[Any]):
+class TorchLoader(BatchLoader[Batch]):
     """What ``loader`` returns: batches with a length, an epoch and a state, like a stateful ``DataLoader``."""
 
     def __init__(

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from ..core import usable_cores
 from ..order.spec import check_integer
 from .batch import collate
 
-__all__ = ["LoaderOptions", "OnCorrupt", "Transform", "check_callable", "check_on_corrupt"]
+__all__ = ["LoaderOptions", "OnCorrupt", "ReadAhead", "Transform", "check_callable", "check_on_corrupt"]
 
 OnCorrupt = Literal["raise", "skip"]
 Transform = Callable[[Any], Any]
+
+
+class ReadAhead(TypedDict, total=False):
+    """The options of a loader that say nothing about what a batch is."""
+
+    drop_last: bool
+    prefetch: int | None
+    num_threads: int | None
+    num_workers: int | None
+
 
 _READ_AHEAD_BYTES = 32 << 20
 _MOST_PREFETCH = 16
