@@ -72,6 +72,18 @@ def test_sources_without_linux_are_whole() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_the_branches_for_macos_compile_and_read(tmp_path: Path) -> None:
+    """Not on macOS, but its side of every #ifdef, over what this system calls by other names."""
+    (tmp_path / "sys").mkdir()
+    (tmp_path / "sys" / "mount.h").write_text("#include <sys/vfs.h>\n#define MNT_LOCAL 0x1000\n")
+    system = ["-U__linux__", "-D__APPLE__", "-Dst_mtimespec=st_mtim", f"-I{tmp_path}"]
+    flags = ["-std=c11", "-pthread", "-Icsrc", "-Itests/c", "-Wall", "-Wextra", "-Werror"]
+    done = run(COMPILER, *flags, *system, "tests/c/test_io.c", *SOURCES, "-o", tmp_path / "test_io")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run(tmp_path / "test_io")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("machine", "said"),
     [
