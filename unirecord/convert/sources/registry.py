@@ -17,6 +17,7 @@ from .npy_files import NpyFiles
 from .parquet import ParquetFiles
 from .tables import CsvTable
 from .text_lines import TextLines
+from .tfrecord import TFRecordFiles
 from .webdataset import WebDatasetShards
 
 __all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
@@ -28,6 +29,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     TextLines,
     CocoFile,
     MindRecordFiles,
+    TFRecordFiles,
     WebDatasetShards,
     ImageFolder,
     ParquetFiles,
