@@ -2,6 +2,7 @@
 #ifndef UR_BATCH_H
 #define UR_BATCH_H
 
+#include "codec.h"
 #include "set.h"
 
 /* Consecutive entries of a plan that lie in one part. */
@@ -43,6 +44,10 @@ ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int
 /* lengths[place] = bytes of the value of each row (strings and blobs of variable width). */
 ur_status ur_measure_strings(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
 ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
+
+/* Sees to it that the compressed columns among `outputs` can be decompressed in all parts (batch_decode.c). */
+ur_status ur_prepare_decoders(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
+                              ur_error *error);
 
 /* Starts loading what measuring and locating a blob column of variable width will need, so that it does not wait for each
  * row in turn. */

@@ -82,7 +82,8 @@ static ur_status verify_unit(ur_part *part, uint64_t row, const ur_wanted *wante
   ur_extent extent;
   ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &unit, &extent, error);
   if (status != UR_OK) return status;
-  *while_copied = streams(wanted->output, cell->bytes) && extent.offset == cell->offset && extent.bytes == cell->bytes;
+  *while_copied = !wanted->compressed && streams(wanted->output, cell->bytes) && extent.offset == cell->offset &&
+                  extent.bytes == cell->bytes;
   if (*while_copied) return UR_OK;
   /* exact: units are inside the file */
   return ur_unit_check(part, unit, part->file->view + extent.offset, &extent, NULL, error);
@@ -123,10 +124,29 @@ static ur_status copy_checking(const ur_group *group, int64_t i, const ur_wanted
   return ur_blame(error, status, group, i, part->data.unit_rows > 0 ? -1 : wanted->output->column);
 }
 
+/* Decompresses the cells of one output, the rows ahead already on their way into the cache. */
+static ur_status decode_view(const ur_cell_batch *batch, const chunk *located, int32_t j, const segment *rows,
+                             ur_error *error) {
+  ur_codec_context *context = ur_codec_context_take();
+  if (context == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory to decompress");
+  int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
+  ur_status status = UR_OK;
+  for (int64_t i = 0; i < rows->n && status == UR_OK; i++) {
+    int64_t at = (rows->at + i) * batch->count + j;
+    if (at + lead < end) touch(located->from[at + lead], batch->cells[at + lead].bytes);
+    status = ur_decode_cell(rows->group, rows->first + i, batch->wanted[j].output, context, located->from[at],
+                            &batch->cells[at], error);
+  }
+  ur_codec_context_give(context);
+  return status;
+}
+
 /* Copies the cells of one output, the rows ahead already on their way into the cache. */
 static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int32_t j, const segment *rows,
                            ur_error *error) {
   const ur_output *output = batch->wanted[j].output;
+  if (rows->group->part->columns[output->column].info.codec != UR_CODEC_PLAIN)
+    return decode_view(batch, located, j, rows, error);
   const ur_extent *cells = batch->cells;
   const uint8_t *const *from = located->from;
   int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
@@ -241,11 +261,16 @@ static void give(const void *near, const void *taken) {
   if (taken != near) free((void *)(uintptr_t)taken);
 }
 
-static void find_wanted(ur_cell_batch *batch, const ur_part *part, const ur_output *outputs, int32_t count) {
+static void find_wanted(ur_cell_batch *batch, const ur_group *groups, int64_t group_count, const ur_output *outputs,
+                        int32_t count) {
   for (int32_t i = 0; i < count; i++) {
-    int32_t blob = part->columns[outputs[i].column].blob;
+    int32_t column = outputs[i].column;
+    int32_t blob = groups->part->columns[column].blob; /* all parts of a set have the same columns */
     if (blob < 0) continue;
-    batch->wanted[batch->count++] = (ur_wanted){&outputs[i], blob};
+    bool compressed = false;
+    for (int64_t g = 0; g < group_count; g++)
+      compressed = compressed || groups[g].part->columns[column].info.codec != UR_CODEC_PLAIN;
+    batch->wanted[batch->count++] = (ur_wanted){&outputs[i], blob, compressed};
     if (blob > batch->last_blob) batch->last_blob = blob;
   }
 }
@@ -253,7 +278,7 @@ static void find_wanted(ur_cell_batch *batch, const ur_part *part, const ur_outp
 ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
                           ur_error *error) {
   if (group_count == 0) return UR_OK;
-  const ur_part *part = groups->part; /* all parts of a set have the same columns */
+  const ur_part *part = groups->part;
   near_arrays near;
   ur_cell_batch batch = {.last_blob = -1};
   ur_cell_queue queue = {0};
@@ -270,7 +295,7 @@ ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_
   ur_status status = UR_OK;
   if (batch.wanted != NULL && batch.row != NULL && batch.cells != NULL && located.from != NULL &&
       located.while_copied != NULL) {
-    find_wanted(&batch, part, outputs, count);
+    find_wanted(&batch, groups, group_count, outputs, count);
     queue.expected = rows * batch.count;
     status = gather(&batch, &located, &queue, groups, group_count, error);
   } else {
@@ -288,7 +313,7 @@ ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_
 void ur_touch_lengths(const ur_group *group, int32_t column) {
   const ur_part *part = group->part;
   const ur_column *wanted = &part->columns[column];
-  if (!wanted->info.is_blob || wanted->info.fixed_bytes > 0) return;
+  if (!wanted->info.is_blob || wanted->stored_width > 0) return;
   ur_vector lengths = ur_vector_of(part, wanted->section[UR_SECTION_LENGTHS]);
   ur_vector starts = ur_vector_of(part, part->starts_section);
   uint64_t k = part->data.unit_rows > 1 ? part->data.unit_rows : 1;
@@ -300,10 +325,12 @@ void ur_touch_lengths(const ur_group *group, int32_t column) {
 }
 
 ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error) {
+  const ur_column *measured = &group->part->columns[column];
+  ur_status (*measure)(ur_part *, uint64_t, const ur_column *, uint64_t *, ur_error *) =
+      measured->info.codec == UR_CODEC_PLAIN ? ur_cell_length : ur_value_length;
   for (int64_t i = 0; i < group->count; i++) {
     uint64_t bytes = 0;
-    ur_status status =
-        ur_cell_length(group->part, (uint64_t)group->rows[i], &group->part->columns[column], &bytes, error);
+    ur_status status = measure(group->part, (uint64_t)group->rows[i], measured, &bytes, error);
     if (status != UR_OK) return ur_blame(error, status, group, i, column);
     lengths[ur_place(group, i)] = (int64_t)bytes;
   }

@@ -8,6 +8,7 @@
 typedef struct {
   const ur_output *output;
   int32_t blob;
+  bool compressed; /* in some part */
 } ur_wanted;
 
 /* The outputs of a batch that are blobs, and where the cells of some of its rows lie. */
@@ -22,6 +23,11 @@ typedef struct {
 /* Where a cell goes; false when the room measured for it is not its length, which ur_cells_changed is the error for. */
 bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to);
 ur_status ur_cells_changed(ur_error *error);
+
+/* Decompresses a cell of row i of the group, which lies at `stored` in memory, to where it goes in the output; blames the
+ * row when that fails (batch_decode.c). */
+ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *output, ur_codec_context *context,
+                         const uint8_t *stored, const ur_extent *cell, ur_error *error);
 
 /* ---- without a view (batch_queue.c) ------------------------------------------------------------------------------ */
 

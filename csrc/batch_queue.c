@@ -3,6 +3,7 @@
  * A cell is read straight into the caller's buffer and verified there as soon as it lands; only where rows share a digest
  * and it has not been checked yet, the whole unit is read into scratch memory first. The cells of all parts are read
  * together: a batch of a set of a hundred parts has a few rows in each, too few to keep a disk busy one after the other.
+ * Compressed cells are always read into scratch memory, and decompressed from there.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 /* One cell on its way: read straight to its destination, or out of a unit in scratch memory. */
 struct ur_reading {
   const ur_group *group;
+  const ur_output *output;   /* where it is decompressed to, else NULL */
   uint8_t *to;
   const uint8_t *unit_bytes; /* what the digest covers, once it has been read */
   ur_extent cell;
@@ -53,6 +55,26 @@ static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error 
   return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[landing.failed].group, -1, -1);
 }
 
+/* What has landed in scratch memory, to where it goes. */
+static ur_status deliver(const ur_cell_queue *queue, ur_error *error) {
+  ur_codec_context *context = NULL;
+  ur_status status = UR_OK;
+  for (int64_t r = 0; r < queue->count && status == UR_OK; r++) {
+    const ur_reading *job = &queue->readings[r];
+    /* exact: the cell is inside its unit */
+    const uint8_t *from = job->unit_bytes == NULL ? NULL : job->unit_bytes + (job->cell.offset - job->extent.offset);
+    if (job->output != NULL) {
+      if (context == NULL) context = ur_codec_context_take();
+      status = context == NULL ? ur_fail(error, UR_NO_MEMORY, "no memory to decompress")
+                               : ur_decode_cell(job->group, job->i, job->output, context, from, &job->cell, error);
+    } else if (job->unit_bytes != job->to && from != NULL && job->cell.bytes > 0) {
+      memcpy(job->to, from, job->cell.bytes);
+    }
+  }
+  ur_codec_context_give(context);
+  return status;
+}
+
 ur_status ur_queue_flush(ur_cell_queue *queue, ur_error *error) {
   landed_cells cells = {.readings = queue->readings, .worst = -1};
   ur_status status = read_spans(queue, &cells, error);
@@ -64,12 +86,8 @@ ur_status ur_queue_flush(ur_cell_queue *queue, ur_error *error) {
     if (error != NULL) *error = cells.error;
     return ur_blame(error, cells.status, job->group, job->i, job->column);
   }
-  for (int64_t r = 0; r < queue->count; r++) {
-    const ur_reading *job = &queue->readings[r];
-    if (job->unit_bytes != job->to && job->unit_bytes != NULL && job->cell.bytes > 0)
-      /* exact: the cell is inside its unit */
-      memcpy(job->to, job->unit_bytes + (job->cell.offset - job->extent.offset), job->cell.bytes);
-  }
+  status = deliver(queue, error);
+  if (status != UR_OK) return status;
   queue->count = queue->span_count = 0;
   queue->scratch_used = 0;
   return UR_OK;
@@ -95,6 +113,14 @@ static void add_span(ur_cell_queue *queue, const ur_data_file *file, const ur_ex
         .file = file, .offset = extent->offset, .bytes = extent->bytes, .to = to, .tag = queue->count};
 }
 
+/* Has `extent` read into scratch memory, of which reserve() has seen to the room; returns where. */
+static uint8_t *add_scratch_span(ur_cell_queue *queue, const ur_data_file *file, const ur_extent *extent) {
+  uint8_t *scratch = queue->scratch + queue->scratch_used; /* exact: reserve() has seen to the room */
+  add_span(queue, file, extent, scratch);
+  queue->scratch_used += extent->bytes; /* exact: likewise */
+  return scratch;
+}
+
 /* The reading before, when its unit is this one and is on its way to scratch memory already. */
 static const ur_reading *same_unit(const ur_cell_queue *queue, const ur_group *group, uint64_t unit) {
   if (queue->count == 0) return NULL;
@@ -107,13 +133,22 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
   ur_part *part = group->part;
   uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows;
   ur_reading job = {.group = group, .cell = *cell, .i = i, .column = k > 0 ? -1 : wanted->output->column};
-  if (!ur_cell_destination(wanted->output, ur_place(group, i), cell->bytes, &job.to)) return ur_cells_changed(error);
+  if (part->columns[wanted->output->column].info.codec != UR_CODEC_PLAIN)
+    job.output = wanted->output;
+  else if (!ur_cell_destination(wanted->output, ur_place(group, i), cell->bytes, &job.to))
+    return ur_cells_changed(error);
   job.unit = ur_unit_of(part, row, wanted->blob);
   job.check = !ur_unit_is_checked(part, job.unit);
   if (!job.check || k == 0) {
     job.extent = *cell;
-    job.unit_bytes = job.to;
-    add_span(queue, part->file, cell, job.to);
+    if (job.output == NULL) {
+      job.unit_bytes = job.to;
+      add_span(queue, part->file, cell, job.to);
+    } else {
+      ur_status status = reserve(queue, cell->bytes, error);
+      if (status != UR_OK) return status;
+      job.unit_bytes = add_scratch_span(queue, part->file, cell);
+    }
   } else {
     const ur_reading *before = same_unit(queue, group, job.unit);
     if (before != NULL) {
@@ -124,10 +159,7 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
       ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &job.unit, &job.extent, error);
       if (status == UR_OK) status = reserve(queue, job.extent.bytes, error);
       if (status != UR_OK) return status;
-      uint8_t *scratch = queue->scratch + queue->scratch_used; /* exact: reserve() has seen to the room */
-      add_span(queue, part->file, &job.extent, scratch);
-      queue->scratch_used += job.extent.bytes; /* exact: reserve() has seen to the room */
-      job.unit_bytes = scratch;
+      job.unit_bytes = add_scratch_span(queue, part->file, &job.extent);
     }
   }
   queue->readings[queue->count++] = job;

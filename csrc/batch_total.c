@@ -1,7 +1,8 @@
 /* batch_total.c - no batch is larger than the files it is read from: cells on top of each other are told by their sum.
  *
  * Every value of a row stands in the data file once, so the values of rows that differ cannot be more than it holds. Rows
- * that were asked for several times are counted once, which is looked into only when the plain sum is too large.
+ * that were asked for several times are counted once, and values of compressed columns as they are stored, which is looked
+ * into only when the plain sum is too large. What they become has been measured against what is stored.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,12 +25,17 @@ static uint64_t held(const ur_part *part) {
   return ur_add(part->file->bytes, part->header.index_bytes, &bytes) ? bytes : UINT64_MAX;
 }
 
-/* *total += the values of one row in all columns, no column twice; false on overflow. */
-static bool add_row(const ur_part *part, const ur_output *outputs, int32_t count, int64_t place, uint64_t *total) {
+/* *total += what one row takes in the files in all columns, no column twice; false on overflow. */
+static bool add_row(ur_part *part, const asked *at, const ur_output *outputs, int32_t count, uint64_t *total) {
   for (int32_t i = 0; i < count; i++) {
     const ur_output *output = &outputs[i];
-    uint64_t bytes = (uint64_t)part->columns[output->column].info.fixed_bytes;
-    if (output->offsets != NULL) bytes = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
+    const ur_column *column = &part->columns[output->column];
+    uint64_t bytes = (uint64_t)column->info.fixed_bytes;
+    if (column->info.codec != UR_CODEC_PLAIN) {
+      if (ur_cell_length(part, (uint64_t)at->row, column, &bytes, NULL) != UR_OK) return false;
+    } else if (output->offsets != NULL) {
+      bytes = (uint64_t)(output->offsets[at->place + 1] - output->offsets[at->place]);
+    }
     if (!ur_add(*total, bytes, total)) return false;
   }
   return true;
@@ -44,7 +50,7 @@ static ur_status check_group(const ur_group *group, const ur_output *outputs, in
   bool good = true;
   for (int64_t i = 0; i < group->count && good; i++)
     if (i == 0 || rows[i].row != rows[i - 1].row)
-      good = add_row(group->part, outputs, count, rows[i].place, &total) && total <= limit;
+      good = add_row(group->part, &rows[i], outputs, count, &total) && total <= limit;
   free(rows);
   if (good) return UR_OK;
   ur_status status = ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE,

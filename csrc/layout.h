@@ -21,6 +21,9 @@
 /* Rows of differing size that share a digest and a start. */
 #define UR_MAX_VARIABLE_UNIT 64u
 #define UR_VERSION 1u
+#define UR_MAX_DICTIONARY (UINT64_C(1) << 20)
+/* No frame of zstd becomes more than 2^15 times as large: a block of at most 2^17 bytes takes at least 4. */
+#define UR_MAX_EXPANSION_BITS 15
 #define UR_ZONE_ROWS 8192u
 #define UR_MAX_ROWS (UINT64_C(1) << 62)
 
@@ -65,6 +68,11 @@
 #define UR_AT_INDEX_HEAD_DIGEST 176
 #define UR_AT_INDEX_HEADER_DIGEST 184
 
+/* Column table. */
+#define UR_AT_COLUMN_CODEC 4
+#define UR_AT_COLUMN_FIXED 8
+#define UR_AT_COLUMN_VALUE 16
+
 /* Page header. */
 #define UR_AT_PAGE_KIND 4
 #define UR_AT_PAGE_RESERVED 6
@@ -76,7 +84,7 @@
 #define UR_AT_PAGE_DIGEST 48
 #define UR_AT_PAGE_HEADER_DIGEST 56
 
-enum { UR_PAGE_SCALAR = 1, UR_PAGE_BLOB = 2, UR_PAGE_END = 3 };
+enum { UR_PAGE_SCALAR = 1, UR_PAGE_BLOB = 2, UR_PAGE_END = 3, UR_PAGE_DICTIONARY = 4 };
 
 enum {
   UR_TYPE_BOOL = 1,
@@ -116,6 +124,8 @@ enum {
   UR_SECTION_ZONES = 12,
   UR_SECTION_ZONE_FLAGS = 13,
   UR_SECTION_ORDER = 14,
+  UR_SECTION_RAW_LENGTHS = 15,
+  UR_SECTION_CODEC_DICTIONARY = 16,
   UR_SECTION_STATISTICS = 17,
   UR_SECTION_KINDS = 18
 };
@@ -133,6 +143,7 @@ enum {
   UR_DOMAIN_INDEX_HEAD = 7,
   UR_DOMAIN_INDEX_BLOCK = 8,
   UR_DOMAIN_CONTENT = 9,
+  UR_DOMAIN_CODEC_DICTIONARY = 10,
   UR_DOMAIN_ANCILLARY = 11
 };
 

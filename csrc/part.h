@@ -13,9 +13,11 @@
 
 typedef struct {
   ur_column_info info;
+  uint64_t stored_width;                /* bytes of its cell in every row, or 0 when they differ */
   uint64_t place;                       /* where the cell starts in a row of fixed width */
   int32_t blob;                         /* position among the blob columns, or -1 */
   uint32_t section[UR_SECTION_KINDS];   /* position in the directory + 1, or 0 */
+  _Atomic(ur_decoder *) decoder;        /* of a compressed column, made on first use */
 } ur_column;
 
 #define UR_PART_DESCRIPTORS 3 /* at most: its data file, that again for O_DIRECT, and its index */
@@ -119,6 +121,11 @@ static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
   }
 }
 
+/* ---- part_codec.c ---------------------------------------------------------------------------------------------------- */
+
+/* What decompresses the cells of a compressed column, made when it is first asked for; the part's own. */
+ur_status ur_column_decoder(ur_part *part, ur_column *column, const ur_decoder **decoder, ur_error *error);
+
 /* ---- part_rows.c: where rows and cells lie, and whether their bytes are right ----------------------------------------- */
 
 /* The bytes [offset, offset + bytes) of the data file that hold a row or a cell: always inside the file. */
@@ -127,8 +134,11 @@ typedef struct {
   uint64_t bytes;
 } ur_extent;
 
-/* Length of the cell of `row` in blob column `column`. */
+/* Stored length of the cell of `row` in blob column `column`. */
 ur_status ur_cell_length(ur_part *part, uint64_t row, const ur_column *column, uint64_t *bytes, ur_error *error);
+
+/* Length of the value of that cell, which is not the stored one's where the column is compressed. */
+ur_status ur_value_length(ur_part *part, uint64_t row, const ur_column *column, uint64_t *bytes, ur_error *error);
 
 /* The cells of the first `count` blob columns of `row`; the row as stored (padding included) in `whole`, unless NULL. */
 ur_status ur_locate_cells(ur_part *part, uint64_t row, int32_t count, ur_extent *cells, ur_extent *whole,

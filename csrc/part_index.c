@@ -12,6 +12,14 @@ static ur_status bad_section(const ur_section_entry *entry, const char *problem,
                     ", count %" PRIu64 ")", entry->kind, entry->column, problem, entry->width, entry->count);
 }
 
+/* Bytes that the column's cell takes in every row at least: a value of fixed width is not compressed beyond a bound. */
+static uint64_t least_cell(const ur_column_info *info) {
+  if (info->codec == UR_CODEC_PLAIN) return (uint64_t)info->fixed_bytes;
+  if (info->codec > UR_CODEC_SHUFFLE_ZSTD || info->fixed_bytes == 0) return 0;
+  uint64_t least = (uint64_t)info->fixed_bytes >> UR_MAX_EXPANSION_BITS;
+  return least > 0 ? least : 1;
+}
+
 /* *row_bytes = what every row takes in the data file at least: its cells of fixed width. */
 static ur_status read_columns(ur_part *part, uint64_t *row_bytes, ur_error *error) {
   uint64_t place = 0;
@@ -22,10 +30,11 @@ static ur_status read_columns(ur_part *part, uint64_t *row_bytes, ur_error *erro
     ur_status status = ur_parse_column(entry, &column->info, error);
     if (status != UR_OK) return status;
     column->blob = -1;
+    column->stored_width = ur_stored_width(&column->info);
     if (!column->info.is_blob) continue;
     part->blobs[blobs] = (int32_t)i;
     column->blob = blobs++;
-    if (!ur_append_array(&place, (uint64_t)column->info.fixed_bytes, 1, part->data.blob_align, &column->place))
+    if (!ur_append_array(&place, least_cell(&column->info), 1, part->data.blob_align, &column->place))
       return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_FILE_HEADER_BYTES, "the bytes of a row exceed 2^64");
   }
   part->blob_columns = blobs;
@@ -68,7 +77,7 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
       return part->blob_columns > 0 && part->data.row_bytes == 0 && width == 8 &&
              count == (part->data.unit_rows > 1 ? part->units : rows);
     case UR_SECTION_LENGTHS:
-      return info->is_blob && info->fixed_bytes == 0 && width <= 8 && ur_power_of_two(width) && count == rows;
+      return info->is_blob && column->stored_width == 0 && width <= 8 && ur_power_of_two(width) && count == rows;
     case UR_SECTION_DIGESTS: return part->blob_columns > 0 && width == 8 && count == part->units;
     case UR_SECTION_VALUES: return number && width == (uint64_t)info->fixed_bytes && count == rows;
     case UR_SECTION_VALIDITY: return info->nullable && width == 1 && count == divide_up(rows, 8);
@@ -84,6 +93,10 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
     }
     case UR_SECTION_ZONE_FLAGS:
       return !info->is_blob && entry->extra > 0 && width == 1 && count == divide_up(rows, entry->extra);
+    case UR_SECTION_RAW_LENGTHS:
+      return info->codec != UR_CODEC_PLAIN && info->fixed_bytes == 0 && width <= 8 && ur_power_of_two(width) && count == rows;
+    case UR_SECTION_CODEC_DICTIONARY:
+      return info->codec != UR_CODEC_PLAIN && width == 1 && count > 0 && count <= UR_MAX_DICTIONARY;
     case UR_SECTION_STATISTICS: return width == 1;
     default: /* other kinds are none of this version */
       return entry->kind == UR_SECTION_ORDER && !info->is_blob && (width == 8 || (width == 4 && rows <= UINT64_C(1) << 32)) && count == rows;
@@ -96,7 +109,9 @@ static bool has_all_sections(const ur_column *column) {
   const ur_column_info *info = &column->info;
   bool string = info->type == UR_TYPE_STRING;
   if ((has[UR_SECTION_VALIDITY] != 0) != (info->nullable != 0)) return false;
-  if (info->is_blob) return (has[UR_SECTION_LENGTHS] != 0) == (info->fixed_bytes == 0);
+  if (info->is_blob)
+    return (has[UR_SECTION_LENGTHS] != 0) == (column->stored_width == 0) &&
+           (has[UR_SECTION_RAW_LENGTHS] != 0) == (info->codec != UR_CODEC_PLAIN && info->fixed_bytes == 0);
   bool coded = has[UR_SECTION_CODES] != 0, plain = has[UR_SECTION_STRING_OFFSETS] != 0;
   return (has[UR_SECTION_VALUES] != 0) == !string &&
          coded == (has[UR_SECTION_DICTIONARY_OFFSETS] != 0) && coded == (has[UR_SECTION_DICTIONARY_BYTES] != 0) &&
@@ -175,6 +190,8 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
 }
 
 void ur_index_free(ur_part *part) {
+  for (uint32_t i = 0; part->columns != NULL && i < part->header.columns; i++)
+    ur_decoder_release(atomic_load(&part->columns[i].decoder));
   free(part->columns);
   free(part->blobs);
   free(part->sections);

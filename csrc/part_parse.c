@@ -131,14 +131,17 @@ ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t f
 }
 
 ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *error) {
-  unsigned type = entry[0], dtype = entry[1], flags = entry[2], rank = entry[3];
-  uint64_t fixed = ur_load64(entry + 8);
+  unsigned type = entry[0], dtype = entry[1], flags = entry[2], rank = entry[3], codec = entry[UR_AT_COLUMN_CODEC];
+  uint64_t stored = ur_load64(entry + UR_AT_COLUMN_FIXED), value = ur_load64(entry + UR_AT_COLUMN_VALUE);
+  uint64_t fixed = codec == UR_CODEC_PLAIN ? stored : value;
   bool number = type >= UR_TYPE_BOOL && type <= UR_TYPE_FLOAT64;
   bool scalar = number || type == UR_TYPE_STRING;
   bool array = type == UR_TYPE_ARRAY;
   bool other = type == UR_TYPE_BYTES || type == UR_TYPE_TEXT || type == UR_TYPE_OBJECT;
   bool good = (scalar || array || other) && (flags & ~1u) == 0 &&
-              all_zero(entry + 4, 4) && all_zero(entry + 16, 16) && fixed <= (uint64_t)INT64_MAX;
+              all_zero(entry + 5, 3) && all_zero(entry + 24, 8) && fixed <= (uint64_t)INT64_MAX &&
+              (codec == UR_CODEC_PLAIN ? value == 0 : stored == 0 && !scalar) &&
+              (codec != UR_CODEC_SHUFFLE_ZSTD || array);
   if (array)
     good = good && dtype >= UR_TYPE_BOOL && dtype <= UR_TYPE_COMPLEX128 && rank >= 1 && rank <= UR_MAX_RANK &&
            fixed % width_of_type[dtype] == 0;
@@ -146,13 +149,14 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
     good = good && dtype == 0 && rank == 0 && fixed == (number ? width_of_type[type] : 0);
   if (!good)
     return ur_fail(error, UR_CORRUPT,
-                   "the column table entry (type %u, dtype %u, flags %u, rank %u, bytes %" PRIu64 ") is not legal",
-                   type, dtype, flags, rank, fixed);
+                   "the column table entry (type %u, dtype %u, flags %u, rank %u, codec %u, bytes %" PRIu64
+                   ") is not legal", type, dtype, flags, rank, codec, fixed);
   *out = (ur_column_info){.type = (int32_t)type,
                           .dtype = (int32_t)dtype,
                           .nullable = (int32_t)flags,
                           .is_blob = !scalar,
-                          .fixed_bytes = (int64_t)fixed};
+                          .fixed_bytes = (int64_t)fixed,
+                          .codec = (int32_t)codec};
   return UR_OK;
 }
 
@@ -174,8 +178,8 @@ static ur_status measure_rows(const uint8_t *table, const ur_data_header *header
     }
     if (!column.is_blob) continue;
     *blobs += 1;
-    fixed = fixed && column.fixed_bytes > 0;
-    if (!ur_align(bytes, header->blob_align, &bytes) || !ur_add(bytes, (uint64_t)column.fixed_bytes, &bytes))
+    fixed = fixed && ur_stored_width(&column) > 0;
+    if (!ur_align(bytes, header->blob_align, &bytes) || !ur_add(bytes, ur_stored_width(&column), &bytes))
       return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES, "the bytes of a row exceed 2^64");
   }
   if (!ur_align(bytes, header->blob_align, &bytes) || bytes > (uint64_t)INT64_MAX)
@@ -346,7 +350,7 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
       .gap = ur_load64(page + UR_AT_PAGE_GAP),
       .payload_digest = ur_load64(page + UR_AT_PAGE_DIGEST),
   };
-  bool known = fields.kind >= UR_PAGE_SCALAR && fields.kind <= UR_PAGE_END;
+  bool known = fields.kind >= UR_PAGE_SCALAR && fields.kind <= UR_PAGE_DICTIONARY;
   if ((!known && fields.kind < UR_ANCILLARY) || ur_load16(page + UR_AT_PAGE_RESERVED) != 0 ||
       fields.gap > UR_MAX_GAP || fields.gap % UR_ALIGN != 0)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, offset,

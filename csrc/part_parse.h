@@ -79,7 +79,12 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
 /* The whole head of an index: its digest and the zeros at its end. Directory entries are read with ur_parse_section. */
 ur_status ur_check_index_head(const uint8_t *head, const ur_index_header *header, ur_error *error);
 
-/* One entry of the column table. */
+/* Bytes of a cell as it is stored in every row, or 0 when they differ. */
+static inline uint64_t ur_stored_width(const ur_column_info *info) {
+  return info->codec == UR_CODEC_PLAIN ? (uint64_t)info->fixed_bytes : 0;
+}
+
+/* One entry of the column table; a codec that is not known is none of its faults. */
 ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *error);
 
 /* One directory entry: known kind, width x count = bytes, offset aligned, inside [header_bytes, digests_offset). */

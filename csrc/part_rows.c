@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "check.h"
+#include "codec.h"
 #include "hash.h"
 #include "part.h"
 
@@ -14,8 +15,8 @@ static ur_status outside(const ur_part *part, uint64_t row, uint64_t offset, uin
 }
 
 ur_status ur_cell_length(ur_part *part, uint64_t row, const ur_column *column, uint64_t *bytes, ur_error *error) {
-  if (column->info.fixed_bytes > 0) {
-    *bytes = (uint64_t)column->info.fixed_bytes;
+  if (column->stored_width > 0) {
+    *bytes = column->stored_width;
     return UR_OK;
   }
   ur_vector lengths = ur_vector_of(part, column->section[UR_SECTION_LENGTHS]);
@@ -25,6 +26,22 @@ ur_status ur_cell_length(ur_part *part, uint64_t row, const ur_column *column, u
   if (part->header.data_bytes < length) return outside(part, row, 0, length, error);
   *bytes = length;
   return UR_OK;
+}
+
+ur_status ur_value_length(ur_part *part, uint64_t row, const ur_column *column, uint64_t *bytes, ur_error *error) {
+  if (column->info.codec == UR_CODEC_PLAIN || column->info.fixed_bytes > 0) {
+    *bytes = (uint64_t)column->info.fixed_bytes;
+    return *bytes > 0 ? UR_OK : ur_cell_length(part, row, column, bytes, error);
+  }
+  uint64_t stored = 0;
+  ur_vector lengths = ur_vector_of(part, column->section[UR_SECTION_RAW_LENGTHS]);
+  ur_status status = ur_cell_length(part, row, column, &stored, error);
+  if (status == UR_OK) status = ur_vector_check(part, &lengths, row, error);
+  if (status != UR_OK) return status;
+  *bytes = ur_vector_load(&lengths, row);
+  if (ur_codec_sizes_fit(stored, *bytes)) return UR_OK;
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE,
+                    "a compressed cell of %" PRIu64 " bytes cannot be a value of %" PRIu64 " bytes", stored, *bytes);
 }
 
 /* Where the row of a part with rows of fixed width starts. */
@@ -119,7 +136,7 @@ ur_status ur_locate_cells(ur_part *part, uint64_t row, int32_t count, ur_extent 
   for (int32_t i = 0; i < count; i++) {
     const ur_column *column = &part->columns[part->blobs[i]];
     /* exact: the cell is inside its row, and the row inside the file */
-    cells[i] = (ur_extent){start + column->place, (uint64_t)column->info.fixed_bytes};
+    cells[i] = (ur_extent){start + column->place, column->stored_width};
   }
   if (whole != NULL) *whole = (ur_extent){start, part->data.row_bytes};
   return UR_OK;

@@ -54,13 +54,27 @@ static ur_set_columns *copy_columns(const ur_part *part) {
   columns->count = count;
   columns->table = (uint8_t *)columns + sizeof *columns + infos;
   memcpy(columns->table, part->head + UR_INDEX_HEADER_BYTES, table);
-  for (uint32_t i = 0; i < count; i++) columns->info[i] = part->columns[i].info;
+  for (uint32_t i = 0; i < count; i++) {
+    columns->info[i] = part->columns[i].info;
+    columns->info[i].codec = UR_CODEC_PLAIN; /* what each part stores is its own; values are handed out as they are */
+  }
   return columns;
 }
 
+/* Whether two entries of column tables, which have been checked, say the same of the values; how these are compressed is
+ * each part's own. */
+static bool same_values(const uint8_t *a, const uint8_t *b) {
+  uint64_t width = ur_load64(a + UR_AT_COLUMN_FIXED) | ur_load64(a + UR_AT_COLUMN_VALUE); /* one of them is zero */
+  return memcmp(a, b, UR_AT_COLUMN_CODEC) == 0 &&
+         width == (ur_load64(b + UR_AT_COLUMN_FIXED) | ur_load64(b + UR_AT_COLUMN_VALUE));
+}
+
 static bool has_table(const ur_part *part, const uint8_t *table, uint32_t columns) {
-  return part->header.columns == columns &&
-         memcmp(table, part->head + UR_INDEX_HEADER_BYTES, (size_t)columns * UR_COLUMN_BYTES) == 0;
+  const uint8_t *own = part->head + UR_INDEX_HEADER_BYTES;
+  if (part->header.columns != columns) return false;
+  for (size_t i = 0; i < columns; i++)
+    if (!same_values(table + i * UR_COLUMN_BYTES, own + i * UR_COLUMN_BYTES)) return false;
+  return true;
 }
 
 /* The metadata is a map that begins with "schema": what counts its entries (msgpack has three sizes of maps), then key and

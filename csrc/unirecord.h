@@ -54,7 +54,8 @@ typedef enum {
   UR_STALE = 7,       /* the file is not the one that was opened or expected: replaced, truncated, another part */
   UR_IO = 8,          /* the operating system failed; os_errno says how */
   UR_NO_MEMORY = 9,
-  UR_CLOSED = 10      /* the handle has been closed */
+  UR_CLOSED = 10,     /* the handle has been closed */
+  UR_CODEC = 11       /* a compressed column cannot be used here: its codec is unknown, or a library is missing */
 } ur_status;
 
 /* Why, where a status alone does not say what to do about it. */
@@ -105,6 +106,47 @@ typedef struct ur_digesting ur_digesting;
 UR_API ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
                                         uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
 UR_API void ur_digesting_end(ur_digesting *job); /* waits for the digests, or in a forked child computes them; NULL is allowed */
+
+/* ---- codecs: cells of blob columns, compressed one by one -------------------------------------------------------- */
+
+typedef enum {
+  UR_CODEC_PLAIN = 0,
+  UR_CODEC_ZSTD = 1,        /* a frame of zstd */
+  UR_CODEC_SHUFFLE_ZSTD = 2 /* the first bytes of all elements, then the second ones, and so on, in a frame of zstd */
+} ur_codec;
+
+typedef struct ur_encoder ur_encoder; /* what compresses the cells of one column; any number of threads may use it */
+typedef struct ur_decoder ur_decoder; /* what decompresses them; likewise */
+
+/* UR_OK when cells of this codec can be read and written here; else UR_CODEC with what to do about it. libzstd is loaded at
+ * the first call that needs it: the file that the environment variable UNIRECORD_LIBZSTD names, or else the system's. */
+UR_API ur_status ur_codec_check(int32_t codec, ur_error *error);
+
+/* Trains a dictionary on `count` cells for cells like them. *bytes: its size, at most `capacity`; 0 when the cells are too
+ * few or too much alike to train on. element_bytes: of an element, for UR_CODEC_SHUFFLE_ZSTD. */
+UR_API ur_status ur_codec_train(int32_t codec, uint32_t element_bytes, const void *const *cells, const uint64_t *lengths,
+                                size_t count, uint8_t *dictionary, uint64_t capacity, uint64_t *bytes, ur_error *error);
+
+/* level: 1 (fastest) to 22 (smallest). The dictionary is copied; NULL: none. */
+UR_API ur_status ur_encoder_new(int32_t codec, uint32_t element_bytes, int32_t level, const uint8_t *dictionary,
+                                uint64_t dictionary_bytes, ur_encoder **encoder, ur_error *error);
+UR_API void ur_encoder_release(ur_encoder *encoder); /* NULL is allowed */
+
+/* Compresses cells to `out`, one after the other without gaps; stored[i] = bytes that cell i takes there, never more than
+ * lengths[i]: what would not become smaller is stored as it is. `capacity` must be the sum of the lengths at least. */
+UR_API ur_status ur_encoder_encode(const ur_encoder *encoder, const void *const *cells, const uint64_t *lengths,
+                                   size_t count, uint8_t *out, uint64_t capacity, uint64_t *stored, ur_error *error);
+
+UR_API ur_status ur_decoder_new(int32_t codec, uint32_t element_bytes, const uint8_t *dictionary,
+                                uint64_t dictionary_bytes, ur_decoder **decoder, ur_error *error);
+UR_API void ur_decoder_release(ur_decoder *decoder); /* NULL is allowed */
+
+/* Decompresses cells, of which cell i is stored[i] bytes at data + starts[i] and becomes raw[i] bytes, to `out`, one after
+ * the other without gaps. The caller vouches that they lie inside `data`, and that `out` has room for the sum of `raw`.
+ * good[i] = 1, or 0 where a cell is not what it should be, whose raw[i] bytes at `out` are then zero. */
+UR_API ur_status ur_decoder_decode(const ur_decoder *decoder, const uint8_t *data, const uint64_t *starts,
+                                   const uint64_t *stored, const uint64_t *raw, size_t count, uint8_t *out, uint8_t *good,
+                                   ur_error *error);
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
@@ -264,6 +306,8 @@ typedef struct {
   int32_t nullable;
   int32_t is_blob;
   int64_t fixed_bytes; /* bytes of a value, or 0 when they differ */
+  int32_t codec;       /* ur_codec: how its cells are compressed in this part; values are handed out decompressed */
+  int32_t reserved;
 } ur_column_info;
 
 typedef struct {

@@ -187,7 +187,21 @@ def specification(r: random.Random, rows: int) -> Spec:
                 for _ in range(r.choice([1, 1, 2]))
             ]
     spec.plain = {c.name for c in columns if c.base == "string" and r.random() < 0.4}
+    compress(random.Random(spec.id), spec)
     return spec
+
+
+def compress(r: random.Random, spec: Spec) -> None:
+    """Codecs for some blob columns of some parts."""
+    if not spec.blobs or r.random() < 0.6:
+        return
+    for i in spec.blobs:
+        c = spec.columns[i]
+        c.codec = r.choice([0, 1, 1, 2]) if c.shape is not None else r.choice([0, 1, 1])
+        if c.codec and r.random() < 0.5:
+            c.dictionary = "".join(r.choice(WORDS) for _ in range(r.randint(1, 9))).encode() + r.randbytes(9)
+    if any(spec.columns[i].codec for i in spec.blobs):
+        spec.group_rows = 0
 
 
 def generate(seed: int, folder: Path, name: str = "part.urec", *, rows: int | None = None) -> MadePart:

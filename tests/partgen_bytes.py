@@ -9,6 +9,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import xxhash
+import zstandard
 
 CODES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8,
          "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 13, "complex64": 14, "complex128": 15,
@@ -24,6 +25,8 @@ class Col:
     shape: list[int] | None = None
     nullable: bool = False
     annotations: dict[str, Any] = field(default_factory=dict)
+    codec: int = 0
+    dictionary: bytes = b""
 
     @property
     def is_blob(self) -> bool:
@@ -43,7 +46,27 @@ class Col:
         code = CODES[self.base]
         rank = len(self.shape or ())
         head = (32, code, self.nullable, rank) if self.shape is not None else (code, 0, self.nullable, rank)
-        return struct.pack("<4B4xQ16x", *head, self.fixed)
+        value = self.fixed if self.codec else 0
+        return struct.pack("<5B3xQQ8x", *head, self.codec, self.stored_width, value)
+
+    @property
+    def stored_width(self) -> int:
+        return 0 if self.codec else self.fixed
+
+    def stored(self, value: bytes | None) -> bytes:
+        """A value as it is stored: compressed where that makes it smaller; null is zeros, or nothing."""
+        value = bytes(self.fixed) if value is None else value
+        if not self.codec:
+            return value
+        width = DTYPES[self.base].itemsize if self.codec == 2 else 1
+        whole = len(value) - len(value) % width
+        planes = np.frombuffer(value[:whole], np.uint8).reshape(-1, width).T.tobytes() + value[whole:]
+        known = zstandard.ZstdCompressionDict(self.dictionary) if self.dictionary else None
+        parameters = zstandard.ZstdCompressionParameters(
+            compression_level=3, write_dict_id=0, write_content_size=1, write_checksum=0
+        )
+        frame = zstandard.ZstdCompressor(dict_data=known, compression_params=parameters).compress(planes)
+        return frame if len(frame) < len(value) else value
 
 
 @dataclass
@@ -74,7 +97,7 @@ class Spec:
 
     @property
     def row_bytes(self) -> int:
-        sizes = [self.columns[i].fixed for i in self.blobs]
+        sizes = [self.columns[i].stored_width for i in self.blobs]
         return sum(up(s, self.align) for s in sizes) if all(sizes) else 0
 
 
@@ -85,6 +108,7 @@ class Facts:
     groups: list[tuple[int, int, int, int]] = field(default_factory=list)
     starts: list[int] = field(default_factory=list)
     digests: list[int] = field(default_factory=list)
+    cells: dict[int, list[bytes]] = field(default_factory=dict)  # of blob columns, as stored
 
 
 Raw = list[list[bytes | None]]
@@ -128,7 +152,8 @@ def page(
     spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0,
     content: int = 0,
 ) -> bytes:  # fmt: skip
-    sealed = seal(spec, 4 if kind == 1 else 11, at, payload) if kind == 1 or kind >= 0x8000 else content
+    domain = {1: 4, 4: 10}.get(kind, 11)
+    sealed = seal(spec, domain, at, payload) if kind in (1, 4) or kind >= 0x8000 else content
     start = struct.pack("<4sHHQQQQQQ", b"URPG", kind, 0, number, first, rows, len(payload), gap, sealed)
     return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(gap) + payload, 64)
 
@@ -146,12 +171,19 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
     )
     facts, first, sums = Facts(), 0, b""
+    facts.cells = {i: [spec.columns[i].stored(row[i]) for row in raw] for i in spec.blobs}
+    for i in spec.blobs:
+        if spec.columns[i].dictionary:
+            at = len(out)
+            out += page(spec, at, 4, i, 0, 0, spec.columns[i].dictionary)
+            sums += out[at + 48 : at + 56]
     for number, rows in enumerate(spec.groups):
         group = raw[first : first + rows]
-        blob, starts, digests = blob_payload(spec, group, first)
+        cells = [[facts.cells[i][r] for i in spec.blobs] for r in range(first, first + rows)]
+        blob, starts, digests = blob_payload(spec, cells, first)
         out += ancillary_pages(spec, len(out), number)
         at = len(out)
-        out += page(spec, at, 1, number, first, rows, scalar_payload(spec, group, digests))
+        out += page(spec, at, 1, number, first, rows, scalar_payload(spec, group, cells, digests))
         sums += out[at + 48 : at + 56]
         blob_at = len(out) if spec.blobs else 0
         payload = blob_at + 64 + spec.gaps[number] if spec.blobs else 0
@@ -173,12 +205,9 @@ def ancillary_pages(spec: Spec, at: int, number: int) -> bytes:
     return out
 
 
-def blob_payload(spec: Spec, group: Raw, first: int) -> tuple[bytes, list[int], list[int]]:
+def blob_payload(spec: Spec, cells: list[list[bytes]], first: int) -> tuple[bytes, list[int], list[int]]:
     if not spec.blobs:
         return b"", [], []
-    cells = [
-        [bytes(spec.columns[i].fixed) if row[i] is None else row[i] for i in spec.blobs] for row in group
-    ]
     stored = [b"".join(pad(cell, spec.align) for cell in row) for row in cells]
     starts = np.concatenate([[0], np.cumsum([len(s) for s in stored])]).astype(int).tolist()
     k = spec.unit_rows
@@ -193,7 +222,7 @@ def bitmap(column: list[bytes | None]) -> bytes:
     return np.packbits([cell is not None for cell in column], bitorder="little").tobytes() if column else b""
 
 
-def scalar_payload(spec: Spec, group: Raw, digests: list[int]) -> bytes:
+def scalar_payload(spec: Spec, group: Raw, cells: list[list[bytes]], digests: list[int]) -> bytes:
     parts = []
     for i, c in enumerate(spec.columns):
         column = [row[i] for row in group]
@@ -204,11 +233,13 @@ def scalar_payload(spec: Spec, group: Raw, digests: list[int]) -> bytes:
         if c.base == "string":
             parts.append(np.array([len(x or b"") for x in column], "<u4").tobytes())
         parts.append(b"".join(bytes(c.fixed) if x is None else x for x in column))
-    for i in spec.blobs:
-        column = [row[i] for row in group]
-        if spec.columns[i].nullable:
+    for j, i in enumerate(spec.blobs):
+        c, column = spec.columns[i], [row[i] for row in group]
+        if c.nullable:
             parts.append(bitmap(column))
-        if not spec.columns[i].fixed:
+        if not c.stored_width:
+            parts.append(np.array([len(row[j]) for row in cells], "<u8").tobytes())
+        if c.codec and not c.fixed:
             parts.append(np.array([len(x or b"") for x in column], "<u8").tobytes())
     parts.append(np.array(digests, "<u8").tobytes())
     return b"".join(pad(p, 8) for p in parts)
@@ -230,10 +261,12 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
     for i, c in enumerate(spec.columns):
         column = [row[i] for row in raw]
         if c.is_blob:
-            if not c.fixed:
-                lengths = [len(x or b"") for x in column]
-                width = max(spec.length_width, np.min_scalar_type(max(lengths, default=0)).itemsize)
-                sections[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
+            if not c.stored_width:
+                sections[3, i] = lengths_section(spec, facts.cells[i])
+            if c.codec and not c.fixed:
+                sections[15, i] = lengths_section(spec, [x or b"" for x in column])
+            if c.dictionary:
+                sections[16, i] = (1, 0, c.dictionary)
             if c.nullable:
                 sections[6, i] = (1, 0, bitmap(column))
             stats.append({"nulls": column.count(None)} if c.nullable else None)
@@ -243,6 +276,12 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
     for key, content in spec.ancillary.items():
         sections[key] = (1, len(content), content)
     return assemble(spec, data, len(raw), sections, msgpack.packb(metadata(spec)))
+
+
+def lengths_section(spec: Spec, cells: list[bytes]) -> tuple[int, int, bytes]:
+    lengths = [len(cell) for cell in cells]
+    width = max(spec.length_width, np.min_scalar_type(max(lengths, default=0)).itemsize)
+    return width, 0, np.array(lengths, f"<u{width}").tobytes()
 
 
 def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgpack
 import numpy as np
+import zstandard
 from reference_rules import (
     ARRAY,
     BYTES,
@@ -51,8 +52,10 @@ class ReferencePart:
         default_factory=list
     )  # per row, per column: stored bytes, None = null
     row_starts: list[int] = field(default_factory=list)
+    stored: dict[int, list[int]] = field(default_factory=dict)  # per compressed column: lengths of cells
+    dictionaries: dict[int, bytes] = field(default_factory=dict)  # per compressed column that has one
     digests: list[int] = field(default_factory=list)
-    page_digests: list[int] = field(default_factory=list)  # of the scalar pages
+    page_digests: list[int] = field(default_factory=list)  # of dictionaries and scalar pages
     bytes: int = 0
     sections: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (kind, column) -> content, if read
     statistics: list[Any] | None = None
@@ -125,7 +128,7 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
     )
     need(magic == b"URPG", "page magic")
     need(header_digest == digest(file[at : at + 56], seed(part_id, 3, at)), "digest of a page header")
-    need(reserved == 0 and (kind in (1, 2, 3) or kind >= 0x8000), "page kind")
+    need(reserved == 0 and (kind in (1, 2, 3, 4) or kind >= 0x8000), "page kind")
     need(gap % 64 == 0 and gap <= 4096 and (kind == 2 or gap == 0), "page gap")
     start = at + 64 + gap
     end = align(start + size, 64)
@@ -142,6 +145,9 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
         need(payload_digest == digest(payload, seed(part_id, 11, at)), "digest of an ancillary page")
     elif kind == 3:
         need(first == 0 and size == 0, "end page")
+    elif kind == 4:
+        need(first == 0 and rows == 0 and 1 <= size <= 2**20, "dictionary page")
+        need(payload_digest == digest(payload, seed(part_id, 10, at)), "digest of a dictionary page")
     else:
         need(1 <= rows <= 8 * len(file), "rows of a row group: one takes a bit at least")
     return Page(kind, number, first, rows, start, payload, payload_digest, end)
@@ -167,12 +173,16 @@ def bits(data: bytes, rows: int) -> list[bool]:
     return out[:rows]
 
 
+Lengths = dict[int, list[int]]
+
+
 @dataclass
 class Scalars:
     """A scalar page: values per scalar column, lengths and validity per blob column, digests of the group's units."""
 
     values: dict[int, list[bytes | None]] = field(default_factory=dict)
-    lengths: dict[int, list[int]] = field(default_factory=dict)  # of columns of variable width
+    lengths: Lengths = field(default_factory=dict)  # of cells
+    raw_lengths: Lengths = field(default_factory=dict)  # of values
     valid: dict[int, list[bool]] = field(default_factory=dict)
     digests: list[int] = field(default_factory=list)
 
@@ -197,14 +207,37 @@ def scalar_page(head: Head, p: Page) -> Scalars:
     for i, c in enumerate(head.columns):
         if not c.is_blob:
             continue
+        take = lambda: list(struct.unpack(f"<{n}Q", body.take(8 * n)))  # noqa: E731
         out.valid[i] = bits(body.take(-(-n // 8)), n) if c.nullable else [True] * n
-        out.lengths[i] = [c.fixed_bytes] * n
-        if not c.fixed_bytes:
-            out.lengths[i] = list(struct.unpack(f"<{n}Q", body.take(8 * n)))
+        out.lengths[i] = [c.stored_bytes] * n if c.stored_bytes else take()
+        out.raw_lengths[i] = take() if c.codec and not c.fixed_bytes else [c.fixed_bytes] * n
     units = n * len(head.blobs) if head.unit_rows == 0 else -(-n // head.unit_rows)
     out.digests = list(struct.unpack(f"<{units}Q", body.take(8 * units))) if head.blobs else []
     need(body.at == len(p.payload), "a scalar page is too long")
     return out
+
+
+def decompress(column: Column, cell: bytes, size: int, dictionary: bytes | None) -> bytes:
+    """ "Codecs": the value of `size` bytes that a stored cell stands for."""
+    need(column.codec in (1, 2), f"codec {column.codec}")
+    need(len(cell) <= size and size >> 15 <= len(cell) and (len(cell) > 0 or size == 0), "sizes of a cell")
+    if len(cell) == size:
+        return cell
+    try:
+        frame = zstandard.get_frame_parameters(cell)
+        need(frame.content_size == size and frame.dict_id == 0, "header of a frame")
+        known = zstandard.ZstdCompressionDict(dictionary) if dictionary is not None else None
+        one = zstandard.ZstdDecompressor(dict_data=known).decompressobj()
+        value = one.decompress(cell) + one.flush()
+    except zstandard.ZstdError as error:
+        raise Bad(f"frame of {column.name}: {error}") from None
+    need(len(value) == size and one.eof and not one.unused_data, "a cell is one frame")
+    if column.codec == 1:
+        return value
+    width = column.numpy.itemsize
+    whole = size - size % width
+    elements = np.frombuffer(value[:whole], np.uint8).reshape(width, -1)
+    return elements.T.tobytes() + value[whole:]
 
 
 def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> None:
@@ -218,9 +251,13 @@ def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> No
         for j, i in enumerate(i for i, c in enumerate(head.columns) if c.is_blob):
             size, valid = scalars.lengths[i][r], scalars.valid[i][r]
             need(at + size <= end, "a cell ends beyond its page")
-            cell = file[at : at + size]
-            need(valid or (not any(cell) and size == head.columns[i].fixed_bytes), "a null is stored as zero")
-            row[i] = cell if valid else None
+            cell = value = file[at : at + size]
+            column = head.columns[i]
+            if column.codec:
+                part.stored.setdefault(i, []).append(size)
+                value = decompress(column, cell, scalars.raw_lengths[i][r], part.dictionaries.get(i))
+            need(valid or (not any(value) and len(value) == column.fixed_bytes), "a null is stored as zero")
+            row[i] = value if valid else None
             zero(file[at + size : align(at + size, head.align)], "padding after a cell")
             at = align(at + size, head.align)
             if head.unit_rows == 0:
@@ -246,6 +283,13 @@ def read_data(file: bytes) -> ReferencePart:
     while True:
         p = page(file, at, head.id)
         if p.kind >= 0x8000:
+            at = p.next
+            continue
+        if p.kind == 4:
+            need(not part.groups and p.number > max(part.dictionaries, default=-1), "place of a dictionary")
+            need(p.number < len(head.columns) and head.columns[p.number].codec > 0, "column of a dictionary")
+            part.dictionaries[p.number] = p.payload
+            part.page_digests.append(p.payload_digest)
             at = p.next
             continue
         if p.kind == 3:

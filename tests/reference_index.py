@@ -103,11 +103,14 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
     for i, c in enumerate(head.columns):
         cells = [row[i] for row in part.raw]
         if c.is_blob:
-            if not c.fixed_bytes:
-                lengths = [len(x or b"") for x in cells]
-                width = choices.get((3, i), (0,))[0]
-                need(width in (1, 2, 4, 8) and all(x < 256**width for x in lengths), "width of lengths")
-                out[3, i] = (width, 0, np.array(lengths, f"<u{width}").tobytes())
+            values = [len(x or b"") for x in cells]
+            stored = part.stored.get(i, []) if c.codec else values
+            if not c.stored_bytes:
+                out[3, i] = lengths_section(stored, choices.get((3, i), (0,))[0])
+            if c.codec and not c.fixed_bytes:
+                out[15, i] = lengths_section(values, choices.get((15, i), (0,))[0])
+            if i in part.dictionaries:
+                out[16, i] = (1, 0, part.dictionaries[i])
             if c.nullable:
                 out[6, i] = (1, 0, pack_bits([x is not None for x in cells]))
             continue
@@ -124,6 +127,11 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
             order = sorted(range(rows), key=keys.__getitem__)
             out[14, i] = (width, 0, np.array(order, f"<u{width}").tobytes())
     return out
+
+
+def lengths_section(lengths: list[int], width: int) -> Section:
+    need(width in (1, 2, 4, 8) and all(x < 256**width for x in lengths), "width of lengths")
+    return width, 0, np.array(lengths, f"<u{width}").tobytes()
 
 
 def pack_bits(flags: list[bool]) -> bytes:

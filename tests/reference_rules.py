@@ -56,10 +56,16 @@ class Column:
     rank: int
     fixed_bytes: int
     shape: list[int] | None = None
+    codec: int = 0
 
     @property
     def is_blob(self) -> bool:
         return self.code >= BYTES
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of every cell, or 0 when they differ."""
+        return 0 if self.codec else self.fixed_bytes
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -108,10 +114,14 @@ def versions(file: bytes, magic: bytes, what: str, header: int) -> int:
 def column_table(table: bytes) -> list[Column]:
     columns = []
     for at in range(0, len(table), 32):
-        code, dtype, flags, rank, fixed = struct.unpack_from("<BBBB4xQ", table, at)
-        zero(table[at + 4 : at + 8] + table[at + 16 : at + 32], "reserved in the column table")
+        code, dtype, flags, rank, codec, stored, value = struct.unpack_from("<BBBBB3xQQ", table, at)
+        zero(table[at + 5 : at + 8] + table[at + 24 : at + 32], "reserved in the column table")
         need(flags in (0, 1), "column flags")
-        column = Column("", code, dtype, flags == 1, rank, fixed)
+        need((stored if codec else value) == 0, "fixed_bytes and value_bytes")
+        need(codec == 0 or code in (ARRAY, BYTES, TEXT, OBJECT), "codec of a scalar column")
+        need(codec != 2 or code == ARRAY, "shuffled cells that are no arrays")
+        fixed = value if codec else stored
+        column = Column("", code, dtype, flags == 1, rank, fixed, codec=codec)
         if code in FIXED and code <= 12:
             need(fixed == FIXED[code][1] and not dtype and not rank, "scalar column entry")
         elif code == ARRAY:
@@ -234,7 +244,7 @@ def shape_rules(head: Head) -> None:
     need(head.group_rows < 2**63, "group_rows")
     if not head.blobs:
         need(head.row_bytes == 0 and k == 0 and head.group_rows > 0, "shape of a part without blob columns")
-    elif all(c.fixed_bytes for c in head.blobs):
+    elif all(c.stored_bytes for c in head.blobs):
         need(head.row_bytes == sum(align(c.fixed_bytes, a) for c in head.blobs), "row_bytes")
         need(head.row_bytes <= 2**62, "row_bytes")
         need(k == 0 or k & (k - 1) == 0, "unit_rows is 0 or a power of two")

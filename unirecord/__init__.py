@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .errors import (
         BusyError,
         ClosedError,
+        CodecError,
         CorruptionError,
         ExistsError,
         FormatError,
@@ -78,6 +79,7 @@ __all__ = [
     "BusyError",
     "ClosedError",
     "PictureError",
+    "CodecError",
     "TransformError",
     "__version__",
 ]

@@ -66,6 +66,10 @@ class PictureError(UniRecordError, ValueError):
     """A picture cannot be decoded: it is broken, cut off, larger than is allowed, or of a kind that is not known."""
 
 
+class CodecError(UniRecordError):
+    """A compressed column cannot be read or written here: libzstd is missing, or its codec needs a newer reader."""
+
+
 class TransformError(UniRecordError):
     """A transform raised while a loader ran it: ``__cause__`` is what it raised.
 

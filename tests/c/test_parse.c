@@ -56,7 +56,16 @@ static void impossible_columns_are_refused(void) {
       {6, 0, 0, 0, 0, 0, 0, 0, 8},                /* int32 of 8 bytes */
       {6, 1, 0, 0, 0, 0, 0, 0, 4},                /* a scalar with an element type */
       {6, 0, 2, 0, 0, 0, 0, 0, 4},                /* an unknown flag */
-      {6, 0, 0, 0, 1, 0, 0, 0, 4},                /* reserved bytes */
+      {6, 0, 0, 0, 1, 0, 0, 0, 4},                /* a scalar with a codec */
+      {6, 0, 0, 0, 1, 0, 0, 0, 0, [16] = 4},      /* likewise */
+      {6, 0, 0, 0, 0, 1, 0, 0, 4},                /* reserved bytes */
+      {6, 0, 0, 0, 0, 0, 0, 0, 4, [16] = 4},      /* the bytes of a value that is not compressed, twice */
+      {30, 0, 0, 0, 1, 1},                        /* reserved bytes of a compressed column */
+      {30, 0, 0, 0, 1, [8] = 1},                  /* compressed cells of fixed width */
+      {30, 0, 0, 0, 1, [24] = 1},                 /* reserved bytes of a compressed column */
+      {30, 0, 0, 0, 2},                           /* shuffled bytes */
+      {32, 6, 0, 1, 1, [8] = 4, [16] = 4},        /* both widths */
+      {32, 6, 0, 1, 2, [16] = 5},                 /* no whole number of elements */
       {13, 0, 0, 0, 0, 0, 0, 0, 2},               /* bfloat16 is for arrays */
       {20, 0, 0, 0, 0, 0, 0, 0, 4},               /* a string of fixed width */
       {30, 0, 1, 0},                              /* a nullable blob */
@@ -72,6 +81,11 @@ static void impossible_columns_are_refused(void) {
   uint8_t good[32] = {6, 0, 1, 0, 0, 0, 0, 0, 4};
   EXPECT_EQUAL(ur_parse_column(good, &column, NULL), UR_OK);
   EXPECT_EQUAL(column.nullable, 1);
+  uint8_t unknown[32] = {32, 6, 0, 1, 255, [16] = 8}; /* a codec of a later version */
+  EXPECT_EQUAL(ur_parse_column(unknown, &column, NULL), UR_OK);
+  EXPECT_EQUAL(column.codec, 255);
+  EXPECT_EQUAL(column.fixed_bytes, 8);
+  EXPECT_EQUAL(ur_stored_width(&column), 0);
   good[31] = 1;
   EXPECT_EQUAL(ur_parse_column(good, &column, NULL), UR_CORRUPT);
 }

@@ -115,11 +115,13 @@ def _print_head(found: Description) -> None:
 
 
 def _print_columns(found: Description) -> None:
-    head = ["column", "type", "data", "index", "min", "max", "distinct", "nulls", ""]
+    head = ["column", "type", "codec", "raw", "data", "index", "min", "max", "distinct", "nulls", ""]
     rows = [head, *(_column_row(column) for column in found.columns)]
-    kept = [i for i in range(len(head)) if i < 4 or any(row[i] not in ("", "0") for row in rows[1:])]
+    kept = [
+        i for i in range(len(head)) if i in (0, 1, 4, 5) or any(row[i] not in ("", "0") for row in rows[1:])
+    ]
     say("")
-    align = "<<>><<>><"
+    align = "<<<>>><<>><"
     for line in table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept)):
         say(line)
     for column in found.columns:
@@ -145,6 +147,8 @@ def _column_row(column: ColumnDescription) -> list[str]:
     return [
         column.name,
         column.type + shape,
+        column.codec or "",
+        about + format_size(column.raw_bytes) if column.codec else "",
         about + format_size(column.data_bytes),
         format_size(column.index_bytes),
         "" if column.min is None else cell_text(column.min, 24),

@@ -24,12 +24,13 @@ from ..convert.sources import (
 from ..convert.sources.overrides import parse_overrides
 from ..convert.sources.report import write_report
 from ..errors import ExistsError, SchemaError
-from ..format.schema import Schema, near
+from ..format.schema import Column, Schema, near
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
 from ..writing.writer import Writer, append, check_free
+from .codec_option import with_codecs
 from .progress_bar import ProgressBar, duration
 from .table import table
 from .terminal import say, warn
@@ -48,6 +49,7 @@ _EXAMPLES: Final = """examples:
   unirecord write log.jsonl log --schema types.json --max-part-bytes 2GB
   unirecord write more.csv people --append
   unirecord write pictures/ sample.urec --limit 100 --columns image,label
+  unirecord write log.jsonl log --codec auto
 
 the short form of --schema writes arrays with their shape: tokens=int32[128],boxes=float32[-1,4]"""
 
@@ -80,6 +82,11 @@ def add_parser(subparsers: Any) -> None:
         "--overwrite", action="store_true", help="replace DST, once the new one is complete"
     )
     existing.add_argument("--append", action="store_true", help="add parts to the directory DST")
+    parser.add_argument(
+        "--codec",
+        metavar="CODEC",
+        help="compress blob columns: zstd, zstd:9, column=zstd,…, or auto (what a sample says)",
+    )
     parser.add_argument(
         "--max-part-bytes",
         type=size,
@@ -135,7 +142,8 @@ def _run(args: argparse.Namespace) -> int:
         source.notes += _other_media_types(source.schema, before.schema)
         schema = schema.with_annotations_of(before.schema)
     _check_index(args.index, schema)
-    _print_plan(source, schema, args)
+    schema, tried = with_codecs(schema, args.codec, source, before)
+    _print_plan(source, schema, tried, args)
     rows = _convert(args, source, schema, before)
     return _summary(args, source, rows, time.monotonic() - started)
 
@@ -243,15 +251,22 @@ def _check_index(index: list[str], schema: Schema) -> None:
             )
 
 
-def _print_plan(source: Source, schema: Schema, args: argparse.Namespace) -> None:
+def _print_plan(source: Source, schema: Schema, tried: Mapping[str, str], args: argparse.Namespace) -> None:
     rows = "" if source.rows is None else f", {_many(source.rows, 'row')}"
     say(f"{source.path} → {args.target}  ({source.kind}{rows})")
-    marks = [[c.name, str(c) + (", indexed" if c.name in args.index else "")] for c in schema]
+    marks = [[c.name, _shown_type(c, args.index, tried)] for c in schema]
     for line in table(marks):
         say(f"  {line}")
     for note in source.notes:
         say(f"  {note}")
     sys.stdout.flush()
+
+
+def _shown_type(column: Column, index: Sequence[str], tried: Mapping[str, str]) -> str:
+    text = str(column) + (", indexed" if column.name in index else "")
+    if column.codec is not None:
+        text += f", {column.codec.spec}"
+    return text + (f" ({tried[column.name]})" if column.name in tried else "")
 
 
 def _convert(args: argparse.Namespace, source: Source, schema: Schema, before: Any) -> int:

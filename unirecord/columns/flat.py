@@ -130,7 +130,10 @@ class FlatColumns(Protocol):
         """Bits, as in docs/format.md, or None when no value is null."""
 
     def lengths(self, column: int) -> Vector:
-        """Bytes of each cell of a blob column of variable width."""
+        """Bytes of each cell, as stored, of a blob column where they differ."""
+
+    def value_lengths(self, column: int) -> Vector:
+        """Bytes of each value of a blob column of variable width."""
 
     def dictionary(self, column: int) -> Dictionary | None:
         """A string column as codes, or None when it is plain."""

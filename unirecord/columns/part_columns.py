@@ -83,8 +83,12 @@ class PartColumns:
         return self._vector(layout.SECTION_VALIDITY, column)
 
     def lengths(self, column: int) -> Vector:
-        """Bytes of each cell of a blob column of variable width."""
+        """Bytes of each cell, as stored, of a blob column where they differ."""
         return self._need(self._vector(layout.SECTION_LENGTHS, column), column, "lengths")
+
+    def value_lengths(self, column: int) -> Vector:
+        """Bytes of each value of a blob column of variable width."""
+        return self._vector(layout.SECTION_RAW_LENGTHS, column) or self.lengths(column)
 
     def dictionary(self, column: int) -> Dictionary | None:
         """A string column as codes, or None when it is plain."""

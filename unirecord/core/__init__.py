@@ -4,6 +4,13 @@ from .append import append as append
 from .batches import BatchPool as BatchPool
 from .batches import NativeBatch as NativeBatch
 from .batches import NativeLoader as NativeLoader
+from .codec import CODEC_PLAIN as CODEC_PLAIN
+from .codec import CODEC_SHUFFLE_ZSTD as CODEC_SHUFFLE_ZSTD
+from .codec import CODEC_ZSTD as CODEC_ZSTD
+from .codec import Decoder as Decoder
+from .codec import Encoder as Encoder
+from .codec import check_codec as check_codec
+from .codec import train_dictionary as train_dictionary
 from .digests import Digesting as Digesting
 from .digests import crc32c as crc32c
 from .digests import digest_ranges as digest_ranges

@@ -10,6 +10,7 @@ from typing import NoReturn
 from .._core import lib
 from ..errors import (
     ClosedError,
+    CodecError,
     CorruptionError,
     FormatError,
     MissingError,
@@ -57,6 +58,8 @@ def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] =
         raise MissingError(_missing(data, failure.in_index))
     if status == lib.UR_FORMAT:
         raise FormatError(f"{text}; {_format_advice(failure.reason, data)}")
+    if status == lib.UR_CODEC:
+        raise CodecError(f"{text}; the other columns can be read without it")
     if status == lib.UR_CORRUPT:
         raise CorruptionError(
             f"{text}; {_corrupt_advice(data, failure.in_index)}",

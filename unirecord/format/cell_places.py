@@ -26,8 +26,8 @@ def cell_lengths(schema: Schema, rows: int, lengths: Sequence[npt.NDArray[Any]])
     """Length of every cell as uint64[rows], blob column by blob column; ``lengths``: those of variable columns."""
     given = iter(lengths)
     return [
-        np.full(rows, column.fixed_bytes, np.uint64)
-        if column.fixed_bytes
+        np.full(rows, column.stored_bytes, np.uint64)
+        if column.stored_bytes
         else next(given).astype(np.uint64, copy=False)
         for _, column in schema.blobs
     ]

@@ -28,19 +28,21 @@ NO_COLUMN = 65_535
 PAGE_ALIGN = 64
 BIG_PAYLOAD = 65_536  # blob payloads from here on start at multiples of MAX_GAP
 
-PAGE_SCALAR, PAGE_BLOB, PAGE_END = 1, 2, 3
+PAGE_SCALAR, PAGE_BLOB, PAGE_END, PAGE_DICTIONARY = 1, 2, 3, 4
 
 DOMAIN_HEADER, DOMAIN_HEAD, DOMAIN_PAGE, DOMAIN_SCALARS, DOMAIN_UNITS = 1, 2, 3, 4, 5
 DOMAIN_INDEX_HEADER, DOMAIN_INDEX_HEAD, DOMAIN_INDEX_BLOCK = 6, 7, 8
-DOMAIN_CONTENT, DOMAIN_ANCILLARY = 9, 11
+DOMAIN_CONTENT, DOMAIN_CODEC_DICTIONARY, DOMAIN_ANCILLARY = 9, 10, 11
 
 SECTION_GROUPS, SECTION_ROW_STARTS, SECTION_LENGTHS, SECTION_DIGESTS = 1, 2, 3, 4
 SECTION_VALUES, SECTION_VALIDITY, SECTION_CODES = 5, 6, 7
 SECTION_DICTIONARY_OFFSETS, SECTION_DICTIONARY_BYTES = 8, 9
 SECTION_STRING_OFFSETS, SECTION_STRING_BYTES = 10, 11
 SECTION_ZONES, SECTION_ZONE_FLAGS, SECTION_ORDER = 12, 13, 14
+SECTION_RAW_LENGTHS, SECTION_CODEC_DICTIONARY = 15, 16
 SECTION_STATISTICS = 17
 ANCILLARY = 0x8000  # kinds of sections and pages from here on may be ignored
+MAX_DICTIONARY_BYTES = 1 << 20  # of a compressed column
 MAX_ANCILLARY_BYTES = 1 << 26  # payload of an ancillary page, so that checking one takes bounded memory
 
 PHI = 0x9E3779B97F4A7C15
@@ -75,7 +77,7 @@ def digest(data: bytes | bytearray | memoryview, seed_value: int = 0) -> int:
 
 
 def content_digest(part_id: bytes, page_digests: bytes | bytearray) -> int:
-    """The content digest of a part, of the ``payload_digest``s of its scalar pages, 8 bytes each, in order."""
+    """The content digest of a part, of the ``payload_digest``s of its dictionaries and scalar pages, in order."""
     return digest(page_digests, seed(part_id, DOMAIN_CONTENT))
 
 
@@ -256,15 +258,16 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
             f"the page header at {offset} does not have the digest stored with it", offset=offset
         )
     page = PageHeader(kind, group, first, rows, size, gap, payload_digest)
-    end, ancillary = kind == PAGE_END, page.is_ancillary
+    end, ancillary, dictionary = kind == PAGE_END, page.is_ancillary, kind == PAGE_DICTIONARY
     if (
         reserved
-        or (kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END) and not ancillary)
+        or (kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END, PAGE_DICTIONARY) and not ancillary)
         or (ancillary and (gap or size > MAX_ANCILLARY_BYTES))
         or gap % PAGE_ALIGN
         or gap > MAX_GAP
         or (end and (first or size or gap))
-        or (not end and not ancillary and rows == 0)
+        or (dictionary and (first or rows or gap or not 0 < size <= MAX_DICTIONARY_BYTES))
+        or (not end and not ancillary and not dictionary and rows == 0)
         or (kind == PAGE_BLOB and payload_digest)
         or (not ancillary and max(first, rows, first + rows) >= MAX_OFFSET)
         or max(size, page.end(offset)) >= MAX_OFFSET

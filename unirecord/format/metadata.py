@@ -64,7 +64,8 @@ def encode(schema: Schema, index: Sequence[str], user: bytes) -> bytes:
 def _most_sections(column: Column) -> int:
     """How many sections a column has at most, its order aside."""
     if column.is_blob:
-        return int(not column.fixed_bytes) + column.nullable
+        compressed = 0 if column.codec is None else column.has_raw_lengths + 1  # and a dictionary
+        return int(not column.stored_bytes) + compressed + column.nullable
     return (5 if column.is_string else 3) + column.nullable  # a dictionary takes more than plain strings
 
 

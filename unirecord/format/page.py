@@ -36,12 +36,12 @@ def fixed_rows(schema: Schema, blob_align: int) -> RowLayout | None:
     """Layout of the rows when every blob column has fixed width, else None."""
     offsets, widths, end = [], [], 0
     for _, column in schema.blobs:
-        if not column.fixed_bytes:
+        if not column.stored_bytes:
             return None
         end = layout.align(end, blob_align)
         offsets.append(end)
-        widths.append(column.fixed_bytes)
-        end += column.fixed_bytes
+        widths.append(column.stored_bytes)
+        end += column.stored_bytes
     return RowLayout(tuple(offsets), tuple(widths), layout.align(end, blob_align)) if offsets else None
 
 
@@ -151,14 +151,17 @@ def _encode_scalars(schema: Schema, pieces: Sequence[ColumnBatch]) -> list[bytes
 def _encode_blob_fields(
     schema: Schema, pieces: Sequence[ColumnBatch], lengths: Sequence[bytes]
 ) -> list[bytes]:
-    """Validity of nullable blob columns, and the lengths of those of variable width, column after column."""
+    """Validity of nullable blob columns, lengths of cells and of values where they differ, column after column."""
     parts: list[bytes] = []
     variable = iter(lengths)
     for position, column in schema.blobs:
+        cells = [piece.columns[position] for piece in pieces]
         if column.nullable:
-            parts.append(_bits(_validity([piece.columns[position] for piece in pieces])))
-        if not column.fixed_bytes:
+            parts.append(_bits(_validity(cells)))
+        if not column.stored_bytes:
             parts.append(_pad8(next(variable)))
+        if column.has_raw_lengths:
+            parts.append(_pad8(_raw_lengths(cells)))
     return parts
 
 
@@ -223,7 +226,7 @@ def _encode_variable(
     lengths = np.stack([_lengths(cells) for cells in columns], axis=1)
     stored = [
         length.astype("<u8").tobytes() for length, (_, column) in zip(lengths.T, schema.blobs, strict=True)
-        if not column.fixed_bytes
+        if not column.stored_bytes
     ]  # fmt: skip
     room = padded(lengths, shape)
     size = int(room.sum())
@@ -251,15 +254,28 @@ def _cells(column: Column, data: Sequence[ColumnData]) -> list[Any]:
     for piece in data:
         if isinstance(piece.values, np.ndarray):
             flat = memoryview(np.ascontiguousarray(piece.values).reshape(-1))
-            width = column.fixed_bytes
+            width = column.stored_bytes
             cells.extend(flat[start : start + width] for start in range(0, len(flat), width))
         else:
             cells.extend(piece.values)
     return cells
 
 
+def _raw_lengths(data: Sequence[ColumnData]) -> bytes:
+    parts = [piece.raw_lengths for piece in data if piece.raw_lengths is not None]
+    return np.concatenate(parts).astype("<u8").tobytes()
+
+
 def _lengths(cells: Sequence[Any]) -> U64:
     return np.fromiter(map(len, cells), dtype=np.uint64, count=len(cells))
+
+
+def encode_dictionary(part_id: bytes, offset: int, column: int, content: bytes) -> tuple[bytes, int]:
+    """The page of a column's dictionary, which stands at ``offset``, and the digest of its payload."""
+    digest = layout.digest(content, layout.seed(part_id, layout.DOMAIN_CODEC_DICTIONARY, offset))
+    header = PageHeader(layout.PAGE_DICTIONARY, column, 0, 0, len(content), 0, digest)
+    page = layout.pack_page_header(part_id, offset, header) + content
+    return page.ljust(header.end(offset) - offset, b"\0"), digest
 
 
 def encode_end(part_id: bytes, offset: int, groups: int, rows: int, content: int) -> bytes:
@@ -282,13 +298,14 @@ class ScalarColumn:
 class ScalarPage:
     """The payload of a scalar page.
 
-    Scalar columns; lengths of each blob column of variable width; validity of each blob column, None where it is not
-    nullable; digests of units.
+    Scalar columns; lengths of the cells of each blob column where they differ, and of the values of each compressed one
+    where these do; validity of each blob column, None where it is not nullable; digests of units.
     """
 
     rows: int
     scalars: list[ScalarColumn]
     lengths: list[U64]
+    raw_lengths: list[U64]
     blob_valid: list[npt.NDArray[np.bool_] | None]
     digests: U64
 
@@ -330,18 +347,21 @@ def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryv
     for _, column in schema.scalars:
         valid = cursor.bits(rows) if column.nullable else None
         if column.is_string:
-            lengths = cursor.take(rows, "<u4")
-            total = int(lengths.sum(dtype=np.uint64))
-            scalars.append(ScalarColumn(lengths, valid, cursor.bytes(total)))
+            sizes = cursor.take(rows, "<u4")
+            total = int(sizes.sum(dtype=np.uint64))
+            scalars.append(ScalarColumn(sizes, valid, cursor.bytes(total)))
         else:
             scalars.append(ScalarColumn(cursor.take(rows, column.dtype), valid))
-    lengths_of: list[U64] = []
+    lengths: list[U64] = []
+    raw_lengths: list[U64] = []
     blob_valid = []
     for _, column in schema.blobs:
         blob_valid.append(cursor.bits(rows) if column.nullable else None)
-        if not column.fixed_bytes:
-            lengths_of.append(cursor.take(rows, "<u8"))
+        if not column.stored_bytes:
+            lengths.append(cursor.take(rows, "<u8"))
+        if column.has_raw_lengths:
+            raw_lengths.append(cursor.take(rows, "<u8"))
     digests = cursor.take(unit_count(schema, shape, rows), "<u8")
     if cursor.place != len(payload):
         raise CorruptionError(f"a scalar page has {len(payload)} bytes where its rows need {cursor.place}")
-    return ScalarPage(rows, scalars, lengths_of, blob_valid, digests)
+    return ScalarPage(rows, scalars, lengths, raw_lengths, blob_valid, digests)

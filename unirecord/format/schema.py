@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import FormatError, SchemaError
 from .annotations import checked_annotations, pack_annotations, unpack_annotations
+from .codec import Codec
 
 __all__ = ["Column", "Schema", "near"]
 
@@ -41,7 +42,7 @@ _VARIABLE: Final[dict[str, int]] = {"string": 20, "bytes": 30, "text": 31, "obje
 _ARRAY_CODE: Final = 32
 _PLAIN_TYPES: Final = tuple(t for t in _ELEMENTS if t not in _ARRAY_ONLY) + tuple(_VARIABLE)
 _DTYPES: Final[dict[str, np.dtype[np.generic]]] = {t: np.dtype(d) for t, (_, d) in _ELEMENTS.items()}
-_TABLE_ENTRY: Final = struct.Struct("<BBBBIQ16x")
+_TABLE_ENTRY: Final = struct.Struct("<BBBBB3xQQ8x")
 _CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 _MAX_NAME_BYTES: Final = 255
 _MAX_COLUMNS: Final = 65_534
@@ -65,6 +66,7 @@ class Column:
         type: the name of its type (docs/schema.md); of an array, that of its elements.
         shape: the shape of an array, −1 for a free dimension; None for all else.
         nullable: whether values may be None.
+        codec: how its cells are compressed, or None; says nothing of its values, so it takes no part in ``==``.
 
     Columns are equal whatever their annotations say.
     """
@@ -74,6 +76,7 @@ class Column:
     shape: tuple[int, ...] | None = None
     nullable: bool = False
     packed_annotations: bytes = field(default=b"", compare=False, repr=False)
+    codec: Codec | None = field(default=None, compare=False)
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -131,18 +134,34 @@ class Column:
         return dtype.itemsize * math.prod(self.shape or ())
 
     @property
+    def stored_bytes(self) -> int:
+        """Internal: bytes of its cell in every row, or 0 when that varies."""
+        return 0 if self.codec is not None else self.fixed_bytes
+
+    @property
+    def has_raw_lengths(self) -> bool:
+        """Internal: whether the lengths of its values are stored beside those of its cells."""
+        return self.codec is not None and self.fixed_bytes == 0
+
+    @property
+    def element_bytes(self) -> int:
+        """Internal: bytes of an array's element; 1 when not an array."""
+        return 1 if self.shape is None else _DTYPES[self.type].itemsize
+
+    @property
     def wire_type(self) -> str:
         """Internal: the type's name as the metadata holds it, with ``?`` when nullable."""
         return self.type + "?" if self.nullable else self.type
 
     @property
     def spec(self) -> str | dict[str, object]:
-        """The form a user writes: ``"int32?"`` or ``{"type": "float32", "shape": [-1, 4]}``, with its annotations."""
-        if self.shape is None and not self.packed_annotations:
+        """The form a user writes: ``"int32?"``, or a dict with ``"type"`` and what else there is."""
+        if self.shape is None and self.codec is None and not self.packed_annotations:
             return self.wire_type
         shape = {} if self.shape is None else {"shape": list(self.shape)}
+        codec = {} if self.codec is None else {"codec": self.codec.spec}
         annotations = {"annotations": self.annotations} if self.packed_annotations else {}
-        return {"type": self.wire_type, **shape, **annotations}
+        return {"type": self.wire_type, **shape, **codec, **annotations}
 
     def __str__(self) -> str:
         """Return e.g. ``float32[-1, 4]`` or ``int32?``, as messages show a type and `Schema.parse` takes it."""
@@ -226,10 +245,23 @@ class Schema:
 
     @cached_property
     def _column_table(self) -> bytes:
-        return b"".join(
-            _TABLE_ENTRY.pack(c.code, c.dtype_code, int(c.nullable), len(c.shape or ()), 0, c.fixed_bytes)
-            for c in self.columns
+        return b"".join(map(_table_entry, self.columns))
+
+    def plain(self) -> Schema:
+        """Return the same columns, none of them compressed."""
+        return Schema(replace(c, codec=None) for c in self.columns)
+
+    def with_codecs(self, table: bytes) -> Schema:
+        """Internal: the same columns, compressed as a column table says; `FormatError` when it is not theirs."""
+        codes = table[4 :: _TABLE_ENTRY.size]
+        same = self if not any(codes) and not any(c.codec for c in self.columns) else None
+        found = same or Schema(
+            replace(c, codec=Codec(code) if code else None)
+            for c, code in zip(self.columns, codes, strict=False)
         )
+        if found.column_table() != table:
+            raise FormatError("the column table and the schema in the metadata differ")
+        return found
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -289,6 +321,14 @@ class Schema:
         return f"Schema({self.to_spec()!r})"
 
 
+def _table_entry(c: Column) -> bytes:
+    codec = 0 if c.codec is None else c.codec.code
+    value = c.fixed_bytes if codec else 0
+    return _TABLE_ENTRY.pack(
+        c.code, c.dtype_code, int(c.nullable), len(c.shape or ()), codec, c.stored_bytes, value
+    )
+
+
 def _listing(names: Sequence[str], most: int = 20) -> str:
     shown = ", ".join(repr(n) for n in names[:most])
     return shown + (f", … ({len(names):,} in all)" if len(names) > most else "")
@@ -305,13 +345,16 @@ def _parse_column(name: object, spec: object) -> Column:
     type_name: object = spec
     annotations = b""
     if isinstance(spec, Mapping):
-        extra = [k for k in spec if k not in ("type", "shape", "annotations")]
+        extra = [k for k in spec if k not in ("type", "shape", "codec", "annotations")]
         if "type" not in spec or extra:
             wrong = f"unknown key {extra[0]!r}" if extra else "'type' is missing"
             raise SchemaError(
                 f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […] and "annotations": {{…}} '
                 "where it has them"
             )
+        if spec.get("codec") is not None:
+            rest = {key: value for key, value in spec.items() if key != "codec"}
+            return _compressed(_parse_column(name, rest), spec["codec"])
         type_name, shape = spec["type"], spec.get("shape")
         annotations = pack_annotations(name, spec.get("annotations"))
     if not isinstance(type_name, str):
@@ -343,6 +386,22 @@ def _name_problem(name: object) -> str | None:
     if not 1 <= size <= _MAX_NAME_BYTES:
         return f"it has {size} bytes in UTF-8, and names have 1 to {_MAX_NAME_BYTES}"
     return None
+
+
+def _compressed(column: Column, codec: object) -> Column:
+    try:
+        found = Codec.parse(codec)
+    except ValueError as error:
+        raise SchemaError(f"column {column.name!r}: {error}") from None
+    if not column.is_blob:
+        raise SchemaError(
+            f"column {column.name!r}: {column} takes no codec; bytes, text, object and arrays do"
+        )
+    if found.shuffles and column.element_bytes == 1:
+        raise SchemaError(
+            f'column {column.name!r}: {column} has no elements of several bytes to shuffle; use "zstd"'
+        )
+    return replace(column, codec=found)
 
 
 def _short_array(name: str, text: str) -> tuple[str, list[int]]:

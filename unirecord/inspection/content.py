@@ -14,6 +14,7 @@ from ..format import layout
 from ..format.cell_places import padded
 from ..format.schema import Schema
 from ..parts.data_file import DataFile, DataHead, RowGroup
+from .decompressing import Decoders
 from .finding import SHOWN, Finding, findings_for, lost_rows
 from .value_check import check_blob_values, check_scalar_values
 from .walk import Recovered, cell_places, cell_sizes, row_starts
@@ -56,7 +57,7 @@ def _units(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> _
     return _Units(first, starts, lengths, found == group.page.digests)
 
 
-def check_group(data: DataFile, head: DataHead, group: RowGroup) -> list[Finding]:
+def check_group(data: DataFile, head: DataHead, group: RowGroup, decoders: Decoders) -> list[Finding]:
     """All that is wrong with the row group; its scalar page has the right digest already."""
     try:
         findings = [] if isinstance(group, Recovered) else list(_check_scalar_page(data, head, group))
@@ -65,7 +66,7 @@ def check_group(data: DataFile, head: DataHead, group: RowGroup) -> list[Finding
             payload = read_payload(data, group)
             findings += _check_blobs(data, head, group, payload)
             lost = lost_rows(findings, group.first_row, group.page.rows)
-            findings += check_blob_values(head, group, payload, lost)
+            findings += check_blob_values(head, group, payload, lost, decoders)
     except CorruptionError as error:
         rows = (group.first_row, group.first_row + group.page.rows)
         findings = [Finding(error.offset or group.offset, str(error), rows)]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..columns.flat import FlatColumns
+from ..columns.flat import FlatColumns, Vector
 from ..columns.part_columns import columns_of
 from ..columns.whole import all_strings, all_valid, all_values, corrupt
 from ..format import layout
@@ -38,6 +38,8 @@ _COLUMN_SECTIONS: Final = (
     layout.SECTION_ZONES,
     layout.SECTION_ZONE_FLAGS,
     layout.SECTION_ORDER,
+    layout.SECTION_RAW_LENGTHS,
+    layout.SECTION_CODEC_DICTIONARY,
 )
 
 
@@ -59,7 +61,9 @@ class ColumnDescription:
     Attributes:
         name, type, shape, nullable, annotations: as in the schema.
         indexed: whether it can be looked up by value.
-        data_bytes: what its values take in the data files, without padding and digests.
+        codec: how its cells are compressed; ``"plain, zstd"`` where parts differ, None where none is.
+        raw_bytes: what its values take before they are compressed.
+        data_bytes: what its cells take in the data files, with dictionaries, without padding and digests.
         index_bytes: what its sections take in the indexes.
         exact: False where a size was estimated from evenly spaced blocks of rows.
         nulls: how many values are null.
@@ -72,6 +76,8 @@ class ColumnDescription:
     shape: list[int] | None
     nullable: bool
     indexed: bool
+    codec: str | None = None
+    raw_bytes: int = 0
     data_bytes: int = 0
     index_bytes: int = 0
     exact: bool = True
@@ -142,8 +148,9 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         of_parts = columns_of(opened)
         described = [_describe_part(part) for part in parts]
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
+            found.codec = _codecs(parts, i)
             for part, one in zip(parts, of_parts, strict=True):
-                _add_sizes(found, column, i, part, one)
+                _add_sizes(found, part.stored_schema[i], i, part, one)
             _add_span(found, i, parts)
             if not column.is_blob:
                 found.distinct = _distinct(column, i, parts, of_parts)
@@ -190,17 +197,33 @@ def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, col
             found.index_bytes += section[0].nbytes
     if column.nullable:
         found.data_bytes += -(-part.rows // 8)
-    if column.fixed_bytes:
-        found.data_bytes += part.rows * column.fixed_bytes
-        return
-    taken, exact = _string_bytes(column, i, part, columns) if column.is_string else _lengths(i, columns)
+        found.raw_bytes += -(-part.rows // 8)
+    dictionary = part.vector(layout.SECTION_CODEC_DICTIONARY, i)
+    if dictionary is not None:
+        found.data_bytes += dictionary[0].nbytes
+    if column.is_string:
+        taken, exact = _string_bytes(column, i, part, columns)
+        raw = taken
+    else:
+        raw, whole = part.rows * column.fixed_bytes, True
+        if not column.fixed_bytes:
+            raw, whole = _summed(columns.value_lengths(i))
+        taken, exact = (raw, True) if column.codec is None else _summed(columns.lengths(i))
+        exact = exact and whole
     found.data_bytes += taken
+    found.raw_bytes += raw
     found.exact = found.exact and exact
 
 
-def _lengths(i: int, columns: FlatColumns) -> tuple[int, bool]:
-    """Return the bytes of a blob column of variable width, and whether every row was looked at."""
-    lengths = columns.lengths(i)
+def _codecs(parts: Sequence[Part], i: int) -> str | None:
+    codecs = {part.stored_schema[i].codec for part in parts if part.rows}
+    if not codecs - {None}:
+        return None
+    return ", ".join(sorted("plain" if codec is None else codec.name for codec in codecs))
+
+
+def _summed(lengths: Vector) -> tuple[int, bool]:
+    """Return the sum of the lengths, and whether every row was looked at."""
     rows = len(lengths)
     if rows <= _SUMMED_ROWS:
         return int(lengths.whole().sum(dtype=np.uint64)), True

@@ -222,7 +222,7 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
             for start in range(0, wanted.bytes, _CHUNK)
             for size in [min(_CHUNK, wanted.bytes - start)]
         )
-    if key[0] == layout.SECTION_LENGTHS or key[0] == layout.SECTION_ORDER:
+    if key[0] in (layout.SECTION_LENGTHS, layout.SECTION_RAW_LENGTHS, layout.SECTION_ORDER):
         return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key)
     return _is_choice(key) and _same_strings(index, fresh, key[1])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
@@ -16,9 +17,9 @@ from ..parts.data_file import DataFile, DataHead, checked_head
 from ..storage.location import Readable
 from ..storage.registry import location_of
 from .index_check import NONSENSE, IndexFile, check_blocks, find_index, strings, validity
-from .walk import Recover, Recovered
+from .walk import Recovered
 
-__all__ = ["head_from_index", "opened_index"]
+__all__ = ["IndexedGroups", "head_from_index", "opened_index"]
 
 
 def head_from_index(path: str, data: DataFile) -> DataHead | None:
@@ -42,28 +43,27 @@ def head_from_index(path: str, data: DataFile) -> DataHead | None:
 
 
 @contextmanager
-def opened_index(path: str, data: DataFile, head: DataHead) -> Iterator[Recover | None]:
-    """What gives row groups from the part's index while this lasts; None when the index is missing or not sound.
-
-    The index is read only when the first group is asked for.
-    """
+def opened_index(path: str, data: DataFile, head: DataHead) -> Iterator[IndexedGroups]:
+    """What the part's index knows, while this lasts; it is read only when something is asked for."""
     name, _ = find_index(path, head.header.id, data.content_digest(head))
     if name is None:
-        yield None
+        yield IndexedGroups("", None, head, data.size)
         return
     with location_of(name).open(name) as file:
-        yield _Groups(name, file, head, data.size).group
+        yield IndexedGroups(name, file, head, data.size)
 
 
-class _Groups:
-    def __init__(self, name: str, file: Readable, head: DataHead, size: int) -> None:
+class IndexedGroups:
+    """What an index knows of the row groups of its data file: nothing when it is not sound, or there is none (None)."""
+
+    def __init__(self, name: str, file: Readable | None, head: DataHead, size: int) -> None:
         self.name, self.file, self.head, self.size = name, file, head, size
         self.index: IndexFile | None = None
         self.asked = False
 
     def _open(self) -> IndexFile | None:
         """The index, if every digest in it holds and it was made for this data file."""
-        if not self.asked:
+        if not self.asked and self.file is not None:
             self.asked = True
             try:
                 index = IndexFile(self.name, self.file)
@@ -74,6 +74,14 @@ class _Groups:
             except UniRecordError:
                 pass
         return self.index
+
+    def dictionaries(self) -> dict[int, bytes] | None:
+        """The dictionaries of compressed columns, by position; None when the index is not sound."""
+        index = self._open()
+        if index is None:
+            return None
+        kind = layout.SECTION_CODEC_DICTIONARY
+        return {s.column: index.read(s.offset, s.bytes) for s in index.sections.values() if s.kind == kind}
 
     def group(self, number: int, first_row: int) -> Recovered | None:
         """Row group ``number``, which starts at row ``first_row``; None when the index does not make sense there."""
@@ -114,20 +122,20 @@ class _Groups:
     def _page(self, index: IndexFile, start: int, stop: int) -> ScalarPage:
         schema, shape = self.head.schema, self.head.header.shape
         scalars = [_scalar(index, position, column, start, stop) for position, column in schema.scalars]
-        lengths, blob_valid = [], []
+        lengths, raw_lengths, blob_valid = [], [], []
         for position, column in schema.blobs:
             blob_valid.append(validity(index, position, start, stop))
-            if not column.fixed_bytes:
-                key = (layout.SECTION_LENGTHS, position)
-                width = index.sections[key].width
-                lengths.append(index.elements(key, f"<u{width}", start, stop).astype(np.uint64))
+            if not column.stored_bytes:
+                lengths.append(_lengths(index, layout.SECTION_LENGTHS, position, start, stop))
+            if column.has_raw_lengths:
+                raw_lengths.append(_lengths(index, layout.SECTION_RAW_LENGTHS, position, start, stop))
         digests = np.zeros(0, np.uint64)
         if schema.blobs:
             first = start // shape.unit_rows if shape.unit_rows else start * len(schema.blobs)
             count = unit_count(schema, shape, stop - start)
             key = (layout.SECTION_DIGESTS, layout.NO_COLUMN)
             digests = index.elements(key, "<u8", first, first + count)
-        return ScalarPage(stop - start, scalars, lengths, blob_valid, digests)
+        return ScalarPage(stop - start, scalars, lengths, raw_lengths, blob_valid, digests)
 
     def _blob_bytes(self, page: ScalarPage) -> int:
         shape = self.head.header.shape
@@ -135,6 +143,11 @@ class _Groups:
             return page.rows * shape.row_bytes
         cells = cell_lengths(self.head.schema, page.rows, page.lengths)
         return sum(int(padded(lengths, shape).sum()) for lengths in cells)
+
+
+def _lengths(index: IndexFile, kind: int, position: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
+    width = index.sections[kind, position].width
+    return index.elements((kind, position), f"<u{width}", start, stop).astype(np.uint64)
 
 
 def _scalar(index: IndexFile, position: int, column: Column, start: int, stop: int) -> ScalarColumn:

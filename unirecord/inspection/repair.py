@@ -233,7 +233,9 @@ def _write(target: str, listing: Manifest | None, found: list[tuple[Target, Surv
     if not heads:
         raise FormatError(f"{found[0][0].path}: nothing can be salvaged: {found[0][1].reasons[0]}")
     first = heads[0].metadata
-    schema = listing.schema if listing is not None else first.schema
+    schema = first.schema  # with its codecs, which a manifest does not hold
+    if listing is not None and listing.schema != schema:
+        schema = listing.schema
     user = listing.metadata if listing is not None else msgpack.packb(first.user, use_bin_type=True)
     content = PartContent(schema, first.index, user if user is not None else b"\xc0")
     whole = (part.path for part, state in found if state.head is not None and state.head.schema == schema)

@@ -13,11 +13,12 @@ from ..errors import UniRecordError
 from ..format.page import ScalarColumn
 from ..format.schema import Column
 from ..format.values import ColumnBatch, ColumnData
-from ..parts.data_file import DataFile, DataHead, RowGroup
+from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from .content import check_group, read_payload
+from .decompressing import Decoders, pieces_of, values_of
 from .finding import lost_rows
 from .recover import head_from_index, opened_index
-from .walk import Ancillary, Damage, End, cell_places, walk
+from .walk import Ancillary, Damage, End, walk
 
 __all__ = ["Survey", "sound_batches", "survey"]
 
@@ -58,8 +59,10 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
             return result
         if problem is not None:
             result.reasons.append(f"{problem}; the head was made again from the index")
-        recover = stack.enter_context(opened_index(path, data, head))
-        for found in walk(data, head, recover):
+        known = stack.enter_context(opened_index(path, data, head))
+        decoders = Decoders.of(data, head, known.dictionaries)
+        decoders.check_available(head, path)
+        for found in walk(data, head, known.group):
             if isinstance(found, End):
                 result.rows = found.rows
             elif isinstance(found, Damage):
@@ -72,8 +75,10 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
                     result.finished = False
                     result.reasons.append(f"{found.what}; pages of kind {found.kind} are left out")
                 advance(found.end - found.offset)
+            elif isinstance(found, DictionaryPage):
+                advance(found.end - found.offset)
             else:
-                findings = check_group(data, head, found)
+                findings = check_group(data, head, found, decoders)
                 result.reasons += map(str, findings)
                 lost = lost_rows(findings, found.first_row, found.page.rows)
                 for row in (np.flatnonzero(lost) + found.first_row).tolist():
@@ -100,18 +105,26 @@ def sound_batches(path: str) -> Iterator[ColumnBatch]:
         head, _ = _head(path, data)
         if head is None:
             return
-        recover = stack.enter_context(opened_index(path, data, head))
-        for found in walk(data, head, recover):
+        known = stack.enter_context(opened_index(path, data, head))
+        decoders = Decoders.of(data, head, known.dictionaries)
+        for found in walk(data, head, known.group):
             if isinstance(found, RowGroup):
-                findings = check_group(data, head, found)
+                findings = check_group(data, head, found, decoders)
                 keep = np.flatnonzero(~lost_rows(findings, found.first_row, found.page.rows))
-                if len(keep):
-                    yield _batch(data, head, found, keep)
+                payload = read_payload(data, found) if head.schema.blobs else np.empty(0, np.uint8)
+                for some in pieces_of(head, found, keep):
+                    yield _batch(head, found, payload, some, decoders)
 
 
-def _batch(data: DataFile, head: DataHead, group: RowGroup, keep: npt.NDArray[np.intp]) -> ColumnBatch:
+def _batch(
+    head: DataHead,
+    group: RowGroup,
+    payload: npt.NDArray[np.uint8],
+    keep: npt.NDArray[np.intp],
+    decoders: Decoders,
+) -> ColumnBatch:
     scalars = iter(group.page.scalars)
-    blobs = iter(_blobs(data, head, group, keep) if head.schema.blobs else ())
+    blobs = _blobs(head, group, payload, keep, decoders)
     columns = [
         next(blobs) if column.is_blob else _scalar(column, next(scalars), keep) for column in head.schema
     ]
@@ -133,17 +146,23 @@ def _scalar(column: Column, found: ScalarColumn, keep: npt.NDArray[np.intp]) -> 
 
 
 def _blobs(
-    data: DataFile, head: DataHead, group: RowGroup, keep: npt.NDArray[np.intp]
+    head: DataHead,
+    group: RowGroup,
+    payload: npt.NDArray[np.uint8],
+    keep: npt.NDArray[np.intp],
+    decoders: Decoders,
 ) -> Iterator[ColumnData]:
-    payload = read_payload(data, group)
-    starts, sizes = cell_places(head, group)
-    view = memoryview(payload)
     for j, (_, column) in enumerate(head.schema.blobs):
-        firsts = starts[keep, j].astype(np.int64)
         present = group.page.blob_valid[j]
         valid = None if present is None else present[keep]
+        every = list(values_of(head, group, payload, j, keep, decoders))
         if column.fixed_bytes:
-            yield ColumnData(payload[firsts[:, None] + np.arange(column.fixed_bytes)], valid)
+            width = np.arange(column.fixed_bytes)
+            yield ColumnData(np.concatenate([v.data[v.starts[:, None] + width] for v in every]), valid)
             continue
-        stops = (firsts + sizes[keep, j].astype(np.int64)).tolist()
-        yield ColumnData([view[a:b] for a, b in zip(firsts.tolist(), stops, strict=True)], valid)
+        cells: list[bytes | memoryview] = []
+        for values in every:
+            view = memoryview(values.data)
+            bounds = zip(values.starts.tolist(), (values.starts + values.sizes).tolist(), strict=True)
+            cells += [view[a:b] for a, b in bounds]
+        yield ColumnData(cells, valid)

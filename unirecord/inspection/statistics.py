@@ -149,7 +149,7 @@ def _describe_sizes(found: ColumnStatistics, parts: PartSet, rows: Rows | None) 
         if fixed:
             sizes = np.full(len(chunk), fixed, np.uint64)
         else:
-            sizes = chunk.at.read(chunk.fields.columns.lengths(position))
+            sizes = chunk.at.read(chunk.fields.columns.value_lengths(position))
         if column.nullable:
             sizes = sizes[chunk.valid(asked)]
             found.nulls += len(chunk) - len(sizes)

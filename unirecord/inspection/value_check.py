@@ -14,12 +14,13 @@ from ..format.page import ScalarColumn
 from ..format.schema import Column
 from ..format.values import array_in_cell, decode_cell
 from ..parts.data_file import DataHead, RowGroup
+from .decompressing import Decoders, Values, values_of
 from .finding import Finding, findings_for
-from .walk import cell_places
 
 __all__ = ["check_blob_values", "check_scalar_values"]
 
 Rows = npt.NDArray[np.intp]
+_UNDONE = "the cell cannot be decompressed to the size that is stored for it"
 
 
 def check_scalar_values(head: DataHead, group: RowGroup) -> Iterator[Finding]:
@@ -63,49 +64,70 @@ def _is_text(raw: bytes) -> bool:
 
 
 def check_blob_values(
-    head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], lost: npt.NDArray[np.bool_]
+    head: DataHead,
+    group: RowGroup,
+    payload: npt.NDArray[np.uint8],
+    lost: npt.NDArray[np.bool_],
+    decoders: Decoders,
 ) -> Iterator[Finding]:
-    """Texts, objects and arrays of the rows that are not ``lost`` can be decoded, and nulls are empty or zero."""
-    places, sizes = cell_places(head, group)
-    ascii_only = bool((payload < 0x80).all())
-    for j, (_, column) in enumerate(head.schema.blobs):
+    """Cells of the rows that are not ``lost`` can be decompressed and decoded, and nulls are empty or zero."""
+    for j, (position, column) in enumerate(head.schema.blobs):
         valid = group.page.blob_valid[j]
+        if position in decoders.lost:
+            span = (group.first_row, group.first_row + group.page.rows)
+            what = f"the cells cannot be decompressed: {decoders.lost[position]}"
+            yield Finding(group.blob_payload, what, span, column.name)
+        problems: dict[str, list[Rows]] = {}
         if valid is not None:
-            nulls = np.flatnonzero(~valid & ~lost)
-            bad = nulls[_filled(column, payload, places[nulls, j], sizes[nulls, j])]
-            yield from findings_for(
-                bad + group.first_row, group.blob_payload, "the value is null, and has bytes", column.name
-            )
-        if column.fixed_bytes or column.type == "bytes" or (column.type == "text" and ascii_only):
+            for values in values_of(head, group, payload, j, np.flatnonzero(~valid & ~lost), decoders):
+                problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
+                problems.setdefault("the value is null, and has bytes", []).append(_filled(column, values))
+        if valid is None and column.codec is None and _takes_any_bytes(column):
             continue
         rows = np.flatnonzero(~lost if valid is None else ~lost & valid)
-        if column.free_dims == 1:
-            assert column.dtype is not None
-            assert column.shape is not None
-            entry = column.dtype.itemsize * math.prod(d for d in column.shape if d != -1)
-            bad = rows[sizes[rows, j] % np.uint64(entry) != 0]
-        else:
-            bad = _undecodable(column, memoryview(payload), rows, places[rows, j], sizes[rows, j])
-        what = f"the bytes are no value of {column}"
-        yield from findings_for(bad + group.first_row, group.blob_payload, what, column.name)
+        for values in values_of(head, group, payload, j, rows, decoders):
+            problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
+            problems.setdefault(f"the bytes are no value of {column}", []).append(_no_values(column, values))
+        for what, found in problems.items():
+            every = np.concatenate(found)
+            yield from findings_for(np.sort(every) + group.first_row, group.blob_payload, what, column.name)
 
 
-def _filled(
-    column: Column, payload: npt.NDArray[np.uint8], starts: npt.NDArray[Any], sizes: npt.NDArray[Any]
-) -> npt.NDArray[np.bool_]:
-    """Which of the cells are not what stands for null: no bytes, or zeros where all values have the same width."""
-    if not column.fixed_bytes:
-        return np.asarray(sizes != 0)
+def _takes_any_bytes(column: Column) -> bool:
+    return column.fixed_bytes > 0 or column.type == "bytes"
+
+
+def _filled(column: Column, values: Values) -> Rows:
+    """Which rows do not hold what stands for null: no bytes, or zeros where all values have the same width."""
+    filled: npt.NDArray[np.bool_] = values.sizes != 0
     width = column.fixed_bytes
-    return np.array([payload[start : start + width].any() for start in starts.tolist()], np.bool_)
+    if width:
+        each = (values.data[start : start + width].any() for start in values.starts.tolist())
+        filled = np.fromiter(each, np.bool_, len(filled))
+    rows: Rows = values.rows[filled]
+    return rows
 
 
-def _undecodable(
-    column: Column, payload: memoryview, rows: Rows, starts: npt.NDArray[Any], sizes: npt.NDArray[Any]
-) -> Rows:
+def _no_values(column: Column, values: Values) -> Rows:
+    """Which rows hold bytes that are no value of the column."""
+    ascii_only = column.type == "text" and bool((values.data < 0x80).all())
+    if _takes_any_bytes(column) or ascii_only:
+        return np.empty(0, np.intp)
+    if column.free_dims == 1:
+        assert column.dtype is not None
+        assert column.shape is not None
+        entry = column.dtype.itemsize * math.prod(d for d in column.shape if d != -1)
+        odd: Rows = values.rows[(values.sizes % entry != 0) & values.good]
+        return odd
+    return _undecodable(column, values)
+
+
+def _undecodable(column: Column, values: Values) -> Rows:
     bad = []
     check = decode_cell if column.shape is None else array_in_cell
-    for row, start, size in zip(rows.tolist(), starts.tolist(), sizes.tolist(), strict=True):
+    payload = memoryview(values.data)
+    each = (a[values.good].tolist() for a in (values.rows, values.starts, values.sizes))
+    for row, start, size in zip(*each, strict=True):
         try:
             check(column, payload[start : start + size])
         except CorruptionError:  # noqa: PERF203

@@ -11,15 +11,16 @@ from concurrent.futures import Future
 from ..core import LeavablePool, usable_cores
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
-from ..parts.data_file import DataFile, DataHead, RowGroup
+from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from ..parts.manifest import Manifest, schema_digest
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of
 from .content import Finding, check_group
+from .decompressing import Decoders
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Report
 from .targets import Target, targets
-from .walk import Ancillary, Damage, End, walk
+from .walk import Ancillary, Damage, End, Page, walk
 
 __all__ = ["Problem", "Report", "verify"]
 
@@ -177,11 +178,18 @@ class _Part:
 
     def _check_rows(self, data: DataFile, head: DataHead, pool: LeavablePool, workers: int) -> End | None:
         end = None
-        for found, findings in _in_parallel(data, head, pool, workers):
+        decoders = Decoders.of(data, head)
+        for position, why in decoders.unavailable.items():
+            what = f"its values were not checked, but for their digests: {why}"
+            advice = "Verify it again where it can be read"
+            self.problem(what, "nothing", advice, column=head.schema[position].name)
+        for found, findings in _in_parallel(data, head, decoders, pool, workers):
             if isinstance(found, Damage):
                 self._damage(found)
             elif isinstance(found, End):
                 end = found
+            elif isinstance(found, DictionaryPage):
+                self.tracker.advance(found.end - found.offset)
             elif isinstance(found, Ancillary):
                 if found.what is not None:
                     self.problem(found.what, "nothing that this version reads", _REPAIR, offset=found.offset)
@@ -275,17 +283,17 @@ class _Part:
 
 
 def _in_parallel(
-    data: DataFile, head: DataHead, pool: LeavablePool, workers: int
-) -> Iterator[tuple[RowGroup | Damage | Ancillary | End, list[Finding]]]:
+    data: DataFile, head: DataHead, decoders: Decoders, pool: LeavablePool, workers: int
+) -> Iterator[tuple[Page, list[Finding]]]:
     """Walks the file; row groups are checked by the pool, at most a few at a time, and come out in order."""
-    waiting: deque[tuple[RowGroup | Damage | Ancillary | End, Future[list[Finding]] | None]] = deque()
+    waiting: deque[tuple[Page, Future[list[Finding]] | None]] = deque()
     for found in walk(data, head):
         large = isinstance(found, RowGroup) and found.blob_bytes > _ALONE_BYTES
         while waiting and (large or len(waiting) > workers):
             done, task = waiting.popleft()
             yield done, task.result() if task else []
         if isinstance(found, RowGroup):
-            waiting.append((found, pool.submit(check_group, data, head, found)))
+            waiting.append((found, pool.submit(check_group, data, head, found, decoders)))
             if large:
                 done, task = waiting.popleft()
                 yield done, task.result() if task else []

@@ -12,12 +12,13 @@ from ..errors import CorruptionError
 from ..format import layout
 from ..format.cell_places import cell_lengths, padded
 from ..format.layout import PageHeader
-from ..parts.data_file import DataFile, DataHead, RowGroup
+from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 
 __all__ = [
     "Ancillary",
     "Damage",
     "End",
+    "Page",
     "Recover",
     "Recovered",
     "cell_places",
@@ -65,14 +66,14 @@ class Recovered(RowGroup):
     """A row group whose scalar page or page headers are damaged, put together from the index."""
 
 
+Page = RowGroup | DictionaryPage | Damage | Ancillary | End
+
 Recover = Callable[[int, int], Recovered | None]
 """(number of a row group, its first row) -> the group as the index knows it, if it does."""
 
 
-def walk(
-    data: DataFile, head: DataHead, recover: Recover | None = None
-) -> Iterator[RowGroup | Damage | Ancillary | End]:
-    """The pages of a data file in order: row groups, what is damaged or ancillary between them, and the end page.
+def walk(data: DataFile, head: DataHead, recover: Recover | None = None) -> Iterator[Page]:
+    """The pages of a data file in order: dictionaries, row groups, what is damaged or ancillary, and the end page.
 
     The row groups given are whole, but for their cells.
     After damage the walk goes on at the next page whose header has the digest that belongs to its place in this part:
@@ -80,7 +81,8 @@ def walk(
     for a damaged row group comes after a Damage that has lost no rows.
     """
     offset, number, rows = head.header.header_bytes, 0, 0
-    digests: bytearray | None = bytearray()  # of the scalar pages; None after one that could not be read
+    digests: bytearray | None = bytearray()  # of dictionaries and scalar pages; None after a bad one
+    dictionary = -1  # the column of the last one
     while True:
         found: RowGroup | End | None
         try:
@@ -88,6 +90,15 @@ def walk(
             if header.is_ancillary and header.end(offset) <= data.size:
                 yield _ancillary(data, head, offset, header)
                 offset = header.end(offset)
+                continue
+            if header.kind == layout.PAGE_DICTIONARY and number == 0 and header.end(offset) <= data.size:
+                page = _dictionary(data, head, offset, header, dictionary)
+                yield page
+                offset, dictionary = header.end(offset), header.group
+                if isinstance(page, Damage):
+                    digests = None
+                elif digests is not None:
+                    digests += page.digest.to_bytes(8, "little")
                 continue
             found = _read(data, head, offset, header, (number, rows))
             _check_content(head, found, digests)
@@ -111,6 +122,15 @@ def walk(
         if digests is not None and found.digest is not None:
             digests += found.digest.to_bytes(8, "little")
         offset, number, rows = found.end, number + 1, found.first_row + found.page.rows
+
+
+def _dictionary(
+    data: DataFile, head: DataHead, offset: int, header: PageHeader, before: int
+) -> DictionaryPage | Damage:
+    try:
+        return data.dictionary(head, offset, header, before)
+    except CorruptionError as error:
+        return Damage(offset, str(error), 0, 0)
 
 
 def _ancillary(data: DataFile, head: DataHead, offset: int, header: PageHeader) -> Ancillary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,22 @@ class DataHead:
     header: FileHeader
     table: bytes
     packed_metadata: bytes
-    metadata: Metadata
+    metadata: Metadata  # its schema with the codecs of the column table
 
     @property
     def schema(self) -> Schema:
         return self.metadata.schema
+
+
+@dataclass(frozen=True)
+class DictionaryPage:
+    """The dictionary of a compressed column: its position, where its page stands and ends, and its content."""
+
+    column: int
+    offset: int
+    end: int
+    content: bytes
+    digest: int
 
 
 @dataclass(frozen=True)
@@ -52,8 +63,7 @@ class RowGroup:
 def checked_head(header: FileHeader, table: bytes, packed: bytes) -> DataHead:
     """The head of these fields, column table and packed metadata; FormatError unless they go together."""
     found = metadata.decode(packed)
-    if found.schema.column_table() != table:
-        raise FormatError("the column table and the schema in the metadata differ")
+    found = replace(found, schema=found.schema.with_codecs(table))
     layout.check_shape(header.shape, blobs=bool(found.schema.blobs))
     rows_at = fixed_rows(found.schema, header.shape.blob_align)
     if header.shape.row_bytes != (rows_at.row_bytes if rows_at else 0):
@@ -137,6 +147,43 @@ class DataFile:
                 f"the ancillary page at {offset} does not have the digest stored with it", offset=offset
             )
 
+    def dictionary(self, head: DataHead, offset: int, header: PageHeader, before: int = -1) -> DictionaryPage:
+        """The dictionary whose page stands at ``offset``, checked; ``before``: the column of the one before it."""
+        column = header.group
+        if column <= before or column >= len(head.schema) or head.schema[column].codec is None:
+            raise CorruptionError(
+                f"the dictionary at {offset} is for column {column}, which has none", offset=offset
+            )
+        end = header.end(offset)
+        payload = self.read(header.payload(offset), end - header.payload(offset))
+        content, zeros = payload[: header.payload_bytes], payload[header.payload_bytes :]
+        expected = layout.digest(content, layout.seed(head.header.id, layout.DOMAIN_CODEC_DICTIONARY, offset))
+        if expected != header.payload_digest or any(zeros):
+            raise CorruptionError(
+                f"the dictionary at {offset} does not have the digest stored with it", offset=offset
+            )
+        return DictionaryPage(column, offset, end, content, expected)
+
+    def dictionaries(self, head: DataHead) -> list[DictionaryPage]:
+        """The dictionaries of compressed columns, which stand before all row groups, in the order of the columns."""
+        try:
+            return list(self.each_dictionary(head))
+        except CorruptionError as error:
+            raise self.located(error) from error
+
+    def each_dictionary(self, head: DataHead) -> Iterator[DictionaryPage]:
+        """The same, one by one up to the first page that is damaged."""
+        offset, last = head.header.header_bytes, -1
+        while any(column.codec is not None for column in head.schema):
+            header = self.page_header(head, offset)
+            if header.kind == layout.PAGE_DICTIONARY:
+                page = self.dictionary(head, offset, header, last)
+                last = page.column
+                yield page
+            elif not header.is_ancillary:
+                return
+            offset = header.end(offset)
+
     def end_page(self, head: DataHead) -> PageHeader:
         """The end page alone; CorruptionError when the file does not end with one."""
         at = self.size - layout.PAGE_HEADER_BYTES
@@ -190,11 +237,17 @@ class DataFile:
     def _groups(self, head: DataHead) -> Iterator[RowGroup]:
         offset, number, rows = head.header.header_bytes, 0, 0
         digests = bytearray()
+        dictionary = -1  # the column of the last one
         even, unit = head.header.shape.group_rows, max(head.header.shape.unit_rows, 1)
         while True:
             header = self.page_header(head, offset)
             if header.is_ancillary and header.end(offset) <= self.size:
                 offset = header.end(offset)
+                continue
+            if header.kind == layout.PAGE_DICTIONARY and number == 0:
+                found = self.dictionary(head, offset, header, dictionary)
+                digests += found.digest.to_bytes(8, "little")
+                offset, dictionary = found.end, found.column
                 continue
             if header.kind == layout.PAGE_END:
                 content = layout.content_digest(head.header.id, digests)
@@ -238,6 +291,7 @@ class Block:
     groups: list[RowGroup]
     scalars: list[BlockColumn]
     lengths: list[npt.NDArray[np.uint64]]
+    raw_lengths: list[npt.NDArray[np.uint64]]
     blob_valid: list[npt.NDArray[np.bool_] | None]
     digests: npt.NDArray[np.uint64]
 
@@ -270,10 +324,11 @@ def _join(groups: list[RowGroup]) -> Block:
             strings = _cut(b"".join(column.strings for column in columns), values)
         scalars.append(BlockColumn(values, valid, strings))
     lengths = [np.concatenate(parts) for parts in zip(*(page.lengths for page in pages), strict=True)]
+    raw = [np.concatenate(parts) for parts in zip(*(page.raw_lengths for page in pages), strict=True)]
     blob_valid = [_joined(parts) for parts in zip(*(page.blob_valid for page in pages), strict=True)]
     digests = np.concatenate([page.digests for page in pages])
     rows = sum(page.rows for page in pages)
-    return Block(groups[0].first_row, rows, groups, scalars, lengths, blob_valid, digests)
+    return Block(groups[0].first_row, rows, groups, scalars, lengths, raw, blob_valid, digests)
 
 
 def _joined(parts: Sequence[npt.NDArray[np.bool_] | None]) -> npt.NDArray[np.bool_] | None:

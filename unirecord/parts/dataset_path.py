@@ -147,13 +147,15 @@ def _read_part(path: str) -> Snapshot:
     try:
         part = parts.part(0)
         content = decode_metadata(part.metadata(), path)
-        if content.schema.column_table() != part.table():
-            raise FormatError(f"{path}: the column table and the schema in the metadata differ")
+        try:
+            schema = content.schema.with_codecs(part.table())
+        except FormatError as error:
+            raise FormatError(f"{path}: {error}") from error
         ref = PartRef(path, part.id, part.info.rows, part.info.data_bytes)
     finally:
         parts.close()
     identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
-    return Snapshot((ref,), content.schema, content.index, content.user, identity)
+    return Snapshot((ref,), schema, content.index, content.user, identity)
 
 
 def _resolve_directory(path: str) -> Snapshot:

@@ -65,6 +65,14 @@ class Part:
         return found
 
     @cached_property
+    def stored_schema(self) -> Schema:
+        """The schema with the codecs of this part; FormatError when the column table is not its own."""
+        try:
+            return self.schema.with_codecs(self._native.table())
+        except FormatError as error:
+            raise _about_index(self.path, error) from error
+
+    @cached_property
     def statistics(self) -> Statistics:
         """Nulls, distinct, least and greatest value of each scalar column; FormatError when they cannot be read."""
         section = self.section(layout.SECTION_STATISTICS)

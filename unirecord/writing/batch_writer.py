@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ..format.values import ColumnBatch
+from .compressing import Compressor
 from .directory_writer import DirectoryWriter
 from .part_writer import PartContent
 from .row_groups import TARGET_BYTES, Grouper
@@ -37,17 +39,25 @@ class BatchWriter:
 
     def __init__(self, target: Target, content: PartContent) -> None:
         self._target, self.content = target, content
+        self._compressor = Compressor(content.schema)
         self._grouper = Grouper(content.schema, min(target.target_bytes or TARGET_BYTES, TARGET_BYTES))
 
     def add(self, batch: ColumnBatch, *, owned: bool) -> None:
         """Writes what is full; ``owned``: nobody else will change the memory of what has to wait."""
-        self._write(self._grouper.add(batch, owned=owned))
+        self._group(self._compressor.add(batch, owned=owned))
 
     def finish(self) -> None:
         """Writes the rest and publishes."""
+        self._group(self._compressor.finish())
         self._write(self._grouper.finish())
         assert self._grouper.shape is not None
         self._target.finish(self.content, self._grouper.shape)
+
+    def _group(self, batches: list[tuple[ColumnBatch, bool]]) -> None:
+        if batches and not self.content.dictionaries:
+            self.content = replace(self.content, dictionaries=self._compressor.dictionaries)
+        for batch, owned in batches:
+            self._write(self._grouper.add(batch, owned=owned))
 
     def _write(self, groups: Iterator[list[ColumnBatch]]) -> None:
         for pieces in groups:

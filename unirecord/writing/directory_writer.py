@@ -6,10 +6,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..errors import SchemaError
+from ..errors import SchemaError, UniRecordError
 from ..format.layout import Shape
+from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..parts import manifest
+from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
 from ..storage.staged import StagedFile
 from .directory_claim import DirectoryClaim
@@ -54,6 +56,19 @@ class DirectoryWriter:
     def next_part(self) -> int:
         """The number of the next new part; a number is never used again."""
         return self._first + len(self._entries)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema that was there, compressed as its last part is, if that can be read."""
+        before = self._claim.before
+        if before is None or not before.parts:
+            return None if before is None else before.schema
+        try:
+            with DataFile(os.path.join(self.path, before.parts[-1].name)) as data:
+                found = data.head().schema
+        except (OSError, UniRecordError):
+            return before.schema
+        return found if found == before.schema else before.schema
 
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""

@@ -70,7 +70,7 @@ def _block_bytes(block: Block) -> int:
     strings = sum(
         sum(map(len, c.strings)) + 60 * len(c.strings) for c in block.scalars if c.strings is not None
     )
-    arrays = [column.values for column in block.scalars] + block.lengths + [block.digests]
+    arrays = [column.values for column in block.scalars] + block.lengths + block.raw_lengths + [block.digests]
     return strings + sum(array.nbytes for array in arrays) + 1_000 * len(block.groups)
 
 
@@ -90,10 +90,12 @@ class _Builder:
         self.blobs = {
             position: BlobValidity() if column.nullable else None for position, column in self.schema.blobs
         }
-        self.variable = [position for position, column in self.schema.blobs if not column.fixed_bytes]
-        self.longest = [0] * len(self.variable)
+        self.variable = [position for position, column in self.schema.blobs if not column.stored_bytes]
+        self.raw = [position for position, column in self.schema.blobs if column.has_raw_lengths]
+        self.longest: dict[tuple[int, int], int] = {}  # by kind of section and column
+        self.dictionaries = data.dictionaries(self.head)
         self.rows = self.groups = 0
-        self.page_digests = bytearray()
+        self.page_digests = bytearray().join(page.digest.to_bytes(8, "little") for page in self.dictionaries)
         self.sections: dict[tuple[int, int], Section] = {}
         self.written: dict[tuple[int, int], int] = {}
 
@@ -117,8 +119,8 @@ class _Builder:
         self.rows += block.rows
         self.groups += len(block.groups)
         self.page_digests += np.array([group.digest for group in block.groups], "<u8").tobytes()
-        for i, lengths in enumerate(block.lengths):
-            self.longest[i] = max(self.longest[i], int(lengths.max()))
+        for key, lengths in self._lengths(block):
+            self.longest[key] = max(self.longest.get(key, 0), int(lengths.max()))
         for column, values in zip(self.columns.values(), block.scalars, strict=True):
             column.observe(values)
         for blob, valid in zip(self.blobs.values(), block.blob_valid, strict=True):
@@ -133,9 +135,12 @@ class _Builder:
                 self._declare(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, 8, starts)
             units = unit_count(self.schema, self.shape, self.rows)
             self._declare(layout.SECTION_DIGESTS, layout.NO_COLUMN, 8, units)
-        for longest, position in zip(self.longest, self.variable, strict=True):
-            width = np.min_scalar_type(longest).itemsize
-            self._declare(layout.SECTION_LENGTHS, position, width, self.rows)
+        for kind, positions in self._length_columns():
+            for position in positions:
+                width = np.min_scalar_type(self.longest.get((kind, position), 0)).itemsize
+                self._declare(kind, position, width, self.rows)
+        for page in self.dictionaries:
+            self._declare(layout.SECTION_CODEC_DICTIONARY, page.column, 1, len(page.content))
         described = self._described()
         for position, column in described.items():
             for kind, (width, count, extra) in column.sections(self.rows).items():
@@ -150,6 +155,16 @@ class _Builder:
     def _described(self) -> dict[int, FixedColumn | StringColumn | BlobValidity]:
         """The columns that have sections and statistics, by position: scalar ones, and blobs that may be null."""
         return {**self.columns, **{i: blob for i, blob in self.blobs.items() if blob is not None}}
+
+    def _length_columns(self) -> tuple[tuple[int, list[int]], ...]:
+        return (layout.SECTION_LENGTHS, self.variable), (layout.SECTION_RAW_LENGTHS, self.raw)
+
+    def _lengths(self, block: Block) -> Iterator[tuple[tuple[int, int], Array]]:
+        """Section and column of lengths, as stored and of values, and those of the block."""
+        found = zip(self._length_columns(), (block.lengths, block.raw_lengths), strict=True)
+        for (kind, positions), columns in found:
+            for position, lengths in zip(positions, columns, strict=True):
+                yield (kind, position), lengths
 
     def _declare(self, kind: int, column: int, width: int, count: int, extra: int = 0) -> None:
         self.sections[kind, column] = Section(kind, column, width, 0, width * count, count, extra)
@@ -183,12 +198,13 @@ class _Builder:
         for position, column in self.columns.items():
             column.start(lambda kind, elements, position=position: self._put(kind, position, elements))
         self._put(layout.SECTION_STATISTICS, layout.NO_COLUMN, self.statistics)
+        for page in self.dictionaries:
+            self._put(layout.SECTION_CODEC_DICTIONARY, page.column, page.content)
         for block in self.pages:
             last = block.first_row + block.rows == self.rows
             self._put(layout.SECTION_GROUPS, layout.NO_COLUMN, _group_table(block.groups))
-            for position, lengths in zip(self.variable, block.lengths, strict=True):
-                width = self.sections[layout.SECTION_LENGTHS, position].width
-                self._put(layout.SECTION_LENGTHS, position, lengths.astype(f"<u{width}"))
+            for key, lengths in self._lengths(block):
+                self._put(*key, lengths.astype(f"<u{self.sections[key].width}"))
             if self.schema.blobs:
                 self._put(layout.SECTION_DIGESTS, layout.NO_COLUMN, block.digests)
                 if not self.shape.row_bytes:

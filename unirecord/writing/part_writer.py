@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..format import layout, metadata
 from ..format.layout import Shape
-from ..format.page import GroupPlace, encode_end, encode_group
+from ..format.page import GroupPlace, encode_dictionary, encode_end, encode_group
 from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..storage.staged import StagedFile
@@ -17,11 +17,15 @@ from .row_groups import group_size
 
 @dataclass(frozen=True)
 class PartContent:
-    """What every part of a dataset has in common: schema, names of index columns, the user's metadata as msgpack."""
+    """What every part of a dataset has in common: schema, names of index columns, the user's metadata as msgpack.
+
+    ``dictionaries``: (position of the column, content) for compressed columns, known with the first rows.
+    """
 
     schema: Schema
     index: tuple[str, ...]
     user: bytes
+    dictionaries: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class PartWriter:
         self.content = content
         self.rows = 0
         self.groups = 0
-        self._digests = bytearray()  # of the scalar pages
+        self._digests = bytearray()  # of dictionaries and scalar pages
         head, _ = layout.pack_file_head(
             part_id,
             len(content.schema),
@@ -58,6 +62,10 @@ class PartWriter:
             shape,
         )
         data.append([head])
+        for column, dictionary in content.dictionaries:
+            page, digest = encode_dictionary(part_id, data.size, column, dictionary)
+            self._digests += digest.to_bytes(8, "little")
+            data.append([page])
 
     def size_with(self, pieces: Sequence[ColumnBatch]) -> int:
         """How long the finished file would be, about and at most, with these rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,9 @@ WIDE_FIXED, WIDE_VARIABLE = 512, 1_024  # rows from here on are worth aligning t
 
 def row_weights(schema: Schema, batch: ColumnBatch) -> npt.NDArray[np.int64]:
     """Bytes of the values of each row."""
-    weights = np.full(batch.rows, sum(column.fixed_bytes for column in schema), dtype=np.int64)
+    weights = np.full(batch.rows, sum(column.stored_bytes for column in schema), dtype=np.int64)
     for column, data in zip(schema, batch.columns, strict=True):
-        if not column.fixed_bytes:
+        if not column.stored_bytes:
             weights += np.fromiter(map(len, data.values), dtype=np.int64, count=batch.rows)
     return weights
 
@@ -37,10 +38,16 @@ def slice_batch(batch: ColumnBatch, start: int, stop: int) -> ColumnBatch:
     if start == 0 and stop == batch.rows:
         return batch
     columns = [
-        ColumnData(data.values[start:stop], None if data.valid is None else data.valid[start:stop])
+        ColumnData(
+            data.values[start:stop], _cut(data.valid, start, stop), _cut(data.raw_lengths, start, stop)
+        )
         for data in batch.columns
     ]
     return ColumnBatch(stop - start, columns)
+
+
+def _cut(array: npt.NDArray[Any] | None, start: int, stop: int) -> npt.NDArray[Any] | None:
+    return None if array is None else array[start:stop]
 
 
 def own_batch(batch: ColumnBatch) -> ColumnBatch:
@@ -52,7 +59,7 @@ def _own(data: ColumnData) -> ColumnData:
     valid = None if data.valid is None else data.valid.copy()
     if isinstance(data.values, np.ndarray):
         return ColumnData(data.values.copy(), valid)
-    return ColumnData([v if type(v) is bytes else bytes(v) for v in data.values], valid)
+    return ColumnData([v if type(v) is bytes else bytes(v) for v in data.values], valid, data.raw_lengths)
 
 
 def _join(parts: list[ColumnData]) -> ColumnData:
@@ -74,11 +81,16 @@ def _power_below(number: int) -> int:
 
 
 def _item(schema: Schema) -> int:
-    return max((c.dtype.itemsize for c in schema if c.is_array and c.dtype is not None), default=1)
+    return max((c.element_bytes for c in schema if c.codec is None), default=1)
 
 
 def _narrow_align(schema: Schema) -> int:
     return 8 if _item(schema) > 1 else 1
+
+
+def _wide_align(schema: Schema) -> int:
+    """Compressed cells are read as a whole into memory of their own, where nothing gains by their place in the file."""
+    return 64 if any(c.is_blob and c.codec is None for c in schema) else 1
 
 
 def fixed_shape(schema: Schema, target: int) -> Shape:
@@ -102,7 +114,7 @@ def _scalar_bytes(schema: Schema) -> int:
 def variable_shape(schema: Schema, rows: int, size: int) -> Shape:
     """Layout of rows of differing size, from the rows and bytes of the first group."""
     mean = size // max(rows, 1)
-    align = 64 if mean >= WIDE_VARIABLE else _narrow_align(schema)
+    align = _wide_align(schema) if mean >= WIDE_VARIABLE else _narrow_align(schema)
     if mean >= OWN_DIGEST_BYTES:
         return Shape(align, 0, 0, 0)
     return Shape(align, min(MOST_VARIABLE_ROWS, _power_below(VARIABLE_UNIT_BYTES // max(mean, 1))), 0, 0)
@@ -121,7 +133,7 @@ class Grouper:
         self.target = target
         self.shape: Shape | None = None
         blobs = [column for _, column in schema.blobs]
-        self._variable = any(not column.fixed_bytes for column in blobs)
+        self._variable = any(not column.stored_bytes for column in blobs)
         self._sized = not self._variable and not any(column.is_string for column in schema)
         if self._sized:
             self.shape = fixed_shape(schema, target)
@@ -280,5 +292,5 @@ def group_size(schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch]) -> i
     rows = sum(piece.rows for piece in pieces)
     values = sum(int(row_weights(schema, piece).sum()) for piece in pieces)
     cells = rows * len(schema.blobs)
-    beside = rows * (2 * len(schema.scalars)) + 16 * cells + 16 * len(schema) + cells * (shape.blob_align - 1)
+    beside = rows * (2 * len(schema.scalars)) + 24 * cells + 16 * len(schema) + cells * (shape.blob_align - 1)
     return values + beside + 4 * rows * len(schema.scalars) + 2 * PAGE_HEADER_BYTES + 2 * PAGE_ALIGN + MAX_GAP

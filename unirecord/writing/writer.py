@@ -112,7 +112,8 @@ class Writer:
             if append and isinstance(self._target, DirectoryWriter) and self._target.before is not None:
                 before = self._target.before
                 if parsed is None or not any(column.packed_annotations for column in parsed):
-                    parsed = before.schema if parsed is None else parsed.with_annotations_of(before.schema)
+                    stored = self._target.schema or before.schema
+                    parsed = stored if parsed is None else parsed.with_annotations_of(before.schema)
                 self._index = before.index if self._index is None else self._index
                 self._user = before.metadata or b"\xc0"
             if parsed is not None:

@@ -39,12 +39,14 @@ class ColumnData:
     Attributes:
         values: scalars of fixed width, an array [B] of the column's dtype (zero where null); blobs of fixed
             width, uint8 [B, fixed_bytes] in C order; strings (empty where null) and blobs of variable width,
-            a list of bytes-like cells.
+            a list of bytes-like cells. Of compressed columns, a list of the cells as they are stored.
         valid: bool [B] for nullable columns, else None.
+        raw_lengths: uint64 [B], bytes of each value before it was compressed; None until it is.
     """
 
     values: Array | Cells
     valid: Array | None = None
+    raw_lengths: Array | None = None
 
 
 @dataclass

@@ -1,0 +1,147 @@
+"""Values of a row group's blob columns, as they are or decompressed, in pieces of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core import Decoder
+from ..errors import CodecError, CorruptionError
+from ..format.codec import impossible_sizes
+from ..format.schema import Column
+from ..parts.data_file import DataFile, DataHead, RowGroup
+from .walk import cell_places
+
+__all__ = ["Decoders", "Values", "pieces_of", "values_of"]
+
+_PIECE_BYTES: Final = 64 << 20  # decompressed at a time, unless a single value has more
+
+U64 = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.intp]
+
+
+class Decoders:
+    """What decompresses the cells of a part's compressed columns.
+
+    ``dictionaries``: by position of the column. ``whole``: these are all that there were; else a column for which there
+    is none here cannot be decompressed, since nobody knows whether it had one.
+
+    ``unavailable``: why columns cannot be read here, by position, and ``lost``: why they cannot be read anywhere.
+    """
+
+    def __init__(self, head: DataHead, dictionaries: Mapping[int, bytes], *, whole: bool) -> None:
+        self._found: dict[int, Decoder] = {}
+        self.unavailable: dict[int, str] = {}
+        self.lost: dict[int, str] = {}
+        for position, column in head.schema.blobs:
+            if column.codec is None:
+                continue
+            if position not in dictionaries and not whole:
+                self.lost[position] = "its dictionary cannot be read"
+            else:
+                self._add(position, column, dictionaries.get(position, b""))
+
+    def _add(self, position: int, column: Column, dictionary: bytes) -> None:
+        assert column.codec is not None
+        try:
+            self._found[position] = Decoder(column.codec.code, column.element_bytes, dictionary)
+        except CodecError as error:
+            self.unavailable[position] = str(error)
+        except CorruptionError as error:
+            self.lost[position] = str(error)
+
+    @classmethod
+    def of(
+        cls, data: DataFile, head: DataHead, others: Callable[[], Mapping[int, bytes] | None] = lambda: None
+    ) -> Decoders:
+        """Those of a data file; ``others`` gives the dictionaries that its index repeats, if it is sound."""
+        found: dict[int, bytes] = {}
+        try:
+            for page in data.each_dictionary(head):
+                found[page.column] = page.content
+        except CorruptionError:
+            known = others()
+            return cls(head, found if known is None else known, whole=known is not None)
+        return cls(head, found, whole=True)
+
+    def check_available(self, head: DataHead, path: str) -> None:
+        """CodecError when a column cannot be read here."""
+        for position, why in self.unavailable.items():
+            raise CodecError(f"{path}, column {head.schema[position].name!r}: {why}")
+
+    def decoder(self, position: int) -> Decoder | None:
+        """That of a column; None when its cells cannot be decompressed here."""
+        return self._found.get(position)
+
+
+@dataclass(frozen=True)
+class Values:
+    """Values of some rows of a column: they lie in ``data``; ``good``: which could be decompressed."""
+
+    rows: Rows
+    data: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    good: npt.NDArray[np.bool_]
+
+
+def _raw_sizes(head: DataHead, group: RowGroup) -> dict[int, U64]:
+    """Bytes of the value of each row of the group, by position of the compressed column."""
+    given = iter(group.page.raw_lengths)
+    return {
+        position: next(given)
+        if column.has_raw_lengths
+        else np.full(group.page.rows, column.fixed_bytes, np.uint64)
+        for position, column in head.schema.blobs
+        if column.codec is not None
+    }
+
+
+def pieces_of(head: DataHead, group: RowGroup, rows: Rows) -> Iterator[Rows]:
+    """These rows in pieces of which the compressed columns can be decompressed in bounded memory."""
+    raw = [sizes[rows].astype(np.float64) for sizes in _raw_sizes(head, group).values()]
+    if not raw:
+        if len(rows):
+            yield rows
+        return
+    for cut in _cuts(np.sum(raw, axis=0)):
+        yield rows[cut]
+
+
+def values_of(
+    head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], j: int, rows: Rows, decoders: Decoders
+) -> Iterator[Values]:
+    """The values of these rows in the j-th blob column; nothing of a column that ``decoders`` cannot read."""
+    places, sizes = cell_places(head, group)
+    starts, stored = places[rows, j], sizes[rows, j]
+    position, column = head.schema.blobs[j]
+    if column.codec is None:
+        good = np.ones(len(rows), bool)
+        yield Values(rows, payload, starts.astype(np.int64), stored.astype(np.int64), good)
+        return
+    decoder = decoders.decoder(position)
+    if decoder is None:
+        return
+    raw = _raw_sizes(head, group)[position][rows]
+    impossible = impossible_sizes(stored, raw)
+    raw = np.where(impossible, np.uint64(0), raw)
+    for cut in _cuts(raw):
+        data, good = decoder.decode(payload, starts[cut], np.where(impossible[cut], 0, stored[cut]), raw[cut])
+        ends = np.cumsum(raw[cut], dtype=np.int64)
+        lengths = raw[cut].astype(np.int64)
+        yield Values(rows[cut], data, ends - lengths, lengths, good & ~impossible[cut])
+
+
+def _cuts(sizes: npt.NDArray[Any]) -> Iterator[slice]:
+    """Slices of values that have so many bytes together, or are one."""
+    ends: npt.NDArray[Any] = np.cumsum(sizes, dtype=np.float64)
+    first = 0
+    while first < len(ends):
+        before = ends[first - 1] if first else 0.0
+        stop = max(int(np.searchsorted(ends, before + _PIECE_BYTES, side="right")), first + 1)
+        yield slice(first, stop)
+        first = stop
