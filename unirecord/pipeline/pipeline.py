@@ -47,6 +47,8 @@ class Pipeline:
         rules: Collection[str] = tuple(RULES),
     ) -> None:
         """Over an origin, without an operator yet; ``rules`` are the names of those that rewrite it."""
+        if plan is not None and not isinstance(plan, PipelinePlan):
+            raise TypeError(f"plan must be what plan() of a pipeline has given, got {plan!r:.100}")
         self._origin = origin
         self._budget = budget
         self._given_plan = plan

@@ -1,0 +1,198 @@
+"""Workers chosen while a pipeline runs: what is found, the budget of cores and memory, plans, and what stats say."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unirecord import PipelinePlan, UniRecordDataset, Writer
+from unirecord.pipeline import tuning
+from unirecord.pipeline.budget import Budget, available_cpus, available_memory
+from unirecord.pipeline.tuning import Tuner
+
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tuning") / "a.urec"
+    with Writer(path, {"i": "int64"}) as writer:
+        writer.write_batch({"i": np.arange(600)})
+    return path
+
+
+class Machine:
+    """A stage whose elements wait and compute for so long, on so many cores, with a clock of its own.
+
+    With ``lock``, only one computes at a time. Its consumer always waits.
+    """
+
+    def __init__(self, waits_ms: float, computes_ms: float, cores: int, lock: bool) -> None:
+        self.waits, self.computes, self.cores, self.lock = waits_ms * MS, computes_ms * MS, cores, lock
+        self.now = 1
+        self.lane = SimpleNamespace(
+            upstream=object(), fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0, weight=0.0
+        )
+
+    def rate(self, workers: int) -> float:
+        """Elements in a nanosecond."""
+        fastest = workers / (self.waits + self.computes)
+        return min(fastest, (1 if self.lock else self.cores) / self.computes) if self.computes else fastest
+
+    def run(self, tuner: Tuner, seconds: float) -> list[int]:
+        """Runs for so long; the numbers of workers that were used."""
+        used = []
+        for _ in range(int(seconds * 100)):
+            count = self.rate(tuner.workers) * 10 * MS
+            self.now += 10 * MS
+            self.lane.tasks += count
+            self.lane.elements += count
+            self.lane.cpu_ns += count * self.computes
+            self.lane.busy_ns += tuner.workers * 10 * MS
+            tuner.waited(0, 10 * MS)
+            tuner.look([self.lane], True)  # type: ignore[list-item]
+            used.append(tuner.workers)
+        return used
+
+
+@given(
+    waits=st.sampled_from([0.0, 1.0, 5.0, 50.0]),
+    computes=st.sampled_from([0.0, 0.1, 1.0, 5.0]),
+    cores=st.integers(1, 16),
+    lock=st.booleans(),
+)
+def test_the_number_found_is_good_settles_soon_and_stays_within_the_cores(
+    waits: float, computes: float, cores: int, lock: bool
+) -> None:
+    if waits + computes == 0:
+        return
+    machine = Machine(waits, computes, cores, lock)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "perf_counter_ns", lambda: machine.now)
+        tuner = Tuner(Budget(cores, 1 << 30))
+        used = machine.run(tuner, 20)
+    computing = computes / (waits + computes)  # cores that a worker needs, if nothing holds it up
+    fitting = [workers for workers in range(1, 65) if workers <= cores or workers * computing <= cores]
+    best = max(machine.rate(workers) for workers in fitting)
+    assert machine.rate(used[-1]) >= 0.9 * best
+    assert len(set(used[1000:])) == 1, "it is still trying after ten seconds"
+    if not lock:
+        assert set(used) <= set(fitting)  # not even tried
+
+
+def test_a_stage_that_waits_gets_more_threads_than_cores(path: Path) -> None:
+    def wait(sample: Any) -> Any:
+        time.sleep(0.005)
+        return sample
+
+    loader = UniRecordDataset(path).pipeline(cpus=1).map(wait)
+    assert [int(s["i"]) for s in loader] == list(range(600))
+    assert loader.stats().threads > 1
+    assert any("times the rate" in reason for reason in loader.stats().reasons)
+    plan = loader.plan()
+    assert plan.workers > 1
+    again = UniRecordDataset(path).take(20).pipeline(cpus=1, plan=plan).map(wait)
+    list(again)
+    assert again.stats().threads == plan.workers
+    assert PipelinePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    with pytest.raises(ValueError, match="plan"):
+        list(UniRecordDataset(path).pipeline(plan=plan).map(wait).batch(4))
+    with pytest.raises(TypeError, match="plan"):
+        UniRecordDataset(path).pipeline(plan=4)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["map", "map_batch"])
+def test_what_is_made_ahead_stays_within_the_memory(path: Path, where: str) -> None:
+    made = 0
+
+    def large(value: Any) -> Any:
+        nonlocal made
+        made += 1
+        return {"i": value["i"], "x": np.zeros(1 << 20, np.uint8)}
+
+    pipeline = UniRecordDataset(path).take(100).pipeline(cpus=4, memory=8 << 20)
+    pipeline = (
+        pipeline.map(large, threads=8).prefetch(50)
+        if where == "map"
+        else pipeline.batch(1).map_batch(large, threads=8).prefetch(50)
+    )
+    for taken, _ in enumerate(pipeline):
+        time.sleep(0.002)
+        assert made - taken - 1 <= 8
+    assert made == 100
+
+
+def test_a_result_larger_than_the_memory_is_made_alone(path: Path) -> None:
+    made = 0
+
+    def large(sample: Any) -> Any:
+        nonlocal made
+        made += 1
+        return np.zeros(1 << 20, np.uint8)
+
+    results = iter(UniRecordDataset(path).take(20).pipeline(memory=1000).map(large, threads=4))
+    for taken, _ in enumerate(results):
+        time.sleep(0.005)
+        assert made - taken - 1 <= 1
+    assert made == 20
+
+
+def test_stats_name_what_sets_the_pace(path: Path) -> None:
+    def slow(sample: Any) -> Any:
+        time.sleep(0.003)
+        return sample
+
+    def quick(sample: Any) -> Any:
+        return sample
+
+    ds = UniRecordDataset(path).take(100)
+    loader = ds.pipeline().map(quick, threads=1).map(slow, threads=2).map(quick, threads=1)
+    list(loader)
+    stats = loader.stats()
+    assert stats.bottleneck.endswith("slow")
+    assert [stage.elements for stage in stats.stages] == [100] * 4
+    assert stats.results == 100
+    slowest = stats.stages[2]
+    assert slowest.share == max(stage.share for stage in stats.stages)
+    assert slowest.limit == "2"
+    assert slowest.workers <= 2.05
+    assert stats.stages[3].wait_in > 0.5  # the one behind it has nothing to do
+    assert slowest.name in str(stats)
+    json.dumps(stats.to_dict())
+
+    loader = ds.pipeline().map(quick)
+    for _ in loader:
+        time.sleep(0.003)
+    assert loader.stats().bottleneck == "consumer"
+    assert loader.stats().one_more_core == loader.stats().rate
+
+
+def test_budgets_are_those_of_the_cgroup(tmp_path: Path) -> None:
+    cores = available_cpus(tmp_path)
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert available_cpus(tmp_path) == cores >= 1
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert available_cpus(tmp_path) == 1
+    (tmp_path / "cpu.max").write_text("100000000 100000\n")
+    assert available_cpus(tmp_path) == cores
+    free = available_memory(tmp_path)
+    (tmp_path / "memory.max").write_text("1000000\n")
+    (tmp_path / "memory.current").write_text("400000\n")
+    assert available_memory(tmp_path) == 600_000 < free
+    assert Budget.of(3, "1.5 GiB") == Budget(3, 3 << 29)
+    for cpus, memory, error in (
+        (0, None, ValueError),
+        (1.5, None, TypeError),
+        (True, None, TypeError),
+        (1, "x", ValueError),
+    ):
+        with pytest.raises(error):
+            Budget.of(cpus, memory)
