@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,42 @@ def test_advice_names_the_faster_way_first() -> None:
     lines = advice(need, [measured("auto", 100.0), measured("pread", 9000.0)], threads=1, cores=2, cold=False)
     assert lines[0].startswith('io="pread" is enough')
     assert lines[1].startswith("num_threads=2")
+
+
+PIPELINE = """
+from unirecord import UniRecordDataset
+
+def build(path):
+    return UniRecordDataset(path).pipeline().map(lambda sample: sample).batch(8)
+
+def nothing():
+    return 3
+"""
+
+
+@pytest.mark.parametrize(("step", "word"), [("10000", "enough"), ("1e-7", "short")])
+def test_a_pipeline_is_timed_and_judged(
+    part: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    step: str,
+    word: str,
+) -> None:
+    (tmp_path / "job_of_mine.py").write_text(PIPELINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "job_of_mine", raising=False)
+    argv = ["bench", str(part), "--pipeline", "job_of_mine:build", "--seconds", "0.1", "--step-ms", step]
+    assert main(argv) == 0
+    shown = capsys.readouterr().out
+    assert word in shown
+    assert "batch(8)" in shown
+    assert main([*argv, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["need"]["met"] == (word == "enough")
+    assert report["stats"]["stages"][0]["name"] == "read"
+    for wrong in ("job_of_mine", "job_of_mine:none", "no_module_of_mine:build", "job_of_mine:nothing"):
+        assert main(["bench", str(part), "--pipeline", wrong]) == 2
+    assert main(["bench", "--pipeline", "job_of_mine:build"]) == 2
+    assert main([*argv, "--io", "mmap"]) == 2
+    assert main(["bench"]) == 2

@@ -21,7 +21,8 @@ _EXAMPLES: Final = """examples:
   unirecord bench pictures.urec --batch 256
   unirecord bench pictures.urec --batch 256 --step-ms 87     is it enough for this job?
   unirecord bench pictures.urec --io uring-direct --cold     one way, from the disk
-  unirecord bench pictures.urec --json"""
+  unirecord bench pictures.urec --json
+  unirecord bench pictures.urec --pipeline train:pipeline --step-ms 87"""
 
 _BAR: Final = 24
 
@@ -35,7 +36,12 @@ def add_parser(subparsers: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )
-    parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
+    parser.add_argument("path", metavar="PATH", nargs="?", help="a part or a directory of parts")
+    parser.add_argument(
+        "--pipeline",
+        metavar="M:F",
+        help="time the pipeline that function F of module M returns, or makes of PATH",
+    )
     parser.add_argument("--batch", type=_positive, default=256, metavar="N", help="samples in a batch (256)")
     parser.add_argument("--step-ms", type=float, metavar="T", help="time of one training step on a batch")
     parser.add_argument(
@@ -68,6 +74,10 @@ def _run(args: argparse.Namespace) -> int:
         )
     if not 0 < args.seconds <= 600:
         raise UsageError(f"--seconds is more than 0 and at most 600, got {args.seconds:g}")
+    if args.pipeline is not None:
+        return _run_pipeline(args)
+    if args.path is None:
+        raise UsageError("give the PATH of a dataset, or --pipeline module:function")
     if resolve(args.path).rows == 0:
         raise UsageError(f"{args.path} has no rows to read")
     ways = list(dict.fromkeys(["auto", *args.io] if args.io else WAYS))
@@ -78,6 +88,24 @@ def _run(args: argparse.Namespace) -> int:
     else:
         _print(args, measured, need)
     return 0
+
+
+def _run_pipeline(args: argparse.Namespace) -> int:
+    from .bench_pipeline import bench_pipeline
+
+    given = {
+        "--batch": args.batch != 256,
+        "--threads": args.threads,
+        "--io": args.io,
+        "--columns": args.columns,
+    }
+    given |= {"--where": args.where, "--verify": args.verify != "first", "--cold": args.cold}
+    wrong = [name for name, value in given.items() if value]
+    if wrong:
+        raise UsageError(f"{wrong[0]} is for reading alone: with --pipeline, the function decides")
+    return bench_pipeline(
+        args.pipeline, args.path, seconds=args.seconds, step_ms=args.step_ms, as_json=args.json
+    )
 
 
 def _measure(args: argparse.Namespace, io: Io) -> Measured:

@@ -1,0 +1,88 @@
+"""``unirecord bench --pipeline module:function``: how fast a pipeline of yours is, and whether it feeds a step."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+import time
+from typing import Any, Final
+
+from ..pipeline.pipeline import Pipeline
+from .terminal import print_json, say
+from .usage import UsageError
+
+__all__ = ["bench_pipeline"]
+
+_ENOUGH: Final = 1.1  # a pipeline this much faster than the job keeps up with its own jitter
+_WARM_UP: Final = 0.5  # of the timed part: threads start, and their number is tried
+
+
+def bench_pipeline(
+    name: str, path: str | None, *, seconds: float, step_ms: float | None, as_json: bool
+) -> int:
+    """Times what ``name``, "module:function", returns, and says whether it feeds steps of ``step_ms``."""
+    pipeline = _made(name, path)
+    _take(pipeline, _WARM_UP * seconds)
+    results, took = _take(pipeline, seconds)
+    if not results:
+        raise UsageError(f"{name} gives no results")
+    rate, stats = results / took, pipeline.stats()
+    met = None if step_ms is None else rate >= _ENOUGH * 1e3 / step_ms
+    if as_json:
+        need = {} if step_ms is None else {"need": {"results_per_s": 1e3 / step_ms, "met": met}}
+        report = {"pipeline": name, "results_per_s": rate, "shortest_step_ms": _ENOUGH * 1e3 / rate}
+        print_json({**report, **need, "stats": stats.to_dict(), "plan": pipeline.plan().to_dict()}, indent=2)
+    else:
+        say(str(pipeline), "", *str(stats).splitlines(), "")
+        shortest = _ENOUGH * 1e3 / rate
+        say(
+            f"The pipeline gives {rate:,.1f} results/s: it keeps up with steps of {shortest:,.3g} ms or more."
+        )
+        if step_ms is not None:
+            needed = f"The job needs {1e3 / step_ms:,.1f} results/s (one every {step_ms:g} ms)"
+            say(
+                f"{needed}: enough."
+                if met
+                else f"{needed}: short. It is {stats.bottleneck} that sets the pace."
+            )
+    return 0
+
+
+def _made(name: str, path: str | None) -> Pipeline:
+    module_name, _, function_name = name.partition(":")
+    if not module_name or not function_name:
+        raise UsageError(f"--pipeline is module:function, got {name!r}")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module: Any = importlib.import_module(module_name)
+        function = getattr(module, function_name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"--pipeline {name}: {error}") from error
+    finally:
+        sys.path.remove(os.getcwd())
+    takes_path = bool(inspect.signature(function).parameters)
+    if takes_path and path is None:
+        raise UsageError(f"{name} takes a path: unirecord bench PATH --pipeline {name}")
+    pipeline = function(path) if takes_path else function()
+    if not isinstance(pipeline, Pipeline):
+        raise UsageError(f"{name} must return a pipeline, not {pipeline!r:.100}")
+    return pipeline
+
+
+def _take(pipeline: Pipeline, seconds: float) -> tuple[int, float]:
+    """Results and seconds, over epochs until ``seconds`` are over."""
+    results, start = 0, time.perf_counter()
+    now = start
+    while now - start < seconds:
+        before = results
+        for result in pipeline:
+            del result
+            results += 1
+            now = time.perf_counter()
+            if now - start >= seconds:
+                break
+        if results == before:
+            break
+    return results, now - start
