@@ -152,14 +152,14 @@ class Source(ABC):
         return frozenset(names | {"classes"} if cls.takes_classes else names)
 
     @classmethod
-    @abstractmethod
     def recognises(cls, source: InputPath) -> bool:
-        """Whether what lies at the path is of this kind, by its name or its first bytes."""
+        """Whether what lies at the path is of this kind: by default a file, by its name."""
+        return source.is_file and source.suffix in cls.suffixes
 
     @classmethod
-    @abstractmethod
     def can_read(cls, source: InputPath) -> bool:
-        """Whether this kind can be read from there when it is asked for by name."""
+        """Whether this kind can be read from there when it is asked for by name: by default any file."""
+        return source.is_file
 
     @abstractmethod
     def look_through(self, options: Options, progress: Progress | None) -> None:

@@ -50,11 +50,6 @@ class CocoFile(Source):
         head = source.head(1 << 16)
         return head.lstrip()[:1] == b"{" and any(mark in head for mark in _MARKS)
 
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Any file."""
-        return source.is_file
-
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Parse the annotations, and find the pictures."""
         content = self._parsed()

@@ -15,7 +15,6 @@ from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import converted, json_converter, numbers
-from .input_path import InputPath
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
 from .text_blocks import BlockPlace, line_blocks, read_block
@@ -33,16 +32,6 @@ class JsonLines(Source):
     about: ClassVar[str] = "a JSON Lines file"
     reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the name."""
-        return source.is_file and source.suffix in cls.suffixes
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Any file."""
-        return source.is_file
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the file once to find its types."""

@@ -14,7 +14,6 @@ from .base import Options, RawBatch, Source, Unit, column_names
 from .cell_types import NUMBER, CellEvidence
 from .convert import converted, text_converter
 from .csv_arrow import arrow_block
-from .input_path import InputPath
 from .overrides import apply_overrides
 from .text_blocks import BlockPlace, count_lines, csv_blocks, read_block, text_start
 
@@ -35,16 +34,6 @@ class CsvTable(Source):
     about: ClassVar[str] = "a CSV or TSV file"
     reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the name."""
-        return source.is_file and source.suffix in cls.suffixes
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Any file."""
-        return source.is_file
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the file once to find its types."""

@@ -8,7 +8,6 @@ from typing import ClassVar
 from ...errors import SchemaError
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit
-from .input_path import InputPath
 from .overrides import apply_overrides
 from .text_blocks import BlockPlace, line_blocks, read_block
 
@@ -23,16 +22,6 @@ class TextLines(Source):
     item: ClassVar[str] = "line"
     reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text")
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the name."""
-        return source.is_file and source.suffix in cls.suffixes
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Any file."""
-        return source.is_file
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Count the lines."""
