@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..dataset.dataset import UniRecordDataset
-from ..errors import ExistsError
+from ..errors import ExistsError, MissingError
 from ..loading.opened import PathLike
 from ..progress import Progress, Tracker
 from ..storage.staged import StagedFile
@@ -114,7 +114,7 @@ class Exporting:
     def _check_target(self) -> None:
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
-            raise FileNotFoundError(2, "the folder to write to does not exist; make it first", folder)
+            raise MissingError(f"{folder}: the folder to write to does not exist; make it first")
         takes_parts = isinstance(self.sink, FileSink) or (
             isinstance(self.sink, FolderSink) and self.sink.takes_parts
         )
