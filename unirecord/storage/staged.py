@@ -173,7 +173,7 @@ class StagedFile:
     def discard(self) -> None:
         """Removes the temporary file, if it is still there, and closes it; raises no OSError."""
         self.given_up = True
-        if self._file is None:
+        if self._file is None or self._file.number < 0:
             return
         if self.place.process == os.getpid():  # in a forked child it is the parent's
             with suppress(OSError):  # what cannot be removed now is removed by the next writer

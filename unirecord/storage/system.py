@@ -90,8 +90,11 @@ class Descriptor:
         os_calls.close(number)
 
     def __del__(self) -> None:
-        with suppress(OSError):
-            self.close()
+        if (
+            self.number >= 0
+        ):  # a closed one may go so late that this module has lost the names that `close` needs
+            with suppress(OSError):
+                self.close()
 
 
 _open: WeakSet[Descriptor] = WeakSet()
