@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 _Jobs: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]"
+_SECONDS_AT_END = 5.0  # for which the end of the process waits for work that nobody asks for any more
 
 
 def usable_cores() -> int:
@@ -26,17 +28,20 @@ def usable_cores() -> int:
 class LeavablePool:
     """Threads that a finalizer can use and end, on whatever thread and in whatever process the collector runs it.
 
-    Whoever makes one calls `leave`; the end of the process calls the rest.
+    Whoever makes one calls `leave`; the end of the process calls the rest. Nobody waits for work under way, which may
+    take minutes: a Ctrl-C would wait with them. It keeps alive what it uses, and what it returns is dropped.
     """
 
     # Not a ThreadPoolExecutor: all of those share one lock, for which a finalizer waits in vain when the collector runs
     # it in the middle of another's submit, or of a fork.
     _not_left: ClassVar[set[LeavablePool]] = set()
+    _at_work: ClassVar[list[threading.Thread]] = []  # of pools that have been left
 
     def __init__(self, threads: int, name: str) -> None:
         self._most, self._name = threads, name
         self._threads: list[threading.Thread] = []
         self._jobs: _Jobs = SimpleQueue()  # whose put() may come in the middle of another
+        self._asked: set[Future[Any]] = set()
         self._process = os.getpid()
         self._not_left.add(self)
 
@@ -50,13 +55,15 @@ class LeavablePool:
         done: Future[Result] = Future()
         job = done, partial(work, *arguments)
         if self._has_threads():
+            self._asked.add(done)
+            done.add_done_callback(self._asked.discard)
             self._jobs.put(job)
         else:
             _do(*job)
         return done
 
     def leave(self) -> None:
-        """Drop what has not begun, and wait for the rest; one of its threads does not wait, nor does a forked child."""
+        """Drop what has not begun, and leave the rest to end by itself; threads that have nothing to do have ended."""
         self._not_left.discard(self)
         if not self.is_own:
             return
@@ -65,9 +72,12 @@ class LeavablePool:
                 job[0].cancel()
         for _ in self._threads:
             self._jobs.put(None)
-        if threading.current_thread() not in self._threads:
+        if all(asked.done() for asked in self._asked.copy()):
             for thread in self._threads:
-                thread.join()
+                if thread.is_alive():
+                    thread.join()
+        else:
+            self._at_work[:] = [thread for thread in (*self._at_work, *self._threads) if thread.is_alive()]
 
     def _has_threads(self) -> bool:
         """Whether there are threads; one more has been started if there may be."""
@@ -76,13 +86,15 @@ class LeavablePool:
         if len(self._threads) < self._most:
             # A daemon, because whoever ends the process would wait for any other before `_leave_all`.
             thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
+            self._threads.append(
+                thread
+            )  # before a signal can be handled: it may run when start() does not return
             try:
                 thread.start()
             except RuntimeError as error:
+                self._threads.remove(thread)
                 if "start new thread" not in str(error):
                     raise
-            else:
-                self._threads.append(thread)
         return bool(self._threads)
 
 
@@ -105,3 +117,7 @@ def _work(jobs: _Jobs) -> None:
 def _leave_all() -> None:
     for pool in list(LeavablePool._not_left):
         pool.leave()
+    # What they call may be C++, which aborts the process when its thread is ended in the middle of it.
+    end = time.monotonic() + _SECONDS_AT_END
+    for thread in LeavablePool._at_work:
+        thread.join(max(0.0, end - time.monotonic()))

@@ -1,0 +1,168 @@
+"""A transform that takes long when its loader is left: nobody waits for it, and what it works on stays as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hang import HANG_SECONDS
+from writing import write
+
+import unirecord
+import unirecord.torch
+from unirecord import UniRecordDataset
+from unirecord.core import LeavablePool
+
+ROWS, SIZE = 64, 8
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    rows = [{"i": i, "x": np.full(500, i, np.int32)} for i in range(ROWS)]
+    write(tmp_path / "a.urec", {"i": "int64", "x": {"type": "int32", "shape": [500]}}, rows)
+    return tmp_path / "a.urec"
+
+
+class Slow:
+    """A transform that does not go on before `go`, and then looks at its sample again."""
+
+    def __init__(self) -> None:
+        self.go, self.begun = threading.Event(), threading.Semaphore(0)
+        self.ended: list[bool] = []
+
+    def __call__(self, sample: dict[str, Any]) -> int:
+        before = sample["x"].copy()
+        if sample["i"] >= SIZE:  # the first batch comes through
+            self.begun.release()
+            assert self.go.wait(HANG_SECONDS)
+            self.ended.append(bool((sample["x"] == before).all() and (before == sample["i"]).all()))
+        return int(sample["i"])
+
+    def wait_for_all(self) -> None:
+        """Until the threads that were left have ended."""
+        self.go.set()
+        for thread in list(LeavablePool._at_work):
+            thread.join(HANG_SECONDS)
+            assert not thread.is_alive()
+
+
+def interrupted_while_waiting(batches: Iterator[Any], slow: Slow) -> None:
+    """As by Ctrl-C, once the transform is at work on the batch that is waited for."""
+
+    def interrupt() -> None:
+        slow.begun.acquire()
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # ignored where tests run in the background
+    threading.Thread(target=interrupt).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(batches)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def closed(batches: Iterator[Any], slow: Slow) -> None:
+    next(batches)
+    slow.begun.acquire()
+    batches.close()  # type: ignore[attr-defined]
+
+
+def broken_off(batches: Iterator[Any], slow: Slow) -> None:
+    with suppress(KeyboardInterrupt):
+        for _ in batches:
+            slow.begun.acquire()
+            raise KeyboardInterrupt
+
+
+LEAVING: list[Callable[[Iterator[Any], Slow], None]] = [interrupted_while_waiting, closed, broken_off]
+LOADERS: dict[str, Callable[..., Any]] = {
+    "batches": UniRecordDataset.batches,
+    "torch": unirecord.torch.loader,
+}
+
+
+@pytest.mark.parametrize("close", [False, True], ids=["open", "dataset closed"])
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("leave", LEAVING)
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_loader_is_left_while_its_transform_runs(
+    path: Path, loader: str, leave: Callable[[Iterator[Any], Slow], None], workers: int, close: bool
+) -> None:
+    slow = Slow()
+    ds = UniRecordDataset(path)
+    batches = iter(LOADERS[loader](ds, SIZE, transform=slow, num_workers=workers))
+    leave(batches, slow)
+    del batches
+    assert slow.ended == []  # else it has been waited for
+    if close:
+        ds.close()
+    else:
+        assert sum(len(batch["i"]) for batch in ds.batches(SIZE)) == ROWS  # in the memory that is free
+    slow.wait_for_all()
+    assert slow.ended
+    assert all(slow.ended)
+    assert len(slow.ended) <= workers * SIZE  # no batch was begun after that
+
+
+SCRIPT = """
+import os, signal, sys, threading
+import unirecord
+begun = threading.Event()
+def slow(sample):
+    begun.set()
+    threading.Event().wait()
+def interrupt():
+    begun.wait()
+    os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=interrupt).start()
+for batch in unirecord.UniRecordDataset(sys.argv[1], transform=slow).batches(8, num_workers=2):
+    pass
+"""
+
+
+def test_a_script_ends_by_ctrl_c_whatever_its_transform_does(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    assert done.returncode in (-signal.SIGINT, 130)
+    assert done.stderr.rstrip().endswith("KeyboardInterrupt")
+    assert "ignored" not in done.stderr
+
+
+def test_verify_is_left_while_it_checks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+
+    def check(*_: object) -> list[Any]:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert go.wait(HANG_SECONDS)
+        return []
+
+    monkeypatch.setitem(unirecord.verify.__globals__, "check_group", check)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            unirecord.verify(path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [thread for thread in LeavablePool._at_work if thread.is_alive()]
+    go.set()
+    for thread in list(LeavablePool._at_work):
+        thread.join(HANG_SECONDS)
+        assert not thread.is_alive()
