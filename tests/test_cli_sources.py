@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hang import HANG_SECONDS
 from test_cli_write import failed, rows
 from test_sources_images import folder, picture
 
@@ -32,7 +33,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def piped(text: str, *argv: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "unirecord", "write", *argv]
-    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+    )
 
 
 @pytest.mark.parametrize("source", ["-", "/dev/stdin"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 from test_sources_images import folder, picture
 
 from unirecord import UniRecordDataset
@@ -221,7 +222,7 @@ def _on_a_terminal(argv: list[str], interrupt_when: bytes = b"") -> tuple[int, s
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
     )  # fmt: skip
     os.close(theirs)
-    out, sent, deadline = b"", False, time.monotonic() + 60
+    out, sent, deadline = b"", False, time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline:
         try:
             piece = os.read(ours, 65536)
@@ -232,7 +233,7 @@ def _on_a_terminal(argv: list[str], interrupt_when: bytes = b"") -> tuple[int, s
             process.send_signal(signal.SIGINT)
             sent = True
     os.close(ours)
-    return process.wait(30), out.decode()
+    return process.wait(HANG_SECONDS), out.decode()
 
 
 def test_a_terminal_shows_progress_and_a_pipe_does_not(here: Path) -> None:

@@ -1,6 +1,6 @@
 """Readers beside writers, writers beside writers, workers of every kind: no row torn, missing or wrong.
 
-`UNIRECORD_SOAK=60 pytest tests/test_concurrency.py` lets readers and a writer run for so many seconds.
+`UNIRECORD_SOAK=60 pytest tests/test_concurrency.py` lets readers and a writer run for so many seconds at least.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.errors import BusyError, ClosedError, ExistsError
 
-SOAK = float(os.environ.get("UNIRECORD_SOAK", "5"))
+SOAK = float(os.environ.get("UNIRECORD_SOAK", "0"))
+APPENDS = 25  # at least
 READERS = 8
 WORKERS = 8
 ROWS = 100_000
@@ -78,19 +80,25 @@ def ended(pid: int) -> int:
 # ---- readers beside an appending writer ----------------------------------------------------------------------------
 
 
-def append_until(path: Path, deadline: float) -> None:
+def append_often(path: Path, beside: Path) -> None:
     r, rows = random.Random(1), len(UniRecordDataset(path))
-    while time.monotonic() < deadline:
+    while len(list(beside.glob("reader-*"))) < READERS:
+        time.sleep(0.01)
+    end, appends = time.monotonic() + SOAK, 0
+    while appends < APPENDS or time.monotonic() < end:
         count = r.randint(1, 300)
         with unirecord.append(path, max_part_bytes=8_000) as writer:
             add(writer, rows, count)
-        rows += count
+        rows, appends = rows + count, appends + 1
+    (beside / "all").touch()
 
 
-def read_until(path: Path, deadline: float, io: str) -> None:
+def read_until_all(path: Path, beside: Path, number: int, io: str) -> None:
     ds = UniRecordDataset(path, shuffle=True, io=io)
-    rows, refreshed = len(ds), 0
-    while time.monotonic() < deadline:
+    (beside / f"reader-{number}").touch()
+    rows, refreshed, last = len(ds), 0, False
+    while not last:
+        last = (beside / "all").exists()
         refreshed += ds.refresh()
         assert len(ds) >= rows, "rows are missing"
         rows = len(ds)
@@ -106,15 +114,16 @@ def test_readers_that_refresh_beside_an_appending_writer_see_whole_appends(tmp_p
     path = tmp_path / "set"
     with Writer(path, SCHEMA) as writer:
         add(writer, 0, 10)
-    deadline = time.monotonic() + SOAK
+    beside = tmp_path / "beside"
+    beside.mkdir()
     ways = ["mmap", "pread", "uring", "memory"]
-    readers = [child(read_until, path, deadline, ways[k % 4]) for k in range(READERS)]
-    writer_pid = child(append_until, path, deadline)
+    readers = [child(read_until_all, path, beside, k, ways[k % 4]) for k in range(READERS)]
+    writer_pid = child(append_often, path, beside)
     assert [ended(pid) for pid in (*readers, writer_pid)] == [0] * (READERS + 1)
     ds = UniRecordDataset(path)
     for batch in ds.batches(1000):
         check(batch)
-    print(f"{len(ds)} rows in {len(list(path.glob('*.urec')))} parts after {SOAK} s")
+    print(f"{len(ds)} rows in {len(list(path.glob('*.urec')))} parts")
 
 
 # ---- two writers ---------------------------------------------------------------------------------------------------
@@ -128,14 +137,22 @@ def append_slowly(path: Path, first: int) -> None:
                 time.sleep(0.001)
 
 
+def wait_for_a_writer(path: Path, pid: int) -> None:
+    """Until the child has begun to write, or has ended."""
+    while not any(path.glob(".*")) and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.0005)
+
+
 def test_a_writer_killed_at_any_moment_leaves_the_dataset_to_the_next(tmp_path: Path) -> None:
     path, r, busy, published = tmp_path / "set", random.Random(3), 0, 0
     with Writer(path, SCHEMA) as writer:
         add(writer, 0, 10)
-    for _ in range(25):
+    for turn in range(25):
         before = len(UniRecordDataset(path))
         pid = child(append_slowly, path, before)
-        time.sleep(r.uniform(0, 0.06))
+        if turn % 5 == 0:
+            wait_for_a_writer(path, pid)
+        time.sleep(r.uniform(0, 0.06) if turn % 5 else 0)
         with suppress(BusyError):  # the other one holds the lock, and says so
             unirecord.append(path).abort()
             busy -= 1
@@ -248,7 +265,7 @@ def test_a_fork_in_the_middle_of_reading_disturbs_neither_side(large: Path) -> N
 
 
 def check_some(ds: UniRecordDataset) -> None:
-    signal.alarm(60)  # a lock that a thread of the parent held would never be free here
+    signal.alarm(HANG_SECONDS)  # a lock that a thread of the parent held would never be free here
     for n, batch in enumerate(ds.batches(100, num_threads=2)):
         assert (batch["x"][:, 0] == batch["label"]).all()
         if n == 20:
@@ -278,7 +295,7 @@ def test_closing_during_reads_ends_them_with_closed_errors(large: Path, io: str)
             started.acquire()
         ds.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(HANG_SECONDS)
         assert len(closed) == 4
 
 
@@ -299,6 +316,6 @@ for _ in range(40):
 """
     for _ in range(3):
         done = subprocess.run(
-            [sys.executable, "-c", code], timeout=120, capture_output=True, text=True, check=False
+            [sys.executable, "-c", code], timeout=HANG_SECONDS, capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (0, "")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
@@ -188,7 +189,7 @@ def test_processes_read_the_same_rows(folder: Path, method: str) -> None:
     workers = [context.Process(target=_labels, args=(ds, out)) for _ in range(2)]
     for worker in workers:
         worker.start()
-    assert [out.get(timeout=60) for _ in workers] == [expected, expected]
+    assert [out.get(timeout=HANG_SECONDS) for _ in workers] == [expected, expected]
     for worker in workers:
         worker.join()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 from PIL import Image
 
 from unirecord import Writer
@@ -63,7 +64,7 @@ def test_the_blocks_of_a_page_run(tmp_path: Path, page: str, least: int) -> None
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANG_SECONDS,
     )
     assert done.returncode == 0, done.stderr
 

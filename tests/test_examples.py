@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hang import HANG_SECONDS
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ENVIRONMENT = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -17,7 +18,12 @@ ENVIRONMENT = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command], env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, *command],
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_SECONDS,
     )
 
 

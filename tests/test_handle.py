@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 
 from unirecord.core import BatchPool, Digesting, Order, digest_ranges
 from unirecord.core.handle import Handle
@@ -152,7 +153,7 @@ def test_a_forked_child_ends_digests_without_the_thread_that_computes_them() -> 
     digesting = Digesting.of_ranges(data, starts, lengths, 3, 0)
     pid = os.fork()
     if pid == 0:
-        signal.alarm(60)
+        signal.alarm(HANG_SECONDS)
         os._exit(0 if np.array_equal(digesting.digests(), expected) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert np.array_equal(digesting.digests(), expected)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.errors import TransformError, UniRecordError
@@ -164,7 +165,7 @@ def test_nothing_is_left_behind(folder: Path, cycle: str) -> None:
         [sys.executable, __file__, cycle, str(folder)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr

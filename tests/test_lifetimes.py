@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 
 from unirecord import ClosedError, UniRecordDataset, Writer
 from unirecord.core import BatchPool, LeavablePool, Order
@@ -316,7 +317,7 @@ def children_inherit_iterators(folder: Path) -> None:
         next(plain), next(transformed), next(own)
         pid = os.fork()
         if pid == 0:
-            signal.alarm(60)
+            signal.alarm(HANG_SECONDS)
             for foreign in (plain, transformed):
                 if number % 3 == 0:
                     with contextlib.suppress(ValueError):
@@ -349,7 +350,7 @@ def children_inherit_iterators_in_use(folder: Path) -> None:
     for _ in range(6):
         pid = os.fork()
         if pid == 0:
-            signal.alarm(60)
+            signal.alarm(HANG_SECONDS)
             gc.collect()
             ok = sum(len(batch["label"]) for batch in ds.batches(50)) == ROWS
             os._exit(0 if ok else 1)
@@ -410,7 +411,7 @@ def test_nothing_crashes_hangs_or_complains(folder: Path, case: str, collecting:
         [sys.executable, __file__, case, str(folder), collecting],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
@@ -57,7 +58,7 @@ def threads() -> int:
 
 def threads_are_back_to(before: int) -> bool:
     """A thread that has been joined may stay listed for a moment; one that leaks stays for good."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + HANG_SECONDS
     while threads() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     return threads() <= before
@@ -309,7 +310,7 @@ next(plain)
 {ending}
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], timeout=60, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], timeout=HANG_SECONDS, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     # a thread that asks for more while the interpreter goes down is told so; nothing else is printed

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hang import HANG_SECONDS
 
 from unirecord import Writer
 
@@ -66,7 +67,7 @@ def ranks(count: int, data: Path, folder: Path, **options: Any) -> Iterator[list
 
 def run(count: int, data: Path, folder: Path, **options: Any) -> None:
     with ranks(count, data, folder, **options) as started:
-        assert [process.wait(timeout=120) for process in started] == [0] * count
+        assert [process.wait(timeout=HANG_SECONDS) for process in started] == [0] * count
 
 
 def seen(folder: Path, count: int) -> list[list[tuple[int, list[int]]]]:
@@ -108,7 +109,7 @@ def test_a_killed_job_goes_on_with_three_ranks(data: Path, tmp_path: Path) -> No
     with ranks(
         2, data, tmp_path, remainder="uneven", epochs=EPOCHS, loop="native", stop_at=[1, 2]
     ) as started:
-        end = time.monotonic() + 120
+        end = time.monotonic() + HANG_SECONDS
         while not (tmp_path / "saved").exists():
             assert time.monotonic() < end
             assert all(process.poll() is None for process in started)
@@ -132,6 +133,8 @@ def test_torchrun_itself(data: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
     command += [f"--master-port={free_port()}", str(JOB), str(data), str(tmp_path), options]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+    )
     assert done.returncode == 0, done.stderr
     assert sorted(label for notes in seen(tmp_path, 2) for label in of_epoch(notes, 0)) == list(range(N))
