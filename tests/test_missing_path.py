@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from unirecord import MissingError, QueryError, UniRecordDataset, UniRecordError, Writer, describe, verify
+from unirecord import (
+    MissingError,
+    QueryError,
+    UniRecordDataset,
+    UniRecordError,
+    Writer,
+    describe,
+    repair,
+    verify,
+)
 from unirecord.cli import main
 
 
@@ -65,7 +74,9 @@ def test_every_command_says_what_to_name(
 
 
 @pytest.mark.parametrize("source", ["x.csv", "x.jsonl", "pictures"])
-def test_what_is_to_be_converted_first_says_how(here: Path, source: str) -> None:
+def test_what_is_to_be_converted_first_says_how(
+    here: Path, capsys: pytest.CaptureFixture[str], source: str
+) -> None:
     if source == "pictures":
         (here / source).mkdir()
     else:
@@ -73,6 +84,23 @@ def test_what_is_to_be_converted_first_says_how(here: Path, source: str) -> None
     for use in (UniRecordDataset, describe):
         with pytest.raises(UniRecordError, match="`unirecord write` makes"):
             use(source)
+    for look in (verify, repair):
+        with pytest.raises(MissingError, match="`unirecord write` makes"):
+            look(source)
+    for command in ("inspect", "verify", "repair", "bench"):
+        assert main([command, source]) in (1, 2)
+        assert "`unirecord write` makes" in capsys.readouterr().err
+
+
+def test_a_part_under_another_name_is_verified(here: Path) -> None:
+    for suffix in ("", ".idx"):
+        (here / f"people.urec{suffix}").rename(here / f"people.old{suffix}")
+    assert verify("people.old").ok
+    (here / "people.old.idx").unlink()
+    assert not verify("people.old").ok
+    (here / "people.old").write_bytes(b"not so any more")
+    (here / "people.old.idx").touch()
+    assert not verify("people.old").ok
 
 
 def test_a_far_name_is_not_guessed(here: Path) -> None:

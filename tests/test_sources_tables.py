@@ -196,6 +196,16 @@ def test_an_override_that_does_not_fit_is_refused(tmp_path: Path, overrides: Any
         list(opened(tmp_path, 'a,b,c\n1,x,"[1]"\n,y,"[1.5]"\n', overrides=overrides).batches())
 
 
+def test_a_cell_of_json_that_is_refused_says_why(tmp_path: Path) -> None:
+    for cell, said in (
+        ('{""k"": 1, ""k"": 2}', "is no object: an object has the key 'k' twice"),
+        ("[" * 70 + "]" * 70, "is no object: a value is nested more than"),
+        ("[1, 2", "is no object: Expecting"),
+    ):
+        with pytest.raises(SchemaError, match=said):
+            list(opened(tmp_path, f'a,b\n1,"{cell}"\n', overrides={"b": "object"}).batches())
+
+
 def lines(*records: Any) -> str:
     return "".join(json.dumps(r) + "\n" for r in records)
 

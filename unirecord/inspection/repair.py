@@ -47,7 +47,7 @@ def repair(
         progress: called with (bytes done, bytes in all), from any thread, never from two at once.
 
     Raises:
-        MissingError: there is nothing at ``path``.
+        MissingError: there is nothing at ``path``, or what is no dataset.
         ExistsError: there is something at ``output``.
         FormatError: the head of the data file is lost, so that nothing can be salvaged.
     """

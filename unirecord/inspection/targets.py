@@ -6,13 +6,16 @@ import os
 from dataclasses import dataclass
 
 from ..errors import MissingError, UniRecordError
+from ..format.layout import DATA_MAGIC
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.missing_path import explain_missing, meant_instead
-from ..storage.registry import location_of
+from ..storage.registry import location_of, read_file
 from .report import Problem
 
 __all__ = ["Target", "targets"]
+
+_MAKE_ONE = "`unirecord write` makes one from CSV, JSON Lines and folders of pictures"
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
     if not location.is_directory(path):
         if not location.is_taken(path):
             raise MissingError(meant_instead(path) or explain_missing(path))
+        if not _may_be_part(path):
+            raise MissingError(f"{path}: it is no part of a dataset (no .urec); {_MAKE_ONE}")
         return [Target(path, None, None)], None, []
     name = os.path.join(path, manifest.NAME)
     try:
@@ -40,7 +45,7 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
             what = "the manifest is missing"
             if not parts:
                 raise MissingError(
-                    f"{path}: the directory holds no UniRecord dataset (no {manifest.NAME})"
+                    f"{path}: the directory holds no UniRecord dataset (no {manifest.NAME}); {_MAKE_ONE}"
                 ) from None
         else:
             what = f"the manifest cannot be used: {error}"
@@ -51,3 +56,13 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
         return [Target(os.path.join(path, n), None, i) for i, n in enumerate(parts)], None, [problem]
     listed = [Target(os.path.join(path, e.name), e, i) for i, e in enumerate(found.parts)]
     return listed, found, []
+
+
+def _may_be_part(path: str) -> bool:
+    """Whether anything says so: the name, an index beside it, or how it begins."""
+    if path.endswith(".urec") or location_of(path).is_taken(f"{path}.idx"):
+        return True
+    try:
+        return read_file(path, len(DATA_MAGIC)) == DATA_MAGIC
+    except (OSError, UniRecordError):
+        return True  # what cannot be looked at is reported

@@ -49,7 +49,7 @@ def verify(
         progress: called with (bytes done, bytes in all), from any thread, never from two at once.
 
     Raises:
-        MissingError: there is nothing at ``path``.
+        MissingError: there is nothing at ``path``, or what is no dataset.
         ValueError: the list is empty.
     """
     started = time.monotonic()

@@ -29,18 +29,22 @@ def converted(
         for row, value in enumerate(values, first_row):
             try:
                 convert(value)
-            except (ValueError, TypeError, OverflowError):  # noqa: PERF203
+            except (ValueError, TypeError, OverflowError) as error:  # noqa: PERF203
                 raise SchemaError(
-                    f"{where}: row {row}, column {column.name!r}: {_misfit(value, column)}"
+                    f"{where}: row {row}, column {column.name!r}: {_misfit(value, column, error)}"
                 ) from None
         raise
 
 
-def _misfit(value: Any, column: Column) -> str:
+def _misfit(value: Any, column: Column, error: Exception) -> str:
     if value == "":
         return f'the cell is empty; the type "{column}?" allows that'
     shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
-    return f"{shown} is no {column}"
+    is_json = (
+        column.type == "object" or column.is_array
+    )  # of other text all that can be said is that it does not fit
+    why = f": {error}" if is_json and str(error) else ""
+    return f"{shown} is no {column}{why}"
 
 
 def text_converter(column: Column) -> Callable[[str], Any]:
