@@ -22,6 +22,9 @@ class Plan:
 
     left: list[int] = []  # noqa: RUF012 - one for the process
     done = 0
+    first: Callable[[], object] | None = None  # is called at the first interrupt
+    watched = False  # whether the places after the last interrupt are noted
+    places: list[tuple[Any, int]] = []  # noqa: RUF012
 
 
 def tick(value: Any = None) -> Any:
@@ -32,7 +35,12 @@ def tick(value: Any = None) -> Any:
             del Plan.left[0]
             Plan.done += 1
             value = None  # which a signal would have dropped, too
+            if Plan.done == 1 and Plan.first is not None:
+                Plan.first()
             raise KeyboardInterrupt
+    elif Plan.watched:
+        frame = sys._getframe(1)
+        Plan.places.append((frame.f_code, frame.f_lasti))
     return value
 
 
@@ -78,11 +86,11 @@ def instrument(*patterns: str) -> None:
 
 def interrupted(work: Callable[[], Any], *at: int) -> BaseException | None:
     """Does the work with interrupts at these ticks; the one that ended it."""
-    Plan.left, Plan.done = list(at), 0
+    Plan.left, Plan.done, Plan.watched, Plan.places = list(at), 0, True, []
     try:
         work()
     except KeyboardInterrupt as error:
         return error
     finally:
-        Plan.left = []
+        Plan.left, Plan.watched = [], False
     return None

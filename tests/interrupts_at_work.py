@@ -1,19 +1,22 @@
 """Interrupts what writes, wherever Python handles signals: run as `interrupts_at_work.py WORKLOAD [STEP [AGAIN]]`.
 
-Every STEP-th tick of the work is interrupted, up to the first that is not reached; with AGAIN, every AGAIN-th tick of
-what follows each of these is interrupted, too. Prints how many runs there were.
+Every STEP-th tick of the work is interrupted, up to the first that is not reached. With AGAIN, what follows each of
+these is interrupted, too: at every AGAIN-th of the places to which the work has not come yet after an interrupt with
+the same files on the disk. Prints how many runs there were, and how many of them with two interrupts.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import interrupts
 
@@ -52,7 +55,7 @@ class Case:
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.copytree(self.start, self.folder)
         error = interrupts.interrupted(lambda: self.work(self.folder), *at)
-        done = interrupts.Plan.done
+        done, self.places = interrupts.Plan.done, interrupts.Plan.places
         try:
             if (
                 sum(at) % 2 and type(self) is Case
@@ -86,7 +89,7 @@ class Repair(Case):
         self.folder, self.start, self.lost = folder / "now", folder / "start", lost
         self.path = self.folder / lost.split("/")[0].removesuffix(".idx")
         self.start.mkdir()
-        write(self.start / self.path.name, SCHEMA, OLD, max_part_bytes=600)
+        write(self.start / self.path.name, SCHEMA, OLD, max_part_bytes=None if self.path.suffix else 600)
         if remove:
             (self.start / lost).unlink()
 
@@ -158,24 +161,47 @@ CASES: dict[str, Callable[[Path], Case]] = {
 }
 
 
-def main(workload: str, step: int = 1, again: int = 0) -> int:
-    """Runs it, and returns the number of runs."""
+class Handling:
+    """What follows an interrupt: tells where a second one has not been yet."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.files = case, [""]
+        self.known: set[tuple[Any, ...]] = set()
+        interrupts.Plan.first = self.look
+
+    def look(self) -> None:
+        """Notes the files that there are at the interrupt, without the random part of their names."""
+        names = sorted(str(path.relative_to(self.case.folder)) for path in self.case.folder.rglob("*"))
+        self.files = [re.sub("-[0-9a-f]{8}(?=[.])", "", name) for name in names]
+
+    def new_ticks(self, places: Sequence[tuple[Any, int]]) -> list[int]:
+        """Ticks after the last interrupt whose place has not come yet with these files on the disk."""
+        found = []
+        for tick, place in enumerate(places, 1):
+            state = (*self.files, *place)
+            if state not in self.known:
+                self.known.add(state)
+                found.append(tick)
+        return found
+
+
+def main(workload: str, step: int = 1, again: int = 0) -> tuple[int, int]:
+    """Runs it, and returns the number of runs, and of those with two interrupts."""
     sys.unraisablehook = lambda _: None  # an interrupt in a finalizer, which Python only tells of
-    runs, at = 0, 1
+    runs, twice, at = 0, 0, 1
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder,
         faults.unsynced(),
     ):
         case = CASES[workload](Path(folder))
+        handling = Handling(case)
         while case.run(at):
             runs += 1
-            second = 1
-            while again and case.run(at, second) == 2:
-                second += again
-                runs += 1
+            if again:
+                twice += sum(case.run(at, tick) == 2 for tick in handling.new_ticks(case.places)[::again])
             at += step
-    return runs
+    return runs + twice, twice
 
 
 if __name__ == "__main__":
-    print(main(sys.argv[1], *map(int, sys.argv[2:])))
+    print(*main(sys.argv[1], *map(int, sys.argv[2:])))
