@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
+
+import unirecord
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -34,6 +37,64 @@ def test_the_python_of_the_quickstart_runs(tmp_path: Path) -> None:
             check=False,
         )
         assert ran.returncode == 0, (command, ran.stderr)
+
+
+def test_the_python_of_writing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.png").write_bytes(b"a picture")
+    rows = [{"image": b"", "label": i, "name": f"{i}"} for i in range(3)]
+    names = {"samples": [(tmp_path / "a.png", 7)], "more": rows, "np": numpy}
+    names |= {"images": numpy.zeros((1000, 32, 32, 3), numpy.uint8), "labels": numpy.zeros(1000, numpy.int32)}
+    for block in blocks("writing.md"):
+        exec(block, names)
+    assert [int(sample["label"]) for sample in unirecord.UniRecordDataset("train")] == [7, 0, 1, 2]
+    assert len(unirecord.UniRecordDataset("arrays.urec")) == 1000
+
+
+def test_the_python_of_tuning_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with unirecord.Writer("train.urec", {"x": "int64"}) as writer:
+        writer.write_batch({"x": range(1000)})
+    for block in blocks("tuning.md"):
+        exec(block, {})
+    assert capsys.readouterr().out.strip() in ("consumer", "reading", "transform")
+
+
+def blocks(page: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, flags=re.S | re.M)
+
+
+# Which test runs the Python of a page.
+RUN = {
+    "README.md": "test_readme.py",
+    "docs/api.md": "test_api_docs.py",
+    "docs/loading.md": "test_docs_frameworks.py",
+    "docs/order.md": "test_order_docs.py",
+    "docs/pytorch.md": "test_docs_frameworks.py",
+    "docs/query.md": "test_query_docs.py",
+    "docs/quickstart.md": "test_docs.py",
+    "docs/schema.md": "test_schema.py",
+    "docs/tensorflow.md": "test_docs_frameworks.py",
+    "docs/tuning.md": "test_docs.py",
+    "docs/writing.md": "test_docs.py",
+}
+
+
+def test_the_python_of_every_page_is_run_by_a_test() -> None:
+    pages = [ROOT / "README.md", *PAGES]
+    with_python = {
+        p.relative_to(ROOT).as_posix() for p in pages if "```python" in p.read_text(encoding="utf-8")
+    }
+    assert with_python == set(RUN)
+    for page, test in RUN.items():
+        text = (ROOT / "tests" / test).read_text(encoding="utf-8")
+        assert page.rpartition("/")[2] in text or page.rpartition("/")[2].removesuffix(".md") in text, (
+            page,
+            test,
+        )
 
 
 def places(page: Path) -> set[str]:
