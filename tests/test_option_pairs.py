@@ -223,6 +223,10 @@ def test_both_options_of_a_pair_are_obeyed(
     options = {option: {**DATASET, **loader.options}[option] for option in pair}
     damaged = "on_corrupt" in options or "verify" in options
     path = paths[damaged]
+    if {"block_rows", "window_blocks"} & {*options} and options.get("shuffle") != "block":
+        with pytest.raises(ValueError, match='sizes for shuffle="block"'):
+            opened(name, path, options)
+        return
     ds = opened(name, path, options)
     asked: list[dict[str, Any]] = []
     open_loader = Plan.open_loader

@@ -53,7 +53,8 @@ def test_the_c_reader_reads_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["some.urec", "some"])
 def test_rows_come_back_in_the_order_written(tmp_path: Path, target: str) -> None:
     rows = [{"number": i, "blob": bytes(i % 50)} for i in range(5_000)]
-    write(tmp_path / target, {"number": "int64", "blob": "bytes"}, rows, max_part_bytes=20_000)
+    options = {} if target.endswith(".urec") else {"max_part_bytes": 20_000}
+    write(tmp_path / target, {"number": "int64", "blob": "bytes"}, rows, **options)
     same(read(tmp_path / target), rows)
 
 

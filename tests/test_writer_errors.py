@@ -98,6 +98,7 @@ def test_a_directory_in_the_way_of_a_file_and_the_reverse(tmp_path: Path) -> Non
         ({"extra": "drop"}, ValueError, "extra"),
         ({"max_part_bytes": 0}, ValueError, "max_part_bytes"),
         ({"max_part_bytes": "many"}, ValueError, "many"),
+        ({"max_part_bytes": "1GB"}, ValueError, "is to be one part"),
         ({"id": b"short"}, ValueError, "16 bytes"),
         ({"index": "x"}, TypeError, "index"),
         ({"index": ["z"]}, SchemaError, "no column 'z'"),

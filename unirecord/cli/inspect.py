@@ -27,6 +27,7 @@ _EXAMPLES: Final = """examples:
   unirecord inspect dataset --rows 20
   unirecord inspect 'parts/*.urec' --json | jq .rows"""
 
+_SHOWN_ROWS: Final = 5
 _SHOWN_PARTS: Final = 8
 
 
@@ -42,9 +43,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
     )
-    parser.add_argument(
-        "--rows", type=count, default=5, metavar="N", help="show the first N rows (default 5)"
-    )
+    parser.add_argument("--rows", type=count, metavar="N", help="show the first N rows (default 5)")
     parser.add_argument("--json", action="store_true", help="print as JSON")
     inspect_query.add_arguments(parser)
     parser.set_defaults(run=_run)
@@ -56,7 +55,7 @@ def _run(args: argparse.Namespace) -> int:
     if inspect_query.wanted(args):
         return inspect_query.run(args)
     found = describe(args.path)
-    samples = _first_rows(args.path, min(args.rows, found.rows))
+    samples = _first_rows(args.path, min(_SHOWN_ROWS if args.rows is None else args.rows, found.rows))
     if args.json:
         content = {**found.to_dict(), "metadata": cell_json(found.metadata)}
         content["columns"] = [cell_json(column) for column in content["columns"]]

@@ -28,7 +28,15 @@ EXAMPLES: Final = """  unirecord inspect data --where 'label == 3 and width >= 5
   unirecord inspect data --sort=-score --limit 20 --csv > best.csv
   unirecord inspect data --where 'label == 3' --extract image --out threes/"""
 
-_VIEWS: Final = ("count", "group_by", "stats", "row", "extract", "explain")
+# What each view takes beside --where and --json.
+_VIEWS: Final = {
+    "count": (),
+    "group_by": ("limit", "offset", "sort", "csv", "quote_formulas"),
+    "stats": ("columns",),
+    "row": ("columns",),
+    "extract": ("limit", "offset", "out", "name"),
+    "explain": (),
+}
 _OTHERS: Final = (
     "where",
     "columns",
@@ -98,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
+    _check_taken(args)
     if args.csv and args.json:
         raise UsageError("--csv and --json cannot both be given")
     if args.quote_formulas and not args.csv:
@@ -112,6 +121,24 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--sample and --sort cannot both be given")
     if args.explain and args.where is None:
         raise UsageError("--explain needs --where")
+
+
+def _check_taken(args: argparse.Namespace) -> None:
+    """Refuses options that what is asked for would not obey."""
+    if args.rows is not None:
+        raise UsageError("--rows is for the first rows of a whole dataset; of chosen ones use --limit")
+    view = next((view for view in _VIEWS if getattr(args, view) is not None), None)
+    if view is None:
+        return
+    taken = (*_VIEWS[view], *(("where",) if view != "row" else ()))
+    left = [_flag(option) for option in _OTHERS if getattr(args, option) is not None and option not in taken]
+    if left:
+        may = f"it takes {', '.join([*map(_flag, taken), '--json'])}"
+        raise UsageError(f"{_flag(view)} cannot be given with {', '.join(left)}: {may}")
+
+
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
 
 
 def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None:

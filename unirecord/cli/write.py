@@ -90,9 +90,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--max-part-bytes",
         type=size,
-        default=size("20GB"),
         metavar="SIZE",
-        help="start a new part at (default 20GB)",
+        help="of a directory: start a new part at (default 20GB)",
     )
     parser.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
     parser.add_argument(
@@ -155,6 +154,10 @@ def _existing(args: argparse.Namespace) -> Any:
     if not location.is_directory(parent):
         raise UsageError(f"the folder {parent} does not exist; make it first")
     there = location.find(args.target) is not None
+    if args.max_part_bytes is not None and args.target.endswith(".urec"):
+        raise UsageError(
+            f"--max-part-bytes: {args.target} is to be one part; for parts choose a DST without .urec"
+        )
     if args.append:
         if args.target.endswith(".urec"):
             raise UsageError(f"{args.target}: a single part cannot grow; append to a directory")

@@ -68,14 +68,16 @@ class UniRecordDataset:
         columns: names of the columns to read, in this order; all by default. Only what is asked for is read.
         where: a condition on scalar columns (docs/query.md); the dataset consists of the rows that meet it.
         shuffle: ``True``, ``False``, ``"block"``, ``"parts"`` or ``"within-parts"``.
-        seed: 0 … 2^64 − 1, the same on every rank.
+        seed: 0 … 2^64 − 1, the same on every rank. Without a shuffle it is kept, for views that have one.
         remainder: what becomes of the last rows when they do not share out evenly: ``"pad"``, ``"drop"``, ``"uneven"``.
+            One rank alone has all rows, whichever it is.
         io: ``"auto"``, ``"mmap"``, ``"pread"``, ``"uring"``, ``"uring-direct"`` or ``"memory"``.
         verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``.
         transform: called with every sample; what it returns is given instead. In ``batches()`` it runs on threads.
         on_corrupt: ``"raise"``, or ``"skip"``: corrupt rows are left out of batches and iterations, logged and counted.
             ``ds[i]`` has no other sample to give, and raises.
-        block_rows, window_blocks: sizes for ``shuffle="block"``; chosen from the row groups by default.
+        block_rows, window_blocks: sizes for ``shuffle="block"``, refused beside any other; chosen from the row groups
+            by default.
 
     Raises:
         MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another one
@@ -105,6 +107,7 @@ class UniRecordDataset:
         shard = check_shard_arguments(shard_id, num_shards)
         blocks = (block_rows, window_blocks)
         spec = OrderSpec.parse(shuffle, seed, 0, *(1 if size is None else size for size in blocks))
+        spec.check_blocks_given(blocks)
         check_callable("transform", transform)
         check_on_corrupt(on_corrupt)
 
@@ -524,13 +527,15 @@ class UniRecordDataset:
             plan = plan.with_columns(columns)
         if where is not None:
             plan = plan.where_also(where)
+        asked = None if isinstance(shuffle, _Unchanged) else shuffle
+        spec = plan.order.spec.changed(asked, seed, block_rows, window_blocks)
+        spec.check_blocks_given((block_rows, window_blocks))
+        own_rows, own_window = plan.blocks
         plan = plan.ordered(
-            plan.order.spec.changed(
-                None if isinstance(shuffle, _Unchanged) else shuffle, seed, block_rows, window_blocks
-            ),
+            spec,
             (
-                plan.blocks[0] if block_rows is None else block_rows,
-                plan.blocks[1] if window_blocks is None else window_blocks,
+                own_rows if block_rows is None else block_rows,
+                own_window if window_blocks is None else window_blocks,
             ),
         )
         shard, old = (plan.order.sharding.shard_id, plan.order.sharding.num_shards), plan.order.sharding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -159,6 +159,20 @@ class OrderSpec:
             window_blocks=self.window_blocks if window_blocks is None else window_blocks,
         )
 
+    def check_blocks_given(self, blocks: tuple[int | None, int | None]) -> None:
+        """Refuses sizes of blocks that a user has named for an order that has none."""
+        named = [
+            name
+            for name, size in zip(("block_rows", "window_blocks"), blocks, strict=True)
+            if size is not None
+        ]
+        if named and self.mode != "block":
+            shuffle = next(asked for asked, mode in _SHUFFLES.items() if mode == self.mode)
+            raise ValueError(
+                f'{" and ".join(named)}: sizes for shuffle="block", and this dataset has shuffle={shuffle!r}: '
+                f'leave them out, or ask for shuffle="block"'
+            )
+
     @property
     def code(self) -> int:
         """The mode as the C core numbers it."""
@@ -234,15 +248,13 @@ def _parse_ranks(rank_name: str, rank: str, size_name: str, size: str) -> tuple[
     return numbers
 
 
-def choose_blocks(rows: int, group_rows: Sequence[int] | int, mean_row_bytes: float) -> tuple[int, int]:
+def choose_blocks(rows: int, group_rows: int, mean_row_bytes: float) -> tuple[int, int]:
     """(block_rows, window_blocks) for ``shuffle="block"`` when the user names none.
 
-    A pure function of what the files say, so that every rank chooses the same. A block is a row group of
-    median size, kept between 1 and 8 MiB; a window is 16 blocks, or as many as 4,096 rows need.
+    A pure function of what the files say, so that every rank chooses the same. A block is a row group, kept between 1
+    and 8 MiB; a window is 16 blocks, or as many as 4,096 rows need.
     """
-    sizes = sorted([group_rows] if isinstance(group_rows, int) else group_rows)
-    median = sizes[len(sizes) // 2] if len(sizes) > 0 else 1
     row_bytes = max(int(mean_row_bytes), 1)
     least, most = (max(limit // row_bytes, 1) for limit in _BLOCK_BYTES)
-    block_rows = max(min(max(median, least), most, max(rows, 1)), 1)
+    block_rows = max(min(max(group_rows, least), most, max(rows, 1)), 1)
     return block_rows, max(_WINDOW_BLOCKS, -(-_WINDOW_ROWS // block_rows))

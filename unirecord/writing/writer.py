@@ -16,7 +16,7 @@ from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.tables import as_columns, first_values
 from ..sizes import parse_size
 from ..storage.registry import location_of
-from .batch_writer import BatchWriter, Target, open_target
+from .batch_writer import PART_BYTES, BatchWriter, Target, open_target
 from .directory_claim import check_directory_free
 from .directory_writer import DirectoryWriter
 from .inference import infer_schema
@@ -44,7 +44,8 @@ class Writer:
         schema: a dict (docs/schema.md) or a ``Schema``; left out, it is inferred from the first 1,000 records.
         index: names of scalar columns to be looked up by value (docs/query.md).
         metadata: any value that msgpack holds; readers get it as ``ds.metadata``.
-        max_part_bytes: bytes after which a directory begins a new part: a number, or text like ``"2GiB"``.
+        max_part_bytes: bytes after which a directory begins a new part: a number, or text like ``"2GiB"``; 20 GB by
+            default. Refused where ``path`` is to be one part.
         overwrite: replace what is at ``path`` instead of raising ExistsError.
         extra: fields of a record that are not in the schema: ``"error"`` refuses it, ``"ignore"`` drops them.
         id: 16 bytes that make the output reproducible; random by default.
@@ -66,7 +67,7 @@ class Writer:
         *,
         index: Sequence[str] = (),
         metadata: object = None,
-        max_part_bytes: int | str = "20GB",
+        max_part_bytes: int | str | None = None,
         overwrite: bool = False,
         extra: Literal["error", "ignore"] = "error",
         id: bytes | None = None,
@@ -76,7 +77,7 @@ class Writer:
 
     def _open(
         self, path: Path, schema: Mapping[str, Any] | Schema | None, index: Sequence[str] | None, user: object,
-        max_part_bytes: int | str, overwrite: bool, extra: Literal["error", "ignore"], id: bytes | None,
+        max_part_bytes: int | str | None, overwrite: bool, extra: Literal["error", "ignore"], id: bytes | None,
         *, append: bool,
     ) -> None:  # fmt: skip
         self.path = _check_path(path)
@@ -93,9 +94,7 @@ class Writer:
             raise TypeError(f"overwrite is True or False, got {overwrite!r}")
         if extra not in ("error", "ignore"):
             raise ValueError(f'extra is "error" or "ignore", got {extra!r}')
-        part_bytes = parse_size(max_part_bytes)
-        if part_bytes < 1:
-            raise ValueError(f"max_part_bytes is at least 1, got {max_part_bytes!r}")
+        part_bytes = _check_part_bytes(max_part_bytes, self.path)
         self._index = None if index is None else _check_index(index)
         self._user = metadata_map.pack_user(user)
         parsed = None if schema is None else Schema.parse(schema)
@@ -296,7 +295,7 @@ def append(
     schema: Mapping[str, Any] | Schema | None = None,
     *,
     index: Sequence[str] | None = None,
-    max_part_bytes: int | str = "20GB",
+    max_part_bytes: int | str | None = None,
     extra: Literal["error", "ignore"] = "error",
     id: bytes | None = None,
 ) -> Writer:
@@ -362,6 +361,20 @@ def _check_indexable(schema: Schema, index: Sequence[str]) -> None:
             )
         if name in index[:place]:
             raise SchemaError(f"index: column {name!r} is named twice")
+
+
+def _check_part_bytes(given: int | str | None, path: str) -> int:
+    if given is None:
+        return PART_BYTES
+    part_bytes = parse_size(given)
+    if part_bytes < 1:
+        raise ValueError(f"max_part_bytes is at least 1, got {given!r}")
+    if path.endswith(".urec"):
+        raise ValueError(
+            f"max_part_bytes={given!r}: {path} is to be one part, whatever its size; for a directory of parts choose a "
+            f"name without .urec"
+        )
+    return part_bytes
 
 
 def _check_id(id: bytes | None) -> bytes:

@@ -1,0 +1,111 @@
+"""Every option of a command beside every view: what is printed shows that it was obeyed, or it is refused by name."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from unirecord import Writer
+from unirecord.cli import main
+from unirecord.cli.inspect import add_parser
+
+VIEWS: dict[str, list[str]] = {
+    "overview": [],
+    "rows": ["--where", "n >= 4"],
+    "--count": ["--count"],
+    "--group-by": ["--group-by", "label"],
+    "--stats": ["--stats"],
+    "--row": ["--row", "7"],
+    "--extract": ["--extract", "blob", "--out", "out"],
+    "--explain": ["--where", "n >= 4", "--explain"],
+}
+OPTIONS: dict[str, list[str]] = {
+    "--rows": ["--rows", "2"],
+    "--json": ["--json"],
+    "--where": ["--where", "n >= 20"],
+    "--columns": ["--columns", "n"],
+    "--limit": ["--limit", "2"],
+    "--offset": ["--offset", "1"],
+    "--sort": ["--sort=-label"],
+    "--sample": ["--sample", "3"],
+    "--seed": ["--seed", "4"],
+    "--csv": ["--csv"],
+    "--quote-formulas": ["--quote-formulas"],
+    "--out": ["--out", "elsewhere"],
+    "--name": ["--name", "n"],
+}
+NEEDS = {"--seed": ["--sample", "3"], "--quote-formulas": ["--csv"]}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    with Writer("a.urec", {"n": "int64", "label": "string", "blob": "bytes"}) as writer:
+        for i in range(30):
+            writer.write({"n": i, "label": f"={(7 * i) % 5}", "blob": bytes([i])})
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str]:
+    """The exit code and the output, with the files that were made."""
+    try:
+        code = main(["inspect", "a.urec", *argv])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    said = capsys.readouterr()
+    made = sorted(str(path) for folder in ("out", "elsewhere") for path in Path(folder).glob("*"))
+    for name in made:
+        Path(name).unlink()
+    return code, said.out + said.err + "".join(made)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_an_option_of_inspect_is_obeyed_or_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], view: str, option: str
+) -> None:
+    plain = [*VIEWS[view], *NEEDS.get(option, [])]
+    code, without = printed(capsys, *plain)
+    if code == 2:
+        assert NEEDS[option][0] in without  # what it needs is refused already
+        return
+    assert code == 0, without
+    code, found = printed(capsys, *plain, *OPTIONS[option])
+    if code == 2:
+        assert option in found, "the option is not named"
+    else:
+        assert (code, found != without) == (0, True), "it has no effect"
+
+
+def test_every_option_of_inspect_is_tried() -> None:
+    made = argparse.ArgumentParser().add_subparsers()
+    add_parser(made)
+    known = set(made.choices["inspect"]._option_string_actions) - {"-h", "--help", "--debug"}
+    assert known == set(OPTIONS) | {word for words in VIEWS.values() for word in words if word[:2] == "--"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--max-part-bytes", "1GB"], "--max-part-bytes: b.urec is to be one part"),
+        (["--classes-from", "a.urec"], "--classes-from: there are no classes"),
+        (["--check-pictures"], "check-pictures"),
+        (["--append"], "a single part cannot grow"),
+        (["--append", "--overwrite"], "not allowed with argument"),
+        (["--index", "z"], "--index: there is no column 'z'"),
+        (["--columns", "z"], "--columns"),
+    ],
+)
+def test_an_option_of_write_that_does_not_apply_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], argv: list[str], said: str
+) -> None:
+    Path("x.csv").write_text("a,b\n1,2\n")
+    try:
+        code = main(["write", "x.csv", "b.urec", *argv])
+    except SystemExit as ended:
+        code = int(str(ended.code))
+    assert code == 2
+    assert said in capsys.readouterr().err
+    assert not Path("b.urec").exists()
