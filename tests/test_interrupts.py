@@ -46,7 +46,7 @@ def test_an_interrupt_anywhere_in_repair_and_refresh_loses_nothing(work: str) ->
 
 @pytest.mark.parametrize(
     ("workload", "strides"),
-    [("overwritten part", (163, 81)), ("append", (329, 81)), ("lost manifest", (41, 20))],
+    [("overwritten part", (163, 41)), ("append", (329, 81)), ("lost manifest", (41, 7))],
 )
 def test_a_second_interrupt_while_the_first_is_handled_loses_nothing(
     workload: str, strides: tuple[int, int]
