@@ -44,7 +44,7 @@ def write_dataset(
     kind: str | None = None,
     index: Sequence[str] = (),
     metadata: object = None,
-    max_part_bytes: int | str = "20GB",
+    max_part_bytes: int | str | None = None,
     overwrite: bool = False,
     id: bytes | None = None,
     **options: Any,
