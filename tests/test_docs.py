@@ -62,6 +62,12 @@ def test_the_python_of_tuning_runs(
     assert capsys.readouterr().out.strip() in ("consumer", "reading", "transform")
 
 
+def test_the_python_of_images_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks("images.md"):
+        exec(block, {})
+
+
 def blocks(page: str) -> list[str]:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return re.findall(r"^```python\n(.*?)^```", text, flags=re.S | re.M)
@@ -71,6 +77,8 @@ def blocks(page: str) -> list[str]:
 RUN = {
     "README.md": "test_readme.py",
     "docs/api.md": "test_api_docs.py",
+    "docs/exporting.md": "test_exporting_docs.py",
+    "docs/images.md": "test_docs.py",
     "docs/loading.md": "test_docs_frameworks.py",
     "docs/order.md": "test_order_docs.py",
     "docs/pytorch.md": "test_docs_frameworks.py",
