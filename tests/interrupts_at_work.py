@@ -134,10 +134,11 @@ class Refresh(Case):
 
     def work(self, folder: Path) -> None:
         self.dataset = unirecord.UniRecordDataset(folder / self.path.name, where="n >= 0")
-        left, interrupts.Plan.left = interrupts.Plan.left, []
+        plan = interrupts.Plan
+        (left, plan.left), (watched, plan.watched) = (plan.left, []), (plan.watched, False)
         with unirecord.append(self.path) as writer:
             writer.write(OLD[0])
-        interrupts.Plan.left = left
+        plan.left, plan.watched = left, watched
         self.dataset.refresh()
 
     def check(self) -> None:

@@ -90,7 +90,11 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "'people'": (lambda: UniRecordDataset("people"), MissingError, r"did you mean 'people\.urec'\?"),
     "'~/people.urec'": (lambda: UniRecordDataset("~/people.urec"), MissingError, "only a shell expands ~"),
     "''": (lambda: UniRecordDataset(""), MissingError, "the path is empty; name a part"),
-    "s3://": (lambda: UniRecordDataset("s3://bucket/people.urec"), MissingError, "datasets lie in file systems: name a path on a disk"),
+    "s3://": (
+        lambda: UniRecordDataset("s3://bucket/people.urec"),
+        MissingError,
+        "datasets lie in file systems: name a path on a disk",
+    ),
     "None into string": (
         lambda: write({"city": "string"}, {"city": None}),
         SchemaError,
