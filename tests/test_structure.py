@@ -31,7 +31,7 @@ query columns
 order parts
 format storage
 core
-errors sizes progress
+errors elsewhere sizes progress
 """,
 )
 

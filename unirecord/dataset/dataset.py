@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..columns.scalars import scalar_arrays
+from ..elsewhere import OF_DATASETS, no_attribute
 from ..format.schema import Schema
 from ..loading.opened import OpenedData, PathLike
 from ..loading.options import LoaderOptions, OnCorrupt, ReadAhead, check_callable, check_on_corrupt
@@ -199,6 +200,11 @@ class UniRecordDataset:
     def on_corrupt(self) -> OnCorrupt:
         """What batches and iterations do with corrupt rows: "raise" or "skip"."""
         return self._on_corrupt
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(no_attribute(type(self).__name__, name, OF_DATASETS), name=name, obj=self)
 
     def __len__(self) -> int:
         if "torch.utils.data" in sys.modules:

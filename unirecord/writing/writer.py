@@ -7,8 +7,9 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+from ..elsewhere import OF_WRITERS, no_attribute
 from ..errors import ClosedError, SchemaError
 from ..format import metadata as metadata_map
 from ..format.schema import Schema
@@ -266,6 +267,11 @@ class Writer:
             raise ClosedError(f"{self.path}: the writer is closed; open a new one to write more")
         if os.getpid() != self._pid:
             raise ClosedError(f"{self.path}: the writer belongs to the process that made it, not to its fork")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(no_attribute(type(self).__name__, name, OF_WRITERS), name=name, obj=self)
 
     def __enter__(self) -> Writer:
         self._check_open()

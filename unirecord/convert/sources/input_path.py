@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,7 @@ __all__ = ["MAX_SPOOL_BYTES", "InputPath", "open_input"]
 
 MAX_SPOOL_BYTES: Final = 16_000_000_000
 _PIECE: Final = 1 << 20
+_PYTHON: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PEEK: Final = 2_000  # files of a folder that are looked at to tell what it is
 
 
@@ -74,7 +76,7 @@ class InputPath:
 
     def head(self, size: int) -> bytes:
         """Return the first bytes of the file, decompressed; of a folder, or of what is damaged, none."""
-        if not self.is_file:
+        if not os.path.isfile(self.path) or not self.is_file:
             return b""
         with suppress(SchemaError, MissingError), self._open_as_it_is() as file:
             if self._is_packed:
@@ -178,6 +180,8 @@ def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress
         matches = tuple(sorted(filter(os.path.isfile, glob.glob(name, recursive=True)), key=natural_order))
         if matches:
             return InputPath(name, matches[0], None, spool_bytes, matches)
+        if _PYTHON.fullmatch(name):
+            return InputPath(name, name)  # what a program gives, which lies nowhere
         raise MissingError(_explain_missing(name)) from None
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return InputPath(name, name, None, spool_bytes)

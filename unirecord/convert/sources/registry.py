@@ -7,14 +7,19 @@ from typing import Final
 from ...progress import Progress
 from .arrow_files import ArrowFiles
 from .base import Options, Source, WrongSourceError
+from .cifar import CifarFiles
 from .coco import CocoFile
 from .file_folder import FileFolder
+from .hdf5 import Hdf5File
+from .idx_files import IdxFiles
 from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
+from .lmdb_folder import LmdbFolder
 from .mindrecord import MindRecordFiles
 from .npy_files import NpyFiles
 from .parquet import ParquetFiles
+from .python_records import PythonRecords
 from .tables import CsvTable
 from .text_lines import TextLines
 from .tfrecord import TFRecordFiles
@@ -24,10 +29,15 @@ __all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
 
 # The first one that recognises a path reads it: what has a mark of its own comes before what any folder could be.
 SOURCES: Final[tuple[type[Source], ...]] = (
+    PythonRecords,
     CsvTable,
     JsonLines,
     TextLines,
     CocoFile,
+    IdxFiles,
+    CifarFiles,
+    LmdbFolder,
+    Hdf5File,
     MindRecordFiles,
     TFRecordFiles,
     WebDatasetShards,

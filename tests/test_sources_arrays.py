@@ -1,0 +1,151 @@
+"""MNIST's IDX files, CIFAR, HDF5 and LMDB: every value, and files that are damaged or hostile."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import h5py
+import lmdb
+import numpy as np
+import pytest
+from sources import refusals, rows_at
+
+from unirecord.convert.sources import lmdb_folder, open_source
+from unirecord.convert.sources.plain_pickle import plain_pickle
+from unirecord.errors import SchemaError
+
+
+def idx(array: Any, code: int) -> bytes:
+    return bytes((0, 0, code, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def test_idx_files_are_read_side_by_side(tmp_path: Path) -> None:
+    images = np.arange(5 * 6, dtype=np.uint8).reshape(5, 2, 3)
+    for role in ("train", "t10k"):
+        (tmp_path / f"{role}-images-idx3-ubyte").write_bytes(idx(images, 8))
+        (tmp_path / f"{role}-labels-idx1-ubyte").write_bytes(idx(np.arange(5, dtype=np.uint8), 8))
+    with pytest.raises(
+        SchemaError, match=r"write '.*/train\*' train` and `unirecord write '.*/t10k\*' test`|t10k"
+    ):
+        open_source(str(tmp_path))
+    source = open_source(f"{tmp_path}/train-*")
+    assert source.schema.to_spec() == {"image": {"type": "uint8", "shape": [2, 3]}, "label": "uint8"}
+    assert rows_at(f"{tmp_path}/train-*") == [{"image": images[i].tolist(), "label": i} for i in range(5)]
+    (tmp_path / "x.idx").write_bytes(idx(np.array([1.5, -2.0], ">f4"), 13))
+    assert rows_at(tmp_path / "x.idx") == [{"x": 1.5}, {"x": -2.0}]
+    assert refusals(tmp_path / "train-images-idx3-ubyte", "idx", cuts=15, flips=30) > 14
+
+
+def cifar(folder: Path) -> Any:
+    folder.mkdir()
+    draw = np.random.default_rng(0)
+    data = draw.integers(0, 256, (40, 3072), np.uint8)
+    labels = draw.integers(0, 10, 40).tolist()
+    for i in range(2):
+        part = slice(20 * i, 20 * i + 20)
+        content = {
+            b"data": data[part],
+            b"labels": labels[part],
+            b"filenames": [b"x"] * 20,
+            b"batch_label": b"a",
+        }
+        (folder / f"data_batch_{i + 1}").write_bytes(pickle.dumps(content, protocol=2))
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"c%d" % i for i in range(10)]}, 2))
+    return data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels
+
+
+def test_cifar_is_read_from_pickles_and_from_binary_files(tmp_path: Path) -> None:
+    images, labels = cifar(tmp_path / "c")
+    wanted = [{"image": images[i].tolist(), "label": labels[i]} for i in range(40)]
+    source = open_source(str(tmp_path / "c"))
+    assert source.metadata == {"classes": [f"c{i}" for i in range(10)]}
+    assert rows_at(tmp_path / "c") == wanted
+    raw = images.transpose(0, 3, 1, 2).reshape(40, -1)
+    rows = b"".join(bytes([label]) + pixels.tobytes() for label, pixels in zip(labels, raw, strict=True))
+    (tmp_path / "data_batch_1.bin").write_bytes(rows)
+    assert rows_at(tmp_path / "data_batch_1.bin") == wanted
+    rows = b"".join(bytes([3, label]) + pixels.tobytes() for label, pixels in zip(labels, raw, strict=True))
+    (tmp_path / "train.bin").write_bytes(rows)
+    assert rows_at(tmp_path / "train.bin", kind="cifar") == [{**row, "coarse_label": 3} for row in wanted]
+    (tmp_path / "c" / "test_batch").write_bytes(b"")
+    with pytest.raises(SchemaError, match="holds train and test; write each"):
+        open_source(str(tmp_path / "c"))
+
+
+class Evil:
+    def __reduce__(self) -> Any:
+        return os.system, ("false",)
+
+
+@pytest.mark.parametrize(
+    "content", [Evil(), {b"data": Evil()}, np.array([Evil()], object), range(3), 2j, Path("x")]
+)
+def test_a_pickle_of_anything_else_is_refused(tmp_path: Path, content: Any) -> None:
+    for protocol in range(6):
+        with pytest.raises(ValueError, match="no pickle of plain containers and arrays"):
+            plain_pickle(pickle.dumps(content, protocol))
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps(content))
+    with pytest.raises(SchemaError, match="data_batch_1 is no file of CIFAR"):
+        open_source(str(tmp_path / "data_batch_1"))
+
+
+def test_hdf5_datasets_are_columns(tmp_path: Path) -> None:
+    images = np.arange(24, dtype=">i2").reshape(4, 2, 3)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["images"] = images
+        file.create_dataset("group/score", data=np.linspace(0, 1, 4, dtype=np.float32), compression="gzip")
+        file.create_dataset("name", data=["a", "é", "", "d"], dtype=h5py.string_dtype())
+        ragged = file.create_dataset("tokens", (4,), dtype=h5py.vlen_dtype(np.int32))
+        for i in range(4):
+            ragged[i] = np.arange(i)
+        file["version"] = 3
+    source = open_source(str(tmp_path / "x.h5"))
+    assert "version: single values, left out" in source.notes
+    assert rows_at(tmp_path / "x.h5") == [
+        {"group_score": np.linspace(0, 1, 4, dtype=np.float32)[i].item(), "images": images[i].tolist(),
+         "name": ["a", "é", "", "d"][i], "tokens": list(range(i))}
+        for i in range(4)
+    ]  # fmt: skip
+    whole = (tmp_path / "x.h5").read_bytes()
+    for data, said in (
+        (b"", "cannot be read"),
+        (whole[: len(whole) // 2], "cannot be read"),
+        (b"x" * 99, "cannot"),
+    ):
+        (tmp_path / "y.h5").write_bytes(data)
+        with pytest.raises(SchemaError, match=said):
+            rows_at(tmp_path / "y.h5")
+    with h5py.File(tmp_path / "z.h5", "w") as file:
+        file["a"], file["b"] = np.zeros(3), np.zeros(4)
+    with pytest.raises(SchemaError, match=r"differ in length \(a 3, b 4\)"):
+        open_source(str(tmp_path / "z.h5"))
+
+
+def test_hdf5_does_not_lead_to_other_files(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"12345678")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("x", (8,), "u1", external=[(str(tmp_path / "secret"), 0, 8)])
+    with pytest.raises(SchemaError, match="'x' is kept in other files"):
+        open_source(str(tmp_path / "x.h5"))
+
+
+@pytest.mark.parametrize("folder", [True, False])
+def test_lmdb_is_read_in_the_order_of_its_keys(
+    tmp_path: Path, folder: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lmdb_folder, "_UNIT_ROWS", 7)
+    path = tmp_path / ("db" if folder else "x.lmdb")
+    with lmdb.open(str(path), subdir=folder) as env, env.begin(write=True) as transaction:
+        for i in (3, 1, 2, *range(10, 30)):
+            transaction.put(b"%02d" % i, b"v" * i)
+    before = sorted(os.listdir(tmp_path))
+    rows = rows_at(path)
+    assert rows == [{"key": b"%02d" % i, "value": b"v" * i} for i in (1, 2, 3, *range(10, 30))]
+    assert sorted(os.listdir(tmp_path)) == before
+    (tmp_path / "bad.lmdb").write_bytes(b"x" * 10_000)
+    with pytest.raises(SchemaError, match=r"bad.lmdb cannot be read"):
+        open_source(str(tmp_path / "bad.lmdb"))

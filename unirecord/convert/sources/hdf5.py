@@ -1,0 +1,136 @@
+"""HDF5 files as records: the datasets of one length side by side, by h5py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .base import Options, RawBatch, Source, Unit, column_names
+from .input_path import InputPath
+from .overrides import apply_overrides
+from .packages import needed
+
+__all__ = ["Hdf5File"]
+
+_UNIT_BYTES: Final = 16_000_000
+_MAGIC: Final = b"\x89HDF\r\n\x1a\n"
+_MOST: Final = 10_000  # datasets of a file
+
+
+class Hdf5File(Source):
+    """An HDF5 file whose datasets have one length, a row per entry of the first axis; groups are part of the names."""
+
+    kind: ClassVar[str] = "hdf5"
+    about: ClassVar[str] = "an HDF5 file"
+    reads: ClassVar[str] = "a file"
+    suffixes: ClassVar[tuple[str, ...]] = (".h5", ".hdf5", ".he5")
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the name, or by the first bytes."""
+        return source.is_file and (source.suffix in cls.suffixes or source.head(8) == _MAGIC)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Any file."""
+        return source.is_file
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Read what the file says of its datasets."""
+        h5py = needed("h5py", "an HDF5 file")
+        found: list[tuple[str, Any, tuple[int, ...], Any]] = []
+
+        def take(name: str, one: Any) -> None:
+            if isinstance(one, h5py.Dataset):
+                if len(found) >= _MOST:
+                    raise SchemaError(f"{self.path} holds more than {_MOST:,} datasets")
+                if one.is_virtual or one.external:
+                    raise SchemaError(f"{self.path}: {name!r} is kept in other files, which are not read")
+                found.append((name, one.dtype, one.shape or (), h5py.check_string_dtype(one.dtype)))
+
+        with self._opened() as file:
+            self._guard(lambda: file.visititems(take))
+        rows = {shape[0] for _, _, shape, _ in found if shape}
+        scalars = [name for name, _, shape, _ in found if not shape]
+        if not rows:
+            raise SchemaError(f"{self.path} holds no datasets with rows")
+        if len(rows) > 1:
+            lengths = ", ".join(f"{name} {shape[0]:,}" for name, _, shape, _ in found if shape)
+            raise SchemaError(
+                f"{self.path}: its datasets differ in length ({lengths}); they make no rows together"
+            )
+        if scalars:
+            self.notes.append(f"{', '.join(scalars)}: single values, left out")
+        found = [one for one in found if one[2]]
+        names, notes = column_names([name for name, *_ in found], self.path)
+        self.notes += notes
+        self._names = {column: one[0] for column, one in zip(names, found, strict=True)}
+        types = {column: self._spec(h5py, *one) for column, one in zip(names, found, strict=True)}
+        self.schema = apply_overrides(types, options.overrides)
+        width = sum(one[1].itemsize * int(np.prod(one[2][1:], dtype=np.int64)) for one in found)
+        step = max(1, _UNIT_BYTES // max(1, width))
+        (many,) = rows
+        self.units = [
+            Unit(f"{self.path}, rows from {i}", i, min(step, many - i)) for i in range(0, many, step)
+        ]
+
+    def _spec(self, h5py: Any, name: str, dtype: Any, shape: tuple[int, ...], text: Any) -> Any:
+        inner = h5py.check_vlen_dtype(dtype)
+        if text is not None and len(shape) == 1:
+            return "string"
+        if inner is not None and len(shape) == 1 and np.dtype(inner).kind in "?biufc":
+            return {"type": np.dtype(inner).newbyteorder("<").name, "shape": [-1]}
+        if (
+            inner is None
+            and dtype.kind in "?biufc"
+            and h5py.check_ref_dtype(dtype) is None
+            and all(shape[1:])
+        ):
+            kind = dtype.newbyteorder("<").name
+            return {"type": kind, "shape": list(shape[1:])} if shape[1:] else kind
+        if dtype.kind in "SV" and len(shape) == 1 and dtype.fields is None:
+            return "bytes"
+        raise SchemaError(
+            f"{self.path}: {name!r} is {dtype} of shape {list(shape)}, which no column type holds"
+        )
+
+    def _opened(self) -> Any:
+        h5py = needed("h5py", "an HDF5 file")
+        return self._guard(lambda: h5py.File(self.input.local_path(), "r"))
+
+    def _guard(self, call: Any) -> Any:
+        try:
+            return call()
+        except FileNotFoundError:
+            raise
+        except (OSError, RuntimeError, KeyError, ValueError, TypeError, UnicodeDecodeError) as error:
+            raise SchemaError(f"{self.path} cannot be read: {error}") from None
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield a range of rows."""
+        stop = unit.place + (unit.rows or 0)
+        with self._opened() as file:
+            columns = {
+                column: self._guard(lambda name=name: _values(file[name], unit.place, stop))
+                for column, name in self._names.items()
+            }
+        yield RawBatch(columns, unit.rows or 0)
+
+
+def _values(dataset: Any, start: int, stop: int) -> Any:
+    values = dataset[start:stop]
+    if values.dtype.kind == "O":
+        return [value.decode() if isinstance(value, bytes) else value for value in values]
+    if (
+        values.dtype.kind == "S"
+        and dataset.file
+        and needed("h5py", "").check_string_dtype(dataset.dtype) is not None
+    ):
+        return [bytes(value).decode() for value in values]
+    if values.dtype.kind in "SV":
+        return [bytes(value) for value in values]
+    return values.astype(values.dtype.newbyteorder("<"), copy=False)

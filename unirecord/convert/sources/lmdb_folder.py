@@ -1,0 +1,107 @@
+"""LMDB databases as records: keys and values in the order of the keys, by the lmdb package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .base import Options, RawBatch, Source, Unit
+from .input_path import InputPath
+from .overrides import apply_overrides
+from .packages import needed
+
+__all__ = ["LmdbFolder"]
+
+_UNIT_ROWS: Final = 4_096
+_BATCH_BYTES: Final = 16_000_000
+_FILE: Final = "data.mdb"
+
+
+class LmdbFolder(Source):
+    """An LMDB database: ``key`` and ``value`` as bytes. What a value holds, only the program that wrote it knows."""
+
+    kind: ClassVar[str] = "lmdb"
+    about: ClassVar[str] = "an LMDB database"
+    suffixes: ClassVar[tuple[str, ...]] = (".mdb", ".lmdb")
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """A folder with ``data.mdb``, or a file that ends so."""
+        return (
+            os.path.isfile(os.path.join(source.path, _FILE))
+            if source.is_folder
+            else source.holds(cls.suffixes)
+        )
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Folders with ``data.mdb``, and files."""
+        return source.is_file or cls.recognises(source)
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Count the entries, and note the key at which each unit begins."""
+        units: list[Unit] = []
+        first, many = b"", 0
+        with self._opened() as env, env.begin() as transaction:
+            total = self._guard(env.stat)["entries"]
+            for key in self._guarded(transaction.cursor().iternext(keys=True, values=False)):
+                if many == 0:
+                    first = bytes(key)
+                many += 1
+                if many == _UNIT_ROWS:
+                    units.append(Unit(f"{self.path}, keys from {first[:40]!r}", first, many))
+                    many = 0
+                    if progress is not None:
+                        progress(len(units) * _UNIT_ROWS, total)
+        if many:
+            units.append(Unit(f"{self.path}, keys from {first[:40]!r}", first, many))
+        if not units:
+            raise SchemaError(f"{self.path} holds no entries")
+        self.units = units
+        self.schema = apply_overrides({"key": "bytes", "value": "bytes"}, options.overrides)
+
+    def _opened(self) -> Any:
+        lmdb = needed("lmdb", "an LMDB database")
+        return self._guard(
+            lambda: lmdb.open(
+                self.input.path, subdir=self.input.is_folder, readonly=True, lock=False, readahead=True
+            )
+        )
+
+    def _guard(self, call: Any) -> Any:
+        try:
+            return call()
+        except needed("lmdb", "an LMDB database").Error as error:
+            raise SchemaError(f"{self.path} cannot be read: {error}") from None
+
+    def _guarded(self, items: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            item = self._guard(lambda: next(items, None))
+            if item is None:
+                return
+            yield item
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the entries from a key on."""
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        size = 0
+        with self._opened() as env, env.begin() as transaction:
+            cursor = transaction.cursor()
+            left = unit.rows or 0
+            if self._guard(lambda: cursor.set_range(unit.place)):
+                for key, value in self._guarded(cursor.iternext()):
+                    keys.append(bytes(key))
+                    values.append(bytes(value))
+                    size += len(value)
+                    left -= 1
+                    if size >= _BATCH_BYTES or not left:
+                        yield RawBatch({"key": keys, "value": values}, len(keys))
+                        keys, values, size = [], [], 0
+                    if not left:
+                        return
+        if keys:
+            yield RawBatch({"key": keys, "value": values}, len(keys))
