@@ -53,13 +53,13 @@ static uint64_t load_big(const uint8_t *at, int bytes) {
 }
 
 static uint64_t sign_extended(uint64_t value, int bytes) {
-  int shift = 64 - 8 * bytes;
+  int shift = 64 - 8 * bytes; /* exact: 1 to 8 bytes */
   return shift == 0 ? value : (uint64_t)((int64_t)(value << shift) >> shift);
 }
 
 /* An item whose head says its size in the next `bytes` bytes. */
 static item sized(item_kind kind, const uint8_t *at, int bytes) {
-  return (item){kind, load_big(at + 1, bytes), at + 1 + bytes};
+  return (item){kind, load_big(at + 1, bytes), at + 1 + bytes}; /* exact: the head is there whole */
 }
 
 static item fixed_size(item_kind kind, uint64_t size, const uint8_t *content) { return (item){kind, size, content}; }
@@ -82,15 +82,16 @@ static item item_at(const uint8_t *at) {
   int bytes = head_bytes(first) - 1;
   if (first >= 0xc4 && first <= 0xc6) return sized(BINARY, at, bytes);
   if ((first >= 0xc7 && first <= 0xc9) || (first >= 0xd4 && first <= 0xd8)) return fixed_size(EXTENSION, 0, at);
-  if (first >= 0xcc && first <= 0xcf) return fixed_size(NATURAL, load_big(at + 1, bytes), at + 1 + bytes);
+  const uint8_t *behind = at + 1 + bytes; /* exact: no further than the head's end */
+  if (first >= 0xcc && first <= 0xcf) return fixed_size(NATURAL, load_big(at + 1, bytes), behind);
   if (first >= 0xd0 && first <= 0xd3) {
     uint64_t value = sign_extended(load_big(at + 1, bytes), bytes);
-    return fixed_size(value >> 63 ? NEGATIVE : NATURAL, value, at + 1 + bytes);
+    return fixed_size(value >> 63 ? NEGATIVE : NATURAL, value, behind);
   }
   if (first >= 0xd9 && first <= 0xdb) return sized(STRING, at, bytes);
   if (first == 0xdc || first == 0xdd) return sized(ARRAY, at, bytes);
   if (first == 0xde || first == 0xdf) return sized(MAP, at, bytes);
-  return fixed_size(OTHER, 0, at + 1 + bytes);
+  return fixed_size(OTHER, 0, behind);
 }
 
 static bool has_bytes(item_kind kind) { return kind == STRING || kind == BINARY; }
@@ -104,7 +105,7 @@ static uint64_t print_of(const item *one) {
     size_t some = one->size < sizeof first ? (size_t)one->size : sizeof first;
     first = 0;
     memcpy(&first, one->content, some);
-    memcpy(&last, one->content + one->size - some, some);
+    memcpy(&last, one->content + one->size - some, some); /* exact: the string is there whole */
     first ^= (last << 23 | last >> 41) ^ one->size << 40;
   }
   return first ^ (uint64_t)one->kind << 61;
@@ -136,10 +137,10 @@ static bool keep_key(scanner *s, key one) {
   if (s->key_count == s->key_room) {
     key *more = malloc(2 * s->key_room * sizeof *more); /* exact: no more keys than bytes */
     if (more == NULL) return false;
-    memcpy(more, s->keys, s->key_count * sizeof *more);
+    memcpy(more, s->keys, s->key_count * sizeof *more); /* exact: half of what was given */
     if (s->keys != s->near) free(s->keys);
     s->keys = more;
-    s->key_room *= 2;
+    s->key_room *= 2; /* exact: so much was given */
   }
   s->keys[s->key_count++] = one;
   return true;
@@ -165,7 +166,7 @@ static ur_status next_item(scanner *s, item *one, ur_error *error) {
   if (one->kind == ARRAY || one->kind == MAP) return one->size <= left ? UR_OK : malformed(s, error);
   if (!has_bytes(one->kind)) return UR_OK;
   if (one->size > left) return malformed(s, error);
-  s->at += one->size;
+  s->at += one->size; /* exact: no more than is left */
   return UR_OK;
 }
 
@@ -216,7 +217,7 @@ static ur_status scan_object(scanner *s, ur_error *error) {
 ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error) {
   scanner s;
   s.at = bytes;
-  s.end = bytes + size;
+  s.end = bytes + size; /* exact: the caller's memory */
   s.depth = 0;
   s.keys = s.near;
   s.key_count = 0;

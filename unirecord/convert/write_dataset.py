@@ -60,7 +60,7 @@ def write_dataset(
         names: of the values, where items are tuples.
         kind: what a path is, when its name does not say so: a name of ``unirecord write --from``.
         index, metadata, max_part_bytes, overwrite, id: as for `Writer`; the metadata of the source is the default.
-        options: what a kind of source obeys, by the names of ``unirecord write --help``.
+        **options: what a kind of source obeys, by the names of ``unirecord write --help``.
 
     Raises:
         SchemaError: a value does not fit, or the data cannot be read; nothing is published.

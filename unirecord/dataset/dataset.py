@@ -479,7 +479,7 @@ class UniRecordDataset:
         return to_arrow(plan.data.parts, plan.order.selection, names)
 
     def to_pandas(self, columns: Sequence[str] | None = None) -> pandas.DataFrame:
-        """The same as ``to_arrow`` as a ``pandas.DataFrame``."""
+        """The same as ``to_arrow``, with the same ``columns``, as a ``pandas.DataFrame``."""
         return self.to_arrow(columns).to_pandas()
 
     def to_batches(
