@@ -282,3 +282,48 @@ def test_what_stands_under_a_null_of_fixed_width_is_no_value(tmp_path: Path) -> 
     assert ds.batches(3).__iter__().__next__()["a"][0].mask.all()
     report = unirecord.verify(made.path)
     assert any("null, and has bytes" in problem.what for problem in report.problems)
+
+
+FLAT = {**{name: spec for name, spec in SCHEMA.items() if name not in ("object", "free2")}, **FIXED}
+
+
+def test_parquet_and_arrow_keep_nulls_both_ways(tmp_path: Path) -> None:
+    write(tmp_path / "a.urec", FLAT)
+    for kind in ("parquet", "arrow"):
+        unirecord.export(tmp_path / "a.urec", tmp_path / f"a.{kind}")
+        schema = ",".join(
+            f"{column.name}={column}" for column in UniRecordDataset(tmp_path / "a.urec").schema
+        )
+        back = tmp_path / f"{kind}.urec"
+        assert main(["write", str(tmp_path / f"a.{kind}"), str(back), "--schema", schema]) == 0
+        assert_samples(UniRecordDataset(back), range(40), FLAT)
+        assert main(["write", str(tmp_path / f"a.{kind}"), str(tmp_path / f"{kind}2.urec")]) == 0
+        assert str(UniRecordDataset(tmp_path / f"{kind}2.urec").schema["fixed"]).endswith("?")
+
+
+def test_arrow_tables_have_the_nulls_of_every_kind(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    path = write(tmp_path / "a.urec", {**SCHEMA, **FIXED})
+    unirecord.export(path, tmp_path / "a.parquet")
+    table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+    table.validate(full=True)
+    for name in table.column_names:
+        rows = [record(row, (name,))[name] for row in range(40)]
+        found = table[name].to_pylist()
+        assert [value is None for value in found] == [value is None for value in rows], name
+    lists = [record(row, ("free2",))["free2"] for row in range(40)]
+    assert table["free2"].to_pylist() == [None if value is None else value.tolist() for value in lists]
+
+
+def test_text_formats_and_npz_keep_nulls(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.urec", {**SCHEMA, **FIXED})
+    unirecord.export(path, tmp_path / "a.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    unirecord.export(path, tmp_path / "a.npz")
+    arrays = np.load(tmp_path / "a.npz")
+    for name in {**SCHEMA, **FIXED}:
+        null = [record(row, (name,))[name] is None for row in range(40)]
+        assert [line[name] is None for line in lines] == null, name
+        assert name == "number" or (~arrays[f"{name}_valid"]).tolist() == null, name
+    assert lines[1]["fixed"] == [[1, 1, 1], [1, 1, 1]]

@@ -67,7 +67,8 @@ SPECS: dict[str, Any] = {
     "half": "float16", "null_string": "string?", "null_int": "int16?", "null_float": "float64?", "null_bool": "bool?",
     "bytes": "bytes", "fixed": "bytes", "view": "string", "category": "string",
     "vector": {"type": "float32", "shape": [4]}, "list": {"type": "int64", "shape": [-1]},
-    "matrix": {"type": "int64", "shape": [-1, -1]}, "words": "object", "struct": "object", "null_list": "object",
+    "matrix": {"type": "int64", "shape": [-1, -1]}, "words": "object", "struct": "object",
+    "null_list": {"type": "int64?", "shape": [-1]},
     "time": "int64", "zoned": "int64", "date": "int64", "clock": "int64", "span": "int64", "price": "string",
     "nothing": "string?",
 }  # fmt: skip

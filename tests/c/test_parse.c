@@ -68,7 +68,7 @@ static void impossible_columns_are_refused(void) {
       {32, 6, 0, 1, 2, [16] = 5},                 /* no whole number of elements */
       {13, 0, 0, 0, 0, 0, 0, 0, 2},               /* bfloat16 is for arrays */
       {20, 0, 0, 0, 0, 0, 0, 0, 4},               /* a string of fixed width */
-      {30, 0, 1, 0},                              /* a nullable blob */
+      {30, 0, 2, 0},                              /* an unknown flag of a blob */
       {32, 6, 0, 0, 0, 0, 0, 0, 4},               /* an array without dimensions */
       {32, 6, 0, 33, 0, 0, 0, 0, 4},              /* and with too many */
       {32, 6, 0, 1, 0, 0, 0, 0, 5},               /* no whole number of elements */
@@ -88,6 +88,12 @@ static void impossible_columns_are_refused(void) {
   EXPECT_EQUAL(ur_stored_width(&column), 0);
   good[31] = 1;
   EXPECT_EQUAL(ur_parse_column(good, &column, NULL), UR_CORRUPT);
+  static const uint8_t blobs[][32] = {{30, 0, 1, 0}, {31, 0, 1, 0}, {33, 0, 1, 0}, {32, 6, 1, 1}, {32, 6, 1, 1, 0, 0, 0, 0, 8}};
+  for (size_t i = 0; i < sizeof blobs / sizeof *blobs; i++) {
+    EXPECT_EQUAL(ur_parse_column(blobs[i], &column, NULL), UR_OK);
+    EXPECT_EQUAL(column.nullable, 1);
+    EXPECT_EQUAL(column.is_blob, 1);
+  }
 }
 
 static void sections_outside_the_body_are_refused(void) {

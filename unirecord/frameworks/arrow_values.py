@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError
 from ..format.schema import Column
 from ..format.values.object_json import base64_text, object_text
+from ..loading.batch import valid_rows
 from ..loading.ragged import RaggedArray
 
 if TYPE_CHECKING:
@@ -69,14 +70,31 @@ def arrow_array(column: Column, values: Any) -> pyarrow.Array:
     import pyarrow
 
     if isinstance(values, RaggedArray):
-        return _ragged(column, values)
+        return _with_nulls(_ragged(column, values), values.valid)
     if column.is_array:
-        return _lists(column, values.reshape(-1), {})
+        valid = valid_rows(values) if isinstance(values, np.ma.MaskedArray) else None
+        return _with_nulls(_lists(column, np.ma.getdata(values).reshape(-1), {}), valid)
     if column.is_string:
         return pyarrow.array(values, pyarrow.string())
     if isinstance(values, np.ma.MaskedArray):
         return pyarrow.array(values.data, mask=np.ma.getmaskarray(values))
     return pyarrow.array(values)
+
+
+def _with_nulls(found: pyarrow.Array, valid: NDArray[np.bool_] | None) -> pyarrow.Array:
+    """The same array, null where ``valid`` is False; what stands there is not looked at any more."""
+    import pyarrow
+
+    if valid is None or valid.all() or found.null_count:
+        return found
+    bits = pyarrow.py_buffer(np.packbits(valid, bitorder="little"))
+    kind = found.type
+    lists = pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)
+    own = 1 if pyarrow.types.is_fixed_size_list(kind) else 2 if lists else 3  # buffers of the array itself
+    children = [found.values] if lists else None
+    return pyarrow.Array.from_buffers(
+        kind, len(found), [bits, *found.buffers()[1:own]], int((~valid).sum()), 0, children
+    )
 
 
 def _ragged(column: Column, values: RaggedArray) -> pyarrow.Array:
@@ -85,7 +103,10 @@ def _ragged(column: Column, values: RaggedArray) -> pyarrow.Array:
     if column.is_array:
         return _ragged_lists(column, values)
     if column.type == "object":
-        texts = [object_text(item, base64_text) for item in values.to_list()]
+        texts = [
+            None if item is None and column.nullable else object_text(item, base64_text)
+            for item in values.to_list()
+        ]
         return pyarrow.array(texts, pyarrow.large_string())
     kind = pyarrow.large_string() if column.type == "text" else pyarrow.large_binary()
     buffers = [None, pyarrow.py_buffer(values.offsets), pyarrow.py_buffer(values.data)]
@@ -108,7 +129,8 @@ def _ragged_lists(column: Column, values: RaggedArray) -> pyarrow.Array:
         entry = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
         flat = np.require(values.data, requirements=["A"]).view(dtype)
         return _lists(column, flat, {0: values.offsets // entry})
-    items = list(values)
+    nothing = np.zeros([max(size, 0) for size in shape], dtype)
+    items = [nothing if item is None else item for item in values]
     flat = np.concatenate([np.zeros(0, dtype), *(item.reshape(-1) for item in items)])
     return _lists(column, flat, _list_offsets(shape, items))
 

@@ -28,7 +28,7 @@ def json_values(column: Column, values: Any) -> Sequence[Any]:
         hidden = np.ma.getmaskarray(values).tolist() if column.nullable else None
         found = _shortest(data).tolist()
         return found if hidden is None else [None if no else x for x, no in zip(found, hidden, strict=True)]
-    if isinstance(values, np.ma.MaskedArray):
+    if isinstance(values, np.ma.MaskedArray) and not column.is_array:
         return values.tolist()  # type: ignore[no-any-return]
     if isinstance(values, np.ndarray) and not column.is_array:
         return values.tolist()  # type: ignore[no-any-return]
@@ -38,7 +38,7 @@ def json_values(column: Column, values: Any) -> Sequence[Any]:
     if column.type == "bytes":
         return [None if item is None else base64_text(item) for item in items]
     if column.type == "object":
-        return [json_object(item, base64_text) for item in items]
+        return [json_object(item, base64_text) for item in items]  # None, null or not, is null
     return items
 
 

@@ -14,6 +14,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.schema import Column
 from ...format.values.object_json import base64_text, object_text
+from ...loading.batch import valid_rows
 from ...loading.ragged import RaggedArray
 from .base import Advance, FileSink, batches
 
@@ -89,7 +90,7 @@ class NpzSink(FileSink):
             for batch in batches(rows):
                 values = batch[column.name]
                 if column.nullable:
-                    valid.append(~np.ma.getmaskarray(values))
+                    valid.append(valid_rows(values))
                 file.write(memoryview(np.ascontiguousarray(np.ma.getdata(values))).cast("B"))
                 advance(len(values))
         if column.nullable:
@@ -148,8 +149,10 @@ def _values(values: Any) -> Any:
 
 def _elements(column: Column, value: Any) -> NDArray[Any] | None:
     """What is kept of one value: its elements, or its bytes."""
-    if value is None or column.is_array:
-        return None if value is None else np.asarray(value)
+    if value is None and column.nullable:
+        return None
+    if column.is_array:
+        return np.asarray(value)
     if column.type == "object":
         value = object_text(value, base64_text)
     return np.frombuffer(value.encode() if isinstance(value, str) else value, np.uint8)

@@ -96,8 +96,10 @@ class ArrowEvidence:
         """The column's type in the user's form."""
         pa = needed("pyarrow", "Arrow data")
         spec = _spec(pa, self.type, self.feature)
-        if isinstance(spec, dict) and (self.nulls or self.inner_nulls or self.ragged):
+        if isinstance(spec, dict) and (self.inner_nulls or self.ragged):
             return "object"
+        if isinstance(spec, dict) and self.nulls:
+            return {**spec, "type": f"{spec['type']}?"}
         if spec == "string" and self.longest > _LONG_TEXT and (not self.nulls or nullable("text")):
             spec = "text"
         if isinstance(spec, str) and spec != "object" and self.nulls:

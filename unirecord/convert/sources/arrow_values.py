@@ -135,10 +135,17 @@ def _files(array: Any, read_file: Callable[[str], bytes] | None) -> list[Any]:
 def _arrays(pa: Any, array: Any, column: Column) -> Any:
     if not is_list(pa, array.type):
         return array.to_pylist()
+    if array.null_count and column.nullable:
+        found: list[Any] = [None] * len(array)
+        present = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist()
+        for row, value in zip(present, _arrays(pa, array.drop_null(), column), strict=True):
+            found[row] = value
+        return found
     if array.null_count:
         row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
         raise SchemaError(
-            f"a list is null (the {row + 1}th of its batch); --schema {column.name}=object takes it"
+            f"a list is null (the {row + 1}th of its batch); --schema {column.name}=object takes it, "
+            f"and so does {column}?"
         )
     sizes, inner = _parts(pa, array)
     flat = _dense(pa, inner)
