@@ -21,6 +21,7 @@
 #else
 #define WIDE
 #endif
+#define INLINED static inline __attribute__((always_inline))
 
 enum { COLUMN_BITS = 16, KEPT_BITS = 3, ROW_BITS = 13, GROUP = 4 };
 _Static_assert(8 + COLUMN_BITS <= 24 && 8 + KEPT_BITS + ROW_BITS <= 24, "sums are whole numbers that floats hold");
@@ -65,7 +66,8 @@ static void weigh(const span *s, double center, double reach, int bits, int32_t 
 
 static bool make_filter(const span *s, int32_t count, bool flipped, int bits, filter *f) {
   double scale = s->length / count, support = ur_real_most(scale, 1);
-  int32_t most = ur_real_floor(2 * support) + 2, whole = s->high - s->low;
+  int32_t most = ur_real_floor(2 * support), whole = s->high - s->low;
+  if (2 * support > most) most++; /* pixels whose centres lie less than `support` from any place */
   int32_t taps = most < whole ? most : whole;
   *f = (filter){count, taps, malloc((size_t)count * sizeof *f->first), malloc((size_t)count * (size_t)taps * sizeof *f->weights)};
   if (f->first == NULL || f->weights == NULL) return false;
@@ -86,65 +88,86 @@ static void drop_filter(filter *f) {
   free(f->weights);
 }
 
-/* sums[i] (+)= weighted bytes of four rows. */
-WIDE static void add_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], bool begin, size_t n, float *restrict sums) {
-  const uint8_t *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2], *restrict d = rows[3];
-  float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
-  if (begin)
-    for (size_t i = 0; i < n; i++) sums[i] = wa * (float)a[i] + wb * (float)b[i] + (wc * (float)c[i] + wd * (float)d[i]);
-  else
-    for (size_t i = 0; i < n; i++) sums[i] += wa * (float)a[i] + wb * (float)b[i] + (wc * (float)c[i] + wd * (float)d[i]);
+/* What a sum of bytes keeps for the second pass. */
+static inline float kept(float sum) {
+  enum { DROPPED = COLUMN_BITS - KEPT_BITS };
+  return (float)(((int32_t)sum + (1 << (DROPPED - 1))) >> DROPPED);
 }
 
-WIDE static void keep_bits(size_t n, float *restrict sums) {
-  enum { DROPPED = COLUMN_BITS - KEPT_BITS };
-  for (size_t i = 0; i < n; i++) sums[i] = (float)(((int32_t)sums[i] + (1 << (DROPPED - 1))) >> DROPPED);
+/* sums[i] (+)= weighted bytes of `count` rows, 2 to 4: constants of each place that this is expanded at. */
+INLINED void add_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], int count, bool begin, bool end, size_t n,
+                      float *restrict sums) {
+  const uint8_t *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2], *restrict d = rows[3];
+  const float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
+  for (size_t i = 0; i < n; i++) {
+    float sum = wa * (float)a[i] + wb * (float)b[i];
+    if (count > 2) sum += wc * (float)c[i];
+    if (count > 3) sum += wd * (float)d[i];
+    if (!begin) sum += sums[i];
+    sums[i] = end ? kept(sum) : sum;
+  }
+}
+
+WIDE static void mix_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], int count, bool begin, bool end, size_t n,
+                          float *restrict sums) {
+  if (begin && end && count <= 2) add_rows(rows, weights, 2, true, true, n, sums);
+  else if (begin && end && count == 3) add_rows(rows, weights, 3, true, true, n, sums);
+  else if (begin && end) add_rows(rows, weights, 4, true, true, n, sums);
+  else if (begin) add_rows(rows, weights, 4, true, false, n, sums);
+  else if (end) add_rows(rows, weights, 4, false, true, n, sums);
+  else add_rows(rows, weights, 4, false, false, n, sums);
 }
 
 static void mix_columns(const ur_pixels *p, const filter *f, int32_t y, size_t offset, size_t n, float *sums) {
   for (int32_t k = 0; k < f->taps; k += GROUP) {
     const uint8_t *rows[GROUP];
     float weights[GROUP];
+    int32_t count = f->taps - k < GROUP ? f->taps - k : GROUP;
     for (int32_t j = 0; j < GROUP; j++) {
-      int32_t tap = k + j < f->taps ? k + j : f->taps - 1;
+      int32_t tap = j < count ? k + j : k;
       rows[j] = p->data + (int64_t)(f->first[y] + tap) * p->row_step + offset; /* exact: inside the pixels */
-      weights[j] = k + j < f->taps ? f->weights[(size_t)y * (size_t)f->taps + (size_t)tap] : 0;
+      weights[j] = j < count ? f->weights[(size_t)y * (size_t)f->taps + (size_t)tap] : 0;
     }
-    add_rows(rows, weights, k == 0, n, sums);
+    mix_rows(rows, weights, count, k == 0, k + GROUP >= f->taps, n, sums);
   }
-  keep_bits(n, sums);
 }
 
-static uint8_t to_byte(float sum) { return (uint8_t)(((int32_t)sum + (1 << (KEPT_BITS + ROW_BITS - 1))) >> (KEPT_BITS + ROW_BITS)); }
-
-WIDE static void mix_row_grey(const filter *f, const float *sums, int32_t from, uint8_t *restrict row) {
+INLINED void mix_grey(const filter *f, const float *sums, int32_t from, int32_t taps, float *restrict row) {
   for (int32_t x = 0; x < f->count; x++) {
-    const float *at = sums + (f->first[x] - from), *weights = f->weights + (size_t)x * (size_t)f->taps;
+    const float *at = sums + (f->first[x] - from), *weights = f->weights + (size_t)x * (size_t)taps;
     float sum = 0;
-    for (int32_t k = 0; k < f->taps; k++) sum += weights[k] * at[k];
-    row[x] = to_byte(sum);
+    for (int32_t k = 0; k < taps; k++) sum += weights[k] * at[k];
+    row[x] = sum;
   }
 }
 
-/* Four lanes, of which the last is the next pixel's and is dropped: `sums` has room for one more value, and `row` for one more byte. */
-WIDE static void mix_row_colour(const filter *f, const float *sums, int32_t from, uint8_t *restrict row) {
+/* Four lanes, of which the last is the next pixel's and is written over: `sums` and `row` have room for one value more. */
+INLINED void mix_colour(const filter *f, const float *sums, int32_t from, int32_t taps, float *restrict row) {
   typedef float lanes __attribute__((vector_size(16)));
-  typedef int32_t whole __attribute__((vector_size(16)));
-  typedef uint8_t bytes __attribute__((vector_size(4)));
-  const whole half = {1 << 15, 1 << 15, 1 << 15, 1 << 15};
   for (int32_t x = 0; x < f->count; x++) {
-    const float *at = sums + (size_t)(f->first[x] - from) * 3, *weights = f->weights + (size_t)x * (size_t)f->taps;
+    const float *at = sums + (size_t)(f->first[x] - from) * 3, *weights = f->weights + (size_t)x * (size_t)taps;
     lanes sum = {0};
-    for (int32_t k = 0; k < f->taps; k++, at += 3) {
+    for (int32_t k = 0; k < taps; k++) {
       lanes pixel;
-      memcpy(&pixel, at, sizeof pixel);
+      memcpy(&pixel, at + 3 * k, sizeof pixel);
       sum += weights[k] * pixel;
     }
-    bytes value = __builtin_convertvector((__builtin_convertvector(sum, whole) + half) >> 16, bytes);
-    memcpy(row + (size_t)x * 3, &value, sizeof value);
+    memcpy(row + (size_t)x * 3, &sum, sizeof sum);
   }
 }
-_Static_assert(KEPT_BITS + ROW_BITS == 16, "what mix_row_colour drops");
+
+WIDE static void mix_row(const filter *f, const float *sums, int32_t from, int32_t channels, float *restrict row) {
+  if (channels == 1) mix_grey(f, sums, from, f->taps, row);
+  else if (f->taps == 2) mix_colour(f, sums, from, 2, row);
+  else if (f->taps == 3) mix_colour(f, sums, from, 3, row);
+  else if (f->taps == 4) mix_colour(f, sums, from, 4, row);
+  else mix_colour(f, sums, from, f->taps, row);
+}
+
+WIDE static void round_row(const float *restrict row, size_t n, uint8_t *restrict bytes) {
+  enum { DROPPED = KEPT_BITS + ROW_BITS };
+  for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)(((int32_t)row[i] + (1 << (DROPPED - 1))) >> DROPPED);
+}
 
 /* Where the stored picture's row y lies in the result, and the step from one of its pixels to the next. */
 static uint8_t *place_of(const ur_picture_options *o, const ur_crop *crop, int32_t rows, int32_t y, uint8_t *out, int64_t *step) {
@@ -152,11 +175,12 @@ static uint8_t *place_of(const ur_picture_options *o, const ur_crop *crop, int32
   return out + (crop->flip_y ? rows - 1 - y : y) * (crop->transposed ? o->pixel_step : o->row_step);
 }
 
+/* Whether a row of the result is the bytes of a row, one after the other. */
+static bool is_packed(const ur_picture_options *o, int32_t channels, int64_t step) {
+  return o->values == NULL && channels == o->channels && step == channels && (channels == 1 || o->channel_step == 1);
+}
+
 static void write_values(const ur_picture_options *o, const uint8_t *row, int32_t channels, int32_t n, int64_t step, uint8_t *out) {
-  if (o->values == NULL && channels == 3 && o->channels == 3 && step == 3 && o->channel_step == 1) {
-    memcpy(out, row, (size_t)n * 3);
-    return;
-  }
   size_t width = (size_t)o->value_bytes;
   for (int32_t c = 0; c < o->channels; c++) {
     const uint8_t *from = row + (channels == 1 ? 0 : c);
@@ -193,21 +217,25 @@ ur_status ur_picture_place(const ur_picture_options *o, const ur_crop *crop, con
   int32_t width = crop->transposed ? o->height : o->width, height = crop->transposed ? o->width : o->height;
   size_t n = (size_t)(x.high - x.low) * (size_t)p->channels;
   filter across = {0}, down = {0};
-  float *sums = malloc((n + 1) * sizeof *sums);
-  uint8_t *row = malloc((size_t)width * (size_t)p->channels + 1); /* exact: 16 bits times 3 */
+  size_t values = (size_t)width * (size_t)p->channels; /* exact: 16 bits times 3 */
+  float *sums = malloc((n + 1) * sizeof *sums), *row = malloc((values + 1) * sizeof *row);
+  uint8_t *bytes = malloc(values);
   bool ready = make_filter(&x, width, crop->flip_x != 0, ROW_BITS, &across) && make_filter(&y, height, false, COLUMN_BITS, &down) &&
-               sums != NULL && row != NULL;
+               sums != NULL && row != NULL && bytes != NULL;
   if (ready) sums[n] = 0;
   for (int32_t i = 0; ready && i < height; i++) {
     int64_t step;
     uint8_t *place = place_of(o, crop, height, i, out, &step);
     mix_columns(p, &down, i, (size_t)x.low * (size_t)p->channels, n, sums);
-    (p->channels == 1 ? mix_row_grey : mix_row_colour)(&across, sums, x.low, row);
-    write_values(o, row, p->channels, width, step, place);
+    mix_row(&across, sums, x.low, p->channels, row);
+    bool direct = is_packed(o, p->channels, step);
+    round_row(row, values, direct ? place : bytes);
+    if (!direct) write_values(o, bytes, p->channels, width, step, place);
   }
   drop_filter(&across);
   drop_filter(&down);
   free(sums);
   free(row);
+  free(bytes);
   return ready ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory to resize a picture");
 }
