@@ -409,3 +409,28 @@ def test_broken_pictures_are_an_error_of_ours(decoder: str) -> None:
     ):
         with pytest.raises(PictureError):
             Decode(8, decoder=decoder)(broken)
+
+
+def test_it_is_an_operator_of_a_pipeline(tmp_path: Any) -> None:
+    pictures = [jpeg(60 + n, 50, n) if n != 7 else b"broken" for n in range(20)]
+    with Writer(tmp_path / "a.urec", {"image": "bytes", "label": "int32"}) as writer:
+        for label, picture in enumerate(pictures):
+            writer.write({"image": picture, "label": label})
+    plain, random = Decode(32, "center", on_error="skip"), Decode(32, "random-resized", flip=0.5, on_error=3)
+    with UniRecordDataset(tmp_path / "a.urec", shuffle=True, seed=4) as ds:
+        with pytest.warns(UserWarning, match="left out"):
+            batches = list(ds.pipeline().map(plain, columns=["image"]).batch(4))
+        seen = [int(label) for batch in batches for label in batch["label"]]
+        assert sorted(seen) == [n for n in range(20) if n != 7]
+        for batch in batches:
+            for label, image in zip(batch["label"], batch["image"], strict=True):
+                assert np.array_equal(image, plain(pictures[label]))
+
+        def made(threads: int) -> list[NDArray[Any]]:
+            loader = ds.pipeline().map(random, columns=["image"], threads=threads).batch(5)
+            loader.set_epoch(3)
+            return [batch["image"].copy() for batch in loader]
+
+        with pytest.warns(UserWarning, match="filled with 3"):
+            one = made(1)
+        assert np.array_equal(np.concatenate(one), np.concatenate(made(2)))
