@@ -44,6 +44,13 @@ ENVIRONMENTS = {
     "mindspore": Environment(
         ("setuptools<80", "mindspore==2.10.0"), "mindspore.dataset, mindspore.mindrecord"
     ),
+    "photographs": Environment(
+        ("numpy", "pillow", "scikit-image", "scikit-learn"), "skimage.data, sklearn.datasets"
+    ),
+    "pictures": Environment(
+        ("numpy", "torch==2.13.0", "simplejpeg", "opencv-python-headless", "spdl-core", "cffi", "msgpack"),
+        "cv2, simplejpeg, spdl.pipeline",
+    ),
     "torch": Environment(("numpy", "torch==2.13.0"), "torch"),
 }
 

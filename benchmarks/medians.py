@@ -10,6 +10,7 @@ from typing import Any
 Key = tuple[str, str, str, int, str]  # suite, workload, cache, threads, entrant
 FIGURES = (
     "samples_per_s",
+    "processor_us",
     "bytes_per_s",
     "p50_ms",
     "p99_ms",

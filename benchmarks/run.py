@@ -49,7 +49,7 @@ class Results:
 
 
 KEY = ("suite", "workload", "cache", "threads", "entrant", "round")
-SHOWN = (*KEY, "samples_per_s", "value", "unit", "absent")
+SHOWN = (*KEY, "samples_per_s", "processor_us", "value", "unit", "absent")
 
 
 def say(text: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import frameworks
+import image_decoding
 from compare import Measurement, Plan, compare
 from entrants import ENTRANTS, HERE, Entrant, Field, call
 from workloads import Raw, Workload, generate
@@ -133,4 +134,5 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "writing": writing,
     "sizes": sizes,
     "frameworks": frameworks.measure,
+    "pictures": image_decoding.measure,
 }

@@ -7,16 +7,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from photographs import jpeg
+
+from unirecord.core import has_jpeg
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import image_decoding  # noqa: E402
 import plot  # noqa: E402  (found through the path above)
 import protocol  # noqa: E402
 import report  # noqa: E402
 from compare import Plan, compare  # noqa: E402
-from entrants import ENTRANTS, Entrant, Field  # noqa: E402
+from entrants import ENTRANTS, Entrant, Field, call  # noqa: E402
 from medians import Medians, rate, ratio, table, times  # noqa: E402
 from protocol import Reader  # noqa: E402
 from workloads import Workload, generate  # noqa: E402
@@ -167,3 +172,21 @@ def test_a_warm_up_pass_of_a_slow_peer_is_cut(monkeypatch: pytest.MonkeyPatch) -
     paces = protocol.warm(None, Paced([100.0], clock), 35.0)
     assert len(paces) == 2
     assert clock[0] == pytest.approx(80.0)  # twice four batches of ten seconds
+
+
+def test_pictures_are_timed_by_the_floor_and_by_us(tmp_path: Path) -> None:
+    made = [jpeg(300, 200, number) for number in range(12)]
+    (tmp_path / "data.bin").write_bytes(b"".join(made))
+    np.cumsum([0, *map(len, made)], dtype=np.int64).tofile(tmp_path / "offsets.bin")
+    drivers = [one for one in image_decoding.ENTRANTS if not one[2]]
+    commands = [
+        [sys.executable, str(BENCHMARKS / "tasks" / "pictures.py"), driver, str(tmp_path), "2", "0.05"]
+        for _, driver, _ in drivers
+    ]
+    field = Field(tmp_path / "cache", tmp_path / "data")
+    if has_jpeg():
+        assert image_decoding.build_floor(field) == ""
+        files = [str(tmp_path / "data.bin"), str(tmp_path / "offsets.bin"), "12", "2", "0.05"]
+        commands.append([str(field.cache / "pictures_floor"), *files])
+    for command in commands:
+        assert call(command)["samples_per_s"] > 0

@@ -1,0 +1,1 @@
+"""Drivers of the pictures suite: each is a module with `batches(data, threads)`, batches for ever."""
