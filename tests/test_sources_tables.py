@@ -23,6 +23,8 @@ from sources import plain
 from unirecord.convert.sources import Options, Source, open_source, tables, text_blocks
 from unirecord.convert.sources.base import column_names
 from unirecord.convert.sources.csv_arrow import arrow_block
+from unirecord.convert.sources.flat_json import flat_records
+from unirecord.convert.sources.json_text import parse_json
 from unirecord.convert.sources.overrides import parse_overrides
 from unirecord.errors import MissingError, SchemaError, StaleError
 from unirecord.format.schema import Schema
@@ -520,3 +522,54 @@ def test_any_text_is_read_or_refused(text: str, name: str) -> None:
         columns_of(
             opened(Path(root), text.encode("utf-8", "surrogatepass").decode("latin-1"), name, "latin-1")
         )
+
+
+json_cell = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=6)
+json_value = json_cell | st.lists(json_cell, max_size=3) | st.lists(st.integers(0, 9), max_size=3)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), json_value), min_size=1, max_size=6), st.data())
+def test_lines_by_orjson_have_the_values_that_python_reads(rows: list[dict[str, Any]], data: Any) -> None:
+    lines = [
+        json.dumps(row, ensure_ascii=data.draw(st.booleans())).encode("utf-8", "replace") for row in rows
+    ]
+    found = flat_records(lines)
+    if found is not None:
+        assert str(found) == str([parse_json(line.decode()) for line in lines])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b'{"a": 1, "a": 2}'], [b'{"a": "x\\"y"}'], [b'{"a": {"b": 1}}'], [b'{"a": 1}, {"a": 2}'],
+        [b'{"a": [1', b'2]}'], [b'{"a": 1e400}'],
+        [b'{"a": ' + b"[" * 70 + b"]" * 70 + b"}"], [b'{"a": 1234567890123456789}'], [b'{"a": NaN}'],
+        [b'{"a": "\\ud800"}'],
+        [b'{"a": "\xff"}'], [b'{"a": 1}', b"[1]"], [b'{"a":[{"x":1}', b'{"y":2}]}'], [b'{"a": "}{"}'],
+    ],
+)  # fmt: skip
+def test_lines_that_orjson_may_read_otherwise_are_left_to_python(lines: list[bytes]) -> None:
+    assert flat_records(lines) is None
+    assert flat_records([b'{"a": 1, "b": ["x", -0, -0.0]} \r']) == [{"a": 1, "b": ["x", 0, -0.0]}]
+
+
+@pytest.mark.parametrize("use", [True, False])
+def test_with_and_without_orjson_types_and_values_are_the_same(
+    tmp_path: Path, use: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not use:
+        monkeypatch.setitem(sys.modules, "orjson", None)
+    rows = [
+        {"i": i, "f": i / 3, "s": "x" * (i % 9), "b": i % 2 == 0, "l": [i, i], **({"n": i} if i % 3 else {})}
+        for i in range(3000)
+    ]
+    source = opened(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
+    assert source.schema.to_spec() == {
+        "i": "int64", "f": "float64", "s": "string", "b": "bool", "l": {"type": "int64", "shape": [2]}, "n": "int64?",
+    }  # fmt: skip
+    found = columns_of(source)
+    assert found["n"] == [row.get("n") for row in rows]
+    assert [found[name][-1] for name in "ifsb"] == [rows[-1][name] for name in "ifsb"]
+    late = opened(tmp_path, '{"a": 1}\n' * 2000 + f'{{"a": {1 << 63}}}\n', "y.jsonl")
+    assert late.schema.to_spec() == {"a": "uint64"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -15,6 +15,7 @@ from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import converted, json_converter, numbers
+from .flat_json import flat_records
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
 from .text_blocks import BlockPlace, line_blocks, read_block
@@ -42,9 +43,9 @@ class JsonLines(Source):
         row = line = 0
         for block in line_blocks(self.input):
             place = BlockPlace(block.offset, len(block.data), line, row)
-            for record in self._records(block.data, place):
-                self._look_at(record, row, evidence, fixed)
-                row += 1
+            for rows in self._chunks(block.data, place):
+                self._look_at(rows, row, evidence, fixed)
+                row += len(rows)
             line += block.lines
             units.append(Unit(path, place, row - place.row))
             if progress is not None:
@@ -63,16 +64,28 @@ class JsonLines(Source):
         self.schema = apply_overrides(found, fixed)
 
     def _look_at(
-        self, record: dict[str, Any], row: int, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
+        self,
+        rows: list[dict[str, Any]],
+        row: int,
+        evidence: dict[str, _KeyEvidence],
+        fixed: Mapping[str, Any],
     ) -> None:
-        for key, value in record.items():
-            column = evidence.get(key)
-            if column is None:
-                column = evidence[key] = _KeyEvidence(key)
+        """Take some records into account, key by key where all have the same ones."""
+        keys = rows[0].keys()
+        alike = all(record.keys() == keys for record in rows)
+        for key in dict.fromkeys(key for record in ((rows[0],) if alike else rows) for key in record):
+            column = evidence.setdefault(key, _KeyEvidence(key))
             if key in fixed:
+                column.seen += sum(key in record for record in rows)
                 continue
+            if alike:
+                places: Sequence[int] = range(row, row + len(rows))
+                values = [record[key] for record in rows]
+            else:
+                there = [(i, record[key]) for i, record in enumerate(rows, row) if key in record]
+                places, values = [i for i, _ in there], [value for _, value in there]
             try:
-                column.add(value, row)
+                column.add_all(values, places)
             except SchemaError as error:
                 raise SchemaError(f"{self.path}: {error}, such as --schema {key}=string") from None
 
@@ -80,7 +93,7 @@ class JsonLines(Source):
         """Yield the rows of a block of lines by the types found."""
         first_row = unit.place.row
         convert = [json_converter(c) for c in self.schema]
-        for rows in _chunks(self._records(read_block(self.input, unit.place), unit.place)):
+        for rows in self._chunks(read_block(self.input, unit.place), unit.place):
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
@@ -88,18 +101,18 @@ class JsonLines(Source):
             first_row += len(rows)
             yield RawBatch(columns, len(rows))
 
-    def _records(self, data: bytes, place: BlockPlace) -> Iterator[dict[str, Any]]:
-        """Yield the objects of a block of lines."""
+    def _chunks(self, data: bytes, place: BlockPlace) -> Iterator[list[dict[str, Any]]]:
+        """Yield the objects of a block of lines, some at a time."""
         row = place.row
-        for number, line in enumerate(data.split(b"\n"), place.line + 1):
-            if line.strip():
-                yield _parse_line(line, f"{self.path}, line {number}", row)
-                row += 1
-
-
-def _chunks(records: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    while rows := list(islice(records, _CHUNK_ROWS)):
-        yield rows
+        lines = ((i, line) for i, line in enumerate(data.split(b"\n"), place.line + 1) if line.strip())
+        while some := list(islice(lines, _CHUNK_ROWS)):
+            rows = flat_records([line for _, line in some])
+            if rows is None:
+                rows = [
+                    _parse_line(line, f"{self.path}, line {i}", n) for n, (i, line) in enumerate(some, row)
+                ]
+            yield rows
+            row += len(rows)
 
 
 class _KeyEvidence:
@@ -114,6 +127,19 @@ class _KeyEvidence:
         self._element: str | None = None
         self._shape: tuple[int, ...] | None = None
         self._one_rank = True
+
+    def add_all(self, values: list[Any], rows: Sequence[int]) -> None:
+        """Take values into account; of plain ones of one type those that decide."""
+        kinds = set(map(type, values))
+        if len(values) > 1 and len(kinds) == 1 and kinds <= {int, float, str, bool}:
+            key = len if kinds == {str} else None
+            first, last = values[0], max(values, key=key)
+            for value in (first, min(values), last) if kinds == {int} else (first, last):
+                self.add(value, rows[0])
+            self.seen += len(values) - (3 if kinds == {int} else 2)
+            return
+        for value, row in zip(values, rows, strict=True):
+            self.add(value, row)
 
     def add(self, value: Any, row: int) -> None:
         """Take one more value into account."""
