@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import importlib.util
 import os
 import pickle
 import signal
@@ -11,12 +12,14 @@ import subprocess
 import sys
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hang import HANG_SECONDS
 
+from unirecord import Writer
 from unirecord.core import BatchPool, Digesting, Order, digest_ranges
 from unirecord.core.handle import Handle
 from unirecord.core.library import ffi, lib
@@ -179,3 +182,48 @@ local = threading.local(); local.order = order(); Late()
 def test_a_null_reference_is_given_up_as_well() -> None:
     del_me = Handle(ffi.cast("ur_digesting *", 0), lib.ur_digesting_end)
     del del_me
+
+
+SUBINTERPRETER = """
+import sys, warnings
+try:
+    import _xxsubinterpreters as interpreters
+    run = interpreters.run_string
+except ImportError:
+    import _interpreters as interpreters
+    run = interpreters.exec
+try:
+    made = interpreters.create(isolated=False)
+except TypeError:
+    made = interpreters.create()
+run(made, '''
+import warnings
+warnings.simplefilter("ignore")
+import unirecord
+for name in ("UniRecordDataset", "Writer", "verify", "UniRecordDataset"):
+    try:
+        kept = getattr(unirecord, name)(PATH)
+    except unirecord.UniRecordError as error:
+        print(name, error, flush=True)
+'''.replace("PATH", repr(sys.argv[1])))
+"""
+
+
+@pytest.mark.skipif(
+    not importlib.util.find_spec("_xxsubinterpreters") and not importlib.util.find_spec("_interpreters"),
+    reason="this Python has no subinterpreters that Python can start",
+)
+def test_subinterpreters_are_refused_and_the_process_ends(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a.urec", {"x": "int64"}) as writer:
+        writer.write({"x": 1})
+    done = subprocess.run(
+        [sys.executable, "-c", SUBINTERPRETER, str(tmp_path / "a.urec")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.splitlines()
+    assert [line.split()[0] for line in said] == ["UniRecordDataset", "Writer", "verify", "UniRecordDataset"]
+    assert all("this is a subinterpreter" in line for line in said)

@@ -8,6 +8,9 @@ from typing import Any, Final, NoReturn
 from .._core import ffi as ffi
 from .._core import lib as lib
 from .failure import Failure, raise_failure
+from .interpreter import check_interpreter
+
+check_interpreter()
 
 _NOWHERE: Final = 2**64 - 1
 
