@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+import reference
 from order_reference import ROWS, block_order, parts_order, permutation, within_parts_order
+
+from conformance.records import Written
 
 
 def epoch_order(
@@ -24,6 +29,23 @@ def epoch_order(
         orders = {"parts": parts_order, "within-parts": within_parts_order}
         places = orders[shuffle](selected_parts(rows, parts), seed, epoch)
     return [rows[place] for place in places]
+
+
+def default_blocks(rows: int, written: Written) -> tuple[int, int]:
+    """The sizes of blocks and windows that are chosen for a dataset that is opened with so many rows."""
+    first = next((path for path, size in zip(written.files, written.parts, strict=True) if size), None)
+    group = group_rows(first) if first else 1
+    row_bytes = max(sum(path.stat().st_size for path in written.files) // max(sum(written.parts), 1), 1)
+    least, most = (max((size << 20) // row_bytes, 1) for size in (1, 8))
+    block_rows = min(max(group, least), most, max(rows, 1))
+    return block_rows, max(16, -(-4096 // block_rows))
+
+
+@cache
+def group_rows(path: Path) -> int:
+    """Rows of a row group, as the file says, or those of its first one where they differ."""
+    part = reference.read_part(path, index=False)
+    return int(part.head.group_rows or -(-sum(group.rows for group in part.groups) // len(part.groups)))
 
 
 def selected_parts(rows: Sequence[int], parts: Sequence[int]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ KINDS = {
 }
 
 
+SIZES = {"bulk": 2000, "large": 6000}  # "large": a row that has it has a digest of its own
+
+
 @dataclass(frozen=True)
 class Field:
     """A column of a random schema: what is declared, and which of KINDS it is."""
@@ -55,12 +59,13 @@ class Field:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: ``path`` as a dataset takes it, the rows of each part, and every record in order."""
+    """What was written: ``path`` as a dataset takes it, rows and data file of each part, and every record in order."""
 
     path: Any
     fields: list[Field]
     parts: list[int]
     records: list[dict[str, Any]]
+    files: tuple[Path, ...]
 
 
 def write(number: int, directory: Path) -> Written:
@@ -68,6 +73,8 @@ def write(number: int, directory: Path) -> Written:
     pick = random.Random(f"conformance dataset {number}")
     large = pick.random() < 0.05  # orders of more than 2,048 rows are computed in another way
     fields = _fields(pick, 2 if large else pick.choice([0, 1, 3, 5, 8]))
+    if large and pick.random() < 0.6:
+        fields.append(Field("bulk", "bytes", "bytes"))  # of several blocks for ``shuffle="block"``
     form = pick.choice(["part", "list", "glob", "directory"])
     sizes = [pick.choice([1, 5, 11, 23]) for _ in range(1 if form == "part" else pick.randint(1, 5))]
     if large:
@@ -76,7 +83,41 @@ def write(number: int, directory: Path) -> Written:
         sizes[pick.randrange(len(sizes))] = 0
     records = [{field.name: _value(field, pick, row) for field in fields} for row in range(sum(sizes))]
     path = _store(fields, sizes, records, form, directory, pick)
-    return Written(path, fields, sizes, records)
+    return Written(path, fields, sizes, records, _files(path, directory))
+
+
+def write_large(number: int, directory: Path) -> Written:
+    """A dataset with the column "large", for `damage`."""
+    pick = random.Random(f"damaged conformance dataset {number}")
+    fields = [*_fields(pick, pick.choice([0, 2, 4])), Field("large", "bytes", "bytes")]
+    form = pick.choice(["part", "list", "directory"])
+    sizes = [pick.choice([5, 11, 23]) for _ in range(1 if form == "part" else pick.randint(1, 3))]
+    records = [{field.name: _value(field, pick, row) for field in fields} for row in range(sum(sizes))]
+    path = _store(fields, sizes, records, form, directory, pick)
+    return Written(path, fields, sizes, records, _files(path, directory))
+
+
+def damage(written: Written, pick: random.Random) -> set[int]:
+    """The rows of which a byte has been changed: some, and a run of neighbours."""
+    rows = range(len(written.records))
+    start = pick.choice(rows)
+    corrupt = {*pick.sample(rows, 3), *rows[start : start + 6]}
+    for file in written.files:
+        raw = bytearray(file.read_bytes())
+        for row in corrupt:
+            at = raw.find(written.records[row]["large"])
+            if at >= 0:
+                raw[at + 100] ^= 4
+        file.write_bytes(raw)
+    return corrupt
+
+
+def _files(path: Any, directory: Path) -> tuple[Path, ...]:
+    """The data files in the order of the rows."""
+    if path != directory / "set":
+        return tuple(sorted(directory.glob("*.urec")))
+    listed = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    return tuple(path / part["name"] for part in listed["parts"])
 
 
 def _fields(pick: random.Random, more: int) -> list[Field]:
@@ -113,6 +154,8 @@ def _value(field: Field, pick: random.Random, row: int) -> Any:
         return np.bool_(pick.random() < 0.5)
     if field.kind in ("string", "text"):
         return pick.choice(TEXTS)
+    if field.name in SIZES:
+        return pick.randbytes(SIZES[field.name])
     if field.kind == "bytes":
         return pick.randbytes(pick.choice([0, 1, 7, 64, 3000]))
     if field.kind == "object":

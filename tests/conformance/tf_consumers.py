@@ -1,10 +1,10 @@
-"""TensorFlow's ways to read: ds.to_tf, once, pass after pass as Keras does, and repeated."""
+"""TensorFlow's ways to read: ds.to_tf, pass after pass, repeated, and by Keras' fit."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -65,16 +65,64 @@ def _reading(data: Any, ds: UniRecordDataset, options: Options, fields: Sequence
     return Reading(batches, ds, length)
 
 
-@consumer(
-    "to_tf",
-    "UniRecordDataset.to_tf",
-    takes=BATCHES - {"dataset_transform"},
-    carries=TENSORS,
-    loads=True,
-    late_states=False,
-    skips_ended=True,
-    weight=5,
-)
+TO_TF: dict[str, Any] = {
+    "takes": BATCHES - {"dataset_transform"},
+    "carries": TENSORS,
+    "late_states": False,
+}
+
+
+def _made(ds: UniRecordDataset, options: Options) -> Any:
+    return ds.to_tf(options.batch_size, **options.given("drop_last", "prefetch", "num_threads"))
+
+
+@consumer("to_tf", "UniRecordDataset.to_tf", loads=True, skips_ended=True, weight=5, **TO_TF)
 def by_to_tf(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
-    data = ds.to_tf(options.batch_size, **options.given("drop_last", "prefetch", "num_threads"))
-    return _reading(data, ds, options, fields)
+    return _reading(_made(ds, options), ds, options, fields)
+
+
+@consumer("to_tf().repeat()", "UniRecordDataset.to_tf", weight=2, **TO_TF)
+def by_repeat(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    """Epochs one after the other out of one iterator, for as long as it is not left in the middle."""
+    data = _made(ds, options)
+    full = len(ds.batches(options.batch_size, drop_last=options.drop_last))
+    endless: list[Any] = []
+
+    def batches() -> Iterator[list[Sample]]:
+        if full and not endless:
+            endless.append(iter(data.repeat()))
+        running = endless.pop() if full else iter(())
+        for batch in islice(running, full):
+            yield samples_of(batch, fields, split_tensors, seen=False, collated=False)
+        endless.append(running)
+
+    return Reading(batches, ds)
+
+
+class Recorder(tf.keras.Model):
+    """Learns nothing, and keeps the batches that it is trained on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[Any] = []
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        self.batches.append(data)
+        return {"batches": tf.constant(len(self.batches))}
+
+
+@consumer("Keras fit", "UniRecordDataset.to_tf", loads=True, skips_ended=True, weight=2, **TO_TF)
+def by_fit(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    """An epoch of training for each pass, from the first to the last batch."""
+    data = _made(ds, options)
+    model = Recorder()
+    model.compile(run_eagerly=True)
+
+    def batches() -> Iterator[list[Sample]]:
+        model.batches.clear()
+        if int(data.cardinality()) != 0:  # Keras takes no epoch without a batch
+            model.fit(data, epochs=1, verbose=0, shuffle=False)
+        for batch in [*model.batches]:
+            yield samples_of(batch, fields, split_tensors, seen=False, collated=False)
+
+    return Reading(batches, ds)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 import unirecord.torch
@@ -95,6 +95,17 @@ def by_workers(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) 
 @consumer("DataLoader, persistent workers", "torch.utils.data.DataLoader", weight=2, **TRAITS)
 def by_persistent(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     return _reading(_stock(ds, options, num_workers=2, persistent_workers=True), ds, options, fields)
+
+
+@consumer("DistributedSampler", "torch.utils.data.DataLoader", weight=10, **{**TRAITS, "advances": False})
+def by_sampler(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    """The share of the rank dealt out by PyTorch, or by a list where it has no such rule."""
+    rank, ranks, remainder = ds.shard_id, ds.num_shards, ds.state_dict()["remainder"]
+    whole = ds.view(shard_id=0, num_shards=1)
+    sampler: Any = range(rank, len(whole), ranks)
+    if remainder != "uneven":
+        sampler = DistributedSampler(whole, ranks, rank, shuffle=False, drop_last=remainder == "drop")
+    return _reading(_stock(whole, options, sampler=sampler), whole, options, fields)
 
 
 class Shares(IterableDataset[Any]):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from query_oracle import Generator
 
-from conformance.oracle import epoch_order, shard
+from conformance.oracle import default_blocks, epoch_order, shard
 from conformance.records import Written
 from unirecord import UniRecordDataset
 
@@ -83,9 +83,7 @@ class View:
     def delivered(self, epoch: int, start: int = 0) -> list[int]:
         """The rows that this rank gets in an epoch, from a global position on."""
         parts = self.written.parts
-        # By default a block has at least 1 MiB: here, all rows that there were when it was opened.
-        block_rows = max(self.opened_rows, 1)
-        blocks = self.blocks or (block_rows, max(16, -(-4096 // block_rows)))
+        blocks = self.blocks or default_blocks(self.opened_rows, self.written)
         order = epoch_order(self.rows, parts, self.shuffle, blocks, self.seed, epoch)
         return shard(order, self.rank, self.ranks, self.remainder, start)
 
@@ -118,8 +116,7 @@ def draw(written: Written, pick: random.Random) -> View:
     most = max(1, min(least, 6))
     ranks = pick.randint(1, most) if pick.random() < 0.6 else 1
     shuffle = pick.choice([False, True, True, "block", "parts", "within-parts"])
-    # Of the sizes chosen by default the oracle knows those of datasets that are smaller than a block.
-    chosen = len(written.records) > 1000 or pick.random() < 0.8
+    chosen = pick.random() < (0.5 if len(written.records) > 1000 else 0.8)
     blocks = (pick.choice([1, 2, 5, 64]), pick.choice([1, 2, 7])) if shuffle == "block" and chosen else None
     return View(
         written,
