@@ -100,6 +100,11 @@ def parts(field: Field, plan: Plan) -> Iterator[Measurement]:
             yield from _rounds(field, plan, "parts", "--workload", workload.name)
 
 
+def pipeline(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """What operators of a pipeline cost, and how its stages scale."""
+    yield from _rounds(field, plan, "pipeline")
+
+
 WRITERS = (
     ("unirecord", ""),
     ("flat", ""),
@@ -132,6 +137,7 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "opening": opening,
     "parts": parts,
     "writing": writing,
+    "pipeline": pipeline,
     "sizes": sizes,
     "frameworks": frameworks.measure,
     "pictures": image_decoding.measure,

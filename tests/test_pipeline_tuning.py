@@ -170,7 +170,7 @@ def test_stats_name_what_sets_the_pace(path: Path) -> None:
 
     loader = ds.pipeline().map(quick)
     for _ in loader:
-        time.sleep(0.003)
+        time.sleep(0.01)
     assert loader.stats().bottleneck == "consumer"
     assert loader.stats().one_more_core == loader.stats().rate
 

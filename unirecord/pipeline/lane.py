@@ -117,6 +117,10 @@ class Lane:
             return False
         return self._held is not None or bool(up.ready) or (up.ended and bool(self._group or self._notes))
 
+    def handed_over_as(self, task: Task) -> int:
+        """How many pieces the results of a task are handed over in: each batch, but samples together."""
+        return max(1, len(task.chunk)) if self.stage.on_batches else 1
+
     def form(self) -> Task | None:
         """The next task, if there is enough for one; it counts as under way, perhaps as done."""
         if self.upstream is None:

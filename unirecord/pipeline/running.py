@@ -25,13 +25,15 @@ _MOST_READ = 16  # chunks read by one task, if they come fast
 _READ_BYTES = 1 << 20
 _READ_NS = 300_000
 _LARGE_RESULT = 64 << 20
+_HANDED_OVER_NS = 50_000  # what it costs that another thread makes a result, about
+_MOST_LONGER = 2  # tasks that take longer than that, beyond those that do not: one may be held up by others
 
 
 class Running:
     """The lanes of a pass, the first of which takes from ``source``; ``close`` ends its threads.
 
     Nobody waits for a lock while it is held for long: what needs time is done between ``_next_job`` and ``_finish``.
-    The consumer takes no lock at all, so that an interrupt, or the collector, may come anywhere in it.
+    The consumer takes no lock while there are threads, so that an interrupt may come anywhere in it.
     """
 
     _open: ClassVar[set[Running]] = set()
@@ -52,6 +54,9 @@ class Running:
         self._put = 0
         self._ended = False
         self._closed = False
+        self._longer = 0
+        # What is cheap is done where it is needed, as long as nobody has asked for a thread, or for results ahead.
+        self._here = not any(lane.fixed or lane.processes or lane.stage.prefetch for lane in self.lanes)
         self._process = os.getpid()
 
     # ---- the consumer's side -----------------------------------------------------------------------------
@@ -62,7 +67,8 @@ class Running:
         try:
             for lane in self.lanes:
                 lane.start()  # processes, while there are no threads of this pass
-            self._start_thread()
+            if not self._here:
+                self._start_thread()
             while (chunk := self._next()) is not None:
                 yield chunk
                 del chunk
@@ -74,6 +80,8 @@ class Running:
             raise ValueError("an iterator made before fork() cannot be used in the child: make a new one")
         if not self._got:
             start = perf_counter_ns()
+            if self._here:
+                self._work_here()
             chunks = self._out.get()
             self._tuner.waited(start, perf_counter_ns())
             if chunks is None:
@@ -82,12 +90,26 @@ class Running:
         chunk = self._got.popleft()
         self._taken += 1
         self._taken_bytes += chunk.size
-        last = self.lanes[-1]
-        if 2 * (self._put - self._taken) <= last.window(
-            self._tuner.workers
-        ):  # not for each: threads take turns seldom
+        window = self.lanes[-1].window(self._tuner.workers)
+        if 2 * (self._put - self._taken) <= window:  # not for each result: threads take turns seldom
             self._wake_one()
         return chunk
+
+    def _work_here(self) -> None:
+        """Makes the next results on the consumer's thread, until that takes longer than to hand them over would."""
+        while self._out.empty():
+            with self._lock:
+                job = self._find()
+            if job is not None:
+                start, results = perf_counter_ns(), job[0].handed_over_as(job[1])
+                self._do(*job)
+                if job[0].upstream is not None:
+                    long = perf_counter_ns() - start > _HANDED_OVER_NS * results
+                    self._longer += 1 if long else -1
+            if (job is None and self._out.empty()) or self._longer > _MOST_LONGER:
+                self._here = False
+                self._start_thread()
+                return
 
     def close(self) -> None:
         """Ends the threads and waits for them; one of them, or a forked child, does not wait."""

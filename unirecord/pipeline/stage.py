@@ -38,6 +38,11 @@ class Stage:
         )
 
     @property
+    def on_batches(self) -> bool:
+        """Whether what goes in are batches."""
+        return bool(self.operators) and self.operators[0].kind in ("map_batch", "device", "unbatch")
+
+    @property
     def threads(self) -> int:
         """Threads of its own; 0: it shares those of the other stages without a number."""
         given = [operator.threads for operator in self.operators if operator.threads != "auto"]
