@@ -73,7 +73,7 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt):
-        return _say("interrupted; nothing was published", 130)
+        return _say(str(error) or "interrupted; nothing was published", 130)
     if isinstance(error, QueryError):  # its further lines show the place in the text
         warn(*f"unirecord: {error}".split("\n"))
         return 2

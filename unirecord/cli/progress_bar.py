@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
-__all__ = ["ProgressBar", "duration"]
+__all__ = ["ProgressBar", "ProgressLines", "duration"]
 
 _EVERY_SECONDS: Final = 0.1
+_LINES_SECONDS: Final = 0.5
 _BAR: Final = 24
 
 
@@ -82,6 +84,23 @@ class ProgressBar:
     ) -> None:
         """Clear the line."""
         self.close()
+
+
+class ProgressLines:
+    """Lines of JSON on stderr, one every half second and one at the end, for programs that watch."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._start = time.monotonic()
+        self._told = -1.0
+
+    def update(self, values: Mapping[str, Any], last: bool = False) -> None:
+        """Say how much is done by now."""
+        now = time.monotonic() - self._start
+        if last or self._told < 0 or now - self._told >= _LINES_SECONDS:
+            self._told = now
+            self._stream.write(json.dumps({**values, "seconds": round(now, 3)}) + "\n")
+            self._stream.flush()
 
 
 def duration(seconds: float) -> str:

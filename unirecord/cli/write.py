@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..convert.conversion import Conversion, Standing, take_sample
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
@@ -24,14 +26,16 @@ from ..convert.sources import (
 from ..convert.sources.overrides import parse_overrides
 from ..convert.sources.report import write_report
 from ..errors import ExistsError, SchemaError
+from ..format.metadata import pack_user
 from ..format.schema import Column, Schema, near
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
-from ..writing.writer import Writer, append, check_free
+from ..writing.batch_writer import PART_BYTES
+from ..writing.writer import Writer, check_free
 from .codec_option import with_codecs
-from .progress_bar import ProgressBar, duration
+from .progress_bar import ProgressBar, ProgressLines, duration
 from .table import table
 from .terminal import say, warn
 from .usage import UsageError, count, make_parser, names, size
@@ -95,6 +99,19 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
     parser.add_argument(
+        "--workers", type=count, default=1, metavar="N", help="processes, each of which writes whole parts"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with what the same command has left when it was stopped"
+    )
+    parser.add_argument("--id", metavar="HEX", help="32 hex digits: the same rows then make the same bytes")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show types, rows, size and time, and write nothing"
+    )
+    parser.add_argument(
+        "--progress", choices=("json",), help="tell how far it is on stderr, one JSON object a line"
+    )
+    parser.add_argument(
         "--max-spool-bytes",
         type=size,
         default=MAX_SPOOL_BYTES,
@@ -134,6 +151,7 @@ def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
 def _run(args: argparse.Namespace) -> int:
     started = time.monotonic()
     _check_report(args)
+    identity = _identity(args)
     before = _existing(args)
     source = _look_through(args, before)
     schema = _chosen_columns(source.schema, args.columns)
@@ -143,7 +161,9 @@ def _run(args: argparse.Namespace) -> int:
     _check_index(args.index, schema)
     schema, tried = with_codecs(schema, args.codec, source, before)
     _print_plan(source, schema, tried, args)
-    rows = _convert(args, source, schema, before)
+    if args.dry_run:
+        return _estimate(source, schema, args)
+    rows = _convert(args, source, schema, before, identity)
     return _summary(args, source, rows, time.monotonic() - started)
 
 
@@ -272,18 +292,79 @@ def _shown_type(column: Column, index: Sequence[str], tried: Mapping[str, str]) 
     return text + (f" ({tried[column.name]})" if column.name in tried else "")
 
 
-def _convert(args: argparse.Namespace, source: Source, schema: Schema, before: Any) -> int:
-    if before is not None:
-        writer = append(args.target, schema, index=args.index or None, max_part_bytes=args.max_part_bytes)
-    else:
-        writer = Writer(
-            args.target,
-            schema,
-            index=args.index,
-            metadata=source.metadata,
-            max_part_bytes=args.max_part_bytes,
-            overwrite=args.overwrite,
-        )
+def _identity(args: argparse.Namespace) -> bytes | None:
+    """The id asked for, once what one part and several processes exclude has been refused."""
+    if args.target.endswith(".urec") and (args.workers > 1 or args.resume):
+        name = "--workers" if args.workers > 1 else "--resume"
+        raise UsageError(f"{name} is for a directory of parts; {args.target} is one part")
+    if args.workers < 1:
+        raise UsageError("--workers is 1 or more")
+    if args.id is None:
+        return None
+    if not re.fullmatch(r"[0-9a-fA-F]{32}", args.id):
+        raise UsageError(f"--id is 32 hex digits, got {args.id!r}")
+    return bytes.fromhex(args.id)
+
+
+def _estimate(source: Source, schema: Schema, args: argparse.Namespace) -> int:
+    """Say how large the dataset would be and how long it would take, as a sample shows."""
+    found = take_sample(source, schema)
+    if source.rows is None or not found.rows:
+        say("nothing was written; how many rows there are is known when they are read")
+        return 0
+    rows = source.rows if args.limit is None else min(args.limit, source.rows)
+    seconds = found.seconds / found.rows * rows / args.workers
+    say(
+        f"nothing was written; about {format_size(int(found.row_bytes * rows))} of values, "
+        f"in about {duration(seconds)} with {_many(args.workers, 'worker')} where the disk keeps up"
+    )
+    return 0
+
+
+def _convert(
+    args: argparse.Namespace, source: Source, schema: Schema, before: Any, identity: bytes | None
+) -> int:
+    if args.target.endswith(".urec"):
+        return _write_part(args, source, schema, identity)
+    wish = Conversion(
+        source,
+        args.target,
+        schema,
+        index=(args.index or None) if before is not None else args.index,
+        user=pack_user(source.metadata),
+        max_part_bytes=args.max_part_bytes or PART_BYTES,
+        overwrite=args.overwrite,
+        append=before is not None,
+        id=identity,
+        workers=args.workers,
+        resume=args.resume,
+        limit=args.limit,
+    )
+    known = source.rows if args.limit is None else args.limit
+    with ProgressBar("writing", known or 0, _rows_text) as bar:
+        tell = ProgressLines() if args.progress == "json" else None
+        rows, left_out = wish.run(lambda standing: _show(standing, bar, tell))
+    source.left_out = [*source.left_out, *left_out]
+    return rows
+
+
+def _show(standing: Standing, bar: ProgressBar, lines: ProgressLines | None) -> None:
+    bar.update(standing.rows, standing.all_rows)
+    if standing.all_tasks and standing.tasks == standing.all_tasks:
+        bar.finish(f"{_rows_text(standing.rows)} written, comparing some of them with the source")
+    if lines is not None:
+        lines.update(vars(standing), last=standing.tasks == standing.all_tasks)
+
+
+def _write_part(args: argparse.Namespace, source: Source, schema: Schema, identity: bytes | None) -> int:
+    writer = Writer(
+        args.target,
+        schema,
+        index=args.index,
+        metadata=source.metadata,
+        overwrite=args.overwrite,
+        id=identity,
+    )
     limit = args.limit
     most = min((n for n in (limit, source.rows) if n is not None), default=0)
     with ProgressBar("writing", most, _rows_text) as bar, writer:

@@ -6,8 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..format.metadata import pack_user
 from ..format.schema import Schema
-from ..writing.writer import Writer
+from ..writing.writer import Writer, check_id, check_part_bytes, check_path
+from .conversion import Conversion
 from .sources import Options, Source, open_input, open_source
 from .sources.given_records import GivenRecords
 from .sources.given_table import GivenTable, is_table
@@ -47,6 +49,8 @@ def write_dataset(
     max_part_bytes: int | str | None = None,
     overwrite: bool = False,
     id: bytes | None = None,
+    workers: int = 1,
+    resume: bool = False,
     **options: Any,
 ) -> int:
     """Writes whatever ``source`` gives as a dataset, and returns how many rows there are.
@@ -60,6 +64,8 @@ def write_dataset(
         names: of the values, where items are tuples.
         kind: what a path is, when its name does not say so: a name of ``unirecord write --from``.
         index, metadata, max_part_bytes, overwrite, id: as for `Writer`; the metadata of the source is the default.
+        workers: processes, each of which writes whole parts of a directory; the bytes are the same for any number.
+        resume: go on with what the same call has left when it was stopped (docs/writing.md).
         **options: what a kind of source obeys, by the names of ``unirecord write --help``.
 
     Raises:
@@ -67,12 +73,27 @@ def write_dataset(
         MissingError: there is nothing at the path, or a package is needed that is not installed.
         ExistsError, BusyError, OSError: as for `Writer`.
     """
+    if type(workers) is not int or workers < 1:
+        raise ValueError(f"workers is a number of processes, 1 or more, got {workers!r}")
     found = source_of(source, schema=schema, names=names, kind=kind, **options)
+    user = found.metadata if metadata is None else metadata
+    place = check_path(path)
+    if not place.endswith(".urec"):
+        wish = Conversion(
+            found, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
+            max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id),
+            workers=workers, resume=resume,
+        )  # fmt: skip
+        return wish.run()[0]
+    if workers > 1 or resume:
+        raise ValueError(
+            f"{place} is one part, which one process writes: workers= and resume= are for a directory"
+        )
     with Writer(
         path,
         found.schema,
         index=index,
-        metadata=found.metadata if metadata is None else metadata,
+        metadata=user,
         max_part_bytes=max_part_bytes,
         overwrite=overwrite,
         id=id,

@@ -470,6 +470,9 @@ class UniRecordDataset:
 
         Scalar columns come from the index alone; DuckDB and Polars query the table as it is. With blob columns among
         ``columns`` it takes the memory of all their values: ``to_batches`` does not.
+
+        Args:
+            columns: names of the columns; by default all scalar ones.
         """
         from ..frameworks.arrow import to_arrow
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
+from ..format.layout import Shape
 from ..format.values import ColumnBatch
 from .compressing import Compressor
 from .directory_writer import DirectoryWriter
@@ -18,6 +20,18 @@ __all__ = ["PART_BYTES", "BatchWriter", "Target", "open_target", "write_batches"
 PART_BYTES = 20_000_000_000  # after which a directory begins a new part
 
 Target = SinglePartWriter | DirectoryWriter
+
+
+class GroupTarget(Protocol):
+    """What takes row groups: a target, or what writes some of its parts."""
+
+    target_bytes: int | None
+
+    def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
+        """Writes a row group."""
+
+    def finish(self, content: PartContent, shape: Shape) -> None:
+        """Completes what was written."""
 
 
 def open_target(
@@ -37,7 +51,7 @@ def open_target(
 class BatchWriter:
     """Writes batches of one schema to a target. After a failure the target is to be aborted by whoever opened it."""
 
-    def __init__(self, target: Target, content: PartContent) -> None:
+    def __init__(self, target: GroupTarget, content: PartContent) -> None:
         self._target, self.content = target, content
         self._compressor = Compressor(content.schema)
         self._grouper = Grouper(content.schema, min(target.target_bytes or TARGET_BYTES, TARGET_BYTES))
@@ -47,7 +61,7 @@ class BatchWriter:
         self._group(self._compressor.add(batch, owned=owned))
 
     def finish(self) -> None:
-        """Writes the rest and publishes."""
+        """Writes the rest, and lets the target finish."""
         self._group(self._compressor.finish())
         self._write(self._grouper.finish())
         assert self._grouper.shape is not None

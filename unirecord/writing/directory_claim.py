@@ -14,31 +14,37 @@ from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
+from .conversion_journal import JOURNAL_FILE, Journal
 
 __all__ = ["DirectoryClaim", "check_directory_free", "read_manifest"]
 
 _PART_FILE = re.compile(r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec)(\.idx)?")
-_TEMPORARY = re.compile(r"\.(part-[0-9]{6,12}-[0-9a-f]{8}\.urec(\.idx)?|manifest\.json)\.tmp")
+_TEMPORARY = re.compile(
+    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx)?|manifest\.json|{JOURNAL_FILE.pattern})\.tmp"
+)
 
 
 class DirectoryClaim:
     """Who has it writes into ``folder``. The manifest to come holds the lock, under its temporary name.
 
     ``before``: the manifest that is there, None when there is none that can be read. ``parts``: names of the parts
-    that are there.
+    that are there. With ``resume``, what the journal of an unfinished conversion names is among them, else removed.
     """
 
-    def __init__(self, path: str, *, overwrite: bool = False, append: bool = False) -> None:
+    def __init__(
+        self, path: str, *, overwrite: bool = False, append: bool = False, resume: bool = False
+    ) -> None:
         self.path = path
         self.folder = path
         check_directory_free(path, overwrite=overwrite, append=append)
         self.manifest = self._take(append)
         try:
+            self.journal = Journal(self.folder)
             if self.in_place:
                 check_directory_free(path, overwrite=overwrite, append=append)
                 _clear_abandoned(path)
             self.before = self._read_before(damaged_is_fine=overwrite)
-            self.parts = self._clear_rest()
+            self.parts = self._clear_rest(resume)
         except BaseException:
             self.release()
             raise
@@ -82,22 +88,23 @@ class DirectoryClaim:
                 raise
             return None
 
-    def _clear_rest(self) -> list[str]:
+    def _clear_rest(self, resume: bool) -> list[str]:
         """Removes what dead writers left, but no finished part while no manifest tells which are the dataset's."""
         names = location_of(self.folder).names(self.folder)
-        store_names = [name for name in names if _TEMPORARY.fullmatch(name)]
+        self._clear_temporary(names)
         parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
-        if not self.in_place:
-            store_names += [name for name in names if name == manifest.NAME]
-        for name in store_names:
-            if name != os.path.basename(self.manifest.temporary):
-                store.clear(os.path.join(self.folder, name))
+        if not self.in_place and manifest.NAME in names:
+            store.clear(os.path.join(self.folder, manifest.NAME))
+        if not resume:
+            self.journal.clear()
+        kept = {part["name"] for record in self.journal.tasks().values() for part in record["parts"]}
+        self._foreign = {part for part in parts if part not in kept}
         if self.before is not None:
-            listed = {entry.name for entry in self.before.parts}
+            listed = {entry.name for entry in self.before.parts} | kept
             self.clear(part for part in parts if part not in listed)
         elif not self.in_place:
-            self.clear(parts)
-            parts = []
+            self.clear(part for part in parts if part not in kept)
+            parts = [part for part in parts if part in kept]
         return parts
 
     def publish(self) -> None:
@@ -137,9 +144,32 @@ class DirectoryClaim:
         except (OSError, UniRecordError):
             return set(location_of(self.folder).names(self.folder))
 
+    def abandon(self) -> None:
+        """Gives the directory up, and removes all that a conversion and its workers have written there."""
+        self.manifest.given_up = True
+        try:
+            if not self.published:
+                names = location_of(self.folder).names(self.folder)
+                keep = self._named() | (self._foreign if self.in_place else set())
+                self.clear({found[1] for name in names if (found := _PART_FILE.fullmatch(name))} - keep)
+                self._clear_temporary(names)
+        finally:
+            self.release()
+
+    def _clear_temporary(self, names: Iterable[str]) -> None:
+        for name in names:
+            if _TEMPORARY.fullmatch(name) and name != os.path.basename(self.manifest.temporary):
+                store.clear(os.path.join(self.folder, name))
+
+    def suspend(self) -> None:
+        """Gives the directory up and leaves what the journal names, for a writer that goes on."""
+        self.manifest.given_up = True
+        self.manifest.discard()
+
     def release(self) -> None:
         """Gives the directory up; one that is new and was not published is removed."""
         self.manifest.given_up = True
+        (Journal(self.path) if self.published else self.journal).clear()
         if not self.in_place and not self.published:
             if self.manifest.published:
                 store.clear(os.path.join(self.folder, manifest.NAME))
@@ -183,7 +213,8 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
             f"writer died; run `unirecord repair {path}` to make it anew from the parts, or pass overwrite=True to "
             "Writer to replace them"
         )
-    others = sorted(name for name in names if name not in parts and not _TEMPORARY.fullmatch(name))
+    ours = (_TEMPORARY, JOURNAL_FILE)
+    others = sorted(name for name in names if name not in parts and not any(p.fullmatch(name) for p in ours))
     if others and not parts:
         raise ExistsError(
             f"{path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one"
@@ -200,7 +231,10 @@ def _clear_abandoned(path: str) -> None:
         lock = StagedFile(os.path.join(folder, manifest.NAME), claims=path)
         try:
             for name in location.names(folder):
-                if _PART_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name) or name == manifest.NAME:
+                ours = (
+                    _PART_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name) or JOURNAL_FILE.fullmatch(name)
+                )
+                if ours or name == manifest.NAME:
                     store.clear(os.path.join(folder, name))
         finally:
             lock.discard()

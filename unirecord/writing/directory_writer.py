@@ -13,34 +13,38 @@ from ..format.values import ColumnBatch
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
-from ..storage.staged import StagedFile
+from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim
-from .part_writer import PartContent, PartWriter
+from .part_sequence import PartSequence
+from .part_writer import PartContent
 from .single_writer import check_target_folder
-
-_GROUPS_PER_PART = 4  # at least about so many, so that parts come close to their greatest size
-_SMALLEST_TARGET = 4_096
 
 
 class DirectoryWriter:
     """The target of a Writer whose path is a directory. Holds the directory's lock until close or abort."""
 
     def __init__(
-        self, path: str, dataset_id: bytes, *, max_part_bytes: int, overwrite: bool, append: bool
+        self,
+        path: str,
+        dataset_id: bytes,
+        *,
+        max_part_bytes: int,
+        overwrite: bool,
+        append: bool,
+        resume: bool = False,
     ) -> None:
         self.path = path
         self.id = dataset_id
-        self.max_part_bytes = max_part_bytes
-        self.target_bytes: int | None = max(max_part_bytes // _GROUPS_PER_PART, _SMALLEST_TARGET)
         self._append = append
-        self._entries: list[PartEntry] = []
-        self._new: list[str] = []  # names of parts that may have been given
-        self._part: PartWriter | None = None
-        self._staged: StagedFile | None = None
         check_target_folder(path)
-        self._claim = DirectoryClaim(path, overwrite=overwrite, append=append)
+        self._claim = DirectoryClaim(path, overwrite=overwrite, append=append, resume=resume)
         numbers = [int(name.split("-")[1]) for name in self._claim.parts]
-        self._first = self.before.next_part if self.before else max(numbers, default=-1) + 1
+        self.first = self.before.next_part if self.before else max(numbers, default=-1) + 1
+        like = os.path.join(path, manifest.NAME)
+        self._parts = PartSequence(
+            self._claim.folder, dataset_id, lambda i: self.first + i, max_part_bytes, like
+        )
+        self.target_bytes = self._parts.target_bytes
 
     @property
     def before(self) -> Manifest | None:
@@ -51,11 +55,6 @@ class DirectoryWriter:
     def published(self) -> bool:
         """Whether the new manifest is where readers find it, as the disk says."""
         return self._claim.published
-
-    @property
-    def next_part(self) -> int:
-        """The number of the next new part; a number is never used again."""
-        return self._first + len(self._entries)
 
     @property
     def schema(self) -> Schema | None:
@@ -76,62 +75,36 @@ class DirectoryWriter:
 
     def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
         """Writes a row group, into a new part when this one would grow beyond its greatest size."""
-        if self._part is not None and self._part.rows and self._part.size_with(pieces) > self.max_part_bytes:
-            self._finish_part()
-        self._writer(content, shape).add(pieces)
-
-    def _writer(self, content: PartContent, shape: Shape) -> PartWriter:
-        if self._part is None:
-            part_id = manifest.part_id(self.id, self.next_part)
-            path = os.path.join(self._claim.folder, manifest.part_name(self.next_part, part_id))
-            self._staged = StagedFile(path, like=os.path.join(self.path, manifest.NAME))
-            self._part = PartWriter(self._staged, part_id, content, shape)
-        return self._part
-
-    def _finish_part(self) -> None:
-        assert self._part is not None
-        assert self._staged is not None
-        writer = self._part
-        name = os.path.basename(self._staged.path)
-        part = writer.finish(self._staged.path + ".idx")
-        try:
-            self._new.append(name)
-            part.index.publish()
-            part.data.publish()
-        finally:
-            sizes = part.data.size, part.index.size
-            part.discard()
-        schema = manifest.schema_digest(writer.content.schema)
-        digest = f"{part.content_digest:016x}"
-        self._entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema, content=digest))
-        self._part = self._staged = None
+        self._parts.add(content, shape, pieces)
 
     def finish(self, content: PartContent, shape: Shape) -> None:
         """Completes the last part and publishes all new parts by one rename of the manifest."""
-        if self._part is None and not self._entries and not self._append:
-            self._writer(content, shape)
-        if self._part is not None:
-            self._finish_part()
-        if self._append and not self._entries:
+        self._parts.finish(content, shape)
+        if not self._parts.entries and not self._append:
+            self._parts.write_empty(content, shape)
+        self._publish(content, self._parts.entries)
+
+    def _publish(self, content: PartContent, entries: Sequence[PartEntry]) -> None:
+        if self._append and not entries:
             self._claim.release()
             return
         staged = self._claim.manifest
-        staged.append([manifest.encode(self._after(content))])
+        staged.append([manifest.encode(self._after(content, entries))])
         staged.sync()
         self._claim.publish()
-        named = {entry.name for entry in self._entries}
+        named = {entry.name for entry in entries}
         if self._append and self.before is not None:
             named |= {entry.name for entry in self.before.parts}
         self._claim.clear(part for part in self._claim.parts if part not in named)
         self._claim.release()
 
-    def _after(self, content: PartContent) -> Manifest:
+    def _after(self, content: PartContent, entries: Sequence[PartEntry]) -> Manifest:
         before = self.before
+        numbers = [int(entry.name.split("-")[1]) for entry in entries]
+        next_part = max([self.first, *(number + 1 for number in numbers)])  # a number is never used again
         user = None if content.user == b"\xc0" else content.user
         generation = before.generation + 1 if before else 1
-        after = Manifest(
-            self.id, generation, self.next_part, content.schema, content.index, user, tuple(self._entries)
-        )
+        after = Manifest(self.id, generation, next_part, content.schema, content.index, user, tuple(entries))
         if self._append and before is not None:
             after = replace(
                 after, id=before.id, metadata=before.metadata, parts=before.parts + after.parts,
@@ -159,13 +132,43 @@ class DirectoryWriter:
                 f"got {list(content.index)}; leave index out"
             )
 
+    @property
+    def folder(self) -> str:
+        """Where parts are written until they are published."""
+        return self._claim.folder
+
+    @property
+    def journal(self) -> Journal:
+        """What is done of a conversion that writes here."""
+        return self._claim.journal
+
+    def lock_number(self) -> int:
+        """The file descriptor that holds the lock: whoever inherits it holds it too."""
+        return self._claim.manifest.fileno()
+
+    def publish(self, content: PartContent, shape: Shape, entries: Sequence[PartEntry]) -> None:
+        """Publishes parts that others have written into ``folder``, in this order, by one rename of the manifest."""
+        if not entries and not self._append:
+            self._parts.write_empty(content, shape)
+            entries = self._parts.entries
+        self._publish(content, entries)
+
+    def abandon(self) -> None:
+        """Removes what this and other processes have written for `publish`."""
+        self._parts.discard()
+        self._claim.abandon()
+
+    def suspend(self) -> None:
+        """Gives the directory up, and leaves the parts that the journal names there for who goes on."""
+        self._parts.discard()
+        self._claim.suspend()
+
     def abort(self) -> None:
         """Removes what has been written so far; what was published stays, before or by this writer."""
         try:
-            if self._staged is not None:
-                self._staged.discard()
+            self._parts.discard()
         finally:
-            self._claim.abort(self._new)
+            self._claim.abort(self._parts.named)
 
 
 def _difference(before: Manifest, content: PartContent) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from ..errors import ExistsError, UniRecordError
-from ..format import layout
+from ..errors import ExistsError
 from ..format.layout import Shape
 from ..format.values import ColumnBatch
-from ..parts.data_file import DataFile
+from ..parts.identity import data_identity, index_identity
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.registry import location_of
@@ -113,30 +112,10 @@ def settle_index(path: str) -> None:
     location = location_of(path)
     if not location.is_taken(waiting):
         return
-    wanted = _data_identity(path)
+    wanted = data_identity(path)
     if wanted is None and location.is_taken(path):
         return  # a damaged part: what waits may be its index
-    if wanted is not None and _index_identity(waiting) == wanted:
+    if wanted is not None and index_identity(waiting) == wanted:
         store.give_name(waiting, final)
     else:
         store.clear(waiting)
-
-
-def _data_identity(path: str) -> tuple[bytes, int] | None:
-    """Id and content digest of a data file; None when it has none."""
-    try:
-        with DataFile(path) as file:
-            head = file.head()
-            return head.header.id, file.end_page(head).payload_digest
-    except (OSError, UniRecordError):
-        return None
-
-
-def _index_identity(path: str) -> tuple[bytes, int] | None:
-    """The same of an index: of the part and the content that it belongs to."""
-    try:
-        with DataFile(path) as file:
-            header = layout.unpack_index_header(file.read(0, layout.INDEX_HEADER_BYTES))
-            return header.id, header.content_digest
-    except (OSError, UniRecordError):
-        return None

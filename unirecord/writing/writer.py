@@ -81,7 +81,7 @@ class Writer:
         max_part_bytes: int | str | None, overwrite: bool, extra: Literal["error", "ignore"], id: bytes | None,
         *, append: bool,
     ) -> None:  # fmt: skip
-        self.path = _check_path(path)
+        self.path = check_path(path)
         self._stored = 0
         self._extra = extra
         self._pid = os.getpid()
@@ -95,13 +95,13 @@ class Writer:
             raise TypeError(f"overwrite is True or False, got {overwrite!r}")
         if extra not in ("error", "ignore"):
             raise ValueError(f'extra is "error" or "ignore", got {extra!r}')
-        part_bytes = _check_part_bytes(max_part_bytes, self.path)
+        part_bytes = check_part_bytes(max_part_bytes, self.path)
         self._index = None if index is None else _check_index(index)
         self._user = metadata_map.pack_user(user)
         parsed = None if schema is None else Schema.parse(schema)
         if parsed is not None:
-            _check_indexable(parsed, self._index or ())
-        new_id = _check_id(id)
+            check_indexable(parsed, self._index or ())
+        new_id = check_id(id)
         place = location_of(self.path).absolute(self.path)
         self._target = open_target(
             place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
@@ -134,7 +134,7 @@ class Writer:
 
     def _set_schema(self, schema: Schema) -> None:
         index = tuple(self._index or ())
-        _check_indexable(schema, index)
+        check_indexable(schema, index)
         metadata_map.check_room(schema, index, self._user)
         content = PartContent(schema, index, self._user)
         assert self._target is not None
@@ -317,7 +317,7 @@ def append(
         SchemaError: ``path`` is a single part, which is never changed, or ``schema`` or ``index`` differ.
         BusyError: another writer that is alive holds the dataset.
     """
-    if _check_path(path).endswith(".urec"):
+    if check_path(path).endswith(".urec"):
         raise SchemaError(
             f"{os.fspath(path)}: a single part is never changed; write the new rows to another part or to a directory, "
             f"and open both as a list of paths"
@@ -330,7 +330,7 @@ def append(
 
 def check_free(path: Path, *, overwrite: bool) -> None:
     """Raises the ExistsError of a Writer at a path where there is something that it does not replace."""
-    path = _check_path(path)
+    path = check_path(path)
     place = location_of(path).absolute(path)
     if place.endswith(".urec"):
         check_part_free(place, overwrite)
@@ -338,7 +338,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         check_directory_free(place, overwrite=overwrite)
 
 
-def _check_path(path: Path) -> str:
+def check_path(path: Path) -> str:
     text = os.fspath(path)
     if isinstance(text, bytes):
         text = os.fsdecode(text)
@@ -358,7 +358,7 @@ def _check_index(index: Sequence[str]) -> tuple[str, ...]:
     return tuple(index)
 
 
-def _check_indexable(schema: Schema, index: Sequence[str]) -> None:
+def check_indexable(schema: Schema, index: Sequence[str]) -> None:
     for place, name in enumerate(index):
         column = schema[name]
         if column.is_blob:
@@ -369,7 +369,7 @@ def _check_indexable(schema: Schema, index: Sequence[str]) -> None:
             raise SchemaError(f"index: column {name!r} is named twice")
 
 
-def _check_part_bytes(given: int | str | None, path: str) -> int:
+def check_part_bytes(given: int | str | None, path: str) -> int:
     if given is None:
         return PART_BYTES
     part_bytes = parse_size(given)
@@ -383,7 +383,7 @@ def _check_part_bytes(given: int | str | None, path: str) -> int:
     return part_bytes
 
 
-def _check_id(id: bytes | None) -> bytes:
+def check_id(id: bytes | None) -> bytes:
     if id is None:
         return secrets.token_bytes(16)
     if not isinstance(id, bytes) or len(id) != 16:

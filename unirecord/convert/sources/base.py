@@ -135,6 +135,7 @@ class Source(ABC):
     schema: Schema
     units: Sequence[Unit]
     metadata: dict[str, Any] | None = None
+    read_once: bool = False  # its rows come once, to this process
 
     def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
         """Look through ``source``; ``progress`` is told how far it is. Raises `SchemaError` about its content."""

@@ -68,6 +68,7 @@ class GivenRecords(Source):
             items = iter(given)
             first = self._first(items)
             self._head, self._rest = first, items
+            self.read_once = True
             self.units = [Unit(self.path, None, None)]
         else:
             raise SchemaError(

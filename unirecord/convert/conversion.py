@@ -1,0 +1,320 @@
+"""A source to a directory of parts: divided into tasks, run by any number of processes, resumed where it was left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import StaleError, UniRecordError
+from ..format.layout import Shape
+from ..format.metadata import CREATED_BY, check_room
+from ..format.schema import Schema
+from ..format.values import RecordEncoder
+from ..parts.identity import data_identity, index_identity
+from ..parts.manifest import PartEntry
+from ..writing.conversion_journal import entry_from_json
+from ..writing.directory_writer import DirectoryWriter
+from ..writing.part_writer import PartContent
+from ..writing.row_groups import Grouper, row_weights
+from ..writing.writer import check_indexable
+from .division import divide
+from .sample_check import check_samples
+from .sources.base import LeftOut, Source
+from .task import Job, run_task
+from .worker_pool import run_in_workers
+
+__all__ = ["Conversion", "Interrupted", "Sample", "Standing", "take_sample"]
+
+_SAMPLED_UNITS = 3
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C came when some parts were finished; the message says how to go on."""
+
+
+@dataclass
+class Standing:
+    """How far a conversion is: rows (``all_rows`` None: not known), bytes of finished parts, and tasks."""
+
+    rows: int = 0
+    all_rows: int | None = None
+    bytes: int = 0
+    tasks: int = 0
+    all_tasks: int = 0
+    resumed: int = 0  # tasks that an earlier run has done
+
+
+@dataclass
+class Conversion:
+    """How to write a source to the directory ``path``; `run` does it.
+
+    Attributes:
+        source: what is read; with ``workers`` it is pickled.
+        path: the directory.
+        schema: the columns to write, of those that the source has.
+        index: columns to be looked up by value; None: those of the dataset that is appended to.
+        user: the metadata as msgpack.
+        max_part_bytes: greatest size of a part.
+        overwrite, append: what to do with a dataset that is there.
+        id: 16 bytes that make the output reproducible.
+        workers: processes; 1 is this one.
+        resume: go on with what an earlier run has left, if it was the same conversion.
+        limit: at most so many rows, which one process then writes in order.
+        skip_rows: leave out rows that do not fit.
+        options: what else decides which rows there are, to tell another conversion from this one.
+    """
+
+    source: Source
+    path: str
+    schema: Schema
+    index: Sequence[str] | None = ()
+    user: bytes = b"\xc0"
+    max_part_bytes: int = 20_000_000_000
+    overwrite: bool = False
+    append: bool = False
+    id: bytes | None = None
+    workers: int = 1
+    resume: bool = False
+    limit: int | None = None
+    skip_rows: bool = False
+    options: dict[str, str] = field(default_factory=dict)
+
+    def run(self, progress: Callable[[Standing], None] | None = None) -> tuple[int, list[LeftOut]]:
+        """Write and publish; the number of rows, and what was left out beyond what the source already knew.
+
+        Raises what `Writer` does, StaleError when ``resume`` finds another conversion, and `Interrupted`.
+        """
+        if self.source.read_once and (self.workers > 1 or self.resume):
+            raise ValueError(
+                f"{self.source.path} is read once, by one process: workers= and resume= need what can be read again, "
+                "such as a dataset with len() and [i]"
+            )
+        target = DirectoryWriter(
+            os.path.abspath(self.path),
+            self.id or secrets.token_bytes(16),
+            max_part_bytes=self.max_part_bytes,
+            overwrite=self.overwrite,
+            append=self.append,
+            resume=self.resume,
+        )
+        target.keep()
+        begun = not self.resume or target.journal.plan() is None
+        try:
+            run = _Run(self, target, progress)
+            run.take_up()
+            begun = True
+            return run.run()
+        except BaseException as error:
+            if begun:
+                _give_up(target, error)
+            else:  # what an earlier run has left is not this one's
+                target.suspend()
+            raise
+
+
+def _give_up(target: DirectoryWriter, error: BaseException) -> None:
+    """Leaves finished parts to a later run where that can go on; Ctrl-C then says how."""
+    done = len(target.journal.tasks())
+    wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
+    if target.published or wrong_data or not done:
+        target.abandon()
+        return
+    target.suspend()
+    if isinstance(error, KeyboardInterrupt):
+        raise Interrupted(
+            f"interrupted; nothing was published, and {done:,} finished {'part is' if done == 1 else 'parts are'} "
+            "kept: the same command with --resume goes on, without it begins anew"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first batch of a few units: rows, bytes of their values, and how long it took to read and encode them."""
+
+    rows: int
+    bytes: int
+    seconds: float
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes that a row takes, about; 0 without rows."""
+        return self.bytes / self.rows if self.rows else 0.0
+
+
+def take_sample(source: Source, schema: Schema) -> Sample:
+    """The sample of a source, the same each time but for the seconds."""
+    started = time.monotonic()
+    units = () if source.read_once else source.units
+    places = sorted(
+        {i * (len(units) - 1) // max(_SAMPLED_UNITS - 1, 1) for i in range(_SAMPLED_UNITS)} if units else ()
+    )
+    rows, size = 0, 0
+    encoder = RecordEncoder(schema, "error")
+    for place in places:
+        batch = next((one for one in source.batches_of(units[place]) if one.rows), None)
+        if batch is None:
+            continue
+        try:
+            encoded = encoder.encode_batch({name: batch.columns[name] for name in schema.names}, 0)
+        except UniRecordError:  # said where the rows are written
+            continue
+        rows += encoded.rows
+        size += int(row_weights(schema, encoded).sum())
+    return Sample(rows, size, time.monotonic() - started)
+
+
+class _Run:
+    """One run of a conversion into a target that is held."""
+
+    def __init__(
+        self, wish: Conversion, target: DirectoryWriter, progress: Callable[[Standing], None] | None
+    ) -> None:
+        self._wish, self._target, self._progress = wish, target, progress
+        index, user, before = wish.index, wish.user, target.before
+        if wish.append and before is not None:
+            index = before.index if index is None else index
+            user = before.metadata or b"\xc0"
+        check_indexable(wish.schema, index or ())
+        check_room(wish.schema, tuple(index or ()), user)
+        content = PartContent(wish.schema, tuple(index or ()), user)
+        target.check_schema(content)
+        tasks = divide(
+            wish.source.units, take_sample(wish.source, wish.schema).row_bytes, wish.max_part_bytes
+        )
+        self.job = Job(
+            wish.source, content, tuple(tasks), target.folder, target.id, target.first, wish.max_part_bytes,
+            os.path.join(target.path, "manifest.json"), wish.skip_rows,
+        )  # fmt: skip
+        self._records: dict[int, dict[str, Any]] = {}
+        known = wish.source.rows
+        self._standing = Standing(all_tasks=len(tasks), all_rows=known)
+        if wish.limit is not None:
+            self._standing.all_rows = wish.limit if known is None else min(wish.limit, known)
+
+    def run(self) -> tuple[int, list[LeftOut]]:
+        """Writes what is not done yet, and publishes."""
+        waiting = [task for task in range(len(self.job.tasks)) if task not in self._records]
+        if self._wish.limit is not None:
+            self._run_in_order(self._wish.limit)
+        elif self._wish.workers > 1 and len(waiting) > 1:
+            run_in_workers(
+                self.job, waiting, self._wish.workers, self._target.lock_number(), self._tell, self._done
+            )
+        else:
+            for task in waiting:
+                self._done(task, run_task(self.job, task, self._tell))
+        return self._publish()
+
+    def _run_in_order(self, limit: int) -> None:
+        left = limit
+        for task in range(len(self.job.tasks)):
+            if left > 0 and task not in self._records:
+                self._done(task, run_task(self.job, task, self._tell, left))
+            left -= self._records[task]["rows"] if task in self._records else 0
+
+    def take_up(self) -> None:
+        """Begins, or goes on with the tasks whose parts are there and whole."""
+        journal, target = self._target.journal, self._target
+        plan: dict[str, Any] = {"id": target.id.hex(), "first": target.first, "what": self._what()}
+        before = journal.plan() if self._wish.resume else None
+        if before is None:
+            journal.begin(plan)
+            return
+        differ = [name for name, value in plan["what"].items() if before.get("what", {}).get(name) != value]
+        if self._wish.id is not None and before.get("id") != self._wish.id.hex():
+            differ.append("id")
+        if differ:
+            raise StaleError(
+                f"{target.path}: what is there of an earlier run was another conversion: {', '.join(differ)} "
+                f"{'differs' if len(differ) == 1 else 'differ'}; without resume it begins anew"
+            )
+        target.id = bytes.fromhex(before["id"])
+        self.job = replace(self.job, dataset_id=target.id, first_part=before["first"])
+        for task, record in journal.tasks().items():
+            if task < len(self.job.tasks) and all(
+                self._is_whole(entry_from_json(p)) for p in record["parts"]
+            ):
+                self._records[task] = record
+                self._standing.resumed += 1
+                self._count(record)
+            else:
+                journal.forget(task)
+        self._show()
+
+    def _what(self) -> dict[str, str]:
+        wish, job = self._wish, self.job
+        units = "\n".join(repr((unit.name, unit.place, unit.rows)) for unit in wish.source.units)
+        return {
+            "the source": f"{wish.source.kind} {os.path.abspath(wish.source.path)}",
+            "its content": hashlib.sha256(units.encode("utf-8", "surrogateescape")).hexdigest(),
+            "the schema": repr(job.content.schema.columns),
+            "index": repr(job.content.index),
+            "the metadata": hashlib.sha256(job.content.user).hexdigest(),
+            "the parts": repr((job.tasks, job.max_part_bytes)),
+            "limit": repr(wish.limit),
+            "what is left out": repr(job.skip_rows),
+            "the version of unirecord": CREATED_BY,
+            **wish.options,
+        }
+
+    def _is_whole(self, entry: PartEntry) -> bool:
+        path = os.path.join(self.job.folder, entry.name)
+        wanted = entry.id, int(entry.content, 16)
+        try:
+            sizes = os.path.getsize(path), os.path.getsize(path + ".idx")
+        except OSError:
+            return False
+        same = data_identity(path) == wanted == index_identity(path + ".idx")
+        return same and sizes == (entry.bytes, entry.index_bytes)
+
+    def _tell(self, rows: int, size: int) -> None:
+        self._standing.rows += rows
+        self._standing.bytes += size
+        self._show()
+
+    def _done(self, task: int, record: dict[str, Any]) -> None:
+        self._records[task] = record
+        self._standing.tasks += 1
+        self._show()
+
+    def _count(self, record: dict[str, Any]) -> None:
+        self._standing.tasks += 1
+        self._standing.rows += record["rows"]
+        self._standing.bytes += sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
+
+    def _show(self) -> None:
+        if self._progress is not None:
+            self._progress(self._standing)
+
+    def _publish(self) -> tuple[int, list[LeftOut]]:
+        records = [self._records[task] for task in sorted(self._records)]
+        entries = [entry_from_json(part) for record in records for part in record["parts"]]
+        left_out = [LeftOut(*one) for record in records for one in record["left_out"]]
+        rows = sum(record["rows"] for record in records)
+        self._check(rows, entries, left_out)
+        self._target.publish(self.job.content, self._empty_shape(), entries)
+        return rows, left_out
+
+    def _check(self, rows: int, entries: Sequence[PartEntry], left_out: Sequence[LeftOut]) -> None:
+        """Compares what was written with the source: the number of rows, and the content of some."""
+        known = self._wish.source.rows
+        stored = sum(entry.rows for entry in entries)
+        expected = rows if known is None or self._wish.limit is not None else known - len(left_out)
+        if stored != rows or rows != expected:
+            raise StaleError(
+                f"{self.job.source.path}: {expected:,} rows were to be written, and {stored:,} were; "
+                "nothing was published"
+            )
+        if not self.job.source.read_once:
+            check_samples(self.job, self._records)
+
+    def _empty_shape(self) -> Shape:
+        grouper = Grouper(self.job.content.schema)
+        list(grouper.finish())
+        assert grouper.shape is not None
+        return grouper.shape

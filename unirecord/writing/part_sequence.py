@@ -1,0 +1,92 @@
+"""Row groups -> parts of a folder, one after the other, each of at most a greatest size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from ..format.layout import Shape
+from ..format.values import ColumnBatch
+from ..parts import manifest
+from ..parts.manifest import PartEntry
+from ..storage.staged import StagedFile
+from .part_writer import PartContent, PartWriter
+
+__all__ = ["PartSequence"]
+
+_GROUPS_PER_PART = 4  # at least about so many, so that parts come close to their greatest size
+_SMALLEST_TARGET = 4_096
+
+
+class PartSequence:
+    """Writes parts under their own names; ``entries`` are those that are complete and on disk.
+
+    Args:
+        folder: where the parts are written.
+        dataset_id: 16 bytes, of which their ids are made.
+        number: the number of the i-th part.
+        max_part_bytes: greatest size of a data file, if its first row group allows.
+        like: a file whose owner and mode new ones get, if it is there.
+    """
+
+    def __init__(
+        self, folder: str, dataset_id: bytes, number: Callable[[int], int], max_part_bytes: int, like: str
+    ) -> None:
+        self.folder = folder
+        self.target_bytes: int | None = max(max_part_bytes // _GROUPS_PER_PART, _SMALLEST_TARGET)
+        self.entries: list[PartEntry] = []
+        self.named: list[str] = []  # names of parts that may have been given
+        self._id = dataset_id
+        self._number = number
+        self._max_part_bytes = max_part_bytes
+        self._like = like
+        self._part: PartWriter | None = None
+        self._staged: StagedFile | None = None
+
+    def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
+        """Writes a row group, into a new part when this one would grow beyond its greatest size."""
+        if self._part is not None and self._part.rows and self._part.size_with(pieces) > self._max_part_bytes:
+            self._finish_part()
+        self._writer(content, shape).add(pieces)
+
+    def _writer(self, content: PartContent, shape: Shape) -> PartWriter:
+        if self._part is None:
+            number = self._number(len(self.entries))
+            part_id = manifest.part_id(self._id, number)
+            path = os.path.join(self.folder, manifest.part_name(number, part_id))
+            self._staged = StagedFile(path, like=self._like)
+            self._part = PartWriter(self._staged, part_id, content, shape)
+        return self._part
+
+    def _finish_part(self) -> None:
+        assert self._part is not None
+        assert self._staged is not None
+        writer = self._part
+        name = os.path.basename(self._staged.path)
+        part = writer.finish(self._staged.path + ".idx")
+        try:
+            self.named.append(name)
+            part.index.publish()
+            part.data.publish()
+        finally:
+            sizes = part.data.size, part.index.size
+            part.discard()
+        schema = manifest.schema_digest(writer.content.schema)
+        digest = f"{part.content_digest:016x}"
+        self.entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema, content=digest))
+        self._part = self._staged = None
+
+    def finish(self, content: PartContent, shape: Shape) -> None:
+        """Completes the last part."""
+        if self._part is not None:
+            self._finish_part()
+
+    def write_empty(self, content: PartContent, shape: Shape) -> None:
+        """Writes a part without rows: a dataset has one at least."""
+        self._writer(content, shape)
+        self._finish_part()
+
+    def discard(self) -> None:
+        """Removes the part that is not complete."""
+        if self._staged is not None:
+            self._staged.discard()
