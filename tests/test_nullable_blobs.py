@@ -327,3 +327,24 @@ def test_text_formats_and_npz_keep_nulls(tmp_path: Path) -> None:
         assert [line[name] is None for line in lines] == null, name
         assert name == "number" or (~arrays[f"{name}_valid"]).tolist() == null, name
     assert lines[1]["fixed"] == [[1, 1, 1], [1, 1, 1]]
+
+
+def test_compressed_blobs_may_be_null_too(tmp_path: Path) -> None:
+    """Arrays of fixed shape as well, whose cells have lengths once they are compressed."""
+    schema = {
+        "fixed": {"type": "uint8?", "shape": [2, 3], "codec": "zstd"},
+        "free": {"type": "float32?", "shape": [-1, 4], "codec": "zstd"},
+        "text": {"type": "text?", "codec": "zstd"},
+        "half": "float16[2]?",
+    }
+    path = write(tmp_path / "a.urec", schema, rows=41)
+    assert_samples(UniRecordDataset(path), range(41), schema)
+    assert unirecord.verify(path).problems == []
+    for batch in UniRecordDataset(path).batches(41):
+        assert batch["fixed"].mask[:, 0, 0].tolist() == [
+            record(r, ("fixed",))["fixed"] is None for r in range(41)
+        ]
+        assert not batch["fixed"].data[batch["fixed"].mask].any()
+    Path(f"{path}.idx").unlink()
+    assert unirecord.repair(path).ok
+    assert_samples(UniRecordDataset(path), range(41), schema)
