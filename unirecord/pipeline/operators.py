@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from ..order.spec import check_integer
@@ -43,7 +44,7 @@ class Operator:
     condition: str | None = None
     gathered: bool = False
 
-    @property
+    @cached_property  # a protocol is looked through at each isinstance, which shows when it is asked for each sample
     def in_place(self) -> InPlace | None:
         """The operator that writes into given memory, where it is one."""
         return self.fn if self.kind == "map" and isinstance(self.fn, InPlace) else None
