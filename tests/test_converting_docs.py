@@ -91,6 +91,20 @@ def test_the_code_runs(here: Path) -> None:
         assert decoded[0] == {"id": 1, "length": 5}
 
 
+@pytest.mark.parametrize(
+    "page",
+    sorted((Path(__file__).parent.parent / "docs" / "coming-from").glob("*.md")),
+    ids=lambda page: page.stem,
+)
+def test_who_comes_from_elsewhere_can_run_the_page(here: Path, page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for command in re.findall(r"^unirecord (write .*)$", text, flags=re.M):
+        assert main(shlex.split(command)) == 0
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    exec(compile(code, page.name, "exec"), {})
+    assert len(re.findall(r"^\| .* \| .* \|$", text, flags=re.M)) > 7
+
+
 def test_every_source_is_in_the_table() -> None:
     for source in SOURCES:
         row = re.search(rf"^\| `{source.kind}` \|.*", PAGE, flags=re.M)

@@ -551,7 +551,11 @@ def test_lines_by_orjson_have_the_values_that_python_reads(rows: list[dict[str, 
 )  # fmt: skip
 def test_lines_that_orjson_may_read_otherwise_are_left_to_python(lines: list[bytes]) -> None:
     assert flat_records(lines) is None
-    assert flat_records([b'{"a": 1, "b": ["x", -0, -0.0]} \r']) == [{"a": 1, "b": ["x", 0, -0.0]}]
+    plain = [
+        b'{"a": 1, "b": ["x", -0, -0.0]} \r',
+        b'{"n": "name123", "f": 0.0012345678901234567, "g": 1e-05}',
+    ]
+    assert flat_records(plain) == [parse_json(line.decode()) for line in plain]
 
 
 @pytest.mark.parametrize("use", [True, False])

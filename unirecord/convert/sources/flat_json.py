@@ -11,7 +11,7 @@ from ...format.values.objects import MAX_DEPTH
 __all__ = ["flat_records"]
 
 # What orjson reads otherwise than Python, or may: numbers beyond 64 bits, and beyond float64.
-_UNSURE: Final = re.compile(rb"(?<![0-9.])[0-9]{19}|[eE]\+?[0-9]{3}")
+_UNSURE: Final = re.compile(rb"(?<![0-9.])[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
 _BLANKS: Final = b" \t\r\n"
 
 
