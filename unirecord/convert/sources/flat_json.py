@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import math
 from importlib import import_module
 from typing import Any, Final
 
@@ -10,9 +10,8 @@ from ...format.values.objects import MAX_DEPTH
 
 __all__ = ["flat_records"]
 
-# What orjson reads otherwise than Python, or may: numbers beyond 64 bits, and beyond float64.
-_UNSURE: Final = re.compile(rb"(?<![0-9.])[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
 _BLANKS: Final = b" \t\r\n"
+_BEYOND: Final = float(1 << 63)  # orjson makes a float of a whole number of more than 64 bits
 
 
 def flat_records(lines: list[bytes]) -> list[dict[str, Any]] | None:
@@ -27,7 +26,7 @@ def flat_records(lines: list[bytes]) -> list[dict[str, Any]] | None:
         return None
     data = b",".join(stripped)
     # One opening and one closing brace a line, at its ends: no object in another, and none that goes on in the next.
-    if data.count(b"{") != many or data.count(b"}") != many or _UNSURE.search(data):
+    if data.count(b"{") != many or data.count(b"}") != many:
         return None
     if data.count(b"[") > MAX_DEPTH - 1 and max(line.count(b"[") for line in stripped) > MAX_DEPTH - 1:
         return None
@@ -41,7 +40,11 @@ def flat_records(lines: list[bytes]) -> list[dict[str, Any]] | None:
     return records if data.count(b'"') == 2 * (names + texts) else None
 
 
-def _texts(value: Any) -> int:
-    if type(value) is str:
+def _texts(value: Any) -> float:
+    """How many texts there are; infinity where a number may be another one."""
+    kind = type(value)
+    if kind is str:
         return 1
-    return sum(map(_texts, value)) if type(value) is list else 0
+    if kind is float:
+        return 0 if -_BEYOND < value < _BEYOND else math.inf
+    return sum(map(_texts, value)) if kind is list else 0
