@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -16,6 +15,7 @@ from .packages import needed
 __all__ = ["SUFFIXES", "decompressed", "inner_name"]
 
 _PIECE: Final = 1 << 20
+_PACKED_PIECE: Final = 4_096
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES: Final = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd")
 
@@ -36,20 +36,46 @@ def decompressed(name: str, file: BinaryIO) -> Iterator[bytes]:
         stream = _OPEN[codec](file)
         while piece := stream.read(_PIECE):
             yield piece
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
+    except (MissingError, MemoryError):
+        raise
+    except Exception as error:  # each library has errors of its own
         raise SchemaError(f"{name} cannot be decompressed: {error}") from None
+
+
+class _ZstdStream:
+    """A Zstandard file as a stream, frame by frame; `EOFError` where one is cut off."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._packed = file, b""
+        self._new_frame = needed("zstandard", "a Zstandard file").ZstdDecompressor().decompressobj
+        self._frame: Any = None
+
+    def read(self, _size: int) -> bytes:
+        """Return some bytes, none at the end; from few at a time, since each can stand for 32,768."""
+        while True:
+            self._packed = self._packed or self._file.read(_PACKED_PIECE)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("it is cut off")
+                return b""
+            self._frame = self._frame or self._new_frame()
+            found: bytes = self._frame.decompress(self._packed)
+            self._packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = None
+            if found:
+                return found
 
 
 def _zstd(file: BinaryIO) -> Any:
     try:
-        zstandard = needed("zstandard", "a Zstandard file")
-    except MissingError:
+        return _ZstdStream(file)
+    except (MissingError, MemoryError):
         try:
             return needed("pyarrow", "").CompressedInputStream(file, "zstd")
         except MissingError:
             pass
         raise
-    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
 
 
 _OPEN: Final[dict[str, Any]] = {
