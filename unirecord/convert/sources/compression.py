@@ -70,7 +70,7 @@ class _ZstdStream:
 def _zstd(file: BinaryIO) -> Any:
     try:
         return _ZstdStream(file)
-    except (MissingError, MemoryError):
+    except MissingError:
         try:
             return needed("pyarrow", "").CompressedInputStream(file, "zstd")
         except MissingError:
