@@ -142,7 +142,7 @@ def _waits(results: Iterator[Any], count: int) -> float:
 def large(count: int) -> Iterator[dict[str, Any]]:
     """Arrays of 48 MB from a process that makes one in 20 ms to a consumer that takes 50 ms."""
     waits = _waits(iter(Pipeline.from_generators([_large])), count)
-    yield answer.figure("48 MB arrays", "made in this process, ahead", 1e3 * waits, "ms waited")
+    yield answer.figure("48 MB arrays", "made in this process, when asked for", 1e3 * waits, "ms waited")
     waits = _waits(iter(Pipeline.from_generators([_large], processes=1)), count)
     yield answer.figure("48 MB arrays", "from_generators, 1 process", 1e3 * waits, "ms waited")
     queue: Any = multiprocessing.Queue(4)
