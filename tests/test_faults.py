@@ -25,7 +25,8 @@ def rows(kind: str, count: int) -> list[dict[str, object]]:
 
 
 def write(path: Path, kind: str, count: int, **options: object) -> None:
-    with unirecord.Writer(path, SCHEMA, index=["n"], max_part_bytes=6000, **options) as writer:  # type: ignore[arg-type]
+    part_bytes = None if path.suffix else 6000
+    with unirecord.Writer(path, SCHEMA, index=["n"], max_part_bytes=part_bytes, **options) as writer:  # type: ignore[arg-type]
         for row in rows(kind, count):
             writer.write(row)
 

@@ -30,7 +30,7 @@ def prepare(folder: Path) -> None:
     """A good part and a directory, a part with a corrupt row, and files that cannot be opened."""
     schema = {"label": "int64", "x": {"type": "uint8", "shape": [100]}, "name": "string?", "blob": "bytes"}
     for name in ("good.urec", "corrupt.urec", "cut.urec", "noindex.urec", "many"):
-        with Writer(folder / name, schema, max_part_bytes=10_000) as writer:
+        with Writer(folder / name, schema, max_part_bytes=10_000 if name == "many" else None) as writer:
             for i in range(ROWS):
                 x = np.full(100, i, np.uint8)
                 writer.write({"label": i, "x": x, "name": None if i % 3 else f"n{i}", "blob": bytes([i]) * i})

@@ -26,7 +26,7 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         "flag": "bool",
         "blob": "bytes",
     }
-    with Writer(path, schema, max_part_bytes=10_000, index=["label"]) as writer:
+    with Writer(path, schema, max_part_bytes=None if path.suffix else 10_000, index=["label"]) as writer:
         for i in range(N):
             writer.write(
                 {

@@ -157,7 +157,7 @@ def test_overwrite_is_a_bool(tmp_path: Path, overwrite: Any) -> None:
         Writer(tmp_path / "x.urec", SCHEMA, overwrite=overwrite)
 
 
-@pytest.mark.parametrize("size", ["0", 0, -1, "20 parsecs", "many", 1.5, None, True])
+@pytest.mark.parametrize("size", ["0", 0, -1, "20 parsecs", "many", 1.5, True])
 def test_a_bad_part_size_is_refused(tmp_path: Path, size: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         Writer(tmp_path / "x", SCHEMA, max_part_bytes=size)
