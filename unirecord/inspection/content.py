@@ -165,11 +165,8 @@ def _arrays(schema: Schema, group: RowGroup) -> Iterator[tuple[int, str | None]]
         yield found.values.nbytes, None
         if found.strings is not None:
             yield len(found.strings), None
-    lengths, raw_lengths = iter(group.page.lengths), iter(group.page.raw_lengths)
     for (_, column), valid in zip(schema.blobs, group.page.blob_valid, strict=True):
         if valid is not None:
             yield bits, column.name
-        if not column.stored_bytes:
-            yield next(lengths).nbytes, None
-        if column.has_raw_lengths:
-            yield next(raw_lengths).nbytes, None
+        for _ in range((not column.stored_bytes) + column.has_raw_lengths):  # u64 both
+            yield 8 * group.page.rows, None
