@@ -56,7 +56,7 @@ class Col:
     def stored(self, value: bytes | None) -> bytes:
         """A value as it is stored: compressed where that makes it smaller; null is zeros, or nothing."""
         value = bytes(self.fixed) if value is None else value
-        if not self.codec:
+        if self.codec not in (1, 2):
             return value
         width = DTYPES[self.base].itemsize if self.codec == 2 else 1
         whole = len(value) - len(value) % width
@@ -238,9 +238,9 @@ def scalar_payload(spec: Spec, group: Raw, cells: list[list[bytes]], digests: li
         if c.nullable:
             parts.append(bitmap(column))
         if not c.stored_width:
-            parts.append(np.array([len(row[j]) for row in cells], "<u8").tobytes())
+            parts.append(np.array([len(row[j]) for row in cells], "<u4" if c.codec else "<u8").tobytes())
         if c.codec and not c.fixed:
-            parts.append(np.array([len(x or b"") for x in column], "<u8").tobytes())
+            parts.append(np.array([len(x or b"") for x in column], "<u4").tobytes())
     parts.append(np.array(digests, "<u8").tobytes())
     return b"".join(pad(p, 8) for p in parts)
 

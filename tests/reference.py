@@ -207,7 +207,8 @@ def scalar_page(head: Head, p: Page) -> Scalars:
     for i, c in enumerate(head.columns):
         if not c.is_blob:
             continue
-        take = lambda: list(struct.unpack(f"<{n}Q", body.take(8 * n)))  # noqa: E731
+        size = 4 if c.codec else 8
+        take = lambda size=size: np.frombuffer(body.take(size * n), f"<u{size}").tolist()  # noqa: E731
         out.valid[i] = bits(body.take(-(-n // 8)), n) if c.nullable else [True] * n
         out.lengths[i] = [c.stored_bytes] * n if c.stored_bytes else take()
         out.raw_lengths[i] = take() if c.codec and not c.fixed_bytes else [c.fixed_bytes] * n

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from partgen import MadePart, value, write
 from partgen_bytes import CODES, Col, Spec
 
@@ -77,3 +79,27 @@ def nullable_fixed_part(
     spec = Spec(part_id, columns, [], None, align=16, unit_rows=unit_rows, group_rows=4)
     spec.groups, spec.gaps = [4, 4, 2], [0, 0, 64]
     return _fill(path, spec, 10, seed)
+
+
+def compressed_part(path: Path, *, part_id: bytes = b"z" * 16, seed: int = 6, unit_rows: int = 2) -> MadePart:
+    """Compressed columns of each kind, with dictionaries and without, beside a plain one; rows of differing size."""
+    columns = [Col("n", "int32"), Col("plain", "bytes")]
+    columns += [Col("text", "text", None, True, codec=1, dictionary=b"light paper winter river stone")]
+    columns += [Col("fixed", "int32", [12], codec=2, dictionary=bytes(range(40)))]
+    columns += [Col("free", "int16", [-1, 4], True, codec=2), Col("bytes", "bytes", codec=1)]
+    spec = Spec(part_id, columns, ["n"], None, unit_rows=unit_rows)
+    spec.groups, spec.gaps = [4, 3], [0, 64]
+    made, r = MadePart(path, spec, []), random.Random(seed)
+    for i in range(7):
+        text = None if i == 3 else "river stone winter light " * (i % 4)
+        fixed, free = np.arange(i, i + 12, dtype=np.int32), np.full((3 * (i % 3), 4), i, np.int16)
+        noise = r.randbytes(9 * i)
+        row: dict[str, Any] = {"n": np.int32(i), "plain": b"p" * i, "text": text, "fixed": fixed}
+        row |= {"free": None if i == 4 else free, "bytes": noise}
+        made.rows.append(row)
+        stored = [
+            v if v is None or isinstance(v, bytes) else v.encode() if isinstance(v, str) else v.tobytes()
+            for v in row.values()
+        ]
+        made.raw.append(stored)
+    return write(made)

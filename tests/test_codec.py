@@ -308,8 +308,6 @@ def test_verify_without_libzstd_says_what_it_did_not_check(part: Path) -> None:
     code = "import sys, unirecord; print(*unirecord.verify(sys.argv[1]).problems, sep='\\n')"
     result = run(code, part, library="/nowhere")
     assert result.stdout.count("not checked") == 6
-    result = run("import sys, unirecord; unirecord.repair(sys.argv[1])", part, library="/nowhere")
-    assert "CodecError" in result.stderr
 
 
 # ---- the encoder and the decoder

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from partgen import MadePart
 from probe import Refused, expected, probe_of, shape_of
-from small_parts import fixed_part, nullable_fixed_part, nullable_part, scalar_part, variable_part
+from small_parts import (
+    compressed_part,
+    fixed_part,
+    nullable_fixed_part,
+    nullable_part,
+    scalar_part,
+    variable_part,
+)
 
 KINDS: dict[str, Callable[[Path], MadePart]] = {
     "variable": variable_part,
@@ -21,6 +28,7 @@ KINDS: dict[str, Callable[[Path], MadePart]] = {
     "nullable": nullable_part,
     "nullable, one digest a cell": lambda path: nullable_part(path, unit_rows=0),
     "nullable, fixed": nullable_fixed_part,
+    "compressed": compressed_part,
 }
 
 

@@ -13,7 +13,7 @@ from reference import read_part
 import unirecord
 from unirecord.inspection.verify import verify
 
-KINDS = {"variable", "units", "fixed", "scalar", "empty", "nullable", "nullable_fixed"}
+KINDS = {"variable", "units", "fixed", "scalar", "empty", "compressed", "nullable", "nullable_fixed"}
 FROZEN = sorted((Path(__file__).parent / "data").glob("version*/*.urec"))
 
 

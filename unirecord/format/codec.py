@@ -16,7 +16,7 @@ __all__ = ["Codec", "impossible_sizes"]
 _CODES: Final = {"zstd": CODEC_ZSTD, "shuffle+zstd": CODEC_SHUFFLE_ZSTD}
 _NAMES: Final = {code: name for name, code in _CODES.items()}
 _SPEC: Final = re.compile(r"(zstd|shuffle\+zstd)(?::([0-9]{1,2}))?")
-_USUAL_LEVEL: Final = 6
+_USUAL_LEVEL: Final = 3
 _LEVELS: Final = range(1, 23)
 _EXPANSION_BITS: Final = np.uint64(15)  # of a frame: a block of at most 2^17 bytes takes at least 4
 

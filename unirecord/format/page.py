@@ -161,7 +161,7 @@ def _encode_blob_fields(
         if not column.stored_bytes:
             parts.append(_pad8(next(variable)))
         if column.has_raw_lengths:
-            parts.append(_pad8(_raw_lengths(cells)))
+            parts.append(_pad8(_raw_lengths(column, cells)))
     return parts
 
 
@@ -225,9 +225,10 @@ def _encode_variable(
     columns = [_cells(column, [piece.columns[i] for piece in pieces]) for i, column in schema.blobs]
     lengths = np.stack([_lengths(cells) for cells in columns], axis=1)
     stored = [
-        length.astype("<u8").tobytes() for length, (_, column) in zip(lengths.T, schema.blobs, strict=True)
+        length.astype(column.lengths_dtype).tobytes()
+        for length, (_, column) in zip(lengths.T, schema.blobs, strict=True)
         if not column.stored_bytes
-    ]  # fmt: skip
+    ]
     room = padded(lengths, shape)
     size = int(room.sum())
     cells = columns[0] if len(columns) == 1 else [cell for row in zip(*columns, strict=True) for cell in row]
@@ -261,9 +262,9 @@ def _cells(column: Column, data: Sequence[ColumnData]) -> list[Any]:
     return cells
 
 
-def _raw_lengths(data: Sequence[ColumnData]) -> bytes:
+def _raw_lengths(column: Column, data: Sequence[ColumnData]) -> bytes:
     parts = [piece.raw_lengths for piece in data if piece.raw_lengths is not None]
-    return np.concatenate(parts).astype("<u8").tobytes()
+    return np.concatenate(parts).astype(column.lengths_dtype).tobytes()
 
 
 def _lengths(cells: Sequence[Any]) -> U64:
@@ -358,9 +359,9 @@ def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryv
     for _, column in schema.blobs:
         blob_valid.append(cursor.bits(rows) if column.nullable else None)
         if not column.stored_bytes:
-            lengths.append(cursor.take(rows, "<u8"))
+            lengths.append(cursor.take(rows, column.lengths_dtype).astype(np.uint64, copy=False))
         if column.has_raw_lengths:
-            raw_lengths.append(cursor.take(rows, "<u8"))
+            raw_lengths.append(cursor.take(rows, column.lengths_dtype).astype(np.uint64))
     digests = cursor.take(unit_count(schema, shape, rows), "<u8")
     if cursor.place != len(payload):
         raise CorruptionError(f"a scalar page has {len(payload)} bytes where its rows need {cursor.place}")

@@ -139,6 +139,11 @@ class Column:
         return 0 if self.codec is not None else self.fixed_bytes
 
     @property
+    def lengths_dtype(self) -> str:
+        """Internal: dtype of the lengths of its cells, and of its values, in a scalar page."""
+        return "<u8" if self.codec is None else "<u4"
+
+    @property
     def has_raw_lengths(self) -> bool:
         """Internal: whether the lengths of its values are stored beside those of its cells."""
         return self.codec is not None and self.fixed_bytes == 0

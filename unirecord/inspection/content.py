@@ -168,5 +168,5 @@ def _arrays(schema: Schema, group: RowGroup) -> Iterator[tuple[int, str | None]]
     for (_, column), valid in zip(schema.blobs, group.page.blob_valid, strict=True):
         if valid is not None:
             yield bits, column.name
-        for _ in range((not column.stored_bytes) + column.has_raw_lengths):  # u64 both
-            yield 8 * group.page.rows, None
+        for _ in range((not column.stored_bytes) + column.has_raw_lengths):
+            yield int(column.lengths_dtype[-1]) * group.page.rows, None

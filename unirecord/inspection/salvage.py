@@ -61,7 +61,6 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
             result.reasons.append(f"{problem}; the head was made again from the index")
         known = stack.enter_context(opened_index(path, data, head))
         decoders = Decoders.of(data, head, known.dictionaries)
-        decoders.check_available(head, path)
         for found in walk(data, head, known.group):
             if isinstance(found, End):
                 result.rows = found.rows
@@ -107,6 +106,7 @@ def sound_batches(path: str) -> Iterator[ColumnBatch]:
             return
         known = stack.enter_context(opened_index(path, data, head))
         decoders = Decoders.of(data, head, known.dictionaries)
+        decoders.check_available(head, path)
         for found in walk(data, head, known.group):
             if isinstance(found, RowGroup):
                 findings = check_group(data, head, found, decoders)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core import Encoder, check_codec, train_dictionary
+from ..errors import SchemaError
 from ..format.schema import Column, Schema
 from ..format.values import ColumnBatch, ColumnData
 from .row_groups import own_batch
@@ -22,6 +23,7 @@ _TRAINED_BYTES: Final = 4 << 20  # of a column, evenly spaced over what waits
 _LONGEST: Final = 32_768  # mean bytes of a value from which on a dictionary has nothing to add
 _MOST_DICTIONARY: Final = 112 << 10  # as large as zstd's own tool makes them
 _LEAST_CELLS: Final = 16
+_MOST_VALUE: Final = 1 << 32
 _WORTH: Final = 0.97  # what a dictionary must leave of the bytes that it compresses
 
 Cells = list[bytes | memoryview]
@@ -78,6 +80,11 @@ class Compressor:
             data = columns[i]
             cells = cells_of(column, data)
             joined, stored, raw = self._encoders[i].encode(cells)
+            if len(raw) and int(raw.max()) >= _MOST_VALUE:
+                raise SchemaError(
+                    f"column {column.name!r}: a value has {int(raw.max()):,} bytes; those of a compressed column have "
+                    f"less than 4 GiB: leave its codec out"
+                )
             ends = np.cumsum(stored).tolist()
             starts = [0, *ends[:-1]]
             packed: Cells = [joined[a:b] for a, b in zip(starts, ends, strict=True)] if cells else []
