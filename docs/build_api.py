@@ -78,9 +78,18 @@ def room(thing: Any) -> str:
     return str(getattr(thing, "__module__", "")).split(".")[1]
 
 
+def is_part_of_the_face(base: type) -> bool:
+    """Whether a class of the package stands only behind public ones."""
+    return base.__module__.startswith("unirecord.") and base.__name__ not in unirecord.__all__
+
+
 def members(kind: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties of a class with a docstring of their own, in the order of the source."""
-    for name, member in vars(kind).items():
+    """Public methods and properties of a class with a docstring of their own, in the order of the source.
+
+    Those of bases that are not public themselves are its own.
+    """
+    own = [base for base in kind.__mro__ if base is kind or is_part_of_the_face(base)]
+    for name, member in (entry for base in own for entry in vars(base).items()):
         plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
         plain = getattr(plain, "func", plain)  # functools.cached_property
         special = name in SHOWN_SPECIAL
@@ -138,6 +147,8 @@ def types(called: Any) -> dict[str, str]:
 def returned(called: Any) -> str:
     """The annotation of what a function returns, or nothing when it returns nothing."""
     shown = inspect.signature(called).return_annotation
+    if isinstance(shown, str):
+        shown = re.sub(r"\bSelf\b", "UniRecordDataset", shown)
     return "" if shown in (inspect.Signature.empty, "None", None) else f" → `{shown}`"
 
 

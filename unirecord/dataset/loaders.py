@@ -1,0 +1,156 @@
+"""What reads a dataset ahead: batches as arrays, pipelines of operators, TensorFlow's datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from ..loading.options import LoaderOptions, ReadAhead
+from .batch_loader import BatchLoader
+from .tables import DatasetTables
+from .views import UNCHANGED, Sample, Unchanged
+
+if TYPE_CHECKING:
+    import tensorflow
+    from typing_extensions import Unpack
+
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.tuning import PipelinePlan
+
+__all__ = ["DatasetLoaders"]
+
+New = TypeVar("New")
+
+
+class DatasetLoaders(DatasetTables):
+    """The ways to iterate over a dataset that read ahead."""
+
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any] | Unchanged | None = ...,
+        collate_fn: Callable[[list[Any]], Any] | None = ...,
+        batch_transform: Callable[[Any], New],
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[New]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any] | Unchanged | None = ...,
+        collate_fn: Callable[[list[Any]], New],
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[New]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Unchanged | None = ...,
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[dict[str, Any]]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any],
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[Any]: ...
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        prefetch: int | None = None,
+        num_threads: int | None = None,
+        transform: Callable[[Sample], Any] | Unchanged | None = UNCHANGED,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        batch_transform: Callable[[Any], Any] | None = None,
+        num_workers: int | None = None,
+    ) -> BatchLoader[Any]:
+        """Batches of this shard as dicts of arrays, read ahead by C threads (docs/loading.md).
+
+        Each iteration over what is returned is one epoch. Its type says what a batch is: a dict, or what
+        ``batch_transform`` or ``collate_fn`` returns.
+
+        Fixed-width columns are arrays [batch, …], nullable ones masked arrays, strings lists, other blobs
+        ``RaggedArray``. Any batch may be kept for ever. Tensors: ``unirecord.torch.loader``, ``to_tf``.
+
+        Args:
+            batch_size: samples in a batch.
+            drop_last: leave out a last batch that is smaller.
+            prefetch: batches kept ready; chosen by their size by default.
+            num_threads: reading threads; one per core up to four by default.
+            transform: called with every sample; the dataset's own by default.
+            collate_fn: makes a batch of the list of samples, transformed or as stored; by default arrays are stacked.
+            batch_transform: called with every batch, after the others.
+            num_workers: Python threads for these functions; one per core by default. 0: the thread that asks.
+        """
+        return BatchLoader(
+            self,
+            LoaderOptions(
+                batch_size,
+                drop_last=drop_last,
+                prefetch=prefetch,
+                num_threads=num_threads,
+                transform=self._transform if isinstance(transform, Unchanged) else transform,
+                collate_fn=collate_fn,
+                batch_transform=batch_transform,
+                num_workers=num_workers,
+                on_corrupt=self._on_corrupt,
+            ),
+        )
+
+    def pipeline(
+        self,
+        *,
+        cpus: int | None = None,
+        memory: int | str | None = None,
+        plan: PipelinePlan | None = None,
+        rewrite: bool | Collection[str] = True,
+    ) -> Pipeline:
+        """A pipeline over the samples of this shard: operators that run in parallel, in exact order (docs/pipeline.md).
+
+        Its first operator is the dataset's ``transform``, where it has one.
+
+        Args:
+            cpus: cores that it may use; by default those of the process's affinity and cgroup.
+            memory: what it may hold of results made ahead, in bytes or as "2GB"; by default a quarter of what is free,
+                2 GiB at most.
+            plan: what an earlier pipeline with these operators has chosen, ``loader.plan()``, to be used as it is.
+            rewrite: whether it is given a faster form with the same results, or the names of the rules that may do so.
+        """
+        from ..pipeline.budget import Budget
+        from ..pipeline.origin import DatasetOrigin
+        from ..pipeline.pipeline import Pipeline
+        from ..pipeline.rewriting import check_rules
+
+        origin = DatasetOrigin(self._cursor, self._on_corrupt)
+        pipeline = Pipeline(origin, Budget.of(cpus, memory), plan, check_rules(rewrite))
+        return pipeline if self._transform is None else pipeline.map(self._transform)
+
+    def to_tf(
+        self,
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        prefetch: int | None = None,
+        num_threads: int | None = None,
+    ) -> tensorflow.data.Dataset:
+        """This shard as a ``tf.data.Dataset`` of batches (docs/tensorflow.md).
+
+        ``batch_size``, ``drop_last``, ``prefetch`` and ``num_threads`` are as for ``batches``.
+        """
+        from ..frameworks.tf import to_tf
+
+        dataset: Any = self
+        return to_tf(dataset, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
