@@ -1,4 +1,5 @@
 /* codec_zstd.c - libzstd, loaded where a compressed column is first used: who has none needs none. */
+#define _GNU_SOURCE /* RTLD_DEEPBIND, RTLD_DEFAULT */
 #include "codec_zstd.h"
 
 #include <dlfcn.h>
@@ -70,15 +71,23 @@ static bool bind(void *file, const char *path) {
   return false;
 }
 
+/* Bound to its own functions first: TensorFlow puts another libzstd's, under the same names, before all that is loaded after
+ * it, and a mix of two versions crashes. The address sanitizer's runtime refuses that. */
+static int binding(void) {
+#ifdef RTLD_DEEPBIND
+  if (dlsym(RTLD_DEFAULT, "__asan_init") == NULL) return RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
+#endif
+  return RTLD_NOW | RTLD_LOCAL;
+}
+
 static void *open_named(const char **path) {
   const char *asked = getenv("UNIRECORD_LIBZSTD");
   if (asked != NULL) {
     *path = asked;
-    return dlopen(asked, RTLD_NOW | RTLD_LOCAL);
+    return dlopen(asked, binding());
   }
   void *file = NULL;
-  for (size_t i = 0; i < sizeof names / sizeof *names && file == NULL; i++)
-    file = dlopen(*path = names[i], RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < sizeof names / sizeof *names && file == NULL; i++) file = dlopen(*path = names[i], binding());
   return file;
 }
 

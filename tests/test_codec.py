@@ -276,6 +276,24 @@ def run(code: str, *arguments: object, library: str | None = None) -> subprocess
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+def test_a_libzstd_that_another_package_shows_to_all_is_not_mixed_with_ours(
+    part: Path, tmp_path: Path
+) -> None:
+    """TensorFlow does; functions of two versions that called each other crashed."""
+    code = """
+import sys, tensorflow, unirecord
+with unirecord.Writer(sys.argv[2], {"t": {"type": "text", "codec": "zstd"}}) as writer:
+    for i in range(2000):
+        writer.write({"t": f"value number {i} " * 20})
+with unirecord.UniRecordDataset(sys.argv[2]) as ds:
+    assert [ds[i]["t"] for i in range(2000)] == [f"value number {i} " * 20 for i in range(2000)]
+with unirecord.UniRecordDataset(sys.argv[1]) as ds:
+    assert sum(len(batch["n"]) for batch in ds.batches(50)) == 300
+"""
+    result = run(code, part, tmp_path / "b.urec")
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("library", ["/nowhere/libzstd.so.1", "libm.so.6"])
 def test_without_libzstd_only_compressed_columns_are_refused(
     part: Path, tmp_path: Path, library: str

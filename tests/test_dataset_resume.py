@@ -137,7 +137,10 @@ def test_only_what_has_been_handed_out_counts(make: Make) -> None:
     ("change", "text"),
     [
         ({"seed": 1}, "seed is 0 in the state and 1 here"),
-        ({"shuffle": False}, "shuffle is 'block' in the state and 'sequential' here"),
+        (
+            {"shuffle": False, "block_rows": None, "window_blocks": None},
+            "shuffle is 'block' in the state and 'sequential' here",
+        ),
         ({"where": "odd"}, "where is None in the state and 'odd' here"),
         ({"remainder": "drop"}, "remainder is 'pad' in the state and 'drop' here"),
         ({"block_rows": 9}, "block_rows is 4 in the state and 9 here"),

@@ -27,6 +27,9 @@ from unirecord.cli import main
 from unirecord.cli.terminal import escaped, print_csv, to_json
 
 ESC, C1, CR, BIDI = "\x1b]0;owned\x07\x1b[31m", "\x9b31m", "safe\rEVIL", "\u202eexe.png"
+MARKS = (
+    "\u2028\u2066x"  # what names of columns may hold, as bidi overrides, where control characters are refused
+)
 HOSTILE = ("\x1b", "\x9b", "\x07", "\r", "\u202e", "\x7f", "\x00", "\u2028", "\u2066")
 FORMULA = "=cmd|'/c calc'!A1"
 
@@ -35,17 +38,17 @@ def harmless(text: str) -> bool:
     return not any(char in text for char in HOSTILE)
 
 
-def hostile_part(path: Path) -> Path:
-    """A part whose names, values and metadata hold escapes; `Writer` refuses such names, readers take them."""
+def hostile_part(path: Path, name: str = f"c{BIDI}") -> Path:
+    """A part whose names, values and metadata hold what steers a terminal, as far as names may."""
     columns = [
-        Col(f"c{ESC}", "string", None, True),
-        Col(f"n{C1}", "int32"),
-        Col(f"r{CR}", "string"),
+        Col(name, "string", None, True),
+        Col(f"n{MARKS}", "int32"),
+        Col(f"r{BIDI}", "string"),
         Col(f"o{BIDI}", "object"),
-        Col(f"t{ESC}", "text"),
-        Col(f"b{ESC}", "bytes"),
+        Col(f"t{MARKS}", "text"),
+        Col(f"b{MARKS}", "bytes"),
     ]
-    spec = Spec(b"h" * 16, columns, [f"c{ESC}"], {f"m{ESC}": [ESC, C1, BIDI]}, align=8)
+    spec = Spec(b"h" * 16, columns, [name], {f"m{ESC}": [ESC, C1, BIDI]}, align=8)
     texts = [ESC, CR, C1, BIDI, "two\nlines", FORMULA, "\x7f\0\u2028\u2066", "plain é 日本"]
     spec.groups, spec.gaps = [len(texts)], [0]
     made = MadePart(path, spec, [])
@@ -61,6 +64,15 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     part = hostile_part(root / f"p{ESC}{CR}.urec")
     assert len(unirecord.UniRecordDataset(part)) == 8
     return part
+
+
+def test_a_part_with_control_characters_in_names_is_refused_in_harmless_words(tmp_path: Path) -> None:
+    part = hostile_part(tmp_path / "p.urec", f"c{ESC}")
+    for command in ("inspect", "verify", "repair"):
+        out, err = bytes_printed(command, part)
+        assert harmless(out)
+        assert harmless(err)
+        assert "control character" in out + err
 
 
 def bytes_printed(*argv: str | Path, isatty: bool = False) -> tuple[str, str]:
@@ -94,22 +106,22 @@ QUESTIONS: list[list[str]] = [
     *[["--row", str(row), *more] for row in range(8) for more in ([], ["--json"])],
     ["--stats"],
     ["--stats", "--json"],
-    ["--group-by", f"c{ESC}"],
-    ["--group-by", f"c{ESC}", "--json"],
-    ["--group-by", f"n{C1}"],
-    ["--where", f"`c{ESC}` == 'x'", "--explain"],
-    ["--where", f"`r{CR}` like '%x'", "--explain", "--json"],
+    ["--group-by", f"c{BIDI}"],
+    ["--group-by", f"c{BIDI}", "--json"],
+    ["--group-by", f"n{MARKS}"],
+    ["--where", f"`c{BIDI}` == 'x'", "--explain"],
+    ["--where", f"`r{BIDI}` like '%x'", "--explain", "--json"],
     ["--where", f"{ESC} == 1"],
-    ["--where", f"`n{C1}` == '{ESC}'"],
-    ["--where", f"`c{ESC}` ==\n {CR}"],
+    ["--where", f"`n{MARKS}` == '{ESC}'"],
+    ["--where", f"`c{BIDI}` ==\n {CR}"],
     ["--columns", f"nope{ESC}"],
-    ["--sort", f"c{ESC}"],
+    ["--sort", f"c{BIDI}"],
     ["--sort", f"{ESC}"],
     ["--extract", f"{ESC}", "--out", "x"],
-    ["--extract", f"n{C1}", "--out", "x"],
+    ["--extract", f"n{MARKS}", "--out", "x"],
     [f"--no{ESC}"],
     ["--limit", ESC],
-    ["--group-by", f"n{C1}", "--sort", ESC],
+    ["--group-by", f"n{MARKS}", "--sort", ESC],
 ]
 
 
@@ -125,19 +137,19 @@ def test_inspect_prints_nothing_that_steers_a_terminal(
         assert harmless(err), err
 
 
-@pytest.mark.parametrize("question", [["--csv"], ["--group-by", f"c{ESC}", "--csv"]])
+@pytest.mark.parametrize("question", [["--csv"], ["--group-by", f"c{BIDI}", "--csv"]])
 def test_csv_is_escaped_on_a_terminal_and_exact_elsewhere(hostile: Path, question: list[str]) -> None:
     shown, _ = bytes_printed("inspect", hostile, *question, isatty=True)
     assert harmless(shown)
     exact, _ = bytes_printed("inspect", hostile, *question)
     found = list(csv.reader(io.StringIO(exact, newline="")))
-    assert any(ESC in cell for cell in found[0])
+    assert any(BIDI in cell for cell in found[0])
     assert {CR, ESC, "two\nlines", FORMULA} <= {cell for row in found for cell in row}
 
 
 def test_formulas_are_quoted_on_request(hostile: Path) -> None:
-    plain, _ = bytes_printed("inspect", hostile, "--csv", "--columns", f"r{CR}")
-    quoted, _ = bytes_printed("inspect", hostile, "--csv", "--columns", f"r{CR}", "--quote-formulas")
+    plain, _ = bytes_printed("inspect", hostile, "--csv", "--columns", f"r{BIDI}")
+    quoted, _ = bytes_printed("inspect", hostile, "--csv", "--columns", f"r{BIDI}", "--quote-formulas")
     assert plain.count(f",{FORMULA}") == 1
     assert plain.count(f",'{FORMULA}") == 0
     assert quoted.count(f",'{FORMULA}") == 1

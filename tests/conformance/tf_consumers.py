@@ -54,13 +54,19 @@ def _arrays(ragged: Any) -> list[Any]:
 
 
 def _reading(data: Any, ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    """``len(data)`` is that of a whole epoch, also before a pass that is the rest of one (docs/tensorflow.md)."""
+    rest = len(ds.batches(options.batch_size, drop_last=options.drop_last))
+    size = options.batch_size
+    whole = len(ds) // size if options.drop_last else -(-len(ds) // size)
+
     def batches() -> Iterator[list[Sample]]:
         for batch in data:
             yield samples_of(batch, fields, split_tensors, seen=False, collated=False)
 
     def length() -> int | None:
         known = int(data.cardinality())
-        return known if known >= 0 else None
+        assert known < 0 or known == whole, f"the length is {known}, and a whole epoch has {whole} batches"
+        return known if known >= 0 and rest == whole else None
 
     return Reading(batches, ds, length)
 
