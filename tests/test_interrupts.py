@@ -134,7 +134,7 @@ def test_an_abort_removes_no_part_that_a_manifest_names(tmp_path: Path) -> None:
     write(tmp_path / "x", {"s": "string"}, [{"s": "a"}])
     writer = unirecord.append(tmp_path / "x")
     target: Any = writer._target
-    target._new += [path.name for path in (tmp_path / "x").glob("part-*.urec")]
+    target._parts.named += [path.name for path in (tmp_path / "x").glob("part-*.urec")]
     writer.abort()
     assert numbers(tmp_path / "x") == ["a"]
 
