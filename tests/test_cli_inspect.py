@@ -250,3 +250,13 @@ def test_a_blob_is_shown_and_extracted_as_the_same_kind_of_file(
 ) -> None:
     assert cell_text(content) == shown
     assert encoded(content) == (content, suffix)
+
+
+def test_keys_that_json_would_merge_stay_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with unirecord.Writer(tmp_path / "a.urec", {"o": "object"}) as writer:
+        writer.write({"o": {1: "a", "1": "b"}})
+        writer.write({"o": {"x": 1, "y": 2}})
+    assert main(["inspect", str(tmp_path / "a.urec"), "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["first_rows"]
+    assert first["o"] == [[1, "a"], ["1", "b"]]
+    assert second["o"] == {"x": 1, "y": 2}

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from partgen import generate
 from small_parts import fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
+from unirecord.core import LeavablePool
 from unirecord.inspection.verify import verify
 
 MAKERS = {
@@ -135,3 +139,20 @@ def test_garbage_is_reported(tmp_path: Path, content: bytes) -> None:
     report = verify(tmp_path / "a.urec")
     assert len(report.problems) == 1
     assert "all rows" in report.problems[0].lost
+
+
+@pytest.mark.parametrize("cores", [{0}, {0, 1, 2}])
+def test_as_many_threads_check_as_the_process_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: set[int]
+) -> None:
+    asked: list[int] = []
+
+    class Pool(LeavablePool):
+        def __init__(self, workers: int, *rest: Any) -> None:
+            asked.append(workers)
+            super().__init__(workers, *rest)
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _process: cores)
+    monkeypatch.setattr(sys.modules[verify.__module__], "LeavablePool", Pool)
+    assert verify(fixed_part(tmp_path / "x.urec").path).ok
+    assert asked == [len(cores)]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         TransformError,
         UniRecordError,
     )
+    from .format.codec import Codec
     from .format.schema import Column, Schema
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
     from .inspection.repair import repair
@@ -57,6 +58,7 @@ __all__ = [
     "InPlace",
     "SkipSample",
     "Schema",
+    "Codec",
     "Column",
     "describe",
     "Description",
@@ -101,6 +103,7 @@ _HOMES = {
     "InPlace": "pipeline.operator",
     "SkipSample": "pipeline.operator",
     "Schema": "format.schema",
+    "Codec": "format.codec",
     "Column": "format.schema",
     "describe": "inspection.describe",
     "Description": "inspection.describe",

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
+from .layout import MAX_EXPANSION_BITS
 
 __all__ = ["Codec", "impossible_sizes"]
 
@@ -18,7 +19,6 @@ _NAMES: Final = {code: name for name, code in _CODES.items()}
 _SPEC: Final = re.compile(r"(zstd|shuffle\+zstd)(?::([0-9]{1,2}))?")
 _USUAL_LEVEL: Final = 3
 _LEVELS: Final = range(1, 23)
-_EXPANSION_BITS: Final = np.uint64(15)  # of a frame: a block of at most 2^17 bytes takes at least 4
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Codec:
 
     @classmethod
     def parse(cls, text: object) -> Codec:
-        """The codec that a schema names; ValueError says what there is."""
+        """The codec that a schema names by ``text``, such as "zstd:9"; ValueError says what there is."""
         match = _SPEC.fullmatch(text) if isinstance(text, str) else None
         if match is None or (match[2] is not None and int(match[2]) not in _LEVELS):
             raise ValueError(
@@ -62,6 +62,6 @@ class Codec:
 
 def impossible_sizes(stored: npt.NDArray[np.uint64], raw: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     """Which cells of ``stored`` bytes cannot be values of ``raw`` bytes, whatever is in them."""
-    frames = (stored > 0) & (stored < raw) & (raw >> _EXPANSION_BITS <= stored)
+    frames = (stored > 0) & (stored < raw) & (raw >> np.uint64(MAX_EXPANSION_BITS) <= stored)
     wrong: npt.NDArray[np.bool_] = ~(frames | (stored == raw))
     return wrong

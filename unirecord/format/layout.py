@@ -43,6 +43,7 @@ SECTION_RAW_LENGTHS, SECTION_CODEC_DICTIONARY = 15, 16
 SECTION_STATISTICS = 17
 ANCILLARY = 0x8000  # kinds of sections and pages from here on may be ignored
 MAX_DICTIONARY_BYTES = 1 << 20  # of a compressed column
+MAX_EXPANSION_BITS = 15  # of a frame: a block of at most 2^17 bytes takes at least 4
 MAX_ANCILLARY_BYTES = 1 << 26  # payload of an ancillary page, so that checking one takes bounded memory
 
 PHI = 0x9E3779B97F4A7C15
