@@ -177,7 +177,7 @@ asan: venv $(ASAN)/built
 		export ASAN_OPTIONS=detect_leaks=0 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
 
 test: venv build lint test-c tsan frameworks
-	$(BIN)/python -m pytest -q
+	$(BIN)/python tests/in_shares.py
 
 demo: venv build
 	$(BIN)/python examples/demo.py

@@ -16,6 +16,7 @@ from conformance.canonical import freeze
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli import main
+from unirecord.loading.batch import valid_rows
 
 ALLOWED = (unirecord.UniRecordError, OSError, MemoryError)
 MOST_SAMPLES = 40  # of those that a part claims to have
@@ -135,9 +136,8 @@ def _frozen(sample: Any) -> Any:
 
 def _values(column: Any) -> Iterator[Any]:
     if hasattr(column, "mask"):  # masked where null
-        return (
-            None if hidden else freeze(item) for item, hidden in zip(column.data, column.mask, strict=True)
-        )
+        known = valid_rows(column)
+        return (freeze(item) if valid else None for item, valid in zip(column.data, known, strict=True))
     return (freeze(item) for item in column)
 
 

@@ -53,7 +53,7 @@ GROUPS, STARTS, LENGTHS, DIGESTS = (
     3,
     4,
 )  # kinds of sections; the first two hold offsets into the data file
-SCALAR_PAGE, BLOB_PAGE, END_PAGE, ANCILLARY = 1, 2, 3, 32768
+SCALAR_PAGE, BLOB_PAGE, END_PAGE, DICTIONARY, ANCILLARY = 1, 2, 3, 4, 32768
 
 Fields = dict[str, Any]
 
@@ -177,11 +177,13 @@ def _pages(part: Part, start: int) -> tuple[bytes, dict[int, int]]:
         if "digest" not in page.lies:
             if fields["kind"] == SCALAR_PAGE:
                 fields["digest"] = seal(part.id, 4, at, bytes(page.content))
+            elif fields["kind"] == DICTIONARY:
+                fields["digest"] = seal(part.id, 10, at, bytes(page.content))
             elif fields["kind"] == END_PAGE:
                 fields["digest"] = seal(part.id, 9, 0, bytes(digests))
             elif fields["kind"] >= ANCILLARY:
                 fields["digest"] = seal(part.id, 11, at, bytes(page.content))
-        if fields["kind"] == SCALAR_PAGE:
+        if fields["kind"] in (SCALAR_PAGE, DICTIONARY):
             digests += _word(fields["digest"] & 2**64 - 1)
         header = _pack(PAGE, PAGE_FIELDS, fields)
         body += header + _word(seal(part.id, 3, at, header))
