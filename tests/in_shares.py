@@ -26,6 +26,7 @@ def shares() -> list[list[Path]]:
 def main() -> int:
     """The greatest exit code of the processes; what the first prints is seen at once, the others' afterwards."""
     with tempfile.TemporaryDirectory(prefix="unirecord-tests-") as folder:
+        Path(folder).chmod(0o755)  # as the folder for temporary files is: some tests go on as another user
         running = []
         for number, share in enumerate(shares()):
             own = Path(folder) / str(number)
