@@ -47,24 +47,45 @@ static const void *map(const char *path) {
 /* A new order, without a table. */
 static int64_t row_of(long long sample) { return (int64_t)(((uint64_t)sample * 0x9E3779B1u) % (uint64_t)rows); }
 
-static void place(struct jpeg_decompress_struct *info, long long sample, uint8_t **pixels, size_t *room) {
+/* What a thread of the floor keeps from picture to picture. */
+typedef struct bare {
+  struct jpeg_decompress_struct info;
+  struct jpeg_error_mgr errors;
+  uint8_t *pixels;
+  size_t room;
+} bare;
+
+static void begin(bare *loop) {
+  loop->info.err = jpeg_std_error(&loop->errors);
+  jpeg_create_decompress(&loop->info);
+  loop->pixels = NULL;
+  loop->room = 0;
+}
+
+static void end(bare *loop) {
+  jpeg_destroy_decompress(&loop->info);
+  free(loop->pixels);
+}
+
+static void place(bare *loop, long long sample) {
+  struct jpeg_decompress_struct *info = &loop->info;
   int64_t row = row_of(sample);
   jpeg_mem_src(info, data + offsets[row], (unsigned long)(offsets[row + 1] - offsets[row]));
   jpeg_read_header(info, TRUE);
   info->out_color_space = JCS_RGB;
   jpeg_start_decompress(info);
   size_t stride = (size_t)info->output_width * 3, needed = stride * info->output_height;
-  if (needed > *room) {
-    *room = needed;
-    *pixels = realloc(*pixels, needed);
+  if (needed > loop->room) {
+    loop->room = needed;
+    loop->pixels = realloc(loop->pixels, needed);
   }
   while (info->output_scanline < info->output_height) {
-    JSAMPROW line = *pixels + stride * info->output_scanline;
+    JSAMPROW line = loop->pixels + stride * info->output_scanline;
     jpeg_read_scanlines(info, &line, 1);
   }
   jpeg_finish_decompress(info);
   ur_crop crop;
-  ur_pixels whole = {*pixels, (int64_t)stride, 3, 1, 0, 0, (int32_t)info->output_width, (int32_t)info->output_height};
+  ur_pixels whole = {loop->pixels, (int64_t)stride, 3, 1, 0, 0, (int32_t)info->output_width, (int32_t)info->output_height};
   uint8_t *out = batches + (size_t)(sample % (BATCH * BATCHES)) * SIDE * SIDE * 3;
   if (ur_picture_crop(&options, whole.width, whole.height, 1, (uint64_t)sample, &crop, NULL) != UR_OK ||
       ur_picture_place(&options, &crop, &whole, out, NULL) != UR_OK)
@@ -73,12 +94,8 @@ static void place(struct jpeg_decompress_struct *info, long long sample, uint8_t
 
 /* Processor time of the floor to that of UniRecord's unit, picture by picture. */
 static double beside(double seconds) {
-  struct jpeg_decompress_struct info;
-  struct jpeg_error_mgr errors;
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_decompress(&info);
-  uint8_t *pixels = NULL;
-  size_t room = 0;
+  bare loop;
+  begin(&loop);
   ur_jpeg *decoder;
   if (ur_jpeg_new(&decoder, NULL) != UR_OK) exit(2);
   ur_picture_options ours = options;
@@ -89,27 +106,21 @@ static double beside(double seconds) {
     int is_ours = (turn + sample) % 2 != 0; /* either is first, and warms the caches, every other time */
     int64_t row = row_of(sample);
     double start = now(CLOCK_THREAD_CPUTIME_ID);
-    if (!is_ours) place(&info, sample, &pixels, &room);
+    if (!is_ours) place(&loop, sample);
     else if (ur_jpeg_place(decoder, data + offsets[row], (uint64_t)(offsets[row + 1] - offsets[row]), &ours, (uint64_t)sample,
                            batches, NULL) != UR_OK) exit(2);
     spent[is_ours] += now(CLOCK_THREAD_CPUTIME_ID) - start;
   }
   ur_jpeg_release(decoder);
-  jpeg_destroy_decompress(&info);
-  free(pixels);
+  end(&loop);
   return spent[0] / spent[1];
 }
 
 static void *work(void *unused) {
-  struct jpeg_decompress_struct info;
-  struct jpeg_error_mgr errors;
-  info.err = jpeg_std_error(&errors);
-  jpeg_create_decompress(&info);
-  uint8_t *pixels = NULL;
-  size_t room = 0;
-  while (!stopped) place(&info, next_sample++, &pixels, &room);
-  jpeg_destroy_decompress(&info);
-  free(pixels);
+  bare loop;
+  begin(&loop);
+  while (!stopped) place(&loop, next_sample++);
+  end(&loop);
   return unused;
 }
 

@@ -38,14 +38,6 @@ class Numbers(Source):
         self.pause, self.deadly, self.deaths, self.folder = pause, deadly, deaths, folder
         super().__init__(InputPath("numbers", str(folder)), Options())
 
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        return False
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        return False
-
     def look_through(self, options: Options, progress: Any) -> None:
         self.schema = Schema.parse(SCHEMA)
         starts = [sum(self.sizes[:i]) for i in range(len(self.sizes))]

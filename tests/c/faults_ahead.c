@@ -92,7 +92,5 @@ int main(void) {
   many_rows_check_what_follows();
   few_rows_check_their_own();
   nobody_checks_ahead_who_would_forget_or_wait();
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

@@ -105,7 +105,5 @@ int main(void) {
   the_least_limit_of_the_control_groups_counts();
   every_question_may_go_unanswered();
   (void)close(file);
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", root);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(root);
 }

@@ -106,7 +106,5 @@ int main(void) {
   a_warm_read_costs("allocations", FAULT_MEMORY, (int[5]){3, 5, 5, 5, 3});
   the_parts_of_a_batch_are_read_together();
   a_warm_epoch_maps_nothing();
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

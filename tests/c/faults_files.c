@@ -268,7 +268,5 @@ int main(void) {
   descriptors_are_counted_for_the_whole_process();
   reads_that_the_ring_refuses_are_made_plainly();
   a_child_has_no_rings_of_its_parents_threads();
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

@@ -228,7 +228,5 @@ int main(void) {
     }
   }
   printf("%lld cases, a call failed in %lld\n", (long long)cases, (long long)failed_cases);
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

@@ -77,7 +77,5 @@ int main(void) {
   reads();
   atomic_store(&done, 1);
   EXPECT(pthread_join(thread, NULL) == 0);
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

@@ -390,13 +390,7 @@ static void a_forked_child_can_only_let_go(void) {
 }
 
 int main(void) {
-  EXPECT(mkdtemp(folder) != NULL);
-  fixture *part = make_part(ROWS, 0, 0);
-  for (int i = 0; i < PARTS; i++) {
-    (void)snprintf(paths[i], sizeof paths[i], "%s/%d.urec", folder, i);
-    store_part(part, paths[i]);
-  }
-  free(part);
+  store_parts(folder, paths, PARTS, ROWS);
   EXPECT_EQUAL(ur_order_new(ALL, UR_ORDER_SHUFFLE, 7, 1, 0, 0, NULL, 0, &order, NULL), UR_OK);
   batches_come_in_order_with_the_rows_of_the_order();
   selections_turn_rows_of_the_order_into_rows_of_the_set();
@@ -411,7 +405,5 @@ int main(void) {
   corrupt_rows_fail_their_batch_or_are_left_out();
   a_forked_child_can_only_let_go();
   ur_order_release(order);
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

@@ -558,7 +558,5 @@ int main(void) {
   values_of_another_length_than_measured_are_refused();
   a_part_that_someone_is_about_to_reference_lives_on();
   streaming_copies_are_copies();
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

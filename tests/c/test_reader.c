@@ -346,7 +346,5 @@ int main(void) {
   an_index_of_other_content_is_stale();
   a_shorter_or_rewritten_file_is_stale();
   a_forked_child_reads_on();
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

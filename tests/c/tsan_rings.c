@@ -50,13 +50,7 @@ static void *read_in_a_thread(void *argument) {
 }
 
 int main(void) {
-  EXPECT(mkdtemp(folder) != NULL);
-  fixture *part = make_part(ROWS, 0, 0);
-  for (int i = 0; i < PARTS; i++) {
-    (void)snprintf(paths[i], sizeof paths[i], "%s/%d.urec", folder, i);
-    store_part(part, paths[i]);
-  }
-  free(part);
+  store_parts(folder, paths, PARTS, ROWS);
   EXPECT_EQUAL(ur_descriptors_held(), 0);
   for (int wave = 0; wave < WAVES; wave++) {
     pthread_t threads[THREADS];
@@ -70,7 +64,5 @@ int main(void) {
     ur_set_release(shared);
     EXPECT_EQUAL(ur_descriptors_held(), 0); /* those of the rings went with their threads */
   }
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

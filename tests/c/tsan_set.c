@@ -65,13 +65,7 @@ static void read_in_threads(int io, int verify, int close_after) {
 }
 
 int main(void) {
-  EXPECT(mkdtemp(folder) != NULL);
-  fixture *part = make_part(ROWS, 0, 0);
-  for (int i = 0; i < PARTS; i++) {
-    (void)snprintf(paths[i], sizeof paths[i], "%s/%d.urec", folder, i);
-    store_part(part, paths[i]);
-  }
-  free(part);
+  store_parts(folder, paths, PARTS, ROWS);
   struct rlimit few = {64, 64}; /* a set then keeps at most 32 parts open, beside those being read */
   EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
@@ -79,7 +73,5 @@ int main(void) {
     read_in_threads(io, UR_VERIFY_ALWAYS, 2000 * io);
   }
   EXPECT(atomic_load(&closed) > 0);
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command) == 0 ? 0 : 1;
+  return remove_folder(folder);
 }

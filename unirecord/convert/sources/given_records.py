@@ -43,16 +43,6 @@ class GivenRecords(Source):
         self._field_names = None if names is None else tuple(names)
         super().__init__(InputPath(name or f"the {type(given).__name__}", ""), options)
 
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """No path."""
-        return False
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """No path."""
-        return False
-
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Find the types of the first items."""
         given = self._given

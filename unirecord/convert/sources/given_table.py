@@ -50,16 +50,6 @@ class GivenTable(ArrowSource):
         self._given = given
         super().__init__(InputPath(name or f"the {type(given).__name__}", ""), options)
 
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """No path."""
-        return False
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """No path."""
-        return False
-
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Bring the columns into Arrow's form, a Hugging Face dataset's when they are read."""
         self._rows_as_arrow = None
