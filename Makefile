@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 C_SOURCES := $(sort $(wildcard csrc/*.c))
 C_HEADERS := $(wildcard csrc/*.h csrc/jpeg/*.h) $(wildcard tests/c/*.h)
 C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/tsan_*.c tests/c/faults_*.c))
@@ -64,8 +65,9 @@ build/c/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=b
 	@mkdir -p $(@D)
 	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $(call WRAP,$(FAULT_CALLS)) $(filter %.c %.o,$^) -o $@
 
-test-c: $(C_TESTS:tests/c/%.c=build/c/%)
-	@for test in $^; do echo $$test; ./$$test || exit 1; done
+test-c:
+	@$(MAKE) --no-print-directory -j$(JOBS) $(C_TESTS:tests/c/%.c=build/c/%)
+	@for test in $(C_TESTS:tests/c/%.c=build/c/%); do echo $$test; ./$$test || exit 1; done
 
 # The same under ThreadSanitizer, for the code that threads share.
 TSAN_TESTS := test_pool test_loader tsan_set tsan_rings
@@ -79,8 +81,9 @@ build/tsan/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/tsan/core/%.o) $(C_HEADERS)
 	@mkdir -p $(@D)
 	@echo "cc $< (tsan)" && $(CC) $(TSAN_FLAGS) $< $(filter %.o,$^) -o $@
 
-tsan: $(TSAN_TESTS:%=build/tsan/%)
-	@for test in $^; do echo $$test; ./$$test || exit 1; done
+tsan:
+	@$(MAKE) --no-print-directory -j$(JOBS) $(TSAN_TESTS:%=build/tsan/%)
+	@for test in $(TSAN_TESTS:%=build/tsan/%); do echo $$test; ./$$test || exit 1; done
 
 # The C tests as a 64-bit ARM machine runs them, by emulation: without the seam, io_uring, and forks beside threads (on which
 # qemu-user 7.2 ends with an assertion of its own).

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "expect.h"
 #include "fault_seam.h"
 #include "io.h"

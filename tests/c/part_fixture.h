@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "layout.h"
 #include "part_parse.h"
 
@@ -241,22 +242,14 @@ static inline void store_part(const fixture *part, const char *path) {
   store_bytes(index, part->index, part->index_bytes);
 }
 
-/* The same part as many times as there are paths, each in the folder, which is made. */
-static inline void store_parts(char *folder, char (*paths)[64], int parts, uint64_t rows) {
-  if (mkdtemp(folder) == NULL) abort();
+/* The same part as many times as there are paths, each in the folder. */
+static inline void store_parts(const char *folder, char (*paths)[64], int parts, uint64_t rows) {
   fixture *part = make_part(rows, 0, 0);
   for (int i = 0; i < parts; i++) {
     (void)snprintf(paths[i], sizeof paths[i], "%.40s/%d.urec", folder, i);
     store_part(part, paths[i]);
   }
   free(part);
-}
-
-/* Returns what main is to return. */
-static inline int remove_folder(const char *folder) {
-  char command[96];
-  (void)snprintf(command, sizeof command, "rm -r '%.80s'", folder);
-  return system(command) == 0 ? 0 : 1;
 }
 
 #endif

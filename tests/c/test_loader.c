@@ -390,6 +390,7 @@ static void a_forked_child_can_only_let_go(void) {
 }
 
 int main(void) {
+  EXPECT(mkdtemp(folder) != NULL);
   store_parts(folder, paths, PARTS, ROWS);
   EXPECT_EQUAL(ur_order_new(ALL, UR_ORDER_SHUFFLE, 7, 1, 0, 0, NULL, 0, &order, NULL), UR_OK);
   batches_come_in_order_with_the_rows_of_the_order();

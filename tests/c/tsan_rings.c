@@ -50,6 +50,7 @@ static void *read_in_a_thread(void *argument) {
 }
 
 int main(void) {
+  EXPECT(mkdtemp(folder) != NULL);
   store_parts(folder, paths, PARTS, ROWS);
   EXPECT_EQUAL(ur_descriptors_held(), 0);
   for (int wave = 0; wave < WAVES; wave++) {

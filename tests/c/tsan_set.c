@@ -65,6 +65,7 @@ static void read_in_threads(int io, int verify, int close_after) {
 }
 
 int main(void) {
+  EXPECT(mkdtemp(folder) != NULL);
   store_parts(folder, paths, PARTS, ROWS);
   struct rlimit few = {64, 64}; /* a set then keeps at most 32 parts open, beside those being read */
   EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
