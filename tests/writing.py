@@ -36,6 +36,14 @@ def write(path: Any, schema: Any, rows: Sequence[Mapping[str, Any]] = (), **opti
             writer.write(row)
 
 
+def write_numbered(path: Path, rows: int = 40) -> Path:
+    """A number, one of five strings, and as many bytes as the number says."""
+    with Writer(path, {"i": "int32", "s": "string", "b": "bytes"}, index=["i"]) as writer:
+        for i in range(rows):
+            writer.write({"i": i, "s": f"abc{i % 5}", "b": b"x" * i})
+    return path
+
+
 def read(path: Any) -> list[dict[str, Any]]:
     """All rows, by the reference alone."""
     if Path(path).is_dir():
