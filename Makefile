@@ -65,9 +65,8 @@ build/c/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=b
 	@mkdir -p $(@D)
 	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $(call WRAP,$(FAULT_CALLS)) $(filter %.c %.o,$^) -o $@
 
-test-c:
-	@$(MAKE) --no-print-directory -j$(JOBS) $(C_TESTS:tests/c/%.c=build/c/%)
-	@for test in $(C_TESTS:tests/c/%.c=build/c/%); do echo $$test; ./$$test || exit 1; done
+test-c: $(C_TESTS:tests/c/%.c=build/c/%)
+	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
 # The same under ThreadSanitizer, for the code that threads share.
 TSAN_TESTS := test_pool test_loader tsan_set tsan_rings
@@ -81,9 +80,8 @@ build/tsan/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/tsan/core/%.o) $(C_HEADERS)
 	@mkdir -p $(@D)
 	@echo "cc $< (tsan)" && $(CC) $(TSAN_FLAGS) $< $(filter %.o,$^) -o $@
 
-tsan:
-	@$(MAKE) --no-print-directory -j$(JOBS) $(TSAN_TESTS:%=build/tsan/%)
-	@for test in $(TSAN_TESTS:%=build/tsan/%); do echo $$test; ./$$test || exit 1; done
+tsan: $(TSAN_TESTS:%=build/tsan/%)
+	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
 # The C tests as a 64-bit ARM machine runs them, by emulation: without the seam, io_uring, and forks beside threads (on which
 # qemu-user 7.2 ends with an assertion of its own).
@@ -179,7 +177,9 @@ asan: venv $(ASAN)/built
 	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
 		export ASAN_OPTIONS=detect_leaks=0 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
 
-test: venv build lint test-c tsan frameworks
+# The tests in C are compiled while the frameworks are installed.
+test: venv build lint
+	@$(MAKE) --no-print-directory -j$(JOBS) frameworks test-c tsan
 	$(BIN)/python tests/in_shares.py
 
 demo: venv build

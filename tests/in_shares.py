@@ -1,4 +1,4 @@
-"""Runs all tests in two processes, each with files of its own: ``python tests/in_shares.py [options of pytest]``."""
+"""Runs all tests in three processes, each with files of its own: ``python tests/in_shares.py [options of pytest]``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SHARES = 2
+SHARES = 3  # on two cores: tests that wait for other processes leave a quarter of them idle
 TESTS = Path(__file__).resolve().parent
 
 
