@@ -23,6 +23,7 @@ def environment(fill: int) -> dict[str, str]:
     """Fresh memory is full of ``fill``, under glibc and under the address sanitizer, which make preloads."""
     options = (
         f"detect_leaks=0:allocator_may_return_null=1:max_malloc_fill_size=1000000000:malloc_fill_byte={fill}"
+        ":quarantine_size_mb=64"
     )
     preload = os.environ.get("UNIRECORD_PRELOAD", "")
     paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]

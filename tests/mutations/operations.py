@@ -121,8 +121,9 @@ def inspect(case: Case) -> None:
         names = [column.name for column in ds.schema]
         if names and case.pick.random() < 0.4:
             name = case.pick.choice(names)
-            pictures = ["--extract", name, "--out", str(case.scratch / "extracted")]
-            way = case.pick.choice([pictures, ["--group-by", name, "--json"], ["--sort", name]])
+            quoted = "`" + name.replace("`", "``") + "`"
+            pictures = [f"--extract={name}", "--out", str(case.scratch / "extracted")]
+            way = case.pick.choice([pictures, [f"--group-by={quoted}", "--json"], [f"--sort={quoted}"]])
     out, said = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
         main(["inspect", str(case.path), "--debug", *way])
