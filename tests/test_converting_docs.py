@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from foreign_samples import FOREIGN
 from sources import DATA
 from test_sources_arrays import cifar, idx
 from test_sources_images import folder, picture
@@ -50,6 +51,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(DATA / "mindrecord" / "digits.mindrecord", "digits.mindrecord")
     shutil.copytree(DATA / "tfrecord", "records")
     shutil.copytree(DATA / "webdataset", "shards")
+    shutil.copytree(FOREIGN / "mds" / "zstd", "mds")
     np.savez("arrays.npz", x=np.zeros((3, 2)), y=np.arange(3))
     for name, array in (
         ("images-idx3", np.zeros((3, 2, 2), np.uint8)),

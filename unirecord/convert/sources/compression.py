@@ -1,4 +1,4 @@
-"""Compressed files as streams: gzip, bzip2 and xz by the standard library, Zstandard where a package has it."""
+"""Compressed files as streams: gzip, bzip2 and xz by the standard library, others where a package has them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ __all__ = ["SUFFIXES", "decompressed", "inner_name"]
 
 _PIECE: Final = 1 << 20
 _PACKED_PIECE: Final = 4_096
+_SNAPPY_RATIO: Final = 32  # a copy of 64 bytes takes three: no block grows more than that
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-SUFFIXES: Final = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd")
+_UNMARKED: Final = {".br": "brotli", ".snappy": "snappy"}  # known by their names alone
+SUFFIXES: Final = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd", *_UNMARKED)
 
 
 def inner_name(name: str) -> str:
@@ -29,7 +31,9 @@ def decompressed(name: str, file: BinaryIO) -> Iterator[bytes]:
     """Yield what a compressed file holds, piece by piece; `SchemaError` when it is damaged or cut off."""
     head = file.read(6)
     file.seek(0)
-    codec = next((codec for magic, codec in _MAGIC.items() if head.startswith(magic)), None)
+    codec = _UNMARKED.get(Path(name).suffix.lower()) or next(
+        (codec for magic, codec in _MAGIC.items() if head.startswith(magic)), None
+    )
     if codec is None:
         raise SchemaError(f"{name}: its name says that it is compressed, but its first bytes do not")
     try:
@@ -67,6 +71,46 @@ class _ZstdStream:
                 return found
 
 
+class _BrotliStream:
+    """A Brotli file as a stream."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decoder = needed("brotli", "a Brotli file").Decompressor()
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, none at the end."""
+        while not self._decoder.is_finished():
+            packed = self._file.read(_PACKED_PIECE) if self._decoder.can_accept_more_data() else b""
+            found: bytes = self._decoder.process(packed, output_buffer_limit=size)
+            if found:
+                return found
+            if not packed and self._decoder.can_accept_more_data():
+                raise EOFError("it is cut off")
+        return b""
+
+
+class _SnappyBlock:
+    """A block of Snappy, which MosaicML writes, as a stream: it is decompressed at once, its size is stated first."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._codec = needed("snappy", "a Snappy file", "python-snappy")
+        self._packed = file.read()
+        size = shift = 0
+        for byte in self._packed[:5]:
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        if size > _SNAPPY_RATIO * len(self._packed):  # else a few bytes would take gigabytes
+            raise ValueError(f"{len(self._packed):,} bytes are said to hold {size:,}")
+
+    def read(self, _size: int) -> bytes:
+        """Return all there is, then none."""
+        packed, self._packed = self._packed, b""
+        return self._codec.uncompress(packed) if packed else b""
+
+
 def _zstd(file: BinaryIO) -> Any:
     try:
         return _ZstdStream(file)
@@ -83,4 +127,6 @@ _OPEN: Final[dict[str, Any]] = {
     "bzip2": bz2.BZ2File,
     "xz": lzma.LZMAFile,
     "zstd": _zstd,
+    "brotli": _BrotliStream,
+    "snappy": _SnappyBlock,
 }

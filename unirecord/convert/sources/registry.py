@@ -16,6 +16,7 @@ from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .lmdb_folder import LmdbFolder
+from .mds import MdsShards
 from .mindrecord import MindRecordFiles
 from .npy_files import NpyFiles
 from .parquet import ParquetFiles
@@ -39,6 +40,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     LmdbFolder,
     Hdf5File,
     MindRecordFiles,
+    MdsShards,
     TFRecordFiles,
     WebDatasetShards,
     ImageFolder,

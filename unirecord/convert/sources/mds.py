@@ -1,0 +1,307 @@
+"""MosaicML's MDS shards as records: by the index of a folder or by the shards' own headers; compressed ones too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, BinaryIO, ClassVar, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_names
+from .input_path import InputPath
+from .json_file import json_object
+from .mds_values import MdsField, encoded_size, is_encoding
+from .overrides import apply_overrides
+
+__all__ = ["MdsShards"]
+
+_INDEX: Final = "index.json"
+_COUNT: Final = struct.Struct("<I")
+_UNIT_BYTES: Final = 32_000_000
+_BATCH_BYTES: Final = 8_000_000
+_BATCH_ROWS: Final = 4_096
+_SAMPLE_ROWS: Final = 500
+_MOST_COLUMNS: Final = 10_000
+_PIECE: Final = 1 << 20
+
+Columns = list[tuple[str, str, int | None]]  # name, encoding, bytes of each value where all have as many
+
+
+@dataclass
+class _Shard:
+    """A shard: its file, and what the index says of it."""
+
+    file: InputPath
+    columns: Columns | None = None
+    rows: int | None = None
+    hashes: dict[str, str] | None = None
+
+
+class MdsShards(Source):
+    """A folder that MosaicML's `MDSWriter` wrote, or shards alone. Pickles stay bytes."""
+
+    kind: ClassVar[str] = "mds"
+    about: ClassVar[str] = "MosaicML MDS shards"
+    suffixes: ClassVar[tuple[str, ...]] = (".mds",)
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the names of the shards."""
+        return source.holds(cls.suffixes)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Shards, and folders of them."""
+        return source.is_file or source.holds((*cls.suffixes, _INDEX))
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Read where the samples of all shards lie, and the first of each."""
+        self._shards = (
+            self._indexed() if self.input.is_folder else self._alone(self.input.files(self.suffixes))
+        )
+        columns: Columns | None = None
+        self.units = []
+        row = looked = 0
+        for number, shard in enumerate(self._shards):
+            _check_hash(shard)
+            with shard.file.open() as stream:
+                ends, found = _header(stream, shard)
+                if columns is None:
+                    columns = found
+                    self._fields = [MdsField(name, encoding) for name, encoding, _ in found]
+                    self._sizes = [size for _, _, size in found]
+                elif columns != found:
+                    raise SchemaError(
+                        f"{shard.file.name} has the columns {_shown(found)}, but {self._shards[0].file.name} has "
+                        f"{_shown(columns)}"
+                    )
+                looked += self._look(number, stream, ends, row)
+            self.units += _units(number, shard.file.name, ends)
+            row += len(ends) - 1
+            shard.file.release()
+            if progress is not None:
+                progress(number + 1, len(self._shards))
+        if not row:
+            raise SchemaError(f"{self.path} holds no samples")
+        names, notes = column_names([field.name for field in self._fields], self.path)
+        self.notes += notes
+        self._by_column = {name: i for i, name in enumerate(names)}
+        if looked < row and any(field.is_open for field in self._fields):
+            self.notes.append(f"the types are those of {looked:,} samples; --schema replaces them")
+        kept = [field.name for field in self._fields if field.encoding == "pkl"]
+        if kept:
+            self.notes.append(f"{', '.join(kept)}: pickles, written as they are")
+        found_types = {name: self._fields[i].spec() for name, i in self._by_column.items()}
+        self.schema = apply_overrides(found_types, options.overrides)
+
+    def _indexed(self) -> list[_Shard]:
+        """The shards that the folder's index lists; without one, those that lie there."""
+        index = InputPath(os.path.join(self.path, _INDEX), os.path.join(self.input.path, _INDEX))
+        if not os.path.isfile(index.path):
+            files = self.input.files(self.suffixes)
+            folders = {os.path.dirname(file.name) for file in files}
+            if len(folders) > 1:
+                steps = " and ".join(f"`unirecord write {f} {os.path.basename(f)}`" for f in sorted(folders))
+                raise SchemaError(
+                    f"{self.path} has no {_INDEX}, and its folders hold shards; write each to a dataset of its own: "
+                    f"{steps}"
+                )
+            if not files or any(os.path.isfile(os.path.join(f, _INDEX)) for f in folders):
+                folder = next(iter(folders), self.path)
+                raise WrongSourceError(f"{self.path} has no {_INDEX}: give {folder} as SRC")
+            self.notes.append(f"there is no {_INDEX}: all shards of the folder are read")
+            return self._alone(files)
+        listed = json_object(index)
+        shards = listed.get("shards")
+        if not isinstance(shards, list) or not all(isinstance(one, dict) for one in shards):
+            raise SchemaError(f'{index.name} is no index of MDS shards: it has no list "shards"')
+        return [self._listed(index.name, i, one) for i, one in enumerate(shards)]
+
+    def _alone(self, files: Sequence[InputPath]) -> list[_Shard]:
+        return [_Shard(file) for file in files]
+
+    def _listed(self, index: str, number: int, said: dict[str, Any]) -> _Shard:
+        where = f"{index}, shard {number}"
+        if said.get("version") != 2 or said.get("format") != "mds":
+            raise SchemaError(
+                f"{where}: format {said.get('format')!r} of version {said.get('version')!r}; MDS shards of version 2 "
+                f"are read"
+            )
+        raw, packed = said.get("raw_data"), said.get("zip_data")
+        for one in (raw, packed):
+            if one is not None and not _is_file_entry(one):
+                raise SchemaError(f"{where}: it does not say which file it is")
+        rows = said.get("samples")
+        if not isinstance(rows, int) or rows < 0 or raw is None:
+            raise SchemaError(f"{where}: it does not say its file and its number of samples")
+        columns = _columns(where, *(said.get(f"column_{key}") for key in ("names", "encodings", "sizes")))
+        for one in (raw, packed):
+            path = os.path.join(self.input.path, one["basename"]) if one is not None else ""
+            if one is not None and os.path.isfile(path):
+                file = InputPath(os.path.join(self.path, one["basename"]), path)
+                return _Shard(file, columns, rows, raw.get("hashes"))
+        missing = os.path.join(self.path, raw["basename"])
+        raise SchemaError(f"{missing} is missing, which {_INDEX} lists")
+
+    def _look(self, number: int, stream: BinaryIO, ends: Any, row: int) -> int:
+        """Take the first samples of a shard into account, and return how many."""
+        seen = size = 0
+        if not any(field.is_open for field in self._fields):
+            return len(ends) - 1
+        for sample in range(min(_SAMPLE_ROWS, len(ends) - 1)):
+            stream.seek(int(ends[sample]))
+            data = memoryview(stream.read(int(ends[sample + 1] - ends[sample])))
+            where = f"{self._shards[number].file.name}, sample {sample}"
+            for field, cell in zip(self._fields, self._cells(data, where), strict=True):
+                try:
+                    field.add(cell, row + sample)
+                except ValueError as error:  # noqa: PERF203
+                    raise SchemaError(f"{where}, column {field.name!r}: {error}") from None
+            seen, size = seen + 1, size + len(data)
+            if size >= _BATCH_BYTES:
+                break
+        return seen
+
+    def _cells(self, data: memoryview, where: str) -> list[memoryview]:
+        """The bytes of each column of a sample: sizes of those that differ, then all."""
+        at = 4 * sum(size is None for size in self._sizes)
+        if at > len(data):
+            raise SchemaError(f"{where} is damaged: its sizes are cut off")
+        given = iter(struct.unpack_from(f"<{at // 4}I", data))
+        found = []
+        for size in self._sizes:
+            length = next(given) if size is None else size
+            found.append(data[at : at + length])
+            at += length
+        if at != len(data):
+            raise SchemaError(f"{where} is damaged: {len(data):,} bytes where its columns say {at:,}")
+        return found
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield a range of the samples of a shard."""
+        number, first, stop = unit.place
+        shard = self._shards[number]
+        with shard.file.open() as stream:
+            ends, _ = _header(stream, shard)
+            while first < stop:
+                last = int(np.searchsorted(ends, ends[first] + _BATCH_BYTES, "right")) - 1
+                last = min(max(last, first + 1), first + _BATCH_ROWS, stop)
+                stream.seek(int(ends[first]))
+                data = memoryview(stream.read(int(ends[last] - ends[first])))
+                yield self._batch(shard.file.name, data, ends[first : last + 1] - ends[first], first)
+                first = last
+
+    def _batch(self, name: str, data: memoryview, ends: Any, first: int) -> RawBatch:
+        places = ends.tolist()
+        rows = [
+            self._cells(data[a:b], f"{name}, sample {i}") for i, (a, b) in enumerate(pairwise(places), first)
+        ]
+        columns: dict[str, Any] = {}
+        for column in self.schema:
+            i = self._by_column[column.name]
+            field, cells = self._fields[i], [row[i] for row in rows]
+            try:
+                columns[column.name] = field.values(cells, column)
+            except ValueError:
+                for sample, cell in enumerate(cells, first):
+                    try:
+                        field.values([cell], column)
+                    except ValueError as error:  # noqa: PERF203
+                        raise SchemaError(
+                            f"{name}, sample {sample}, column {field.name!r}: {error}"
+                        ) from None
+                raise
+        return RawBatch(columns, len(rows))
+
+
+def _is_file_entry(said: Any) -> bool:
+    name = said.get("basename") if isinstance(said, dict) else None
+    return isinstance(name, str) and bool(name) and os.path.basename(name) == name
+
+
+def _columns(where: str, names: Any, encodings: Any, sizes: Any) -> Columns:
+    """What an index or a header says of the columns, checked."""
+    lists = names, encodings, sizes
+    if not all(isinstance(one, list) for one in lists) or not 0 < len(names) <= _MOST_COLUMNS:
+        raise SchemaError(f"{where}: it does not list its columns")
+    if len({len(one) for one in lists}) > 1 or len(set(map(str, names))) < len(names):
+        raise SchemaError(f"{where}: the lists of its columns do not fit together")
+    found: Columns = []
+    for name, encoding, size in zip(*lists, strict=True):
+        if not isinstance(name, str) or not isinstance(encoding, str) or not is_encoding(encoding):
+            raise SchemaError(
+                f"{where}: column {name!r} has the encoding {encoding!r}, which is none of MDS's"
+            )
+        if size != encoded_size(encoding):
+            raise SchemaError(f"{where}: column {name!r}, {encoding}, is said to have {size!r} bytes")
+        found.append((name, encoding, size))
+    return found
+
+
+def _shown(columns: Columns) -> str:
+    return ", ".join(f"{name} ({encoding})" for name, encoding, _ in columns)
+
+
+def _header(stream: BinaryIO, shard: _Shard) -> tuple[Any, Columns]:
+    """Where each sample of a shard begins, and where the last ends (int64); and its columns."""
+    name = shard.file.name
+    size = stream.seek(0, 2)
+    stream.seek(0)
+    head = stream.read(4)
+    rows = _COUNT.unpack(head)[0] if len(head) == 4 else 0
+    if len(head) < 4 or 4 * (rows + 2) > size:
+        raise SchemaError(f"{name} is no MDS shard, or is cut off: {size:,} bytes")
+    if shard.rows is not None and rows != shard.rows:
+        raise SchemaError(f"{name} holds {rows:,} samples, but its index says {shard.rows:,}")
+    ends = np.frombuffer(stream.read(4 * (rows + 1)), "<u4").astype(np.int64)
+    start = 4 * (rows + 2)
+    if ends[0] < start or (np.diff(ends) < 0).any():
+        raise SchemaError(f"{name} is damaged: its samples do not follow each other")
+    if ends[-1] != size:
+        raise SchemaError(
+            f"{name} is cut off or damaged: {size:,} bytes, and its samples end at {ends[-1]:,}"
+        )
+    text = stream.read(int(ends[0]) - start)
+    try:
+        said = json.loads(text)
+        lists = [said[f"column_{key}"] for key in ("names", "encodings", "sizes")]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise SchemaError(f"{name} is no MDS shard: its header is damaged ({error!r})") from None
+    columns = _columns(name, *lists)
+    if shard.columns is not None and columns != shard.columns:
+        raise SchemaError(
+            f"{name} has the columns {_shown(columns)}, but its index says {_shown(shard.columns)}"
+        )
+    return ends, columns
+
+
+def _units(number: int, name: str, ends: Any) -> Iterator[Unit]:
+    first, rows = 0, len(ends) - 1
+    while first < rows:
+        stop = int(np.searchsorted(ends, ends[first] + _UNIT_BYTES, "right")) - 1
+        stop = min(max(stop, first + 1), rows)
+        yield Unit(f"{name}, samples from {first}", (number, first, stop), stop - first)
+        first = stop
+
+
+def _check_hash(shard: _Shard) -> None:
+    """Refuse a shard that is not what the index says, where it says one of the sums that Python knows."""
+    hashes = shard.hashes if isinstance(shard.hashes, dict) else {}
+    for algorithm, wanted in hashes.items():
+        if algorithm not in hashlib.algorithms_available or algorithm.startswith("shake"):
+            continue
+        digest = hashlib.new(algorithm, usedforsecurity=False)
+        with shard.file.open() as stream:
+            while piece := stream.read(_PIECE):
+                digest.update(piece)
+        if digest.hexdigest() != wanted:
+            raise SchemaError(f"{shard.file.name} is damaged: its {algorithm} is not the one in {_INDEX}")
+        return
