@@ -125,7 +125,7 @@ def _other_metadata(packed: bytes, pick: random.Random) -> bytes:
         return bytes(_splashed(bytearray(packed), pick))
     try:
         tree = msgpack.unpackb(packed, strict_map_key=False)
-    except ValueError:  # an earlier change has broken it
+    except (ValueError, TypeError):  # an earlier change has broken it, or a map has a list for a key
         return bytes(_splashed(bytearray(packed), pick))
     return bytes(msgpack.packb(other_tree(tree, pick), use_bin_type=True))
 
