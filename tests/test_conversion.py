@@ -31,8 +31,9 @@ from unirecord.cli import main
 from unirecord.convert import division
 from unirecord.convert.conversion import Conversion, Interrupted, Standing
 from unirecord.convert.division import divide
+from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import text_blocks
-from unirecord.convert.sources.base import Unit
+from unirecord.convert.sources.base import Source, Unit
 from unirecord.format.schema import Schema
 
 ID = bytes(range(16))
@@ -49,7 +50,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def convert(target: Path, source: Numbers, **options: Any) -> tuple[int, list[Any]]:
+def convert(target: Path, source: Source, **options: Any) -> tuple[int, list[Any]]:
     progress = options.pop("progress", None)
     wish = Conversion(source, str(target), Schema.parse(SCHEMA), **{"id": ID, "index": ["n"], **options})
     return wish.run(progress)
@@ -325,7 +326,8 @@ def test_a_row_that_does_not_fit_ends_it_by_name_or_is_left_out(workers: int, tm
     with pytest.raises(SchemaError, match=r"unit \d: row \d+, column 'n'"):
         convert(tmp_path / "out", source, workers=workers)
     assert os.listdir(tmp_path) == []
-    rows, left_out = convert(tmp_path / "out", source, workers=workers, skip_rows=True)
+    source = RowChoice(on_error="skip").of(source)
+    rows, left_out = convert(tmp_path / "out", source, workers=workers)
     assert rows == ROWS - 4
     assert [one.name for one in left_out] == ["row 5", "unit 2", "unit 5", "row 1290"] or len(left_out) == 4
     found = [row["n"] for row in UniRecordDataset(tmp_path / "out")]

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..convert.conversion import Conversion, Standing, take_sample
+from ..convert.part_conversion import write_part
+from ..convert.row_choice import RowChoice
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
     SOURCES,
+    LeftOut,
     Options,
-    RawBatch,
     Source,
     WrongSourceError,
     open_input,
@@ -24,7 +26,6 @@ from ..convert.sources import (
     source_type,
 )
 from ..convert.sources.overrides import parse_overrides
-from ..convert.sources.report import write_report
 from ..errors import ExistsError, SchemaError
 from ..format.metadata import pack_user
 from ..format.schema import Column, Schema, near
@@ -33,11 +34,13 @@ from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
 from ..writing.batch_writer import PART_BYTES
-from ..writing.writer import Writer, check_free
+from ..writing.writer import check_free
 from .codec_option import with_codecs
+from .left_out import check_report, many, say_left_out
 from .progress_bar import ProgressBar, ProgressLines, duration
+from .row_options import add_row_options, row_choice
 from .table import table
-from .terminal import say, warn
+from .terminal import say
 from .usage import UsageError, count, make_parser, names, size
 
 __all__ = ["add_parser"]
@@ -77,7 +80,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--schema", metavar="TYPES", help="column types: name=type,…, JSON text, or a JSON file"
     )
-    parser.add_argument("--columns", type=names, metavar="A,B", help="write these columns only")
     parser.add_argument(
         "--index", type=names, default=[], metavar="A,B", help="columns to be looked up by value"
     )
@@ -97,7 +99,6 @@ def add_parser(subparsers: Any) -> None:
         metavar="SIZE",
         help="of a directory: start a new part at (default 20GB)",
     )
-    parser.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
     parser.add_argument(
         "--workers", type=count, default=1, metavar="N", help="processes, each of which writes whole parts"
     )
@@ -129,6 +130,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"
     )
+    add_row_options(parser)
     _add_options_of_sources(parser)
     parser.set_defaults(run=_run)
 
@@ -150,21 +152,27 @@ def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     started = time.monotonic()
-    _check_report(args)
+    check_report(args)
+    choice = row_choice(args)
     identity = _identity(args)
     before = _existing(args)
     source = _look_through(args, before)
-    schema = _chosen_columns(source.schema, args.columns)
+    try:
+        chosen = choice.of(source)
+    except WrongSourceError as error:
+        raise UsageError(str(error)) from None
+    schema = chosen.schema
     if before is not None:
-        source.notes += _other_media_types(source.schema, before.schema)
+        source.notes += _other_media_types(schema, before.schema)
         schema = schema.with_annotations_of(before.schema)
     _check_index(args.index, schema)
-    schema, tried = with_codecs(schema, args.codec, source, before)
-    _print_plan(source, schema, tried, args)
+    schema, tried = with_codecs(schema, args.codec, chosen, before)
+    _print_plan(source, schema, tried, choice, args)
     if args.dry_run:
-        return _estimate(source, schema, args)
-    rows = _convert(args, source, schema, before, identity)
-    return _summary(args, source, rows, time.monotonic() - started)
+        return _estimate(chosen, schema, args)
+    rows, left_out = _convert(args, choice, chosen, schema, before, identity)
+    _summary(args, rows, time.monotonic() - started)
+    return say_left_out(left_out, source.item, args)
 
 
 def _existing(args: argparse.Namespace) -> Any:
@@ -208,7 +216,9 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
     except SchemaError as error:
         raise UsageError(str(error)) from None
     if before is not None:  # new rows take the types of those that are there
-        overrides = {**before.schema.with_annotations_of(Schema(())).to_spec(), **overrides}
+        old = {new: name for name, new in args.rename.items()}
+        there = before.schema.with_annotations_of(Schema(())).to_spec()
+        overrides = {**{old.get(name, name): spec for name, spec in there.items()}, **overrides}
     with ProgressBar("copying", 0, format_size) as bar:
         found = open_input(args.source, args.max_spool_bytes, bar.update)
     asked = {option.name: getattr(args, option.name) for one in SOURCES for option in one.options}
@@ -239,28 +249,6 @@ def _classes(args: argparse.Namespace, before: Any) -> Sequence[str] | None:
     return asked
 
 
-def _check_report(args: argparse.Namespace) -> None:
-    if args.report is None:
-        return
-    location = location_of(args.report)
-    there = location.find(args.report)
-    if there is not None and not (args.overwrite and there.kind == "file"):
-        raise ExistsError(f"{args.report} exists already; with --overwrite the report replaces it")
-    if os.path.abspath(args.report) in {os.path.abspath(path) for path in (args.source, args.target)}:
-        raise UsageError(f"--report {args.report} is what is read or written; name another file")
-    if not location.is_directory(os.path.dirname(os.path.abspath(args.report))):
-        raise UsageError(f"--report: the folder of {args.report} does not exist; make it first")
-
-
-def _chosen_columns(schema: Schema, columns: list[str] | None) -> Schema:
-    if columns is None:
-        return schema
-    try:
-        return Schema.parse({name: schema[name].spec for name in columns})
-    except SchemaError as error:
-        raise UsageError(f"--columns: {error}") from None
-
-
 def _check_index(index: list[str], schema: Schema) -> None:
     for name in index:
         if name not in schema:
@@ -274,15 +262,31 @@ def _check_index(index: list[str], schema: Schema) -> None:
             )
 
 
-def _print_plan(source: Source, schema: Schema, tried: Mapping[str, str], args: argparse.Namespace) -> None:
-    rows = "" if source.rows is None else f", {_many(source.rows, 'row')}"
+def _print_plan(
+    source: Source, schema: Schema, tried: Mapping[str, str], choice: RowChoice, args: argparse.Namespace
+) -> None:
+    rows = "" if source.rows is None else f", {many(source.rows, 'row')}"
     say(f"{source.path} → {args.target}  ({source.kind}{rows})")
     marks = [[c.name, _shown_type(c, args.index, tried)] for c in schema]
     for line in table(marks):
         say(f"  {line}")
-    for note in source.notes:
+    for note in [*source.notes, *_chosen_notes(source, choice, args)]:
         say(f"  {note}")
     sys.stdout.flush()
+
+
+def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -> list[str]:
+    """What is chosen, and that the first rows of classes in order are of few classes."""
+    asked = choice.options()
+    shown = ("--where", "--sample", "--seed", "--resize", "--max-side", "--reencode", "--on-error")
+    notes = [f"{name} {asked[name]}" for name in shown if name in asked]
+    classes = (source.metadata or {}).get("classes")
+    if args.limit is not None and classes and (source.rows is None or args.limit < source.rows):
+        notes.append(
+            f"--limit {args.limit:,} takes the first rows, which may all be of one class; "
+            f"--sample {args.limit:,} takes them evenly from all"
+        )
+    return notes
 
 
 def _shown_type(column: Column, index: Sequence[str], tried: Mapping[str, str]) -> str:
@@ -309,21 +313,29 @@ def _identity(args: argparse.Namespace) -> bytes | None:
 def _estimate(source: Source, schema: Schema, args: argparse.Namespace) -> int:
     """Say how large the dataset would be and how long it would take, as a sample shows."""
     found = take_sample(source, schema)
-    if source.rows is None or not found.rows:
+    known = [unit.rows for unit in source.units if unit.rows is not None]
+    if len(known) < len(source.units) or not found.rows:
         say("nothing was written; how many rows there are is known when they are read")
         return 0
-    rows = source.rows if args.limit is None else min(args.limit, source.rows)
+    every = round(sum(known) * source.share)
+    rows = every if args.limit is None else min(args.limit, every)
     seconds = found.seconds / found.rows * rows / args.workers
+    about = "" if source.rows is not None else f"about {many(rows, 'row')}, "
     say(
-        f"nothing was written; about {format_size(int(found.row_bytes * rows))} of values, "
-        f"in about {duration(seconds)} with {_many(args.workers, 'worker')} where the disk keeps up"
+        f"nothing was written; {about}about {format_size(int(found.row_bytes * rows))} of values, "
+        f"in about {duration(seconds)} with {many(args.workers, 'worker')} where the disk keeps up"
     )
     return 0
 
 
 def _convert(
-    args: argparse.Namespace, source: Source, schema: Schema, before: Any, identity: bytes | None
-) -> int:
+    args: argparse.Namespace,
+    choice: RowChoice,
+    source: Source,
+    schema: Schema,
+    before: Any,
+    identity: bytes | None,
+) -> tuple[int, list[LeftOut]]:
     if args.target.endswith(".urec"):
         return _write_part(args, source, schema, identity)
     wish = Conversion(
@@ -339,13 +351,13 @@ def _convert(
         workers=args.workers,
         resume=args.resume,
         limit=args.limit,
+        options=choice.options(),
     )
     known = source.rows if args.limit is None else args.limit
     with ProgressBar("writing", known or 0, _rows_text) as bar:
         tell = ProgressLines() if args.progress == "json" else None
         rows, left_out = wish.run(lambda standing: _show(standing, bar, tell))
-    source.left_out = [*source.left_out, *left_out]
-    return rows
+    return rows, [*source.left_out, *left_out]
 
 
 def _show(standing: Standing, bar: ProgressBar, lines: ProgressLines | None) -> None:
@@ -356,44 +368,29 @@ def _show(standing: Standing, bar: ProgressBar, lines: ProgressLines | None) -> 
         lines.update(vars(standing), last=standing.tasks == standing.all_tasks)
 
 
-def _write_part(args: argparse.Namespace, source: Source, schema: Schema, identity: bytes | None) -> int:
-    writer = Writer(
-        args.target,
-        schema,
-        index=args.index,
-        metadata=source.metadata,
-        overwrite=args.overwrite,
-        id=identity,
-    )
-    limit = args.limit
-    most = min((n for n in (limit, source.rows) if n is not None), default=0)
-    with ProgressBar("writing", most, _rows_text) as bar, writer:
-        for batch in source.batches() if limit != 0 else ():
-            left = batch.rows if limit is None else limit - writer.rows
-            writer.write_batch(_cut(batch, schema, left))
-            bar.update(writer.rows)
-            if writer.rows == limit:
-                break
-        bar.finish(f"{_rows_text(writer.rows)} written, making the index")
-    return writer.rows
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _write_part(
+    args: argparse.Namespace, source: Source, schema: Schema, identity: bytes | None
+) -> tuple[int, list[LeftOut]]:
+    most = min((n for n in (args.limit, source.rows) if n is not None), default=0)
+    with ProgressBar("writing", most, _rows_text) as bar:
+        return write_part(
+            source,
+            args.target,
+            schema,
+            index=args.index,
+            metadata=source.metadata,
+            overwrite=args.overwrite,
+            id=identity,
+            limit=args.limit,
+            tell=bar.update,
+        )
 
 
 def _rows_text(rows: int) -> str:
     return f"{rows:,} rows"
 
 
-def _cut(batch: RawBatch, schema: Schema, rows: int) -> dict[str, Any]:
-    return {
-        name: batch.columns[name][:rows] if rows < batch.rows else batch.columns[name]
-        for name in schema.names
-    }
-
-
-def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float) -> int:
+def _summary(args: argparse.Namespace, rows: int, seconds: float) -> None:
     found = resolve(args.target)
     parts = len(found.parts)
     total = sum(
@@ -401,22 +398,5 @@ def _summary(args: argparse.Namespace, source: Source, rows: int, seconds: float
     )
     rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 and rows >= 1000 else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
-    size_text = f"{_many(parts, 'part')}, {format_size(total)}"
-    say(f"wrote {_many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
-    others = sum(one.expected for one in source.left_out)
-    if others:
-        say(f"left out {_many(others, 'file')} that by name are no {source.item}s")
-    if args.report is not None:
-        write_report(args.report, source.left_out)
-    return _say_unreadable(source, args)
-
-
-def _say_unreadable(source: Source, args: argparse.Namespace) -> int:
-    bad = [f"  {one.name}: {one.reason}" for one in source.left_out if not one.expected]
-    if not bad:
-        return 0
-    warn(f"unirecord: {_many(len(bad), source.item)} could not be read, left out:", *bad[:20])
-    if len(bad) > 20:
-        whole = f"are in {args.report}" if args.report else "are listed with --report FILE"
-        warn(f"  … and {len(bad) - 20:,} more; all {whole}")
-    return 0 if args.skip_bad else 1
+    size_text = f"{many(parts, 'part')}, {format_size(total)}"
+    say(f"wrote {many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")

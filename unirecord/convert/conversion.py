@@ -65,7 +65,6 @@ class Conversion:
         workers: processes; 1 is this one.
         resume: go on with what an earlier run has left, if it was the same conversion.
         limit: at most so many rows, which one process then writes in order.
-        skip_rows: leave out rows that do not fit.
         options: what else decides which rows there are, to tell another conversion from this one.
     """
 
@@ -81,7 +80,6 @@ class Conversion:
     workers: int = 1
     resume: bool = False
     limit: int | None = None
-    skip_rows: bool = False
     options: dict[str, str] = field(default_factory=dict)
 
     def run(self, progress: Callable[[Standing], None] | None = None) -> tuple[int, list[LeftOut]]:
@@ -183,12 +181,11 @@ class _Run:
         check_room(wish.schema, tuple(index or ()), user)
         content = PartContent(wish.schema, tuple(index or ()), user)
         target.check_schema(content)
-        tasks = divide(
-            wish.source.units, take_sample(wish.source, wish.schema).row_bytes, wish.max_part_bytes
-        )
+        row_bytes = take_sample(wish.source, wish.schema).row_bytes * wish.source.share
+        tasks = divide(wish.source.units, row_bytes, wish.max_part_bytes)
         self.job = Job(
             wish.source, content, tuple(tasks), target.folder, target.id, target.first, wish.max_part_bytes,
-            os.path.join(target.path, "manifest.json"), wish.skip_rows,
+            os.path.join(target.path, "manifest.json"),
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         known = wish.source.rows
@@ -257,7 +254,6 @@ class _Run:
             "the metadata": hashlib.sha256(job.content.user).hexdigest(),
             "the parts": repr((job.tasks, job.max_part_bytes)),
             "limit": repr(wish.limit),
-            "what is left out": repr(job.skip_rows),
             "the version of unirecord": CREATED_BY,
             **wish.options,
         }
@@ -304,7 +300,11 @@ class _Run:
         """Compares what was written with the source: the number of rows, and the content of some."""
         known = self._wish.source.rows
         stored = sum(entry.rows for entry in entries)
-        expected = rows if known is None or self._wish.limit is not None else known - len(left_out)
+        expected = (
+            rows
+            if known is None or self._wish.limit is not None
+            else known - sum(one.rows for one in left_out)
+        )
         if stored != rows or rows != expected:
             raise StaleError(
                 f"{self.job.source.path}: {expected:,} rows were to be written, and {stored:,} were; "

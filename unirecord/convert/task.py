@@ -13,7 +13,7 @@ from ..writing.conversion_journal import Journal, entry_to_json
 from ..writing.part_sequence import PartSequence
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
-from .sources.base import LeftOut, RawBatch, Source
+from .sources.base import LeftOut, Source
 
 __all__ = ["Job", "encoded_batches", "run_task"]
 
@@ -30,7 +30,6 @@ class Job:
         dataset_id, first_part: what names and ids of parts are made of.
         max_part_bytes: greatest size of a part.
         like: a file whose owner and mode new files get, if it is there.
-        skip_rows: whether rows that do not fit are left out, instead of ending the conversion.
     """
 
     source: Source
@@ -41,7 +40,6 @@ class Job:
     first_part: int
     max_part_bytes: int
     like: str
-    skip_rows: bool = False
 
     def part_number(self, task: int, i: int) -> int:
         """The number of the i-th part of a task; few tasks have more than one."""
@@ -60,7 +58,7 @@ def run_task(
     )
     try:
         writer = BatchWriter(parts, job.content)
-        rows, left_out = 0, []
+        rows, left_out = 0, list[LeftOut]()
         for batch, without in encoded_batches(job, task):
             left_out += without
             if most is not None and batch is not None and rows + batch.rows > most:
@@ -78,14 +76,14 @@ def run_task(
     record = {
         "rows": rows,
         "parts": [entry_to_json(entry) for entry in parts.entries],
-        "left_out": [[one.name, one.reason, one.expected] for one in left_out],
+        "left_out": [[one.name, one.reason, one.expected, one.rows] for one in left_out],
     }
     Journal(job.folder).record(task, record)
     tell(0, sum(entry.bytes + entry.index_bytes for entry in parts.entries))
     return record
 
 
-def encoded_batches(job: Job, task: int) -> Iterator[tuple[ColumnBatch | None, list[LeftOut]]]:
+def encoded_batches(job: Job, task: int) -> Iterator[tuple[ColumnBatch | None, tuple[LeftOut, ...]]]:
     """The rows of a task as what a page stores, and what was left out among them."""
     encoder = RecordEncoder(job.content.schema, "error")
     start, stop = job.tasks[task]
@@ -96,23 +94,7 @@ def encoded_batches(job: Job, task: int) -> Iterator[tuple[ColumnBatch | None, l
             columns = {name: batch.columns[name] for name in job.content.schema.names} if batch.rows else {}
             try:
                 encoded = encoder.encode_batch(columns, row) if batch.rows else None
-                refused: list[LeftOut] = []
             except SchemaError as error:
-                if not job.skip_rows:
-                    raise SchemaError(f"{unit.name}: {error}") from None
-                encoded, refused = _without_refused(encoder, unit.name, columns, batch, row)
-            yield encoded, [*batch.left_out, *refused]
+                raise SchemaError(f"{unit.name}: {error}") from None
+            yield encoded, batch.left_out
             row += batch.rows
-
-
-def _without_refused(
-    encoder: RecordEncoder, name: str, columns: dict[str, Any], batch: RawBatch, first: int
-) -> tuple[ColumnBatch | None, list[LeftOut]]:
-    """The rows of a batch that fit, taken one by one, and those that do not."""
-    left_out = []
-    for i in range(batch.rows):
-        try:
-            encoder.add({column: values[i] for column, values in columns.items()}, first)
-        except SchemaError as error:  # noqa: PERF203 - every other row is to be taken
-            left_out.append(LeftOut(name, str(error)))
-    return (encoder.take() if encoder.rows else None), left_out

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
+from ..errors import ExistsError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
-from ..writing.writer import Writer, check_id, check_part_bytes, check_path
+from ..storage.registry import location_of
+from ..writing.writer import check_id, check_part_bytes, check_path
 from .conversion import Conversion
-from .sources import Options, Source, open_input, open_source
+from .part_conversion import write_part
+from .row_choice import RowChoice
+from .sources import LeftOut, Options, Source, open_input, open_source
 from .sources.given_records import GivenRecords
 from .sources.given_table import GivenTable, is_table
+from .sources.report import write_report
 
 __all__ = ["source_of", "write_dataset"]
 
@@ -51,6 +57,18 @@ def write_dataset(
     id: bytes | None = None,
     workers: int = 1,
     resume: bool = False,
+    columns: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    resize: int | None = None,
+    max_side: int | None = None,
+    reencode: str | None = None,
+    picture_columns: Sequence[str] | None = None,
+    on_error: Literal["raise", "skip", "report"] | None = None,
+    report: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> int:
     """Writes whatever ``source`` gives as a dataset, and returns how many rows there are.
@@ -66,6 +84,14 @@ def write_dataset(
         index, metadata, max_part_bytes, overwrite, id: as for `Writer`; the metadata of the source is the default.
         workers: processes, each of which writes whole parts of a directory; the bytes are the same for any number.
         resume: go on with what the same call has left when it was stopped (docs/writing.md).
+        columns, rename, where: which columns, with which new names, of rows that meet which condition; names are those
+            of the source.
+        limit, sample, seed: the first so many of those rows; or so many of them, drawn evenly from all by ``seed``.
+        resize, max_side, reencode, picture_columns: what becomes of pictures (docs/converting.md).
+        on_error: whether what cannot be read or does not fit ends it (``"raise"``), is left out (``"skip"``), or is
+            left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
+            all else ends it.
+        report: where that list is to be, JSON Lines; by default ``path`` with ``.left-out.jsonl`` behind it.
         **options: what a kind of source obeys, by the names of ``unirecord write --help``.
 
     Raises:
@@ -75,29 +101,55 @@ def write_dataset(
     """
     if type(workers) is not int or workers < 1:
         raise ValueError(f"workers is a number of processes, 1 or more, got {workers!r}")
-    found = source_of(source, schema=schema, names=names, kind=kind, **options)
-    user = found.metadata if metadata is None else metadata
+    choice = RowChoice(
+        columns=columns, rename=rename or {}, where=where, sample=sample, seed=seed, resize=resize, max_side=max_side,
+        reencode=reencode, picture_columns=picture_columns, on_error=on_error,
+    )  # fmt: skip
+    if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
+        raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
     place = check_path(path)
+    listed = _report_path(report, place, on_error, overwrite=overwrite)
+    found = choice.of(source_of(source, schema=schema, names=names, kind=kind, **options))
+    user = found.metadata if metadata is None else metadata
     if not place.endswith(".urec"):
         wish = Conversion(
             found, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
             max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id),
-            workers=workers, resume=resume,
+            workers=workers, resume=resume, limit=limit, options=choice.options(),
         )  # fmt: skip
-        return wish.run()[0]
+        rows, left_out = wish.run()
+        _tell_left_out([*found.left_out, *left_out], listed, on_error)
+        return rows
     if workers > 1 or resume:
         raise ValueError(
             f"{place} is one part, which one process writes: workers= and resume= are for a directory"
         )
-    with Writer(
-        path,
-        found.schema,
-        index=index,
-        metadata=user,
-        max_part_bytes=max_part_bytes,
-        overwrite=overwrite,
-        id=id,
-    ) as writer:
-        for batch in found.batches():
-            writer.write_batch(batch.columns)
-    return writer.rows
+    check_part_bytes(max_part_bytes, place)
+    rows, left_out = write_part(
+        found, place, found.schema, index=index, metadata=user, overwrite=overwrite, id=id, limit=limit
+    )
+    _tell_left_out(left_out, listed, on_error)
+    return rows
+
+
+def _report_path(
+    report: str | os.PathLike[str] | None, path: str, on_error: str | None, *, overwrite: bool
+) -> str | None:
+    if report is None and on_error != "report":
+        return None
+    place = f"{path.rstrip('/')}.left-out.jsonl" if report is None else os.fspath(report)
+    if location_of(place).is_taken(place) and not overwrite:
+        raise ExistsError(f"{place} exists already; overwrite=True replaces it")
+    return place
+
+
+def _tell_left_out(left_out: Sequence[LeftOut], report: str | None, on_error: str | None) -> None:
+    bad = [one for one in left_out if not one.expected]
+    if report is not None:
+        write_report(report, left_out)
+    elif bad and on_error is None:
+        warnings.warn(
+            f"{len(bad):,} could not be read and were left out, the first {bad[0].name}: {bad[0].reason}; "
+            "on_error='report' lists them, 'skip' says nothing, 'raise' makes it an error",
+            stacklevel=3,
+        )

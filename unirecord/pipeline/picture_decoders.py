@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..core import PicturePlacer, Pixels, has_jpeg, read_jpeg_header
 from ..errors import MissingError, PictureError
 
-__all__ = ["DECODERS", "choose_decoder", "place_picture"]
+__all__ = ["DECODERS", "choose_decoder", "eight_bits", "orientation_of", "pillow", "place_picture"]
 
 Bytes = NDArray[np.uint8]
 Place = Callable[[PicturePlacer, int, Bytes, NDArray[Any], int], None]
@@ -62,11 +62,11 @@ def _decode_by_simplejpeg(data: Bytes, channels: int, reduction: int, width: int
 
 def _decode_by_pillow(data: Bytes, channels: int, reduction: int, width: int, height: int) -> Bytes:
     try:
-        with _pillow().open(io.BytesIO(data), formats=["JPEG"]) as image:
+        with pillow().open(io.BytesIO(data), formats=["JPEG"]) as image:
             if image.size != (width, height):
                 raise PictureError("the JPEG's segments contradict each other")
             image.draft("RGB" if channels == 3 else "L", (width // reduction, height // reduction))
-            return _eight_bits(image, channels)
+            return eight_bits(image, channels)
     except (MemoryError, PictureError):
         raise
     except Exception as error:  # decoders raise whatever they like
@@ -76,10 +76,10 @@ def _decode_by_pillow(data: Bytes, channels: int, reduction: int, width: int, he
 def _place_by_pillow(placer: PicturePlacer, channels: int, data: Bytes, out: NDArray[Any], key: int) -> None:
     """Any format but JPEG: the first frame."""
     try:
-        with _pillow().open(io.BytesIO(data)) as image:
-            orientation = _orientation(image) if placer.orients else 1
+        with pillow().open(io.BytesIO(data)) as image:
+            orientation = orientation_of(image) if placer.orients else 1
             crop = placer.crop(image.width, image.height, orientation, key)
-            pixels = _eight_bits(image, channels)
+            pixels = eight_bits(image, channels)
     except (MemoryError, MissingError, PictureError):
         raise
     except Exception as error:  # decoders raise whatever they like
@@ -87,12 +87,13 @@ def _place_by_pillow(placer: PicturePlacer, channels: int, data: Bytes, out: NDA
     placer.place(crop, Pixels(pixels), out)
 
 
-def _orientation(image: Any) -> int:
+def orientation_of(image: Any) -> int:
+    """What the EXIF data of a Pillow picture say, 1 to 8; 1 where they say nothing."""
     found = image.getexif().get(_ORIENTATION)
     return found if isinstance(found, int) and 1 <= found <= 8 else 1
 
 
-def _eight_bits(image: Any, channels: int) -> Bytes:
+def eight_bits(image: Any, channels: int) -> Bytes:
     """Values of 16 bits keep their high byte; alpha is dropped; palettes and inks become light."""
     if image.mode.startswith("I"):
         wide = np.asarray(image)
@@ -105,7 +106,8 @@ def _eight_bits(image: Any, channels: int) -> Bytes:
     return np.asarray(image.convert("L" if grey else "RGB"))
 
 
-def _pillow() -> Any:
+def pillow() -> Any:
+    """Pillow's ``Image`` module; `MissingError` says what to install."""
     try:
         from PIL import Image
     except ImportError:

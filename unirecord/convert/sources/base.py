@@ -43,11 +43,15 @@ START: Final = Position(0, 0)
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file that is not in the dataset. ``expected``: it was not meant for it, as its name shows."""
+    """A file or row that is not in the dataset.
+
+    ``expected``: it was not meant for it, as its name shows. ``rows``: how many it would have been, as far as known.
+    """
 
     name: str
     reason: str
     expected: bool = False
+    rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -131,11 +135,21 @@ class Source(ABC):
     suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of files of this kind
     options: ClassVar[tuple[AskedOption, ...]] = ()
     takes_classes: ClassVar[bool] = False
+    picture_sizes: ClassVar[
+        Mapping[str, tuple[str, str]]
+    ] = {}  # where the width and height of a column's pictures are
+    pixel_columns: ClassVar[
+        tuple[str, ...]
+    ] = ()  # columns that tell places or sizes in the pixels of its pictures
     path: str
     schema: Schema
     units: Sequence[Unit]
     metadata: dict[str, Any] | None = None
     read_once: bool = False  # its rows come once, to this process
+    keeps_misfits: bool = (
+        False  # give what is none of its column as a `Misfit`, where that is noticed, and go on
+    )
+    share: float = 1.0  # how many of the rows in its units it gives, about
 
     def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
         """Look through ``source``; ``progress`` is told how far it is. Raises `SchemaError` about its content."""

@@ -38,6 +38,7 @@ class CocoFile(Source):
     item: ClassVar[str] = "picture"
     reads: ClassVar[str] = "a JSON file"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
+    pixel_columns: ClassVar[tuple[str, ...]] = ("boxes", "areas", "masks", "keypoints")
     options: ClassVar[tuple[AskedOption, ...]] = (
         AskedOption("pictures", "the folder of the pictures that the annotations name", "FOLDER"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,27 +14,45 @@ from ...errors import SchemaError
 from ...format.schema import Column
 from .json_text import parse_json
 
-__all__ = ["converted", "json_converter", "numbers", "text_converter"]
+__all__ = ["Misfit", "converted", "json_converter", "numbers", "text_converter"]
 
 _TRUE: Final = frozenset(("true", "t", "yes", "y", "1"))
 _FALSE: Final = frozenset(("false", "f", "no", "n", "0"))
 
 
+@dataclass(frozen=True)
+class Misfit:
+    """Stands for a value that is none of its column; no column takes it, so its row is left out or refused."""
+
+    reason: str
+
+
 def converted(
-    values: Sequence[Any], convert: Callable[[Any], Any], column: Column, first_row: int, where: str
+    values: Sequence[Any],
+    convert: Callable[[Any], Any],
+    column: Column,
+    first_row: int,
+    where: str,
+    *,
+    keep: bool = False,
 ) -> list[Any]:
-    """Return every value converted; `SchemaError` names the file, row and column of the first that cannot be."""
+    """Return every value converted; `SchemaError` names the file, row and column of the first that cannot be.
+
+    With ``keep`` such a value becomes a `Misfit`.
+    """
     try:
         return list(map(convert, values))
     except (ValueError, TypeError, OverflowError):
+        found = []
         for row, value in enumerate(values, first_row):
             try:
-                convert(value)
+                found.append(convert(value))
             except (ValueError, TypeError, OverflowError) as error:  # noqa: PERF203
-                raise SchemaError(
-                    f"{where}: row {row}, column {column.name!r}: {_misfit(value, column, error)}"
-                ) from None
-        raise
+                reason = f"row {row}, column {column.name!r}: {_misfit(value, column, error)}"
+                if not keep:
+                    raise SchemaError(f"{where}: {reason}") from None
+                found.append(Misfit(reason))
+        return found
 
 
 def _misfit(value: Any, column: Column, error: Exception) -> str:

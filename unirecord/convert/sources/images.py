@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -55,6 +55,7 @@ class ImageFolder(Source):
         ),
     )
     takes_classes: ClassVar[bool] = True
+    picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = {"image": ("width", "height")}
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:

@@ -97,7 +97,9 @@ class JsonLines(Source):
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
-                columns[column.name] = converted(values, function, column, first_row, self.path)
+                columns[column.name] = converted(
+                    values, function, column, first_row, self.path, keep=self.keeps_misfits
+                )
             first_row += len(rows)
             yield RawBatch(columns, len(rows))
 

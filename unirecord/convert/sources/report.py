@@ -12,8 +12,15 @@ __all__ = ["write_report"]
 
 
 def write_report(path: str, left_out: Iterable[LeftOut]) -> None:
-    """Write one object a line, ``{"file": …, "reason": …}``, replacing the file that is there."""
-    lines = (json.dumps({"file": one.name, "reason": one.reason}) + "\n" for one in left_out)
+    """Write one object a line, ``{"file": …, "reason": …}``, replacing the file that is there.
+
+    ``rows`` is added where it is not one row.
+    """
+    lines = (
+        json.dumps({"file": one.name, "reason": one.reason, **({} if one.rows == 1 else {"rows": one.rows})})
+        + "\n"
+        for one in left_out
+    )
     staged = StagedFile(path)
     try:
         staged.append(["".join(lines).encode()])

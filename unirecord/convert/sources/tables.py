@@ -83,7 +83,9 @@ class CsvTable(Source):
             for i, column in enumerate(self.schema):
                 values = block.values(i, column)
                 columns[column.name] = (
-                    converted(block.texts(i), convert[i], column, first_row, self.path)
+                    converted(
+                        block.texts(i), convert[i], column, first_row, self.path, keep=self.keeps_misfits
+                    )
                     if values is None
                     else values
                 )
@@ -93,7 +95,7 @@ class CsvTable(Source):
         for rows in self._chunks(data, unit.place.line):
             cells = zip(*rows, strict=True)
             columns = {
-                c.name: converted(values, f, c, first_row, self.path)
+                c.name: converted(values, f, c, first_row, self.path, keep=self.keeps_misfits)
                 for c, f, values in zip(self.schema, convert, cells, strict=True)
             }
             first_row += len(rows)

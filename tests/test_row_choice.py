@@ -1,0 +1,325 @@
+"""Which rows and columns are written: held against plain lists, for any source, any workers, one part or many."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numbers_source import Numbers, values
+
+from unirecord import QueryError, SchemaError, StaleError, UniRecordDataset, write_dataset
+from unirecord.cli import main
+from unirecord.convert import division
+from unirecord.convert.conversion import Interrupted
+from unirecord.convert.row_choice import RowChoice
+from unirecord.convert.sources import WrongSourceError
+from unirecord.convert.steps.sample import EvenSample
+from unirecord.convert.write_dataset import source_of
+
+ID = bytes(range(16))
+UNITS = [130, 70, 1, 300, 0, 220, 90]
+ROWS = sum(UNITS)
+ALL = [values(n) for n in range(ROWS)]
+
+few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(autouse=True)
+def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(division, "_LEAST_BYTES", 20_000)
+
+
+def rows_of(choice: RowChoice, units: list[int]) -> list[dict[str, Any]]:
+    """What the source gives, without writing it."""
+    chosen = choice.of(Numbers(Path("."), units))
+    found: list[dict[str, Any]] = []
+    for batch in chosen.batches():
+        assert list(batch.columns) == list(chosen.schema.names)
+        found += [{name: batch.columns[name][i] for name in batch.columns} for i in range(batch.rows)]
+    return found
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+CONDITIONS = {
+    "n % 7 == 3": lambda row: row["n"] % 7 == 3,
+    "name == 'row 5' or n < 20": lambda row: row["name"] == "row 5" or row["n"] < 20,
+    "name like '%1_' and not n in [11, 27]": lambda row: row["name"][-2] == "1" and row["n"] not in (11, 27),
+    "n * 2 - 7 > 90 and name >= 'row 3'": lambda row: row["n"] * 2 - 7 > 90 and row["name"] >= "row 3",
+    "n < 0": lambda row: False,
+    "n >= 0": lambda row: True,
+}
+
+
+@few
+@given(
+    units=st.lists(st.integers(0, 120), max_size=6),
+    condition=st.sampled_from(sorted(CONDITIONS)),
+    columns=st.permutations(["n", "name", "blob"]).flatmap(
+        lambda names: st.integers(1, 3).map(lambda many: names[:many])
+    ),
+)
+def test_columns_and_conditions_choose_what_plain_python_does(
+    units: list[int], condition: str, columns: list[str]
+) -> None:
+    names = {columns[0]: "first"}
+    found = rows_of(RowChoice(columns=columns, where=condition, rename=names), units)
+    chosen = [values(n) for n in range(sum(units)) if CONDITIONS[condition](values(n))]
+    assert found == [{names.get(name, name): row[name] for name in columns} for row in chosen]
+
+
+@few
+@given(
+    units=st.lists(st.integers(0, 400), max_size=5), rows=st.integers(0, 600), seed=st.integers(0, 2**64 - 1)
+)
+def test_a_sample_has_one_row_of_each_stretch(units: list[int], rows: int, seed: int) -> None:
+    total = sum(units)
+    found = [row["n"] for row in rows_of(RowChoice(sample=rows, seed=seed, columns=["n"]), units)]
+    taken = min(rows, total)
+    assert len(found) == taken
+    assert all(i * total // taken <= row < (i + 1) * total // taken for i, row in enumerate(found))
+
+
+def test_a_sample_is_drawn_by_its_seed_and_every_row_has_a_chance() -> None:
+    drawn = [tuple(EvenSample(10, seed, [100])._drawn(0, 100).tolist()) for seed in range(400)]
+    assert drawn[7] == tuple(EvenSample(10, 7, [60, 40])._drawn(0, 100).tolist())
+    assert len(set(drawn)) == 400
+    times = [sum(row in one for one in drawn) for row in range(100)]
+    assert min(times) >= 15  # 40 are expected of 400
+    assert max(times) <= 70
+    enormous = EvenSample(10**9, 1, [10**13])
+    assert 99 <= len(enormous._drawn(5 * 10**12, 5 * 10**12 + 10**6)) <= 101
+
+
+def test_a_sample_of_what_meets_a_condition_is_exact() -> None:
+    found = [
+        row["n"] for row in rows_of(RowChoice(where="n % 3 == 0", sample=50, columns=["name", "n"]), UNITS)
+    ]
+    assert len(found) == 50
+    assert all(n % 3 == 0 for n in found)
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"where": "n % 2 == 0", "columns": ["blob", "n"], "rename": {"n": "number"}},
+        {"sample": 100, "seed": 3},
+        {"where": "n >= 100", "sample": 99, "on_error": "skip"},
+        {"where": "n >= 100", "limit": 250},
+    ],
+)
+def test_any_number_of_workers_writes_the_same_and_one_part_the_same_rows(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    for workers in (1, 2):
+        write_dataset(Numbers(tmp_path, UNITS), tmp_path / str(workers), workers=workers, id=ID, **options)
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+    rows = write_dataset(Numbers(tmp_path, UNITS), tmp_path / "one.urec", **options)
+    one = list(UniRecordDataset(tmp_path / "one.urec"))
+    assert one == list(UniRecordDataset(tmp_path / "1"))
+    assert len(one) == rows > 0
+    if "limit" in options:
+        assert [row["n"] for row in one] == list(range(100, 350))
+
+
+def test_going_on_needs_the_same_choice_and_makes_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"where": "n % 2 == 0", "sample": 200, "id": ID}
+    write_dataset(Numbers(tmp_path, UNITS), tmp_path / "whole", **options)
+    original, calls = Numbers.read, 0
+
+    def dies(self: Numbers, unit: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == len(UNITS) + 11:  # the rows that meet the condition have been counted
+            raise KeyboardInterrupt
+        return original(self, unit)
+
+    monkeypatch.setattr(Numbers, "read", dies)
+    with pytest.raises(Interrupted):
+        write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
+    monkeypatch.undo()
+    monkeypatch.setattr(division, "_LEAST_BYTES", 20_000)
+    for other in ({"sample": 201}, {"seed": 1}, {"where": "n % 2 == 1"}, {"on_error": "skip"}):
+        with pytest.raises(StaleError, match="was another conversion"):
+            write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", resume=True, **{**options, **other})
+    write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", resume=True, **options)
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("target", ["out", "out.urec"])
+def test_bad_rows_end_it_or_are_left_out_and_listed(target: str, tmp_path: Path) -> None:
+    def source() -> Numbers:
+        return Numbers(tmp_path, UNITS, bad=frozenset({200, 333}), left_out=frozenset({5}))
+
+    out = tmp_path / target
+    with pytest.raises(SchemaError, match="column 'n'"):
+        write_dataset(source(), out)
+    with pytest.raises(SchemaError, match=r"row 5: missing; --on-error skip leaves it out"):
+        write_dataset(source(), out, on_error="raise")
+    assert write_dataset(source(), out, on_error="report") == ROWS - 3
+    assert [row["n"] for row in UniRecordDataset(out)] == [n for n in range(ROWS) if n not in (5, 200, 333)]
+    listed = [json.loads(line) for line in Path(f"{out}.left-out.jsonl").read_text().splitlines()]
+    assert [one["file"] for one in listed] == ["row 5", "unit 2", "unit 3"]
+    assert "column 'n'" in listed[1]["reason"]
+    with pytest.raises(FileExistsError, match="left-out"):
+        write_dataset(source(), tmp_path / "other", on_error="report", report=f"{out}.left-out.jsonl")
+    with pytest.warns(UserWarning, match=r"1 could not be read and were left out, the first row 5"):
+        write_dataset(Numbers(tmp_path, UNITS, left_out=frozenset({5})), tmp_path / "third")
+
+
+def test_what_follows_a_broken_place_of_a_unit_is_left_out_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Numbers.read
+
+    def breaks(self: Numbers, unit: Any) -> Any:
+        for i, batch in enumerate(original(self, unit)):
+            if unit.name == "unit 3" and i == 2:
+                raise SchemaError("the bytes make no sense")
+            yield batch
+
+    monkeypatch.setattr(Numbers, "read", breaks)
+    for name in ("out", "out.urec"):
+        with pytest.raises(SchemaError, match="make no sense"):
+            write_dataset(Numbers(tmp_path, UNITS), tmp_path / name)
+        assert write_dataset(Numbers(tmp_path, UNITS), tmp_path / name, on_error="report") == ROWS - 200
+        (line,) = Path(tmp_path / f"{name}.left-out.jsonl").read_text().splitlines()
+        assert json.loads(line) == {
+            "file": "unit 3", "rows": 200, "reason": "200 rows after its row 100: the bytes make no sense"
+        }  # fmt: skip
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"columns": ["nam"]}, WrongSourceError, r"--columns: there is no column 'nam'; did you mean 'name'"),
+    ({"columns": ["n", "n"]}, WrongSourceError, "names 'n' twice"),
+    ({"columns": []}, ValueError, "at least"),
+    ({"columns": "n"}, TypeError, "list of names"),
+    ({"rename": {"x": "y"}}, WrongSourceError, "--rename: there is no column 'x'"),
+    ({"rename": {"n": "name"}}, WrongSourceError, "two columns would be called 'name'"),
+    ({"rename": {"n": "y"}, "columns": ["name"]}, WrongSourceError, "not among --columns"),
+    ({"rename": {"n": ""}}, WrongSourceError, "--rename"),
+    ({"where": "nope > 3"}, QueryError, "nope"),
+    ({"where": "row < 10"}, WrongSourceError, "--limit takes the first rows"),
+    ({"sample": -1}, ValueError, "sample"),
+    ({"sample": 5, "limit": 3}, ValueError, "excludes sample"),
+    ({"seed": -1}, ValueError, "seed"),
+    ({"limit": -1}, ValueError, "limit"),
+    ({"on_error": "ignore"}, ValueError, "on_error is one of"),
+    ({"resize": 0}, ValueError, "resize is a number of pixels"),
+    ({"resize": 64}, WrongSourceError, "no column holds files of pictures"),
+    ({"reencode": "gif"}, ValueError, "reencode is jpeg:QUALITY"),
+    ({"reencode": "png:3"}, ValueError, "reencode is jpeg:QUALITY"),
+    ({"reencode": "jpeg:0"}, ValueError, "reencode is jpeg:QUALITY"),
+    ({"picture_columns": ["blob"]}, ValueError, "none of them is given"),
+    (
+        {"resize": 64, "picture_columns": ["name"]},
+        WrongSourceError,
+        "'name' is string, not a column of files",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "text"), WRONG, ids=[str(one[0]) for one in WRONG])
+def test_what_cannot_be_obeyed_is_refused(
+    options: dict[str, Any], error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=text):
+        write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_iterator_can_be_filtered_but_not_sampled(tmp_path: Path) -> None:
+    assert write_dataset(iter(ALL), tmp_path / "a", where="n < 100", columns=["n"]) == 100
+    assert UniRecordDataset(tmp_path / "a")[99] == {"n": 99}
+    with pytest.raises(WrongSourceError, match="read once"):
+        write_dataset(iter(ALL), tmp_path / "b", sample=5)
+
+
+def test_the_command_obeys_them_and_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("id,cls,score\n" + "".join(f"{i},c{i % 3},{i / 2}\n" for i in range(300)))
+    call = ["write", str(table), str(tmp_path / "out")]
+    chosen = [
+        "--columns",
+        "score,cls",
+        "--where",
+        "cls in ('c1', 'c2') and score < 100",
+        "--rename",
+        "cls=label",
+    ]
+    assert main([*call, *chosen, "--sample", "30", "--seed", "5", "--dry-run"]) == 0
+    out = capfd.readouterr().out
+    assert "label  string" in " ".join(out.split("\n")).replace("  string", "  string")
+    assert "--where" in out
+    assert "about 30 rows" in out
+    assert not (tmp_path / "out").exists()
+    assert main([*call, *chosen, "--index", "label"]) == 0
+    wanted = [{"score": i / 2, "label": f"c{i % 3}"} for i in range(200) if i % 3]
+    assert list(UniRecordDataset(tmp_path / "out")) == wanted
+    assert main([*call, *chosen, "--append"]) == 0  # the dataset's types, under the names it has
+    assert list(UniRecordDataset(tmp_path / "out")) == wanted * 2
+    assert main(["write", str(table), str(tmp_path / "out.urec"), *chosen, "--limit", "7"]) == 0
+    assert list(UniRecordDataset(tmp_path / "out.urec")) == wanted[:7]
+    capfd.readouterr()
+    for wrong, said in (
+        (["--sample", "3", "--limit", "3"], "choose one"),
+        (["--seed", "3"], "there is no --sample"),
+        (["--skip-bad", "--on-error", "raise"], "exclude each other"),
+        (["--rename", "a"], "OLD=NEW"),
+        (["--where", "cls == 3"], "cls"),
+        (["--on-error", "report", "--report", str(table)], "exists already"),
+    ):
+        with pytest.raises(SystemExit) if said == "OLD=NEW" else pytest.MonkeyPatch.context():
+            assert main(["write", str(table), str(tmp_path / "x"), *wrong]) == 2
+        assert said in capfd.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_cell_that_does_not_fit_takes_its_row_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (
+        ("t.csv", "n,s\n" + "".join(f"{'x' if i == 40 else i},{i}\n" for i in range(100))),
+        (
+            "t.jsonl",
+            "".join(f'{{"n": {chr(34) + "x" + chr(34) if i == 40 else i}, "s": {i}}}\n' for i in range(100)),
+        ),
+    ):
+        (tmp_path / name).write_text(text)
+        target = str(tmp_path / f"{name}.out")
+        assert main(["write", str(tmp_path / name), target, "--schema", "n=int32"]) == 1
+        assert (
+            main(["write", str(tmp_path / name), target, "--schema", "n=int32", "--on-error", "report"]) == 0
+        )
+        assert [row["n"] for row in UniRecordDataset(target)] == [n for n in range(100) if n != 40]
+        (line,) = Path(f"{target}.left-out.jsonl").read_text().splitlines()
+        assert "row 40, column 'n'" in json.loads(line)["reason"]
+        capfd.readouterr()
+
+
+def test_the_first_rows_of_class_folders_are_said_to_be_of_one_class(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from PIL import Image
+
+    for cls in ("cat", "dog"):
+        (tmp_path / "pictures" / cls).mkdir(parents=True)
+        for i in range(6):
+            Image.new("RGB", (4, 4)).save(tmp_path / "pictures" / cls / f"{i}.png")
+    source = str(tmp_path / "pictures")
+    assert main(["write", source, str(tmp_path / "a"), "--limit", "5", "--columns", "label"]) == 0
+    assert "may all be of one class; --sample 5 takes them evenly" in capfd.readouterr().out
+    assert {row["label"] for row in UniRecordDataset(tmp_path / "a")} == {0}
+    assert main(["write", source, str(tmp_path / "b"), "--sample", "6", "--columns", "label"]) == 0
+    assert [row["label"] for row in UniRecordDataset(tmp_path / "b")] == [0, 0, 0, 1, 1, 1]
+    assert source_of(source).rows == 12

@@ -1,0 +1,88 @@
+"""The options of ``unirecord write`` that say which rows and columns are written, and what becomes of bad ones."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..convert.row_choice import ON_ERROR, RowChoice
+from .usage import UsageError, count, names
+
+__all__ = ["add_row_options", "row_choice"]
+
+
+def add_row_options(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    group = parser.add_argument_group("which rows and columns (names as SRC has them)")
+    group.add_argument("--columns", type=names, metavar="A,B", help="write these columns only, in this order")
+    group.add_argument(
+        "--rename", type=_pairs, default={}, metavar="OLD=NEW,…", help="give columns other names"
+    )
+    group.add_argument(
+        "--where",
+        metavar="CONDITION",
+        help="only rows that meet it, such as \"age >= 18 and name like 'A%%'\"",
+    )
+    group.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
+    group.add_argument(
+        "--sample",
+        type=count,
+        metavar="N",
+        help="N rows, evenly from all; --limit of class folders is one class",
+    )
+    group.add_argument("--seed", type=count, metavar="S", help="which rows --sample draws (default 0)")
+    group.add_argument(
+        "--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"
+    )
+    group.add_argument(
+        "--max-side", type=count, metavar="N", help="pictures: longer side of N pixels, if larger"
+    )
+    group.add_argument(
+        "--reencode", metavar="FORMAT", help="pictures: as jpeg:90, webp:80, png, or raw (arrays of pixels)"
+    )
+    group.add_argument(
+        "--picture-columns", type=names, metavar="A,B", help="where the pictures are, if that is not seen"
+    )
+    group.add_argument(
+        "--on-error",
+        choices=ON_ERROR,
+        help="what cannot be read or does not fit ends it, is left out, or is left out and listed in a file "
+        "(--report, else DST.left-out.jsonl); without it, broken pictures are left out and the exit code is 1",
+    )
+
+
+def row_choice(args: argparse.Namespace) -> RowChoice:
+    """What was asked for; `UsageError` for what excludes each other."""
+    if args.seed is not None and args.sample is None:
+        raise UsageError("--seed says which rows --sample draws; there is no --sample")
+    if args.sample is not None and args.limit is not None:
+        raise UsageError("--sample and --limit both say how many rows; choose one")
+    if args.skip_bad and args.on_error == "raise":
+        raise UsageError("--skip-bad and --on-error raise exclude each other")
+    try:
+        return RowChoice(
+            columns=args.columns,
+            rename=args.rename,
+            where=args.where,
+            sample=args.sample,
+            seed=args.seed or 0,
+            on_error=args.on_error,
+            resize=args.resize,
+            max_side=args.max_side,
+            reencode=args.reencode,
+            picture_columns=args.picture_columns,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Read ``old=new,…``."""
+    found: dict[str, str] = {}
+    for piece in text.split(","):
+        old, equals, new = (part.strip() for part in piece.partition("="))
+        if not (old and equals and new):
+            raise argparse.ArgumentTypeError(f"{piece!r} is not of the form OLD=NEW")
+        if old in found:
+            raise argparse.ArgumentTypeError(f"{old!r} is renamed twice")
+        found[old] = new
+    return found

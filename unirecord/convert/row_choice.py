@@ -1,0 +1,178 @@
+"""Which rows and columns of a source are written, and what happens to those that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final
+
+from .picture_choice import picture_step
+from .sources.base import Source, WrongSourceError
+from .steps.base import Step
+from .steps.columns import Keep, Rename, check_columns
+from .steps.fit import LeaveOutMisfits, refuse_left_out
+from .steps.picture_change import Encoding, PictureChange
+from .steps.sample import EvenSample
+from .steps.stepped_source import SteppedSource
+from .steps.where import Where
+
+__all__ = ["ON_ERROR", "RowChoice"]
+
+ON_ERROR: Final = ("raise", "skip", "report")
+_LOOKED_AT: Final = 3  # units whose first batch tells how many rows meet a condition
+
+
+@dataclass(frozen=True)
+class RowChoice:
+    """What is taken of a source; names are those that the source has.
+
+    Attributes:
+        columns: the columns to write, in this order; None for all.
+        rename: new names of columns by their old ones.
+        where: only rows that meet this condition (docs/query.md).
+        sample: so many rows, evenly from all that meet it.
+        seed: which ones those are.
+        on_error: ``"raise"``, ``"skip"`` or ``"report"`` for what cannot be read or does not fit; None: as the kind of
+            source does, which is to leave broken pictures out, and to end for all else.
+        resize, max_side: pixels of the shorter and of the longer side of pictures, at most; none is made larger.
+        reencode: what pictures become: ``"jpeg:90"``, ``"webp:80"``, ``"png"``, or ``"raw"``, arrays of pixels.
+        picture_columns: the columns with pictures; None: those that are seen to hold some.
+
+    Raises ValueError and TypeError for values that are none of these.
+    """
+
+    columns: Sequence[str] | None = None
+    rename: Mapping[str, str] = field(default_factory=dict)
+    where: str | None = None
+    sample: int | None = None
+    seed: int = 0
+    on_error: str | None = None
+    resize: int | None = None
+    max_side: int | None = None
+    reencode: str | None = None
+    picture_columns: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str):
+            raise TypeError(f"columns is a list of names, got {self.columns!r}")
+        if self.columns is not None and not self.columns:
+            raise ValueError("columns names none; a dataset has one at least")
+        if not isinstance(self.rename, Mapping):
+            raise TypeError(f"rename is a dict of old and new names, got {self.rename!r}")
+        if self.sample is not None and (type(self.sample) is not int or self.sample < 0):
+            raise ValueError(f"sample is a number of rows, 0 or more, got {self.sample!r}")
+        if type(self.seed) is not int or not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"seed is a number of 64 bits, 0 or more, got {self.seed!r}")
+        if self.on_error not in (None, *ON_ERROR):
+            raise ValueError(f"on_error is one of {', '.join(map(repr, ON_ERROR))}, got {self.on_error!r}")
+        if self._pictures() is None and self.picture_columns is not None:
+            raise ValueError(
+                "picture_columns says what resize, max_side and reencode change; none of them is given"
+            )
+
+    def _pictures(self) -> PictureChange | None:
+        """What is done to pictures, if anything."""
+        if self.resize is None and self.max_side is None and self.reencode is None:
+            return None
+        encoding = None if self.reencode is None else Encoding.parse(self.reencode)
+        return PictureChange(self.resize, self.max_side, encoding)
+
+    def options(self) -> dict[str, str]:
+        """What was asked for, by its name on the command line: another conversion where one of them differs."""
+        given = {
+            "columns": self.columns, "rename": self.rename or None, "where": self.where, "sample": self.sample,
+            "resize": self.resize, "max-side": self.max_side, "reencode": self.reencode,
+            "picture-columns": self.picture_columns,
+        }  # fmt: skip
+        found = {f"--{name}": repr(value) for name, value in given.items() if value is not None}
+        if self.sample is not None:
+            found["--seed"] = repr(self.seed)
+        if self.on_error is not None:
+            found["--on-error"] = "raise" if self.on_error == "raise" else "skip"
+        if self._pictures() is not None:
+            found["the version of Pillow"] = str(import_module("PIL").__version__)
+        return found
+
+    def of(self, source: Source) -> Source:
+        """The source with what is chosen of it; where rows have to be counted first, they are read for that.
+
+        Raises `WrongSourceError` and `QueryError` where it does not fit the source, `SchemaError` for what was left out
+        already where that is an error.
+        """
+        names = list(source.schema.names if self.columns is None else self.columns)
+        check_columns("columns", names, source.schema)
+        check_columns("rename", list(self.rename), source.schema)
+        for name in self.rename:
+            if name not in names:
+                raise WrongSourceError(f"--rename: column {name!r} is not among --columns {','.join(names)}")
+        if self.on_error == "raise":
+            refuse_left_out(source.left_out)
+        if not self.options():
+            return source
+        steps, share = self._choosing(source, names)
+        change = self._pictures()
+        if change is not None:
+            refuses = self.on_error == "raise"
+            steps.append(picture_step(source, names, change, self.picture_columns, refuses=refuses))
+        if names != list(source.schema.names):
+            steps.append(Keep(names))
+        if self.rename:
+            steps.append(Rename(self.rename))
+        return self._stepped(source, steps, share)
+
+    def _stepped(self, source: Source, steps: Sequence[Step], share: float) -> SteppedSource:
+        on_error = "skip" if self.on_error == "report" else self.on_error
+        made = SteppedSource(source, steps, share=share, on_error=on_error)
+        made.metadata = _renamed_classes(source.metadata, self.rename)
+        return made
+
+    def _choosing(self, source: Source, names: Sequence[str]) -> tuple[list[Step], float]:
+        """The steps that choose rows, and how many they keep, about."""
+        steps: list[Step] = []
+        where = None if self.where is None else Where(self.where, source.schema)
+        needed = [n for n in source.schema.names if n in names or (where is not None and n in where.columns)]
+        if len(needed) < len(source.schema):
+            steps.append(Keep(needed))
+        if self.on_error in ("skip", "report"):
+            steps.append(LeaveOutMisfits(Keep(needed).schema(source.schema)))
+        share = 1.0
+        if where is not None:
+            steps.append(where)
+            share = _share(source, self._stepped(source, steps, 1.0))
+        if self.sample is not None:
+            even = EvenSample(self.sample, self.seed, _counts(self._stepped(source, steps, 1.0)))
+            steps.append(even)
+            share *= even.share
+        return steps, share
+
+
+def _share(source: Source, chosen: SteppedSource) -> float:
+    """How many rows meet the condition, in the first batches of some units."""
+    if source.read_once or not source.units:
+        return 1.0
+    seen, kept = 1, 1
+    for place in {i * (len(source.units) - 1) // (_LOOKED_AT - 1) for i in range(_LOOKED_AT)}:
+        seen += next((batch.rows for batch in source.batches_of(source.units[place])), 0)
+        kept += next((batch.rows for batch in chosen.batches_of(chosen.units[place])), 0)
+    return min(kept / seen, 1.0)
+
+
+def _counts(source: SteppedSource) -> list[int]:
+    """The rows of each unit; where they are not known, by reading them."""
+    known = [unit.rows for unit in source.units if unit.rows is not None]
+    if not source.chooses and len(known) == len(source.units):
+        return known
+    if source.read_once:
+        raise WrongSourceError(
+            f"--sample: {source.path} is read once, so its rows cannot be counted before they are written"
+        )
+    return [sum(batch.rows for batch in source.batches_of(unit)) for unit in source.units]
+
+
+def _renamed_classes(metadata: dict[str, Any] | None, names: Mapping[str, str]) -> dict[str, Any] | None:
+    """The metadata, with the lists of classes that are told by column under the new names."""
+    lists = (metadata or {}).get("class_names")
+    if not isinstance(lists, Mapping) or metadata is None:
+        return metadata
+    return {**metadata, "class_names": {names.get(name, name): value for name, value in lists.items()}}

@@ -1,0 +1,51 @@
+"""What every step is: a change of batches, unit by unit, that depends on the source alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...format.schema import Schema
+from ..sources.base import LeftOut, RawBatch, Unit
+
+__all__ = ["Change", "Step", "chosen_rows"]
+
+Change = Callable[[RawBatch], RawBatch]
+
+
+class Step(ABC):
+    """A step: what it makes of the schema, and of the batches of each unit in their order.
+
+    It can be pickled, and makes the same rows in any process, whatever other units were read before.
+    """
+
+    chooses: ClassVar[bool] = False  # whether rows are left away that have nothing wrong with them
+
+    def schema(self, before: Schema) -> Schema:
+        """The columns that it gives."""
+        return before
+
+    @abstractmethod
+    def begin(self, unit: Unit) -> Change:
+        """The change of the batches of one unit, which come in order and have rows; its place is its number."""
+
+
+def chosen_rows(
+    batch: RawBatch, places: npt.NDArray[np.int64], left_out: tuple[LeftOut, ...] = ()
+) -> RawBatch:
+    """The rows at ``places``, ascending, of a batch, and what else was left out of it."""
+    columns = batch.columns
+    if len(places) != batch.rows:
+        columns = {name: _taken(values, places) for name, values in batch.columns.items()}
+    return replace(batch, columns=columns, rows=len(places), left_out=batch.left_out + left_out)
+
+
+def _taken(values: Any, places: npt.NDArray[np.int64]) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[places]
+    return [values[i] for i in places.tolist()]

@@ -1,0 +1,63 @@
+"""Encoded rows in memory as the flat columns that queries read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...columns.flat import Dictionary, Strings, Vector, Zones
+from ...format.values import ColumnData
+
+__all__ = ["BatchColumns"]
+
+
+class BatchColumns:
+    """Columns by their position in the schema; those of which nothing is asked need not be there."""
+
+    def __init__(self, name: str, rows: int, columns: Mapping[int, ColumnData]) -> None:
+        self.name, self.rows = name, rows
+        self._columns = columns
+
+    def values(self, column: int) -> Vector:
+        """Values of a column of fixed width, zero where null."""
+        return Vector(np.asarray(self._columns[column].values))
+
+    def validity(self, column: int) -> Vector | None:
+        """Bits, or None when the column is not nullable."""
+        valid = self._columns[column].valid
+        return None if valid is None else Vector(np.packbits(valid, bitorder="little"))
+
+    def lengths(self, column: int) -> Vector:
+        """Bytes of each value."""
+        return Vector(_lengths(self._columns[column].values))
+
+    def value_lengths(self, column: int) -> Vector:
+        """The same: nothing is compressed."""
+        return self.lengths(column)
+
+    def dictionary(self, column: int) -> Dictionary | None:
+        """None: strings are plain."""
+        return None
+
+    def strings(self, column: int) -> Strings:
+        """The strings of a column."""
+        values = self._columns[column].values
+        offsets = np.concatenate([[0], np.cumsum(_lengths(values))]).astype(np.uint64)
+        return Strings(Vector(offsets), Vector(np.frombuffer(b"".join(values), np.uint8)))
+
+    def zones(self, column: int) -> Zones | None:
+        """None: nothing is known of the values."""
+        return None
+
+    def sorted_rows(self, column: int) -> Vector | None:
+        """None: nothing is sorted."""
+        return None
+
+
+def _lengths(values: Any) -> npt.NDArray[np.uint64]:
+    if isinstance(values, np.ndarray):
+        return np.full(len(values), values.shape[-1], np.uint64)
+    return np.fromiter(map(len, values), np.uint64, len(values))

@@ -1,0 +1,88 @@
+"""A source whose rows go through steps: to whoever reads it, a source like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from ...errors import CorruptionError, FormatError, SchemaError
+from ...progress import Progress
+from ..sources.base import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
+from .base import Step
+from .fit import refuse_left_out
+
+__all__ = ["SteppedSource"]
+
+
+class SteppedSource(Source):
+    """The rows of ``inner`` after ``steps``.
+
+    Args:
+        inner: the source.
+        steps: what its batches go through, in this order.
+        share: how much of all rows is kept, about.
+        on_error: ``"raise"``: what the source leaves out is an error. ``"skip"``: what is an error in a unit is left
+            out, with the rest of the unit. None: as the source does.
+    """
+
+    kind: ClassVar[str] = "chosen rows"
+    about: ClassVar[str] = "rows of another source"
+
+    def __init__(
+        self, inner: Source, steps: Sequence[Step], *, share: float = 1.0, on_error: str | None = None
+    ) -> None:
+        self.inner, self.steps, self.share = inner, tuple(steps), share
+        self._on_error = on_error
+        inner.keeps_misfits = on_error == "skip"
+        self.path, self.metadata, self.notes = inner.path, inner.metadata, inner.notes
+        self.read_once = inner.read_once
+        self.left_out = list(inner.left_out)
+        self._left_out_at_first = tuple(inner.left_out)
+        self.units = [Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)]
+        self.schema = inner.schema
+        for step in self.steps:
+            self.schema = step.schema(self.schema)
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Nothing: ``inner`` has been looked through."""
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a step leaves rows away."""
+        return any(step.chooses for step in self.steps)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are; None where a step chooses among them."""
+        return None if self.chooses else self.inner.rows
+
+    def batches_of(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the batches of a unit; `inner` holds their number against what it has seen before."""
+        return self.read(unit)
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield what the steps make of each batch of a unit."""
+        changes = [step.begin(unit) for step in self.steps]
+        for batch in self._read_inner(self.inner.units[unit.place]):
+            if self._on_error == "raise":
+                refuse_left_out(batch.left_out)
+            for change in changes:
+                if batch.rows:
+                    batch = change(batch)
+            yield batch
+
+    def _read_inner(self, unit: Unit) -> Iterator[RawBatch]:
+        seen = 0
+        try:
+            for batch in self.inner.batches_of(unit):
+                seen += batch.rows + len(batch.left_out)
+                yield batch
+        except WrongSourceError:
+            raise
+        except (SchemaError, CorruptionError, FormatError) as error:
+            if self._on_error != "skip":
+                raise
+            missing = None if unit.rows is None else unit.rows - seen
+            which = "what follows" if missing is None else f"{missing:,} rows"
+            lost = LeftOut(unit.name, f"{which} after its row {seen}: {error}", rows=missing or 0)
+            yield RawBatch({}, 0, (lost,))
