@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray exports demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -181,6 +181,17 @@ asan: venv $(ASAN)/built
 test: venv build lint
 	@$(MAKE) --no-print-directory -j$(JOBS) frameworks test-c tsan
 	$(BIN)/python tests/in_shares.py
+
+# Real Ray, started here: tasks killed, run again and run twice. About a minute, and 150 MB to install.
+ray: venv build
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*"
+	$(BIN)/python -m pytest -q tests/ray_jobs.py
+
+# Exports read back by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
+exports: venv build
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "pylance>=7"
+	$(BIN)/python -m pytest -q tests/test_export_formats.py
+	$(BIN)/python tests/exports_read_back.py benchmarks/.cache
 
 demo: venv build
 	$(BIN)/python examples/demo.py

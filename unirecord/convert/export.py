@@ -12,7 +12,7 @@ from ..loading.opened import PathLike
 from ..progress import Progress, Tracker
 from ..storage.staged import StagedFile
 from ..storage.staged_folder import StagedFolder, check_replaceable
-from .sinks.base import Advance, FileSink, FolderSink, Sink, stream_to
+from .sinks.base import Advance, FileSink, FolderSink, PathSink, Sink, stream_to
 from .sinks.registry import find_sink
 
 __all__ = ["Exported", "Exporting", "export"]
@@ -56,7 +56,8 @@ def export(
         path: a dataset, as for ``UniRecordDataset``.
         dst: the file or folder to write; the folder above must exist.
         to: ``"images"``, ``"csv"``, ``"jsonl"``, ``"parquet"``, ``"arrow"``, ``"webdataset"``, ``"tfrecord"``,
-            ``"npz"``; by default the ending of ``dst`` tells.
+            ``"arrayrecord"``, ``"mds"``, ``"mindrecord"``, ``"lance"``, ``"npz"``; by default the ending of
+            ``dst`` tells.
         columns: names of the columns to write, in this order.
         where: only rows that meet this condition (docs/query.md).
         limit: at most so many rows.
@@ -115,9 +116,7 @@ class Exporting:
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
             raise MissingError(f"{folder}: the folder to write to does not exist; make it first")
-        takes_parts = isinstance(self.sink, FileSink) or (
-            isinstance(self.sink, FolderSink) and self.sink.takes_parts
-        )
+        takes_parts = not isinstance(self.sink, FolderSink) or self.sink.takes_parts
         if self._parts is not None and (self._is_file or not takes_parts):
             where = "a file" if self._is_file else self.sink.kind
             raise ValueError(f"{self.path}: {where} has no parts; parts= is for a folder of files")
@@ -130,13 +129,13 @@ class Exporting:
 
     @property
     def _is_file(self) -> bool:
-        return isinstance(self.sink, FileSink) and self.path.endswith(self.sink.suffix)
+        return not isinstance(self.sink, FolderSink) and self.path.endswith(self.sink.suffix)
 
     def run(self, progress: Progress | None = None) -> Exported:
         """Write and publish."""
         rows = len(self.rows)
         tell = Tracker(rows, progress).advance
-        if self._is_file and isinstance(self.sink, FileSink):
+        if self._is_file:
             staged = StagedFile(self.path, claims=self.path, like=self.path)
             try:
                 staged.keep()
@@ -158,7 +157,6 @@ class Exporting:
         if isinstance(self.sink, FolderSink):
             self.sink.write_folder(self.rows, folder, parts, tell)
             return
-        assert isinstance(self.sink, FileSink)
         rows = len(self.rows)
         for number in range(parts):
             share = self.rows.select(range(number * rows // parts, (number + 1) * rows // parts))
@@ -178,10 +176,15 @@ class Exporting:
         self.rows.close()
 
 
-def _write_file(sink: FileSink, rows: UniRecordDataset, staged: StagedFile, tell: Advance) -> None:
-    stream = stream_to(staged)
-    sink.write(rows, stream, tell)
-    stream.flush()
+def _write_file(sink: Sink, rows: UniRecordDataset, staged: StagedFile, tell: Advance) -> None:
+    if isinstance(sink, PathSink):
+        sink.write_path(rows, staged.temporary, tell)
+        staged.take_note()
+    else:
+        assert isinstance(sink, FileSink)
+        stream = stream_to(staged)
+        sink.write(rows, stream, tell)
+        stream.flush()
     staged.sync()
 
 

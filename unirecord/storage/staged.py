@@ -129,6 +129,15 @@ class StagedFile:
             raise located(error, self.temporary) from error
         self.size = size
 
+    def take_note(self) -> None:
+        """Takes note of how long the file is after another program has written it by its temporary name.
+
+        OSError when that name is another file by now: what was written would not be what is published.
+        """
+        if not self.has_name(self.temporary):
+            raise OSError(errno.EIO, "the file was replaced while it was being written", self.temporary)
+        self.size = os.fstat(self.fileno()).st_size
+
     def _call(self, call: Callable[..., int], *arguments: Any) -> int:
         while True:
             try:

@@ -14,7 +14,18 @@ from ...loading.batch import items_of
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder
 
-__all__ = ["Advance", "FileSink", "FolderSink", "Sink", "batches", "refuse", "samples", "stream_to"]
+__all__ = [
+    "Advance",
+    "FileSink",
+    "FolderSink",
+    "PathSink",
+    "Sink",
+    "batches",
+    "refuse",
+    "refuse_null",
+    "samples",
+    "stream_to",
+]
 
 Advance = Callable[[int], None]  # so many rows more are written
 _BATCH_BYTES: Final = 4 << 20
@@ -44,6 +55,14 @@ class FileSink(Sink):
     @abstractmethod
     def write(self, rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
         """Write the rows to ``out``, which can be appended to and told, but not sought."""
+
+
+class PathSink(Sink):
+    """A sink whose rows make one file, or several of a folder, that a library writes by its path."""
+
+    @abstractmethod
+    def write_path(self, rows: UniRecordDataset, path: str, advance: Advance) -> None:
+        """Write the rows to the file at ``path``, which is there and empty."""
 
 
 class FolderSink(Sink):
@@ -78,6 +97,15 @@ def refuse(columns: Sequence[Column], kind: str, cannot: Callable[[Column], bool
     if wrong:
         named = ", ".join(f"{column.name!r} ({column})" for column in wrong)
         raise SchemaError(f"{kind} cannot hold {named}: {instead}")
+
+
+def refuse_null(kind: str, column: Column, value: Any, row: int) -> None:
+    """Raise the SchemaError for a null in a format that has none; ``row`` is among those that are exported."""
+    if value is None and column.nullable:
+        raise SchemaError(
+            f"row {row}: {column.name!r} is null, which {kind} cannot hold; export rows that have a value "
+            f"(where: {column.name} is not null), or leave the column out"
+        )
 
 
 class _Appending(io.RawIOBase):

@@ -6,11 +6,15 @@ from typing import Final
 
 from ...errors import SchemaError
 from ...format.schema import near
+from .arrayrecord import ArrayRecordSink
 from .arrow import ArrowSink, ParquetSink
 from .base import Sink
 from .csv import CsvSink
 from .images import ImagesSink
 from .jsonl import JsonLinesSink
+from .lance import LanceSink
+from .mds import MdsSink
+from .mindrecord import MindRecordSink
 from .npz import NpzSink
 from .tfrecord import TfRecordSink
 from .webdataset import WebDatasetSink
@@ -25,6 +29,10 @@ SINKS: Final[tuple[type[Sink], ...]] = (
     ArrowSink,
     WebDatasetSink,
     TfRecordSink,
+    ArrayRecordSink,
+    MdsSink,
+    MindRecordSink,
+    LanceSink,
     NpzSink,
 )
 SINK_KINDS: Final = tuple(sink.kind for sink in SINKS)

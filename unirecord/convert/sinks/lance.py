@@ -1,0 +1,56 @@
+"""Lance datasets, by pylance: record batches as `UniRecordDataset.to_batches` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...dataset.dataset import UniRecordDataset
+from ...format.schema import Column
+from ...storage.staged_folder import StagedFolder
+from .base import Advance, FolderSink, refuse
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["LanceSink"]
+
+
+class LanceSink(FolderSink):
+    """A Lance dataset of one version; types are those of Parquet and Arrow."""
+
+    kind: ClassVar[str] = "lance"
+    about = "Lance"
+    suffix = ".lance"
+    requires = "pylance"
+
+    def load(self) -> None:
+        """Import pylance."""
+        import lance  # noqa: F401
+
+    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
+        """Refuse arrays whose free dimension comes after a fixed one: Lance has no fixed-size lists of lists."""
+        shapes = {column.name: column.item_shape for column in columns if column.is_array}
+        refuse(
+            columns, self.kind, lambda c: any(
+                size != -1 and -1 in shapes[c.name][i + 1 :] for i, size in enumerate(shapes.get(c.name, ()))
+            ), "it has no lists inside lists of a fixed size; leave it out",
+        )  # fmt: skip
+        return []
+
+    def write_folder(
+        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
+    ) -> None:
+        """Write the rows, a record batch of about 8 MB at a time."""
+        import lance
+        import pyarrow
+
+        with rows.to_batches() as reader:
+
+            def told() -> Iterator[pyarrow.RecordBatch]:
+                for batch in reader:
+                    yield batch
+                    advance(len(batch))
+
+            stream = pyarrow.RecordBatchReader.from_batches(reader.schema, told())
+            lance.write_dataset(stream, folder.folder, mode="create")

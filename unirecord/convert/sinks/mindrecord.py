@@ -1,0 +1,217 @@
+"""MindRecord files without MindSpore: pages of scalars (msgpack) and of blobs, and an SQLite index beside each file."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import struct
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any, ClassVar, Final
+
+import msgpack
+
+from ...dataset.dataset import UniRecordDataset
+from ...errors import SchemaError
+from ...format.schema import Column
+from ...storage.staged import StagedFile
+from ...storage.staged_folder import StagedFolder
+from .base import Advance, FolderSink, refuse, refuse_null, samples
+from .json_values import json_notes
+from .mindrecord_cells import Field, fields_of, row_payload
+
+__all__ = ["MindRecordSink"]
+
+_HEADER_BYTES: Final = 1 << 24  # MindRecord's own sizes; what is not used of a page is a hole in the file
+_PAGE_BYTES: Final = 1 << 25
+_MOST_FILES: Final = 1_000
+_NAME: Final = re.compile(r"[0-9a-zA-Z_]+")
+_INDEX_ROWS: Final = 10_000  # kept in memory
+_TABLE: Final = (
+    "CREATE TABLE INDEXES(ROW_ID INT NOT NULL, PAGE_ID_RAW INT NOT NULL, PAGE_OFFSET_RAW INT NOT NULL, "
+    "PAGE_OFFSET_RAW_END INT NOT NULL, ROW_GROUP_ID INT NOT NULL, PAGE_ID_BLOB INT NOT NULL, "
+    "PAGE_OFFSET_BLOB INT NOT NULL, PAGE_OFFSET_BLOB_END INT NOT NULL"
+)
+
+
+class MindRecordSink(FolderSink):
+    """A set of files ``data.mindrecord…`` that ``MindDataset`` reads; the index has all scalars, as is its default."""
+
+    kind: ClassVar[str] = "mindrecord"
+    about = "MindRecord"
+    takes_parts = True
+
+    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
+        """Return which types are widened; names, shapes and types that MindRecord lacks are refused."""
+        refuse(
+            columns,
+            self.kind,
+            lambda c: c.type.startswith("complex"),
+            "it has no complex numbers; leave them out",
+        )
+        refuse(
+            columns, self.kind, lambda c: not _NAME.fullmatch(c.name) or (not c.is_blob and c.name[0].isdigit()),
+            "its names are letters of ASCII, digits and _, and those of scalars begin with no digit",
+        )  # fmt: skip
+        refuse(
+            columns, self.kind, lambda c: c.is_array and (c.free_dims > 1 or 0 in c.item_shape or not c.item_shape),
+            "its arrays have one free dimension at most, and no empty one",
+        )  # fmt: skip
+        lower = [column.name.lower() for column in columns]
+        refuse(
+            columns, self.kind, lambda c: lower.count(c.name.lower()) > 1, "their names differ in case alone"
+        )
+        notes = [
+            f"{field.name}: {field.column.type} is written as {field.kind}"
+            for field in map(Field, columns)
+            if field.kind != field.column.type and field.column.type not in ("text", "object")
+        ]
+        return [*notes, *json_notes([c for c in columns if c.type == "object"])]
+
+    def write_folder(
+        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
+    ) -> None:
+        """Write the files, each with a share of the rows, and their indexes."""
+        if parts > _MOST_FILES:
+            raise ValueError(f"a set of MindRecord files has at most {_MOST_FILES:,}, got parts={parts:,}")
+        fields = fields_of([rows.schema[name] for name in rows.column_names])
+        ending = [""] if parts == 1 else [f"{i:0{len(str(parts - 1))}d}" for i in range(parts)]
+        names = [f"data.mindrecord{number}" for number in ending]
+        for number, name in enumerate(names):
+            start, stop = number * len(rows) // parts, (number + 1) * len(rows) // parts
+            share = rows.select(range(start, stop))
+            staged = StagedFile(folder.place(name))
+            try:
+                with closing(sqlite3.connect(folder.place(name + ".db"), isolation_level=None)) as index:
+                    shard = _Shard(staged, index, fields, names, number)
+                    for row, sample in enumerate(samples(share), start):
+                        shard.add(row, sample)
+                        advance(1)
+                    shard.finish()
+                staged.sync()
+                staged.publish()
+            finally:
+                staged.discard()
+
+
+class _Page:
+    """A page being filled: its number in the file and among those of its kind, and its rows as they are stored."""
+
+    def __init__(self, page: int, number: int, first_row: int) -> None:
+        self.page, self.number, self.first_row = page, number, first_row
+        self.rows: list[bytes] = []
+        self.size = 0
+        self.groups: list[dict[str, int]] = []
+
+    def add(self, data: bytes) -> tuple[int, int]:
+        """Take a row; where it begins and ends in the page."""
+        start, self.size = self.size, self.size + 8 + len(data)
+        self.rows.append(struct.pack("<Q", len(data)) + data)
+        return start, self.size
+
+
+class _Shard:
+    """One file of a set and its index."""
+
+    def __init__(
+        self,
+        file: StagedFile,
+        index: sqlite3.Connection,
+        fields: Sequence[Field],
+        names: list[str],
+        number: int,
+    ) -> None:
+        self._file, self._index, self._names, self._number = file, index, names, number
+        self._fields = fields
+        self._scalars = [field for field in fields if not field.is_blob]
+        self._blobs = [field for field in fields if field.is_blob]
+        self._rows = self._pages = 0
+        self._counts = {"RAW_DATA": 0, "BLOB_DATA": 0}
+        self._page_entries: list[dict[str, Any]] = []
+        self._open: dict[str, _Page] = {}
+        self._index_rows: list[tuple[Any, ...]] = []
+        index.execute("PRAGMA synchronous=OFF")  # the folder is synced before it is published
+        index.execute("BEGIN")
+        columns = [f", INC_{i} INT, {field.name}_0 {field.sql}" for i, field in enumerate(self._scalars)]
+        key = "".join(f",INC_{i}" for i in range(len(self._scalars)))
+        index.execute(f"{_TABLE}{''.join(columns)}, PRIMARY KEY(ROW_ID{key}))")
+        index.execute("CREATE TABLE SHARD_NAME(NAME TEXT NOT NULL, PRIMARY KEY(NAME))")
+        index.execute("INSERT INTO SHARD_NAME VALUES(?)", (names[number],))
+
+    def add(self, row: int, sample: dict[str, Any]) -> None:
+        """Write a row to both of its pages, and where it is to the index."""
+        for field in self._fields:
+            refuse_null("mindrecord", field.column, sample[field.name], row)
+        scalars = {field.name: field.scalar(sample[field.name]) for field in self._scalars}
+        payload = row_payload([field.cell(sample[field.name]) for field in self._blobs])
+        cells = msgpack.packb(scalars or {"id": 0})
+        for data in (payload, cells):
+            if len(data) + 8 > _PAGE_BYTES:
+                raise SchemaError(
+                    f"row {row} takes {len(data):,} bytes; a page of MindRecord has {_PAGE_BYTES:,}"
+                )
+        blob = self._page("BLOB_DATA", len(payload))
+        raw = self._page("RAW_DATA", len(cells))
+        if not raw.groups or raw.groups[-1]["id"] != blob.number:
+            raw.groups.append({"id": blob.number, "offset": raw.size})
+        places = (raw.page, *raw.add(cells), blob.number, blob.page, *blob.add(payload))
+        values = (value for field in self._scalars for value in (0, scalars[field.name]))
+        self._index_rows.append((self._rows, *places, *values))
+        self._rows += 1
+        if len(self._index_rows) >= _INDEX_ROWS:
+            self._write_index()
+
+    def _page(self, kind: str, size: int) -> _Page:
+        """The page that a row of this size goes to: the open one, if it has room."""
+        page = self._open.get(kind)
+        if page is not None and page.size + 8 + size > _PAGE_BYTES:
+            self._close(kind)
+            page = None
+        if page is None:
+            page = self._open[kind] = _Page(self._pages, self._counts[kind], self._rows)
+            self._pages += 1
+            self._counts[kind] += 1
+        return page
+
+    def _close(self, kind: str) -> None:
+        page = self._open.pop(kind)
+        self._file.write_at(_HEADER_BYTES + page.page * _PAGE_BYTES, b"".join(page.rows))
+        is_blob = kind == "BLOB_DATA"
+        self._page_entries.append({
+            "page_id": page.page, "shard_id": self._number, "page_type": kind, "page_type_id": page.number,
+            "start_row_id": page.first_row if is_blob else 0,
+            "end_row_id": page.first_row + len(page.rows) if is_blob else 0,
+            "row_group_ids": [{"id": 0, "offset": 0}] if is_blob else page.groups, "page_size": page.size,
+        })  # fmt: skip
+
+    def _write_index(self) -> None:
+        marks = ",".join("?" * (8 + 2 * len(self._scalars)))
+        self._index.executemany(f"INSERT INTO INDEXES VALUES({marks})", self._index_rows)
+        self._index_rows.clear()
+
+    def finish(self) -> None:
+        """Write the pages that are open, the header and the rest of the index."""
+        for kind in list(self._open):
+            self._close(kind)
+        self._page_entries.sort(key=lambda entry: entry["page_id"])
+        header = json.dumps(self._header(), sort_keys=True, separators=(",", ":")).encode()
+        if len(header) + 8 > _HEADER_BYTES:
+            raise SchemaError(
+                f"a header of {len(header):,} bytes, of {_HEADER_BYTES:,} that there are; write more parts"
+            )
+        self._file.write_at(0, struct.pack("<Q", len(header)) + header)
+        if self._file.size < _HEADER_BYTES:
+            self._file.truncate(_HEADER_BYTES)
+        self._write_index()
+        self._index.execute("COMMIT")
+
+    def _header(self) -> dict[str, Any]:
+        schema = {field.name: field.entry for field in self._fields}
+        return {
+            "header_size": _HEADER_BYTES, "page_size": _PAGE_BYTES, "compression_size": 0, "version": "3.0",
+            "index_fields": [{"schema_id": 0, "index_field": field.name} for field in self._scalars],
+            "page": self._page_entries, "shard_addresses": self._names, "shard_id": self._number,
+            "schema": [{"desc": "", "schema": schema, "blob_fields": [field.name for field in self._blobs]}],
+            "statistics": None,
+        }  # fmt: skip
