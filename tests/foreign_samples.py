@@ -7,6 +7,7 @@ bagz 0.3.8, pylance 14.0.2, zarr 3.1.6.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import shutil
@@ -102,7 +103,126 @@ def mds(folder: Path) -> None:
     expect(folder, LocalDataset(local=str(folder / "plain")))
 
 
-MAKERS: dict[str, Callable[[Path], None]] = {"mds": mds}
+def ffcv(folder: Path) -> None:
+    """ffcv: each field type; pictures as JPEG, as pixels, and as either."""
+    import torch
+    from ffcv.fields import (
+        BytesField,
+        FloatField,
+        IntField,
+        JSONField,
+        NDArrayField,
+        RGBImageField,
+        TorchTensorField,
+    )
+    from ffcv.writer import DatasetWriter
+
+    fields = {
+        "id": IntField(), "score": FloatField(), "raw": BytesField(), "meta": JSONField(),
+        "grid": NDArrayField(np.dtype("float32"), (2, 3)), "tensor": TorchTensorField(torch.int16, (3,)),
+        "photo": RGBImageField("jpg"), "pixels": RGBImageField("raw"), "either": RGBImageField("smart", None, 100),
+    }  # fmt: skip
+    rows = []
+    for i in range(12):
+        row = sample(i)
+        pixels = np.asarray(picture(i))
+        rows.append({
+            "id": row["id"], "score": row["score"], "raw": np.frombuffer(row["raw"] + b"x", np.uint8),
+            "meta": {"text": row["text"], "n": [i, None]}, "grid": row["grid"],
+            "tensor": torch.tensor([i, -i, 300], dtype=torch.int16), "photo": pixels, "pixels": pixels,
+            "either": pixels if i % 2 else pixels[:4, :4],
+        })  # fmt: skip
+    given = [tuple(row.values()) for row in rows]
+    np.random.seed(0)
+    path = folder / "sample.beton"
+    DatasetWriter(str(path), fields, page_size=1 << 21, num_workers=1).from_indexed_dataset(given)
+    (folder / "sample.beton.gz").write_bytes(
+        gzip.compress(path.read_bytes(), mtime=0)
+    )  # a page is 2 MB at least
+    path.unlink()
+    expect(folder, rows)
+
+
+def example(i: int) -> bytes:
+    """A tf.train.Example (tensorflow) of some of the values."""
+    import tensorflow as tf
+
+    row = sample(i)
+    features = {
+        "id": tf.train.Feature(int64_list=tf.train.Int64List(value=[row["id"]])),
+        "text": tf.train.Feature(bytes_list=tf.train.BytesList(value=[row["text"].encode()])),
+        "tokens": tf.train.Feature(int64_list=tf.train.Int64List(value=row["tokens"])),
+    }
+    return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+
+
+def arrayrecord(folder: Path) -> None:
+    """array_record and tensorflow: Examples in two files, and plain bytes in one."""
+    from array_record.python.array_record_module import ArrayRecordReader, ArrayRecordWriter
+
+    for name, records in (
+        ("x-train.array_record-00000-of-00002", [example(i) for i in range(7)]),
+        ("x-train.array_record-00001-of-00002", [example(i) for i in range(7, 12)]),
+        ("raw.arrayrecord", [sample(i)["raw"] for i in range(12)]),
+    ):
+        writer = ArrayRecordWriter(str(folder / name), "group_size:2")
+        for record in records:
+            writer.write(record)
+        writer.close()
+        assert ArrayRecordReader(str(folder / name), "").read_all() == records
+    expect(folder, [{name: sample(i)[name] for name in ("id", "text", "tokens")} for i in range(12)])
+
+
+def bagz(folder: Path) -> None:
+    """bagz and tensorflow: Examples compressed, plain bytes not."""
+    import bagz as library
+
+    for name, records in (
+        ("x.bagz", [example(i) for i in range(12)]),
+        ("raw.bag", [sample(i)["raw"] for i in range(12)]),
+    ):
+        with library.Writer(str(folder / name)) as writer:
+            for record in records:
+                writer.write(record)
+        assert list(library.Reader(str(folder / name))) == records
+
+
+def lance(folder: Path) -> None:
+    """pylance and pyarrow: two fragments and a deleted row."""
+    import lance as library
+    import pyarrow as pa
+
+    rows = [sample(i) for i in range(12)]
+    table = pa.table({
+        "id": [row["id"] for row in rows], "text": [row["text"] or None for row in rows],
+        "raw": [row["raw"] for row in rows], "score": pa.array([row["score"] for row in rows], pa.float32()),
+        "grid": pa.array([row["grid"].ravel() for row in rows], pa.list_(pa.float32(), 6)),
+        "tokens": [row["tokens"] for row in rows],
+    })  # fmt: skip
+    library.write_dataset(table.slice(0, 7), folder / "x.lance")
+    dataset = library.write_dataset(table.slice(7), folder / "x.lance", mode="append")
+    dataset.delete("id = 9")
+    expect(folder, library.dataset(folder / "x.lance").to_table().to_pylist())
+
+
+def zarr(folder: Path) -> None:
+    """zarr: a group in each of the formats 2 and 3."""
+    import zarr as library
+
+    rows = [sample(i) for i in range(12)]
+    for version in (2, 3):
+        group = library.open_group(str(folder / f"v{version}.zarr"), mode="w", zarr_format=version)
+        group.create_array("id", data=np.array([row["id"] for row in rows]), chunks=(5,))
+        group.create_array("inner/grid", data=np.stack([row["grid"] for row in rows]), chunks=(4, 2, 2))
+        group.create_array("name", data=np.array([row["text"] for row in rows], "U12"), chunks=(12,))
+        group.create_array("once", data=np.array(3.5))
+    names = {"id": "id", "inner_grid": "grid", "name": "text"}
+    expect(folder, [{name: row[key] for name, key in names.items()} for row in rows])
+
+
+MAKERS: dict[str, Callable[[Path], None]] = {
+    "mds": mds, "ffcv": ffcv, "arrayrecord": arrayrecord, "bagz": bagz, "lance": lance, "zarr": zarr,
+}  # fmt: skip
 
 if __name__ == "__main__":
     for kind in sys.argv[1:]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ...progress import Progress
+from .arrayrecord import ArrayRecordFiles
 from .arrow_files import ArrowFiles
+from .bagz import BagzFiles
 from .base import Options, Source, WrongSourceError
+from .beton import BetonFile
 from .cifar import CifarFiles
 from .coco import CocoFile
 from .file_folder import FileFolder
@@ -15,6 +18,7 @@ from .idx_files import IdxFiles
 from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
+from .lance_dataset import LanceDataset
 from .lmdb_folder import LmdbFolder
 from .mds import MdsShards
 from .mindrecord import MindRecordFiles
@@ -24,7 +28,10 @@ from .python_records import PythonRecords
 from .tables import CsvTable
 from .text_lines import TextLines
 from .tfrecord import TFRecordFiles
+from .voc import VocFolder
 from .webdataset import WebDatasetShards
+from .yolo import YoloFolder
+from .zarr_group import ZarrGroup
 
 __all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
 
@@ -35,12 +42,19 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     JsonLines,
     TextLines,
     CocoFile,
+    VocFolder,
+    YoloFolder,
     IdxFiles,
     CifarFiles,
     LmdbFolder,
+    LanceDataset,
+    ZarrGroup,
     Hdf5File,
     MindRecordFiles,
     MdsShards,
+    BetonFile,
+    ArrayRecordFiles,
+    BagzFiles,
     TFRecordFiles,
     WebDatasetShards,
     ImageFolder,

@@ -8,23 +8,14 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 from ...core import crc32c
 from ...errors import SchemaError
-from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import Unit
+from .example_records import ExampleRecords
 from .input_path import InputPath
-from .overrides import apply_overrides
-from .protobuf import WireError
-from .splits import refuse_split_files
-from .tf_example import FeatureEvidence, feature_value, parse_example
 
 __all__ = ["TFRecordFiles", "masked_crc32c"]
 
 _HEADER: Final = struct.Struct("<QI")
 _UNIT_BYTES: Final = 32_000_000
-_BATCH_BYTES: Final = 8_000_000
-_BATCH_ROWS: Final = 4_096
-_SAMPLE_RECORDS: Final = 2_000
-_SAMPLE_BYTES: Final = 64_000_000
-_RAW: Final = "record"
 
 
 def masked_crc32c(data: Any) -> int:
@@ -33,11 +24,8 @@ def masked_crc32c(data: Any) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-class TFRecordFiles(Source):
-    """TFRecord files. A feature with one value in every record is a scalar, one with several an array.
-
-    Types are those of the first records of each file. Records that are no Example become one column of bytes.
-    """
+class TFRecordFiles(ExampleRecords):
+    """TFRecord files, also compressed as a whole."""
 
     kind: ClassVar[str] = "tfrecord"
     about: ClassVar[str] = "TFRecord files"
@@ -59,43 +47,14 @@ class TFRecordFiles(Source):
         """Files, and folders of them."""
         return source.is_file or any(".tfr" in name for name in source.peek)
 
-    def look_through(self, options: Options, progress: Progress | None) -> None:
-        """Go through the lengths of all records, and the content of some."""
-        self._files = [f for f in self.input.files(("",)) if len(f.name) and _is_record_file(f, self.input)]
-        refuse_split_files(self.path, [file.name for file in self._files])
-        self.units = []
-        evidence: dict[str, FeatureEvidence] = {}
-        seen = row = 0
-        self._raw = False
-        sampled = False
-        for number, file in enumerate(self._files):
+    def record_files(self) -> list[InputPath]:
+        """The files that are TFRecord files by their names; compressed ones are known by their first bytes."""
+        files = [file for file in self.input.files(("",)) if _is_record_file(file, self.input)]
+        for file in files:
             file.packed = file.packed or _is_packed(file)
-            units = list(self._walk(number, file, row))
-            self.units += units
-            rows = sum(unit.rows or 0 for unit in units)
-            row += rows
-            seen_here = self._look(units, evidence, seen)
-            seen += seen_here
-            sampled = sampled or seen_here < rows
-            file.release()
-            if progress is not None:
-                progress(number + 1, len(self._files))
-        if not row:
-            raise SchemaError(f"{self.path} holds no records")
-        found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen)
-        if sampled:
-            self.notes.append(f"the types are those of {seen:,} records; --schema replaces them")
-        self.schema = apply_overrides(found, options.overrides)
+        return files
 
-    def _types(self, evidence: dict[str, FeatureEvidence], seen: int) -> dict[str, Any]:
-        if not evidence:
-            raise SchemaError(f"{self.path}: its records have no features")
-        names, notes = column_names(sorted(evidence), self.path)
-        self.notes += notes
-        self._features = dict(zip(names, sorted(evidence), strict=True))
-        return {name: evidence[feature].spec(seen) for name, feature in self._features.items()}
-
-    def _walk(self, number: int, file: InputPath, row: int) -> Iterator[Unit]:
+    def walk(self, number: int, file: InputPath, row: int) -> Iterator[Unit]:
         """Yield the units of a file by its lengths alone."""
         first, rows, start = row, 0, 0
         with file.open() as stream:
@@ -115,31 +74,7 @@ class TFRecordFiles(Source):
                     yield Unit(file.name, (number, start, at - start, row - rows, row - rows - first), rows)
                     rows, start = 0, at
 
-    def _look(self, units: list[Unit], evidence: dict[str, FeatureEvidence], seen_before: int) -> int:
-        """Take the first records of a file into account, and return how many."""
-        seen = size = 0
-        for unit in units:
-            for where, data in self._records(unit):
-                if seen >= _SAMPLE_RECORDS or size >= _SAMPLE_BYTES:
-                    return seen
-                seen, size = seen + 1, size + len(data)
-                if self._raw:
-                    continue
-                try:
-                    features = parse_example(data)
-                except WireError as error:
-                    if seen_before + seen > 1:
-                        raise SchemaError(
-                            f"{where} is no tf.train.Example, as those before it are: {error}"
-                        ) from None
-                    self._raw = True
-                    self.notes.append("its records are no tf.train.Example, so they are written as they are")
-                    continue
-                for name, value in features.items():
-                    evidence.setdefault(name, FeatureEvidence(name)).add(value, where)
-        return seen
-
-    def _records(self, unit: Unit) -> Iterator[tuple[str, memoryview]]:
+    def records(self, unit: Unit) -> Iterator[tuple[str, memoryview]]:
         """Yield what a message calls each record, and its bytes, checked."""
         number, offset, size, _, record = unit.place
         file = self._files[number]
@@ -161,38 +96,6 @@ class TFRecordFiles(Source):
             yield where, content
             at += length + 4
             record += 1
-
-    def read(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield the records of a part of a file."""
-        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
-        rows = size = 0
-        for where, data in self._records(unit):
-            if self._raw:
-                columns[_RAW].append(data)
-            else:
-                self._add(columns, where, data)
-            rows, size = rows + 1, size + len(data)
-            if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield RawBatch(columns, rows)
-                columns, rows, size = {name: [] for name in self.schema.names}, 0, 0
-        if rows:
-            yield RawBatch(columns, rows)
-
-    def _add(self, columns: dict[str, list[Any]], where: str, data: memoryview) -> None:
-        try:
-            features = parse_example(data)
-        except WireError as error:
-            raise SchemaError(f"{where} is no tf.train.Example: {error}") from None
-        for column in self.schema:
-            name = self._features[column.name]
-            try:
-                columns[column.name].append(feature_value(features.pop(name, None), column))
-            except ValueError as error:
-                raise SchemaError(f"{where}, feature {name!r}: {error}") from None
-        if features:
-            raise SchemaError(
-                f"{where} has the feature {next(iter(features))!r}, which the records that were looked at have not"
-            )
 
 
 def _length(stream: BinaryIO, where: str) -> int:

@@ -1,0 +1,136 @@
+"""Pascal VOC and YOLO folders: every value; files that are missing, damaged or hostile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sources import rows_at
+from test_sources_images import folder, picture
+
+from unirecord.convert.sources import Options, open_source
+from unirecord.errors import SchemaError
+
+
+def xml(*objects: tuple[str, list[float], int]) -> bytes:
+    """The annotations of a picture as VOC's development kit has them: name, corners, difficult."""
+    said = "".join(
+        f"<object><name>{name}</name><pose>Left</pose><truncated>1</truncated><difficult>{difficult}</difficult>"
+        f"<bndbox><xmin>{a}</xmin><ymin>{b}</ymin><xmax>{c}</xmax><ymax>{d}</ymax></bndbox></object>"
+        for name, (a, b, c, d), difficult in objects
+    )
+    return f"<annotation><filename>evil/../x.jpg</filename><!-- a note -->{said}</annotation>".encode()
+
+
+VOC = {
+    "JPEGImages/1.png": picture(4, 3), "JPEGImages/2.png": picture(5, 6), "JPEGImages/10.png": picture(1, 1),
+    "JPEGImages/99.png": picture(1, 1),
+    "Annotations/1.xml": xml(("dog", [1, 2, 3, 4], 0), ("cat", [1, 1, 2.5, 2], 1)),
+    "Annotations/2.xml": xml(("person", [1, 1, 5, 6], 0)), "Annotations/10.xml": xml(), "Annotations/77.xml": xml(),
+    "ImageSets/Main/train.txt": b"1\n10\n", "ImageSets/Main/val.txt": b"2 \n", "ImageSets/Main/trainval.txt": b"1\n",
+}  # fmt: skip
+
+
+def test_every_value_of_voc(tmp_path: Path) -> None:
+    folder(tmp_path / "VOC2012", VOC)
+    source = open_source(str(tmp_path / "VOC2012"))
+    assert source.kind == "voc"
+    assert source.metadata == {"classes": ["cat", "dog", "person"]}
+    assert source.schema["labels"].annotations == source.metadata
+    assert sorted((one.name, one.expected) for one in source.left_out) == [
+        ("Annotations/77.xml", False), ("JPEGImages/99.png", True),
+    ]  # fmt: skip
+    first, second, third = rows_at(tmp_path / "VOC2012")
+    assert first == {
+        "image": VOC["JPEGImages/1.png"], "path": "JPEGImages/1.png", "split": "train", "width": 4, "height": 3,
+        "boxes": [[1, 2, 3, 4], [1, 1, 2.5, 2]], "labels": [1, 0], "difficult": [False, True],
+        "truncated": [True, True],
+    }  # fmt: skip
+    assert (second["split"], second["labels"], second["width"]) == ("val", [2], 5)
+    assert (third["path"], third["boxes"], third["labels"]) == ("JPEGImages/10.png", [], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("Annotations/2.xml", b"<annotation>", "Annotations/2.xml is not valid XML"),
+        ("Annotations/2.xml", b'<!DOCTYPE a [<!ENTITY b "c">]><annotation/>', "2.xml declares a document type"),
+        ("Annotations/2.xml", xml(("dog", ["x", 1, 1, 1], 0)), "2.xml, object 0: could not convert"),  # type: ignore[list-item]
+        ("Annotations/2.xml", b"<a><object><name>x</name></object></a>", "2.xml, object 0: it has no bndbox"),
+        ("ImageSets/Main/val.txt", b"1\n", "'1' is in train.txt and val.txt"),
+    ],
+)  # fmt: skip
+def test_damaged_annotations_are_named(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    folder(tmp_path / "voc", {**VOC, name: data})
+    with pytest.raises(SchemaError, match=said):
+        rows_at(tmp_path / "voc")
+
+
+YOLO = {
+    "images/train/1.png": picture(4, 3), "images/train/2.png": picture(5, 6), "images/val/1.png": picture(2, 2),
+    "labels/train/1.txt": b"1 0.5 0.5 0.25 1\n\n0 .1 .2 .3 .4\r\n", "labels/val/1.txt": b"",
+    "data.yaml": b"path: ../x\nnames:\n  0: cat\n  1: 'dog'\n",
+}  # fmt: skip
+
+
+def test_every_value_of_yolo(tmp_path: Path) -> None:
+    folder(tmp_path / "yolo", YOLO)
+    source = open_source(str(tmp_path / "yolo"))
+    assert source.kind == "yolo"
+    assert source.metadata == {"classes": ["cat", "dog"]}
+    rows = rows_at(tmp_path / "yolo")
+    assert rows[0] == {
+        "image": YOLO["images/train/1.png"], "path": "images/train/1.png", "split": "train", "width": 4, "height": 3,
+        "boxes": [[0.5, 0.5, 0.25, 1], [0.1, 0.2, 0.3, 0.4]], "labels": [1, 0],
+    }  # fmt: skip
+    assert [(row["path"], row["split"], row["boxes"]) for row in rows[1:]] == [
+        ("images/train/2.png", "train", []), ("images/val/1.png", "val", []),
+    ]  # fmt: skip
+
+
+def test_other_layouts_outlines_and_lists_of_names(tmp_path: Path) -> None:
+    files = {
+        "train/images/1.png": picture(1, 1), "train/labels/1.txt": b"2 0 0 1 0 1 1",
+        "valid/images/a.b.png": picture(1, 1),
+        "valid/labels/a.b.txt": b"0 .5 .5 1 1", "valid/labels/lost.txt": b"", "classes.txt": b"a\nb\nc\n",
+    }  # fmt: skip
+    folder(tmp_path / "y", files)
+    source = open_source(str(tmp_path / "y"))
+    assert [one.name for one in source.left_out] == ["valid/labels/lost.txt"]
+    rows = rows_at(tmp_path / "y")
+    assert [(row["split"], row["labels"], row["shapes"]) for row in rows] == [
+        ("train", [2], [[0, 0, 1, 0, 1, 1]]), ("valid", [0], [[0.5, 0.5, 1, 1]]),
+    ]  # fmt: skip
+    (tmp_path / "y" / "classes.txt").unlink()
+    assert open_source(str(tmp_path / "y")).metadata is None
+    assert len(rows_at(tmp_path / "y", options=Options({"labels": {"type": "int64", "shape": [-1]}}))) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (
+            "labels/train/1.txt",
+            b"0 .1 .1 .1 .1\n0 a b c d",
+            r"labels/train/1.txt, line 2: b'0 a b c d' are no numbers",
+        ),
+        ("labels/train/1.txt", b"0 .1", "line 1: a line is a class and four or more numbers"),
+        ("labels/train/1.txt", b"0.5 0 0 0 0", "line 1: a line is a class"),
+        ("labels/train/1.txt", b"0 0 0 nan 0", "line 1: a line is a class"),
+        ("labels/train/1.txt", b"2 0 0 0 0", "there is no class 2 of 2"),
+        ("data.yaml", b"names: {", "data.yaml is not valid YAML"),
+        ("data.yaml", b"names: !!python/object/apply:os.system [x]", "data.yaml is not valid YAML"),
+        ("data.yaml", b"names: {1: a}", "its names are no list"),
+    ],
+)
+def test_damaged_labels_are_named(tmp_path: Path, name: str, data: bytes, said: str) -> None:
+    folder(tmp_path / "yolo", {**YOLO, name: data})
+    with pytest.raises(SchemaError, match=said):
+        rows_at(tmp_path / "yolo")
+
+
+def test_a_picture_that_is_none_is_left_out_and_named(tmp_path: Path) -> None:
+    folder(tmp_path / "yolo", {**YOLO, "images/train/1.png": b"no picture"})
+    source = open_source(str(tmp_path / "yolo"))
+    assert sum(batch.rows for batch in source.batches()) == 2
+    assert [one.name for one in source.left_out] == ["images/train/1.png"]

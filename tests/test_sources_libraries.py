@@ -1,0 +1,126 @@
+"""Lance, Zarr, ArrayRecord and Bagz, each made by its library: every value; what is damaged, mixed or hostile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_samples import FOREIGN, plain, sample
+from sources import refusals, rows_at
+
+from unirecord.convert.sources import Options, open_source
+from unirecord.errors import MissingError, SchemaError
+
+
+def expected(kind: str) -> Any:
+    return json.loads((FOREIGN / kind / "expected.json").read_text())
+
+
+def test_lance_every_value() -> None:
+    pytest.importorskip("lance")
+    path = FOREIGN / "lance" / "x.lance"
+    source = open_source(str(path))
+    assert (source.kind, source.rows, len(source.units)) == ("lance", 11, 2)
+    spec = source.schema.to_spec()
+    assert (spec["id"], spec["text"]) == ("int64", "string?")
+    assert spec["grid"] == {"type": "float32", "shape": [6]}
+    assert plain(rows_at(path)) == expected("lance")
+
+
+def test_lance_that_lacks_a_file_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("lance")
+    copy = tmp_path / "x.lance"
+    shutil.copytree(FOREIGN / "lance" / "x.lance", copy)
+    for file in sorted((copy / "data").iterdir()):
+        file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(SchemaError, match=r"x.lance.* cannot be read"):
+        rows_at(copy)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_every_value(version: int) -> None:
+    pytest.importorskip("zarr")
+    path = FOREIGN / "zarr" / f"v{version}.zarr"
+    source = open_source(str(path))
+    assert (source.kind, source.rows) == ("zarr", 12)
+    assert source.notes == ["once: single values, left out", "field 'inner/grid' is called 'inner_grid'"]
+    assert plain(rows_at(path)) == expected("zarr")
+    (alone,) = {tuple(row) for row in rows_at(path / "id", options=Options({"id": "float64"}))}
+    assert alone == ("id",)
+
+
+def test_zarr_that_is_damaged_or_pickled_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    copy = tmp_path / "x.zarr"
+    shutil.copytree(FOREIGN / "zarr" / "v2.zarr", copy)
+    (copy / "id" / "1").write_bytes(b"\0\1\2")
+    with pytest.raises(SchemaError, match=r"x.zarr, rows from 0, array 'id' cannot be read"):
+        rows_at(copy)
+    said = json.loads((copy / "id" / ".zarray").read_text())
+    for filters in ([{"id": "pickle"}], [{"id": "pi\u0063kle"}]):
+        (copy / "id" / ".zarray").write_text(json.dumps({**said, "filters": filters}))
+        with pytest.raises(SchemaError, match=r"x.zarr/id/.zarray: its objects are pickled"):
+            open_source(str(copy))
+    (copy / "id" / ".zarray").write_text(
+        json.dumps({**said, "filters": [{"id": "x"}]}).replace('"x"', r'"\u0070ickle"')
+    )
+    with pytest.raises(SchemaError, match="its objects are pickled"):
+        open_source(str(copy))
+    (copy / "id" / ".zarray").write_text(json.dumps({**said, "shape": [3]}))
+    with pytest.raises(SchemaError, match=r"its arrays differ in length \(id 3"):
+        open_source(str(copy))
+
+
+def test_arrayrecord_every_value() -> None:
+    pytest.importorskip("array_record")
+    source = open_source(str(FOREIGN / "arrayrecord" / "x-train*"))
+    assert (source.kind, source.rows) == ("arrayrecord", 12)
+    assert plain(rows_at(FOREIGN / "arrayrecord" / "x-train*")) == expected("arrayrecord")
+    raw = rows_at(FOREIGN / "arrayrecord" / "raw.arrayrecord")
+    assert raw == [{"record": sample(i)["raw"]} for i in range(12)]
+
+
+def test_arrayrecord_that_is_cut_off_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("array_record")
+    whole = (FOREIGN / "arrayrecord" / "raw.arrayrecord").read_bytes()
+    path = tmp_path / "x.arrayrecord"
+    for size in (0, 100, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(SchemaError, match=r"x.arrayrecord"):
+            rows_at(path)
+
+
+def test_bagz_every_value() -> None:
+    source = open_source(str(FOREIGN / "bagz" / "x.bagz"))
+    assert (source.kind, source.rows) == ("bagz", 12)
+    assert plain(rows_at(FOREIGN / "bagz" / "x.bagz")) == expected("arrayrecord")
+    raw = rows_at(FOREIGN / "bagz" / "raw.bag")
+    assert raw == [{"record": sample(i)["raw"]} for i in range(12)]
+    kept = rows_at(FOREIGN / "bagz" / "x.bagz", options=Options({"record": "bytes"}))
+    assert len(kept[3]["record"]) > 20
+
+
+def test_bagz_that_is_damaged_is_refused_by_name(tmp_path: Path) -> None:
+    for name in ("x.bagz", "raw.bag"):
+        shutil.copy(FOREIGN / "bagz" / name, tmp_path / name)
+        assert refusals(tmp_path / name, "bagz", cuts=20, flips=60) > 30
+    (tmp_path / "x.bag").write_bytes(b"")
+    with pytest.raises(SchemaError, match=r"x.bag holds no records"):
+        rows_at(tmp_path / "x.bag")
+
+
+def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.arrayrecord").write_bytes(bytes(1 << 17))
+    for module in ("array_record.python.array_record_module", "lance", "zarr"):
+        monkeypatch.setitem(sys.modules, module, None)
+    for path, package in (
+        (tmp_path / "a.arrayrecord", "array-record"),
+        (FOREIGN / "lance" / "x.lance", "pylance"),
+        (FOREIGN / "zarr" / "v3.zarr", "zarr"),
+    ):
+        with pytest.raises(MissingError, match=f"pip install {package}"):
+            open_source(str(path))

@@ -1,0 +1,107 @@
+"""What sources of pictures with a file of annotations each share: their pairs, a row per picture, read in ranges."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from ...errors import SchemaError
+from .base import LeftOut, RawBatch, Source, Unit
+from .folder_walk import UnreadableError, read_regular_file, utf8_name
+from .image_header import NotAnImageError, read_image_header
+
+__all__ = ["AnnotatedPictures", "PicturePair", "array_of"]
+
+_UNIT_PICTURES: Final = 64
+_MOST_BYTES: Final = 64_000_000  # of the annotations of a picture
+_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".gif")
+
+
+class PicturePair(NamedTuple):
+    """Paths below the folder; a picture without annotations has none."""
+
+    picture: str
+    annotations: str | None
+    split: str | None
+
+
+class AnnotatedPictures(Source):
+    """A folder in which each picture has a file that says what is on it."""
+
+    item: ClassVar[str] = "picture"
+    reads: ClassVar[str] = "a folder"
+    pairs: list[PicturePair]
+
+    @classmethod
+    def can_read(cls, source: Any) -> bool:
+        """Any folder."""
+        return bool(source.is_folder)
+
+    @staticmethod
+    def is_picture(path: str) -> bool:
+        """Whether it is a picture by its name."""
+        return os.path.splitext(path)[1].lower() in _SUFFIXES
+
+    def columns_of_pictures(self) -> dict[str, Any]:
+        """The types of the columns that each such source has first."""
+        split = {"split": "string?"} if any(pair.split for pair in self.pairs) else {}
+        image = {"type": "bytes", "annotations": {"media_type": "image/*"}}
+        return {"image": image, "path": "string", **split, "width": "int32", "height": "int32"}
+
+    def labels_type(self, classes: list[str]) -> Any:
+        """The type of the numbers of the classes of a picture's objects."""
+        known = {"annotations": {"classes": classes}} if classes else {}
+        return {"type": "int32", "shape": [-1], **known}
+
+    def make_units(self) -> None:
+        """Cut the pairs into ranges."""
+        self.units = [
+            Unit(
+                f"{self.path}/{utf8_name(self.pairs[i].picture)}", i, min(_UNIT_PICTURES, len(self.pairs) - i)
+            )
+            for i in range(0, len(self.pairs), _UNIT_PICTURES)
+        ]
+
+    def content(self, path: str) -> bytes:
+        """The bytes of a file of annotations below the folder."""
+        try:
+            data = read_regular_file(os.path.join(self.input.path, path))
+        except (FileNotFoundError, UnreadableError) as error:
+            raise SchemaError(f"{self.path}/{utf8_name(path)} cannot be read: {error}") from None
+        if len(data) > _MOST_BYTES:
+            raise SchemaError(f"{self.path}/{utf8_name(path)} is larger than 64 MB")
+        return data
+
+    @abstractmethod
+    def said(self, pair: PicturePair) -> dict[str, Any]:
+        """The values of the columns that the annotations of a picture give."""
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the pictures of a range that can be read, with what is said of them."""
+        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        left_out: list[LeftOut] = []
+        for pair in self.pairs[unit.place : unit.place + _UNIT_PICTURES]:
+            try:
+                data = read_regular_file(os.path.join(self.input.path, pair.picture))
+                header = read_image_header(data)
+            except FileNotFoundError:
+                left_out.append(LeftOut(utf8_name(pair.picture), "it has gone since the folder was listed"))
+                continue
+            except (UnreadableError, NotAnImageError) as error:
+                left_out.append(LeftOut(utf8_name(pair.picture), str(error)))
+                continue
+            row: dict[str, Any] = {"image": data, "path": utf8_name(pair.picture), "split": pair.split}
+            row |= {"width": header.width, "height": header.height, **self.said(pair)}
+            for column, values in columns.items():
+                values.append(row[column])
+        yield RawBatch(columns, len(columns["path"]), tuple(left_out))
+
+
+def array_of(source: Source, name: str, values: list[Any], width: int | None = None) -> Any:
+    """Values as an array of a column's type, [n] or [n, width]."""
+    found = np.array(values, dtype=source.schema[name].dtype)
+    return found if width is None else found.reshape(-1, width)

@@ -1,0 +1,91 @@
+"""ArrayRecord files as records, by the array_record package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Final
+
+from ...errors import SchemaError
+from .base import Unit
+from .example_records import ExampleRecords
+from .input_path import InputPath
+from .packages import needed
+
+__all__ = ["ArrayRecordFiles"]
+
+_UNIT_BYTES: Final = 16_000_000
+_MOST_ROWS: Final = 4_096
+_MARKS: Final = (".arrayrecord", ".array_record")
+_TAIL: Final = 64 << 10  # ArrayRecord ends with a block of this size
+
+
+class ArrayRecordFiles(ExampleRecords):
+    """ArrayRecord files, as Grain and TFDS write them. A row per record."""
+
+    kind: ClassVar[str] = "arrayrecord"
+    about: ClassVar[str] = "ArrayRecord files"
+    suffixes: ClassVar[tuple[str, ...]] = _MARKS
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the names (``x.arrayrecord``, ``x.array_record-00000-of-00010``)."""
+        return any(mark in name for name in source.peek for mark in _MARKS)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them."""
+        return source.is_file or cls.recognises(source)
+
+    def record_files(self) -> list[InputPath]:
+        """The files that are ArrayRecord files by their names."""
+        files = self.input.files(("",))
+        return [
+            file
+            for file in files
+            if self.input.is_file or any(mark in os.path.basename(file.name).lower() for mark in _MARKS)
+        ]
+
+    def walk(self, number: int, file: InputPath, row: int) -> Iterator[Unit]:
+        """Cut a file's records into ranges of about as many bytes."""
+        with self._opened(file) as reader:
+            many, size = reader.num_records(), file.size()
+        step = max(1, min(_MOST_ROWS, many * _UNIT_BYTES // max(size, 1)))
+        for first in range(0, many, step):
+            rows = min(step, many - first)
+            yield Unit(f"{file.name}, records from {first}", (number, first), rows)
+
+    def records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
+        """Yield the records of a range."""
+        number, first = unit.place
+        file, rows = self._files[number], unit.rows or 0
+        with self._opened(file) as reader:
+            found = reader.read(first, first + rows)
+        if len(found) != rows:
+            raise SchemaError(f"{unit.name}: {len(found):,} of {rows:,} records can be read")
+        for i, record in enumerate(found, first):
+            yield f"{file.name}, record {i}", record
+
+    @contextmanager
+    def _opened(self, file: InputPath) -> Iterator[Any]:
+        module = needed("array_record.python.array_record_module", "an ArrayRecord file", "array-record")
+        if file.size() < _TAIL:
+            raise SchemaError(
+                f"{file.name} is no ArrayRecord file, or is cut off: it has {file.size():,} bytes"
+            )
+        try:
+            reader = module.ArrayRecordReader(file.local_path(), "readahead_buffer_size:0")
+        except (RuntimeError, ValueError, OSError, IndexError) as error:
+            raise SchemaError(f"{file.name} cannot be read: {error}") from None
+        try:
+            if not reader.ok():
+                raise SchemaError(f"{file.name} is no ArrayRecord file, or is damaged")
+            yield reader
+        except (RuntimeError, ValueError, OSError, IndexError) as error:
+            if isinstance(error, SchemaError):
+                raise
+            raise SchemaError(f"{file.name} cannot be read: {error}") from None
+        finally:
+            with suppress(RuntimeError):  # of what was damaged it says so once more
+                reader.close()

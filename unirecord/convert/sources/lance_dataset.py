@@ -1,0 +1,104 @@
+"""Lance datasets as records: the newest version, fragment by fragment, by pylance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .arrow_table import ArrowSource
+from .arrow_values import arrow_errors
+from .base import Options, RawBatch, Unit
+from .input_path import InputPath
+from .packages import needed
+
+__all__ = ["LanceDataset"]
+
+_NEEDS: Final = "a Lance dataset"
+_SAMPLE_ROWS: Final = 1_000
+_VERSIONS: Final = "_versions"
+
+
+class LanceDataset(ArrowSource):
+    """A folder that Lance wrote; rows that were deleted are not there."""
+
+    kind: ClassVar[str] = "lance"
+    about: ClassVar[str] = "a Lance dataset"
+    reads: ClassVar[str] = "a folder"
+    suffixes: ClassVar[tuple[str, ...]] = (".lance",)
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By its folder of versions."""
+        return cls.can_read(source)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """A folder with versions."""
+        return source.is_folder and os.path.isdir(os.path.join(source.path, _VERSIONS))
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Count the rows of all fragments, and read some."""
+        self._dataset: Any = None
+        self._version: int | None = None
+        with self._guarded(self.path):
+            dataset = self._opened()
+            self._version = dataset.version
+            self.units = []
+            row = 0
+            for fragment in dataset.get_fragments():
+                rows = fragment.count_rows()
+                place = (fragment.fragment_id, row)
+                self.units.append(Unit(f"{self.path}, fragment {fragment.fragment_id}", place, rows))
+                row += rows
+            fields = dataset.schema
+            sample = dataset.head(_SAMPLE_ROWS)
+            nulls = {field.name: self._has_nulls(dataset, field) for field in fields}
+        self.settle(fields, sample if sample.num_rows else None, nulls, options.overrides)
+
+    def _has_nulls(self, dataset: Any, field: Any) -> bool | None:
+        """Whether a column has nulls; None where counting them would read large values."""
+        if not field.nullable:
+            return False
+        types = needed("pyarrow", _NEEDS).types
+        if not (types.is_primitive(field.type) or types.is_string(field.type)):
+            return None
+        return bool(dataset.count_rows(filter=f"`{field.name}` IS NULL"))
+
+    def _opened(self) -> Any:
+        if self._dataset is None:
+            lance = needed("lance", _NEEDS, "pylance")
+            self._dataset = lance.dataset(self.input.path, version=self._version)
+        return self._dataset
+
+    @contextmanager
+    def _guarded(self, where: str) -> Iterator[None]:
+        try:
+            with arrow_errors(where):
+                yield
+        except SchemaError:
+            raise
+        except (ValueError, RuntimeError, KeyError) as error:
+            raise SchemaError(f"{where} cannot be read: {' '.join(str(error).split())[:500]}") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open dataset."""
+        return {**self.__dict__, "_dataset": None}
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a fragment."""
+        number, row = unit.place
+        columns = [self._names[name] for name in self.schema.names]
+        with self._guarded(unit.name):
+            batches = self._opened().get_fragment(number).to_batches(columns=columns, batch_size=_SAMPLE_ROWS)
+            batches = iter(batches)
+        while True:
+            with self._guarded(unit.name):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield from self.raw_batches(batch, unit.name, row)
+            row += batch.num_rows

@@ -1,0 +1,146 @@
+"""Pascal VOC as records: pictures with the boxes, classes and marks of their XML files, and the lists of ImageSets."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar, Final
+from xml.etree import ElementTree
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
+from .base import LeftOut, Options
+from .folder_walk import natural_order, utf8_name, walk
+from .input_path import InputPath
+from .overrides import apply_overrides
+
+__all__ = ["VocFolder"]
+
+_XML, _PICTURES = "Annotations", "JPEGImages"
+_LISTS: Final = os.path.join("ImageSets", "Main")
+_SPLITS: Final = ("train", "val", "test")
+_CORNERS: Final = ("xmin", "ymin", "xmax", "ymax")
+_MARKS: Final = ("difficult", "truncated")
+
+
+class VocFolder(AnnotatedPictures):
+    """A folder such as ``VOC2012``: ``Annotations``, ``JPEGImages`` and, if they are there, ``ImageSets/Main``.
+
+    ``boxes`` are xmin, ymin, xmax, ymax as the files say, which count pixels from 1; ``labels`` number the names of
+    the classes in natural order. Segmentations are not read.
+    """
+
+    kind: ClassVar[str] = "voc"
+    about: ClassVar[str] = "Pascal VOC"
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By its folders."""
+        return source.is_folder and all(
+            os.path.isdir(os.path.join(source.path, name)) for name in (_XML, _PICTURES)
+        )
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """List the pictures, and parse all annotations for the names of the classes."""
+        listed = {name: list(self._below(name)) for name in (_XML, _PICTURES)}
+        stems = {os.path.splitext(path)[0]: path for path in listed[_XML] if path.lower().endswith(".xml")}
+        self._splits = self._split_lists()
+        self.pairs = []
+        for path in sorted(filter(self.is_picture, listed[_PICTURES]), key=natural_order):
+            stem = os.path.splitext(path)[0]
+            annotations = stems.pop(stem, None)
+            if annotations is None:
+                name = utf8_name(os.path.join(_PICTURES, path))
+                self.left_out.append(
+                    LeftOut(name, f"there is no {_XML}/{utf8_name(stem)}.xml", expected=True)
+                )
+                continue
+            split = self._splits.get(stem)
+            self.pairs.append(
+                PicturePair(os.path.join(_PICTURES, path), os.path.join(_XML, annotations), split)
+            )
+        self.left_out += [
+            LeftOut(utf8_name(os.path.join(_XML, path)), "there is no picture of its name")
+            for path in stems.values()
+        ]
+        if not self.pairs:
+            raise SchemaError(f"{self.path}: no picture in {_PICTURES} has a file of its name in {_XML}")
+        names: set[str] = set()
+        for i, pair in enumerate(self.pairs, 1):
+            names.update(name for name, _, _ in self._objects(pair))
+            if progress is not None:
+                progress(i, len(self.pairs))
+        self.classes = sorted(names, key=natural_order)
+        self._labels = {name: i for i, name in enumerate(self.classes)}
+        self.metadata = {"classes": self.classes} if self.classes else None
+        types = {
+            **self.columns_of_pictures(),
+            "boxes": {"type": "float64", "shape": [-1, 4]},
+            "labels": self.labels_type(self.classes),
+            **{mark: {"type": "bool", "shape": [-1]} for mark in _MARKS},
+        }
+        self.schema = apply_overrides(types, options.overrides)
+        self.make_units()
+
+    def _below(self, folder: str) -> list[str]:
+        found = []
+        for path, reason in walk(os.path.join(self.input.path, folder)):
+            if reason is None:
+                found.append(path)
+            else:
+                self.left_out.append(LeftOut(utf8_name(os.path.join(folder, path)), reason))
+        return found
+
+    def _split_lists(self) -> dict[str, str]:
+        """Which of the lists train, val and test names a picture; `SchemaError` when two do."""
+        found: dict[str, str] = {}
+        for split in _SPLITS:
+            path = os.path.join(_LISTS, f"{split}.txt")
+            if not os.path.isfile(os.path.join(self.input.path, path)):
+                continue
+            for line in self.content(path).decode("utf-8", "backslashreplace").split("\n"):
+                stem = line.partition(" ")[0].strip()
+                if stem and found.setdefault(stem, split) != split:
+                    raise SchemaError(
+                        f"{self.path}: {stem!r} is in {found[stem]}.txt and {split}.txt of {_LISTS}"
+                    )
+        return found
+
+    def _objects(self, pair: PicturePair) -> list[tuple[str, list[float], list[bool]]]:
+        """The class, corners and marks of each object."""
+        assert pair.annotations is not None
+        data, where = self.content(pair.annotations), f"{self.path}/{utf8_name(pair.annotations)}"
+        if b"<!" in data.replace(b"<!--", b""):
+            raise SchemaError(f"{where} declares a document type or entities, which VOC has not")
+        try:
+            root = ElementTree.fromstring(data)
+        except (ElementTree.ParseError, ValueError, LookupError) as error:
+            raise SchemaError(f"{where} is not valid XML: {error}") from None
+        found = []
+        for i, one in enumerate(root.iter("object")):
+            name, box = one.findtext("name"), one.find("bndbox")
+            try:
+                corners = [float(box.findtext(key, "")) for key in _CORNERS] if box is not None else []
+                marks = [bool(int(one.findtext(mark) or 0)) for mark in _MARKS]
+            except ValueError as error:
+                raise SchemaError(f"{where}, object {i}: {error}") from None
+            if not name or not name.strip() or not corners:
+                raise SchemaError(f"{where}, object {i}: it has no {'bndbox' if name else 'name'}")
+            found.append((name.strip(), corners, marks))
+        return found
+
+    def said(self, pair: PicturePair) -> dict[str, Any]:
+        """The boxes, labels and marks of a picture's objects."""
+        found = self._objects(pair)
+        new = next((name for name, _, _ in found if name not in self._labels), None)
+        if new is not None:
+            raise SchemaError(
+                f"{self.path}/{pair.annotations}: the class {new!r} was not there before; it changes"
+            )
+        row = {
+            "boxes": array_of(self, "boxes", [corners for _, corners, _ in found], 4),
+            "labels": array_of(self, "labels", [self._labels[name] for name, _, _ in found]),
+        }
+        for i, mark in enumerate(_MARKS):
+            row[mark] = array_of(self, mark, [marks[i] for _, _, marks in found])
+        return row

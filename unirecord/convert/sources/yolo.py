@@ -1,0 +1,155 @@
+"""YOLO folders as records: pictures with the boxes or outlines of their text files, and the names of data.yaml."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, ClassVar, Final
+
+from ...errors import SchemaError
+from ...progress import Progress
+from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
+from .base import LeftOut, Options
+from .folder_walk import natural_order, utf8_name, walk
+from .input_path import InputPath
+from .overrides import apply_overrides
+from .packages import needed
+
+__all__ = ["YoloFolder"]
+
+_PICTURES, _LABELS = "images", "labels"
+_NAMES: Final = ("data.yaml", "dataset.yaml", "data.yml", "dataset.yml")
+_NAME_LIST: Final = "classes.txt"
+_BOX_VALUES: Final = 5
+
+
+class YoloFolder(AnnotatedPictures):
+    """``images/train/1.jpg`` with ``labels/train/1.txt``, or ``train/images/1.jpg`` with ``train/labels/1.txt``.
+
+    ``boxes`` are the centre, width and height as parts of the picture's, as the files say; where a line has other
+    values (outlines, keypoints), ``shapes`` holds those of each object instead. A picture without a file, or with an
+    empty one, has no objects. ``split`` is the name of the folder beside ``images``.
+    """
+
+    kind: ClassVar[str] = "yolo"
+    about: ClassVar[str] = "pictures with YOLO labels"
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By folders ``images`` and ``labels`` side by side, in it or in one of its folders."""
+        if not source.is_folder:
+            return False
+        try:
+            below = [entry.path for entry in os.scandir(source.path) if entry.is_dir()]
+        except OSError:
+            return False
+        return any(
+            os.path.isdir(os.path.join(folder, _PICTURES)) and os.path.isdir(os.path.join(folder, _LABELS))
+            for folder in (source.path, *below)
+        )
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """List the pictures, and read all labels for their kinds."""
+        texts: set[str] = set()
+        pictures: list[str] = []
+        for path, reason in walk(self.input.path):
+            parts = path.split("/")
+            if reason is not None:
+                self.left_out.append(LeftOut(utf8_name(path), reason))
+            elif _LABELS in parts[:-1] and path.endswith(".txt"):
+                texts.add(path)
+            elif _PICTURES in parts[:-1] and self.is_picture(path):
+                pictures.append(path)
+            elif path not in (*_NAMES, _NAME_LIST):
+                self.left_out.append(LeftOut(utf8_name(path), "by its place it is no picture", expected=True))
+        self.pairs = [self._pair(path, texts) for path in sorted(pictures, key=natural_order)]
+        if not self.pairs:
+            raise SchemaError(f"{self.path} holds no pictures in folders called {_PICTURES!r}")
+        used = {pair.annotations for pair in self.pairs}
+        self.left_out += [
+            LeftOut(utf8_name(path), "there is no picture of its name") for path in texts - used
+        ]
+        self.classes = self._class_names()
+        bare = sum(pair.annotations is None for pair in self.pairs)
+        if bare:
+            self.notes.append(f"{bare:,} pictures have no labels, so they have no objects")
+        self._outlines = False
+        for i, pair in enumerate(self.pairs, 1):
+            objects = self._objects(pair)
+            self._outlines = self._outlines or any(len(values) != _BOX_VALUES - 1 for _, values in objects)
+            if progress is not None:
+                progress(i, len(self.pairs))
+        self.metadata = {"classes": self.classes} if self.classes else None
+        shapes: dict[str, Any] = (
+            {"shapes": "object"} if self._outlines else {"boxes": {"type": "float64", "shape": [-1, 4]}}
+        )
+        types = {**self.columns_of_pictures(), **shapes, "labels": self.labels_type(self.classes)}
+        self.schema = apply_overrides(types, options.overrides)
+        self.make_units()
+
+    def _pair(self, path: str, texts: set[str]) -> PicturePair:
+        parts = path.split("/")
+        at = len(parts) - 2 - parts[-2::-1].index(_PICTURES)
+        name = "/".join([*parts[:at], _LABELS, *parts[at + 1 :]])
+        labels = os.path.splitext(name)[0] + ".txt"
+        beside = parts[at + 1] if at + 2 < len(parts) else parts[at - 1] if at else None
+        split = None if beside is None else utf8_name(beside)
+        return PicturePair(path, labels if labels in texts else None, split)
+
+    def _class_names(self) -> list[str]:
+        """The names of the classes by their numbers; none where no file says them."""
+        for name in _NAMES:
+            if os.path.isfile(os.path.join(self.input.path, name)):
+                return self._names_of_yaml(name)
+        if os.path.isfile(os.path.join(self.input.path, _NAME_LIST)):
+            lines = self.content(_NAME_LIST).decode("utf-8", "backslashreplace").split("\n")
+            return [line.strip() for line in lines if line.strip()]
+        self.notes.append(f"no {_NAMES[0]} and no {_NAME_LIST} says what the classes are called")
+        return []
+
+    def _names_of_yaml(self, name: str) -> list[str]:
+        yaml = needed("yaml", name, "pyyaml")
+        where = f"{self.path}/{name}"
+        try:
+            found = yaml.safe_load(self.content(name))
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            raise SchemaError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+        names = found.get("names") if isinstance(found, dict) else None
+        if isinstance(names, dict) and set(names) == set(range(len(names))):
+            names = [names[i] for i in range(len(names))]
+        if not isinstance(names, list) or not all(isinstance(one, str | int) for one in names):
+            raise SchemaError(f"{where}: its names are no list, and no numbers from 0 on with a name each")
+        return [str(one) for one in names]
+
+    def _objects(self, pair: PicturePair) -> list[tuple[int, list[float]]]:
+        """The class of each object, and the other values of its line."""
+        if pair.annotations is None:
+            return []
+        found = []
+        where = f"{self.path}/{utf8_name(pair.annotations)}"
+        for number, line in enumerate(self.content(pair.annotations).split(b"\n"), 1):
+            words = line.split()
+            if not words:
+                continue
+            try:
+                label, *values = (float(word) for word in words)
+            except ValueError:
+                raise SchemaError(f"{where}, line {number}: {line[:40]!r} are no numbers") from None
+            if len(words) < _BOX_VALUES or not label.is_integer() or not all(map(math.isfinite, values)):
+                raise SchemaError(f"{where}, line {number}: a line is a class and four or more numbers")
+            if not 0 <= label < (len(self.classes) or 1 << 31):
+                raise SchemaError(
+                    f"{where}, line {number}: there is no class {label:.0f} of {len(self.classes)}"
+                )
+            found.append((int(label), values))
+        return found
+
+    def said(self, pair: PicturePair) -> dict[str, Any]:
+        """The boxes or shapes, and the labels, of a picture's objects."""
+        found = self._objects(pair)
+        row: dict[str, Any] = {"labels": array_of(self, "labels", [label for label, _ in found])}
+        if self._outlines:
+            return {**row, "shapes": [values for _, values in found]}
+        if any(len(values) != _BOX_VALUES - 1 for _, values in found):
+            raise SchemaError(f"{self.path}/{pair.annotations}: it changes while it is read")
+        return {**row, "boxes": array_of(self, "boxes", [values for _, values in found], 4)}
