@@ -15,7 +15,7 @@ C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undef
 # What tests/c/fault_seam.c and tests/c/memory_files.c stand in for.
 WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
 FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open close fopen fstat fstatfs getrlimit \
-	read pread preadv preadv2 writev syscall ur_ring_take pthread_create pthread_mutex_init pthread_setspecific
+	read pread preadv preadv2 writev syscall ur_ring_take ur_zstd_library pthread_create pthread_mutex_init pthread_setspecific
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax
 
@@ -134,7 +134,7 @@ build/fuzz/fuzz_open: tests/c/fuzz_open.c tests/c/memory_files.c $(C_SOURCES) $(
 
 fuzz: build/fuzz/fuzz_open
 	$(PYTHON) tests/fuzz_seeds.py build/fuzz/seeds
-	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=4096 -max_total_time=$(FUZZ_SECONDS) \
+	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=5120 -max_total_time=$(FUZZ_SECONDS) \
 		-print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
 
 # FUZZ_CASES mutated JPEGs through the optional unit, under the sanitizers.

@@ -136,6 +136,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "writing": _writing,
     "sizes": _sizes,
     "frameworks": _frameworks,
+    "compression": _flat("compression"),
 }
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import compression
 import frameworks
 import image_decoding
 from compare import Measurement, Plan, compare
@@ -141,4 +142,5 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "sizes": sizes,
     "frameworks": frameworks.measure,
     "pictures": image_decoding.measure,
+    "compression": compression.measure,
 }

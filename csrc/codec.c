@@ -12,6 +12,7 @@
 #include "fail.h"
 
 #define KEPT_CONTEXTS 64
+#define DICTIONARY_TABLES (UINT64_C(64) << 10) /* what a dictionary takes beside its bytes: 27 KiB in libzstd 1.5 */
 
 struct ur_decoder {
   const ur_zstd *zstd;
@@ -92,6 +93,16 @@ static uint8_t *take_room(ur_codec_context *context, uint64_t bytes) {
 
 /* ---- decompressing ---------------------------------------------------------------------------------------------- */
 
+/* The library says no more than that it has none: without memory, or of bytes that are no dictionary. Rows are never called
+ * corrupt for want of memory. */
+static ur_status no_dictionary(uint64_t bytes, ur_error *error) {
+  uint64_t needed = 0;
+  void *room = ur_add(bytes, DICTIONARY_TABLES, &needed) ? malloc(needed) : NULL;
+  free(room);
+  if (room == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a dictionary of %" PRIu64 " bytes", bytes);
+  return ur_fail(error, UR_CORRUPT, "the dictionary of %" PRIu64 " bytes is none of zstd", bytes);
+}
+
 ur_status ur_decoder_new(int32_t codec, uint32_t element_bytes, const uint8_t *dictionary, uint64_t dictionary_bytes,
                          ur_decoder **out, ur_error *error) {
   ur_status status = ur_codec_check(codec, error);
@@ -105,7 +116,7 @@ ur_status ur_decoder_new(int32_t codec, uint32_t element_bytes, const uint8_t *d
     decoder->dictionary = decoder->zstd->new_decompression_dictionary(dictionary, dictionary_bytes);
     if (decoder->dictionary == NULL) {
       free(decoder);
-      return ur_fail(error, UR_CORRUPT, "the dictionary of %" PRIu64 " bytes is none of zstd", dictionary_bytes);
+      return no_dictionary(dictionary_bytes, error);
     }
   }
   *out = decoder;
@@ -120,6 +131,7 @@ void ur_decoder_release(ur_decoder *decoder) {
 
 static ur_status not_a_frame(const ur_decoder *decoder, uint64_t stored_bytes, uint64_t raw_bytes, size_t found,
                              ur_error *error) {
+  if (ur_zstd_no_memory(found)) return ur_fail(error, UR_NO_MEMORY, "no memory to decompress %" PRIu64 " bytes", raw_bytes);
   return ur_fail(error, UR_CORRUPT,
                  "the %" PRIu64 " bytes should be a zstd frame of a value of %" PRIu64 " bytes, and are not (%.40s)",
                  stored_bytes, raw_bytes,
@@ -208,19 +220,23 @@ static bool measure(const uint64_t *lengths, size_t count, uint64_t *longest, ui
   return true;
 }
 
-/* Compresses one cell to `to`, which has room for it as it is; returns the bytes that it takes. */
-static uint64_t encode(const ur_encoder *encoder, void *context, const uint8_t *cell, uint64_t bytes, uint8_t *room,
-                       uint8_t *to) {
-  if (bytes == 0) return 0;
+/* Compresses one cell to `to`, which has room for it as it is; *stored: the bytes that it takes. False without memory. */
+static bool encode(const ur_encoder *encoder, void *context, const uint8_t *cell, uint64_t bytes, uint8_t *room,
+                   uint8_t *to, uint64_t *stored) {
+  *stored = bytes;
+  if (bytes == 0) return true;
   const uint8_t *from = cell;
   if (encoder->width > 1) {
     ur_shuffle(cell, bytes, encoder->width, room);
     from = room;
   }
   size_t made = encoder->zstd->compress(context, to, bytes - 1, from, bytes);
-  if (!encoder->zstd->is_error(made)) return made;
-  memcpy(to, cell, bytes);
-  return bytes;
+  if (ur_zstd_no_memory(made)) return false;
+  if (encoder->zstd->is_error(made)) /* it does not become smaller */
+    memcpy(to, cell, bytes);
+  else
+    *stored = made;
+  return true;
 }
 
 static void *new_compression(const ur_encoder *encoder) {
@@ -243,16 +259,14 @@ ur_status ur_encoder_encode(const ur_encoder *encoder, const void *const *cells,
     return ur_fail(error, UR_ARGUMENT, "%" PRIu64 " bytes of room are not enough for the cells", capacity);
   void *context = new_compression(encoder);
   uint8_t *room = encoder->width > 1 ? malloc(longest + 1) : NULL; /* exact: the cells are in memory */
-  ur_status status = UR_OK;
-  if (context == NULL || (encoder->width > 1 && room == NULL))
-    status = ur_fail(error, UR_NO_MEMORY, "no memory to compress cells of %" PRIu64 " bytes", longest);
-  for (size_t i = 0; i < count && status == UR_OK; i++) {
-    stored[i] = encode(encoder, context, cells[i], lengths[i], room, out);
+  bool done = context != NULL && (encoder->width == 1 || room != NULL);
+  for (size_t i = 0; i < count && done; i++) {
+    done = encode(encoder, context, cells[i], lengths[i], room, out, &stored[i]);
     out += stored[i]; /* exact: no more than the cell has */
   }
   free(room);
   if (context != NULL) (void)encoder->zstd->free_compression(context);
-  return status;
+  return done ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory to compress cells of %" PRIu64 " bytes", longest);
 }
 
 ur_status ur_codec_train(int32_t codec, uint32_t element_bytes, const void *const *cells, const uint64_t *lengths,
@@ -274,5 +288,5 @@ ur_status ur_codec_train(int32_t codec, uint32_t element_bytes, const void *cons
   size_t made = zstd->train(dictionary, capacity, samples, (const size_t *)(const void *)lengths, (unsigned)count);
   *bytes = zstd->is_train_error(made) ? 0 : made;
   free(samples);
-  return UR_OK;
+  return ur_zstd_no_memory(made) ? ur_fail(error, UR_NO_MEMORY, "no memory to train a dictionary") : UR_OK;
 }

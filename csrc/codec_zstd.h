@@ -2,6 +2,8 @@
 #ifndef UR_CODEC_ZSTD_H
 #define UR_CODEC_ZSTD_H
 
+#include <stdbool.h>
+
 #include "unirecord.h"
 
 enum { UR_ZSTD_LEVEL = 100, UR_ZSTD_DICTIONARY_ID = 202 }; /* ZSTD_c_compressionLevel, ZSTD_c_dictIDFlag */
@@ -32,6 +34,9 @@ typedef struct {
   size_t (*train)(void *dictionary, size_t room, const void *samples, const size_t *sizes, unsigned count);
   unsigned (*is_train_error)(size_t code);
 } ur_zstd;
+
+/* Whether a size is the error of an allocation that failed: ZSTD_error_memory_allocation of zstd_errors.h. */
+static inline bool ur_zstd_no_memory(size_t code) { return code == (size_t)-64; }
 
 /* The library, loaded by the first call; NULL with UR_CODEC in `error` when there is none, which is not tried again. */
 const ur_zstd *ur_zstd_library(ur_error *error);

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unirecord import Writer
@@ -46,6 +47,22 @@ def test_the_example_reads_a_row(program: Path, tmp_path: Path) -> None:
         "column 1: 0 bytes, null",
         "column 2: 0 bytes",
     ]
+
+
+def test_the_example_reads_compressed_columns(program: Path, tmp_path: Path) -> None:
+    said = []
+    for codec in ({}, {"codec": "zstd"}):
+        path = tmp_path / f"{len(codec)}.urec"
+        with Writer(
+            path, {"text": {"type": "text?", **codec}, "x": {"type": "int32", "shape": [4], **codec}}
+        ) as writer:
+            for i in range(600):
+                text = None if i % 5 == 4 else f"river {i} stone winter light paper {i % 7} " * (i % 9)
+                writer.write({"text": text, "x": np.full(4, i, np.int32)})
+        said.append([run(program, path, row).stdout for row in ("8", "9", "10", "599")])
+    assert said[0] == said[1]
+    assert "null" in said[0][1]
+    assert Path(tmp_path / "1.urec").stat().st_size < Path(tmp_path / "0.urec").stat().st_size / 2
 
 
 def test_the_example_says_what_went_wrong(program: Path, tmp_path: Path) -> None:

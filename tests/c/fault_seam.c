@@ -20,6 +20,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "codec_zstd.h"
 #include "io_ring.h"
 
 static fault_plan plan;
@@ -272,4 +273,61 @@ int __wrap_pthread_mutex_init(pthread_mutex_t *lock, const pthread_mutexattr_t *
 
 int __wrap_pthread_setspecific(pthread_key_t key, const void *value) {
   return due(FAULT_THREAD) ? plan.error : __real_pthread_setspecific(key, value);
+}
+
+/* ---- libzstd ---------------------------------------------------------------------------------------------------- */
+
+static const ur_zstd *zstd;
+
+static size_t no_memory(void) { return (size_t)-64; }
+
+static void *new_decompression(void) { return due(FAULT_ZSTD) ? NULL : zstd->new_decompression(); }
+static void *new_compression(void) { return due(FAULT_ZSTD) ? NULL : zstd->new_compression(); }
+
+static void *new_decompression_dictionary(const void *dictionary, size_t bytes) {
+  return due(FAULT_ZSTD) ? NULL : zstd->new_decompression_dictionary(dictionary, bytes);
+}
+
+static void *new_compression_dictionary(const void *dictionary, size_t bytes, int level) {
+  return due(FAULT_ZSTD) ? NULL : zstd->new_compression_dictionary(dictionary, bytes, level);
+}
+
+static size_t decompress(void *context, void *to, size_t room, const void *from, size_t bytes) {
+  return due(FAULT_ZSTD) ? no_memory() : zstd->decompress(context, to, room, from, bytes);
+}
+
+static size_t decompress_with(void *context, void *to, size_t room, const void *from, size_t bytes, const void *with) {
+  return due(FAULT_ZSTD) ? no_memory() : zstd->decompress_with(context, to, room, from, bytes, with);
+}
+
+static size_t use_dictionary(void *context, const void *dictionary) {
+  return due(FAULT_ZSTD) ? no_memory() : zstd->use_dictionary(context, dictionary);
+}
+
+static size_t compress(void *context, void *to, size_t room, const void *from, size_t bytes) {
+  return due(FAULT_ZSTD) ? no_memory() : zstd->compress(context, to, room, from, bytes);
+}
+
+static size_t train(void *dictionary, size_t room, const void *samples, const size_t *sizes, unsigned count) {
+  return due(FAULT_ZSTD) ? no_memory() : zstd->train(dictionary, room, samples, sizes, count);
+}
+
+const ur_zstd *__real_ur_zstd_library(ur_error *error);
+const ur_zstd *__wrap_ur_zstd_library(ur_error *error);
+
+const ur_zstd *__wrap_ur_zstd_library(ur_error *error) {
+  static ur_zstd faulty;
+  zstd = __real_ur_zstd_library(error);
+  if (zstd == NULL) return NULL;
+  faulty = *zstd;
+  faulty.new_decompression = new_decompression;
+  faulty.new_compression = new_compression;
+  faulty.new_decompression_dictionary = new_decompression_dictionary;
+  faulty.new_compression_dictionary = new_compression_dictionary;
+  faulty.decompress = decompress;
+  faulty.decompress_with = decompress_with;
+  faulty.use_dictionary = use_dictionary;
+  faulty.compress = compress;
+  faulty.train = train;
+  return &faulty;
 }

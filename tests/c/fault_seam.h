@@ -19,6 +19,7 @@ enum {
   FAULT_HINT = 128,  /* madvise, mincore, mprotect, preadv2 */
   FAULT_WRITE = 256, /* writev */
   FAULT_COMPLETION = 512, /* completions of io_uring alone */
+  FAULT_ZSTD = 1024, /* whatever of libzstd may take memory, as it says so itself */
 };
 
 enum { FAULT_ERROR, FAULT_SHORT, FAULT_END };

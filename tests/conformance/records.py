@@ -82,7 +82,7 @@ def write(number: int, directory: Path) -> Written:
     if form in ("part", "list", "glob") and pick.random() < 0.3:
         sizes[pick.randrange(len(sizes))] = 0
     records = [{field.name: _value(field, pick, row) for field in fields} for row in range(sum(sizes))]
-    path = _store(fields, sizes, records, form, directory, pick)
+    path = _store(fields, sizes, records, form, directory, pick, random.Random(f"codecs {number}"))
     return Written(path, fields, sizes, records, _files(path, directory))
 
 
@@ -93,7 +93,7 @@ def write_large(number: int, directory: Path) -> Written:
     form = pick.choice(["part", "list", "directory"])
     sizes = [pick.choice([5, 11, 23]) for _ in range(1 if form == "part" else pick.randint(1, 3))]
     records = [{field.name: _value(field, pick, row) for field in fields} for row in range(sum(sizes))]
-    path = _store(fields, sizes, records, form, directory, pick)
+    path = _store(fields, sizes, records, form, directory, pick, random.Random(f"codecs {number}"))
     return Written(path, fields, sizes, records, _files(path, directory))
 
 
@@ -178,6 +178,15 @@ def _numbers(type_: str, shape: tuple[int, ...], pick: random.Random) -> Any:
     return np.array([pick.choice(edges) for _ in range(count)], dtype).reshape(shape)
 
 
+def _stored(field: Field, pick: random.Random) -> Any:
+    """What a part declares: blobs compressed or not, in each part anew, which no reader sees."""
+    if field.kind in ("number", "bool", "string") or pick.random() < 0.6:
+        return field.spec
+    elements = isinstance(field.spec, dict) and field.type not in ("int8", "uint8", "bool")
+    codec = pick.choice(["zstd", "zstd:1", *["shuffle+zstd"] * elements])
+    return {**(field.spec if isinstance(field.spec, dict) else {"type": field.spec}), "codec": codec}
+
+
 def _store(
     fields: list[Field],
     sizes: list[int],
@@ -185,17 +194,20 @@ def _store(
     form: str,
     directory: Path,
     pick: random.Random,
+    codecs: random.Random,
 ) -> Any:
-    schema = {field.name: field.spec for field in fields}
     scalars = [field.name for field in fields if field.kind in ("number", "bool", "string")]
     index = pick.sample(scalars, min(len(scalars), pick.randint(0, 2)))
     paths = [directory / f"{part}.urec" for part in range(len(sizes))]
     first = 0
     for part, size in enumerate(sizes):
+        schema = {field.name: _stored(field, codecs) for field in fields}
         if form != "directory":
             writer = Writer(paths[part], schema, index=index)
         else:
-            writer = append(directory / "set") if part else Writer(directory / "set", schema, index=index)
+            writer = (
+                append(directory / "set", schema) if part else Writer(directory / "set", schema, index=index)
+            )
         with writer:
             for record in records[first : first + size]:
                 writer.write(record)

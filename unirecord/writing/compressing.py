@@ -19,9 +19,9 @@ _FIRST_BYTES: Final = (
     8 << 20
 )  # values of compressed columns that wait for dictionaries to be trained on them …
 _FIRST_ROWS: Final = 65_536  # … unless they are so many before
-_TRAINED_BYTES: Final = 4 << 20  # of a column, evenly spaced over what waits
+_TRAINED_BYTES: Final = 16 << 20  # of a column, evenly spaced over what waits
 _LONGEST: Final = 32_768  # mean bytes of a value from which on a dictionary has nothing to add
-_MOST_DICTIONARY: Final = 112 << 10  # as large as zstd's own tool makes them
+_MOST_DICTIONARY: Final = 256 << 10  # docs/performance/compression.md: what more and less gave
 _LEAST_CELLS: Final = 16
 _MOST_VALUE: Final = 1 << 32
 _WORTH: Final = 0.97  # what a dictionary must leave of the bytes that it compresses
