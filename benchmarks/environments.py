@@ -51,6 +51,11 @@ ENVIRONMENTS = {
         ("numpy", "torch==2.13.0", "simplejpeg", "opencv-python-headless", "spdl-core", "cffi", "msgpack"),
         "cv2, simplejpeg, spdl.pipeline",
     ),
+    "torchvision": Environment(("numpy", "torch==2.13.0", "torchvision"), "torchvision.transforms.v2"),
+    "dali": Environment(("numpy", "nvidia-dali-cuda120==2.4.0"), "nvidia.dali.fn"),
+    "grain": Environment(
+        ("numpy", "grain", "simplejpeg", "opencv-python-headless"), "grain, cv2, simplejpeg"
+    ),
     "torch": Environment(("numpy", "torch==2.13.0"), "torch"),
 }
 

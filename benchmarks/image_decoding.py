@@ -28,9 +28,9 @@ class Photographs:
 
 
 SETS = (
-    Photographs("500 x 375, 55 KB", 3000, 500, 375, 55_000),
-    Photographs("500 x 375, 110 KB", 3000, 500, 375, 110_000),
-    Photographs("2000 x 1500, 700 KB", 200, 2000, 1500, 700_000),
+    Photographs("500 x 375, 55 KB", 1000, 500, 375, 55_000),
+    Photographs("500 x 375, 110 KB", 1000, 500, 375, 110_000),
+    Photographs("2000 x 1500, 700 KB", 100, 2000, 1500, 700_000),
 )
 FLOOR = "floor: whole pictures, in C"
 BESIDE = "UniRecord's unit beside the floor, processor time picture by picture"

@@ -413,6 +413,7 @@ def test_broken_pictures_are_an_error_of_ours(decoder: str) -> None:
 
 def test_it_is_an_operator_of_a_pipeline(tmp_path: Any) -> None:
     pictures = [jpeg(60 + n, 50, n) if n != 7 else b"broken" for n in range(20)]
+    pictures[11] = encoded(scene(60, 40), "PNG")
     with Writer(tmp_path / "a.urec", {"image": "bytes", "label": "int32"}) as writer:
         for label, picture in enumerate(pictures):
             writer.write({"image": picture, "label": label})
@@ -434,3 +435,28 @@ def test_it_is_an_operator_of_a_pipeline(tmp_path: Any) -> None:
         with pytest.warns(UserWarning, match="filled with 3"):
             one = made(1)
         assert np.array_equal(np.concatenate(one), np.concatenate(made(2)))
+
+
+def test_good_jpegs_of_a_pipeline_are_decoded_without_python_between_them(tmp_path: Any) -> None:
+    if not has_jpeg():
+        pytest.skip("built without libjpeg-turbo's headers")
+    alone = []
+
+    class Counted(Decode):
+        def into(self, cell: Bytes, out: NDArray[Any], key: int) -> None:
+            alone.append(cell.tobytes())
+            super().into(cell, out, key)
+
+    odd = {3: b"broken", 5: encoded(scene(30, 20), "PNG"), 9: jpeg(50, 40)[:300]}
+    with Writer(tmp_path / "a.urec", {"image": "bytes"}) as writer:
+        for number in range(12):
+            writer.write({"image": odd.get(number) or jpeg(40 + number, 30, number)})
+    operator = Counted(16, "random-resized", flip=0.5, on_error=7)
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        loader = ds.pipeline().map(operator, columns=["image"]).batch(12)
+        with pytest.warns(UserWarning, match="filled with 7"):
+            (batch,) = loader
+    assert sorted(alone) == sorted(odd.values())
+    assert operator.broken == 2
+    assert (batch["image"][[3, 9]] == 7).all()
+    assert not (batch["image"][5] == 7).all()

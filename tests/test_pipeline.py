@@ -458,6 +458,50 @@ def test_operators_in_place_write_into_the_memory_of_the_batch(path: Path) -> No
     assert batches == -(-ROWS // 32)
 
 
+class TwiceTogether(Twice):
+    """The same for several at a time, but for those of six bytes, and of none, which are left to ``into``."""
+
+    def __init__(self, skip: bool = False) -> None:
+        super().__init__(skip)
+        self.alone: list[int] = []
+        self.most = 0
+
+    def into(self, cell: np.ndarray, out: np.ndarray, key: int) -> None:
+        self.alone.append(len(cell))
+        super().into(cell, out, key)
+
+    def into_each(self, cells: list[np.ndarray], outs: list[np.ndarray], keys: list[int]) -> list[int]:
+        self.most = max(self.most, len(cells))
+        for cell, out, key in zip(cells, outs, keys, strict=True):
+            if len(cell) not in (0, 6):
+                super().into(cell, out, key)
+        return [number for number, cell in enumerate(cells) if len(cell) in (0, 6)]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_several_in_one_call_are_what_they_are_one_by_one(path: Path, skip: bool) -> None:
+    def made(operator: Twice) -> list[tuple[int, list[Any]]]:
+        batches = opened(path).pipeline().map(operator, columns=["blob"]).batch(16)
+        return [(n, v.tolist()) for b in batches for n, v in zip(b["i"].tolist(), b["blob"], strict=True)]
+
+    together = TwiceTogether(skip)
+    assert made(together) == made(Twice(skip))
+    assert together.most > 1
+    assert set(together.alone) == {0, 6}
+
+
+def test_memory_of_batches_in_place_is_used_again_in_the_next_epoch(path: Path) -> None:
+    pipeline = opened(path).pipeline(cpus=1).map(Twice(), columns=["blob"]).batch(2)
+    for _ in range(4):
+        for batch in pipeline:
+            del batch
+    assert pipeline._memory.allocations <= 32 < ROWS // 2
+    kept = list(pipeline)
+    assert pipeline._memory.allocations > 32
+    del kept
+    assert sum(map(len, pipeline._memory._free.values())) <= 32  # what a user has kept does not stay
+
+
 def test_batches_in_place_stay_as_they_are_when_kept(path: Path) -> None:
     pipeline = opened(path).pipeline().map(Twice(), columns=["blob"]).batch(16)
     kept = list(pipeline)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .inspection.verify import verify
     from .loading.ragged import RaggedArray
     from .loading.stats import LoaderStats
-    from .pipeline.operator import InPlace, SkipSample
+    from .pipeline.operator import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
     from .pipeline.pipeline_stats import PipelineStats, StageStats
     from .pipeline.tuning import PipelinePlan
@@ -56,6 +56,7 @@ __all__ = [
     "PipelineStats",
     "StageStats",
     "InPlace",
+    "InPlaceTogether",
     "SkipSample",
     "Schema",
     "Codec",
@@ -101,6 +102,7 @@ _HOMES = {
     "PipelineStats": "pipeline.pipeline_stats",
     "StageStats": "pipeline.pipeline_stats",
     "InPlace": "pipeline.operator",
+    "InPlaceTogether": "pipeline.operator",
     "SkipSample": "pipeline.operator",
     "Schema": "format.schema",
     "Codec": "format.codec",

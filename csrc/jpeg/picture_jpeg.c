@@ -189,3 +189,13 @@ ur_status ur_jpeg_place(ur_jpeg *decoder, const uint8_t *data, uint64_t bytes, c
   }
   return status;
 }
+
+int64_t ur_jpeg_place_each(ur_jpeg *decoder, ur_jpeg_task *tasks, int64_t count, const ur_picture_options *options) {
+  int64_t failed = 0;
+  for (int64_t i = 0; i < count; i++) {
+    ur_jpeg_task *task = &tasks[i];
+    task->status = ur_jpeg_place(decoder, task->data, task->bytes, options, task->key, task->out, NULL);
+    failed += task->status != UR_OK;
+  }
+  return failed;
+}

@@ -23,6 +23,18 @@ UR_API void ur_jpeg_release(ur_jpeg *decoder); /* NULL is allowed */
 UR_API ur_status ur_jpeg_place(ur_jpeg *decoder, const uint8_t *data, uint64_t bytes, const ur_picture_options *options,
                                uint64_t key, uint8_t *out, ur_error *error);
 
+/* One picture of several: what ur_jpeg_place is given, and the status that it gave. */
+typedef struct {
+  const uint8_t *data;
+  uint64_t bytes, key;
+  uint8_t *out;
+  int32_t status;
+} ur_jpeg_task;
+
+/* ur_jpeg_place for each of `count` tasks, one behind the other; a failure leaves the others alone. How many have failed; what a
+ * failure is about says ur_jpeg_place. */
+UR_API int64_t ur_jpeg_place_each(ur_jpeg *decoder, ur_jpeg_task *tasks, int64_t count, const ur_picture_options *options);
+
 /* cdef end */
 
 #endif

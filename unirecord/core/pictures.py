@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -107,11 +108,7 @@ class PicturePlacer:
     def place_jpeg(self, data: Bytes, out: npt.NDArray[Any], key: int) -> None:
         """Decodes and resizes by libjpeg-turbo, where the core has it; others run meanwhile."""
         unit = _jpeg_unit()
-        try:
-            decoder = unit.idle.pop()
-        except IndexError:
-            decoder = unit.new_decoder()
-        error = ffi.new("ur_error *")
+        decoder, error = unit.take(), ffi.new("ur_error *")
         failed = unit.lib.ur_jpeg_place(
             decoder.pointer,
             ffi.from_buffer("uint8_t[]", data),
@@ -124,6 +121,23 @@ class PicturePlacer:
         unit.idle.append(decoder)
         if failed:
             _fail(error)
+
+    def place_jpegs(
+        self, cells: Sequence[Bytes], outs: Sequence[npt.NDArray[Any]], keys: Sequence[int]
+    ) -> list[int]:
+        """`place_jpeg` for several in one call; the numbers of those that failed, of which it says why."""
+        unit = _jpeg_unit()
+        count = len(cells)
+        tasks = unit.ffi.new("ur_jpeg_task[]", count)
+        held = []
+        for task, cell, out, key in zip(tasks, cells, outs, keys, strict=True):
+            data, place = ffi.from_buffer("uint8_t[]", cell), ffi.from_buffer("uint8_t[]", out, True)
+            task.data, task.bytes, task.key, task.out = data, len(cell), key, place
+            held.append((data, place))
+        decoder = unit.take()
+        failed = unit.lib.ur_jpeg_place_each(decoder.pointer, tasks, count, self._options)
+        unit.idle.append(decoder)
+        return [number for number in range(count) if tasks[number].status] if failed else []
 
 
 def read_jpeg_header(data: Bytes) -> JpegHeader:
@@ -151,11 +165,17 @@ class _JpegUnit:
     def __init__(self) -> None:
         from .. import _jpeg
 
-        self.lib, self._ffi = _jpeg.lib, _jpeg.ffi
+        self.lib, self.ffi = _jpeg.lib, _jpeg.ffi
         self.idle: list[Handle] = []
 
-    def new_decoder(self) -> Handle:
-        found, error = self._ffi.new("ur_jpeg **"), ffi.new("ur_error *")
+    def take(self) -> Handle:
+        try:
+            return self.idle.pop()
+        except IndexError:
+            return self._new_decoder()
+
+    def _new_decoder(self) -> Handle:
+        found, error = self.ffi.new("ur_jpeg **"), ffi.new("ur_error *")
         if self.lib.ur_jpeg_new(found, error):
             _fail(error)
         return Handle(found[0], self.lib.ur_jpeg_release)

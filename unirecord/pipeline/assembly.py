@@ -11,6 +11,7 @@ from .lane import Lane
 from .operators import Operator
 from .resuming import place_at
 from .rewriting import Draft
+from .slots import SlotMemory
 from .stage import Stage, call_of, slots_of, stages_of
 from .steps import Named, step_of
 from .worker_process import ProcessStage
@@ -73,8 +74,11 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
     return frozenset(raw)
 
 
-def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int]) -> list[Lane]:
-    """The source's lane, and one for each stage; ``inner``: what has been delivered of the sample at ``start``."""
+def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int], memory: SlotMemory) -> list[Lane]:
+    """The source's lane, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
+
+    Batches that operators write into lie in ``memory``.
+    """
     lanes = [Lane(Stage(()), _no_call, None)]
     multiplying = 0
     for number, stage in enumerate(graph.stages):
@@ -91,7 +95,7 @@ def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int]) -> li
         call: Any = call_of(steps)
         if stage.processes:
             call = ProcessStage(stage.name, call, stage.processes, names.locate)
-        lanes.append(Lane(stage, call, lanes[-1], slots_of(stage, following)))
+        lanes.append(Lane(stage, call, lanes[-1], slots_of(stage, following, memory)))
     return lanes
 
 
@@ -101,7 +105,7 @@ def _no_call(chunk: Any, slots: Any) -> Any:
 
 def _slotted(before: Stage, stage: Stage) -> frozenset[str]:
     """Columns whose values may lie in slots of the batches that a stage makes."""
-    slots = slots_of(before, stage)
+    slots = slots_of(before, stage, SlotMemory())
     writing = [operator for operator in before.operators if operator.in_place is not None]
     return frozenset(
         operator.columns[0]

@@ -15,6 +15,7 @@ from .worker_process import ProcessStage
 __all__ = ["Lane", "Task"]
 
 _TASK_NS = 1_000_000  # a task takes about this long: far more than it costs to hand it over
+_TOGETHER_NS = 4_000_000  # of several samples in one call, between which no other thread need come to the GIL
 _MOST_ELEMENTS = 256
 _CHEAP_NS = 200_000  # below this many tasks are kept ready, so that threads take turns seldom
 _CHEAP_WINDOW = 16
@@ -63,6 +64,7 @@ class Lane:
         self.dropped = False  # whether a last group was left out
         self.largest = 0  # bytes of a result
         self.per_task = 1
+        self._task_ns = _TOGETHER_NS if stage.together else _TASK_NS
         self.element_ns = 0.0
         self.weight = 0.0  # what an element is worth when work is compared
         self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
@@ -252,7 +254,9 @@ class Lane:
         self.largest = max(self.largest, size)
         fitting = _MOST_ELEMENTS if self.stage.group else int(_TASK_BYTES * count / max(1, size))
         if not self.stage.prefetch:
-            self.per_task = max(1, min(_MOST_ELEMENTS, int(_TASK_NS / max(1.0, self.element_ns)), fitting))
+            self.per_task = max(
+                1, min(_MOST_ELEMENTS, int(self._task_ns / max(1.0, self.element_ns)), fitting)
+            )
         self._broken = self._broken or any(result.error is not None for result in results)
 
     def settle(self) -> None:

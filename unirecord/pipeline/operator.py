@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import UniRecordError
 
-__all__ = ["InPlace", "SkipSample"]
+__all__ = ["InPlace", "InPlaceTogether", "SkipSample"]
 
 
 class SkipSample(UniRecordError):
@@ -45,4 +46,17 @@ class InPlace(Protocol):
         Raises:
             SkipSample: leave the sample out.
             UniRecordError: the cell is broken; the error reaches the user with the row and its part.
+        """
+
+
+@runtime_checkable
+class InPlaceTogether(InPlace, Protocol):
+    """One that writes several results in one call, so that no Python runs between them."""
+
+    def into_each(
+        self, cells: Sequence[NDArray[np.uint8]], outs: Sequence[NDArray[Any]], keys: Sequence[int]
+    ) -> Sequence[int]:
+        """Does what ``into`` does with each; the numbers of those for which ``into`` is called after all.
+
+        It raises nothing: what is wrong with one of them is for ``into`` to say.
         """

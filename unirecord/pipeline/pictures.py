@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ class Decode:
 
         ``key`` (64 bits) decides crop and flip, in the same way for each decoder. Any thread may call it at any time.
         """
-        if out.shape != self.shape or out.dtype != self.dtype or not out.flags.c_contiguous:
+        if not self._fits(out):
             raise ValueError(
                 f"out must be C-contiguous {self.dtype}{list(self.shape)}, not {out.dtype}{list(out.shape)}"
             )
@@ -127,6 +128,20 @@ class Decode:
             if self._on_error == "skip":
                 raise SkipSample(str(error)) from error
             out[...] = self._fill
+
+    def into_each(
+        self, cells: Sequence[NDArray[np.uint8]], outs: Sequence[NDArray[Any]], keys: Sequence[int]
+    ) -> Sequence[int]:
+        """Writes several pictures in one call; the numbers of those that are left to ``into``.
+
+        Those are what is no JPEG, what is broken, and all where libjpeg-turbo was not built in.
+        """
+        if self.decoder != "libjpeg" or not all(map(self._fits, outs)):
+            return range(len(cells))
+        return self._placer.place_jpegs(cells, outs, keys)
+
+    def _fits(self, out: NDArray[Any]) -> bool:
+        return out.shape == self.shape and out.dtype == self.dtype and out.flags.c_contiguous
 
     def __call__(
         self, picture: bytes | memoryview | NDArray[np.uint8], key: int | None = None

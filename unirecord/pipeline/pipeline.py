@@ -21,6 +21,7 @@ from .pipeline_stats import PipelineStats, StatsOfPasses
 from .resuming import extended, place_at, split_state
 from .rewriting import RULES, Draft, rewritten
 from .running import Running, read_alone
+from .slots import SlotMemory
 from .steps import Named
 from .tails import through
 from .tuning import PipelinePlan, Tuner
@@ -64,6 +65,7 @@ class Pipeline:
         self._resumed: tuple[int, int, list[int]] | None = None
         self._stats = StatsOfPasses()
         self._tuned: PipelinePlan | None = None
+        self._memory = SlotMemory()
 
     @classmethod
     def from_generators(
@@ -367,7 +369,7 @@ class Pipeline:
         at = self._origin.begin()
         resumed, self._resumed = self._resumed, None
         inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
-        lanes = lanes_of(graph, at.names, at.start, inner)
+        lanes = lanes_of(graph, at.names, at.start, inner, self._memory)
         lanes[0].processes = at.processes
         tuner = Tuner(self._budget, plan, frozen=self._given_plan is not None)
         stats.begin(lanes, tuner)

@@ -3,13 +3,46 @@
 from __future__ import annotations
 
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Slots", "gathered"]
+__all__ = ["SlotMemory", "Slots", "gathered"]
+
+_KEPT = 8  # pieces of a size, about what is made ahead; of smaller ones more
+_MOST_KEPT = 32
+_KEPT_BYTES = 32 << 20
+
+
+class SlotMemory:
+    """Memory of batches that nobody holds any more, for those to come, of this epoch and the next."""
+
+    def __init__(self) -> None:
+        self._free: defaultdict[int, deque[NDArray[np.uint8]]] = defaultdict(deque)
+        self.allocations = 0
+
+    def lend(self, size: int) -> NDArray[np.uint8]:
+        """``size`` bytes, which come back when the last view of them is gone."""
+        free = self._free[size]
+        try:
+            memory = free.popleft()
+        except IndexError:
+            memory = np.empty(size, np.uint8)
+            self.allocations += 1
+        # Every view of an array over a buffer has this array as its base: when it goes, no view is left.
+        lent = np.frombuffer(memoryview(memory), np.uint8)
+        weakref.finalize(lent, _take_back, free, memory).atexit = False
+        return lent
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SlotMemory, ()
+
+
+def _take_back(free: deque[NDArray[np.uint8]], memory: NDArray[np.uint8]) -> None:
+    if len(free) < max(_KEPT, min(_MOST_KEPT, _KEPT_BYTES // len(memory))):
+        free.append(memory)
 
 
 class Slots:
@@ -18,12 +51,12 @@ class Slots:
     So samples that stay together in a batch already lie one behind the other.
     """
 
-    def __init__(self, size: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], memory: SlotMemory) -> None:
         self.size, self._dtype, self._shape = size, dtype, shape
-        self._free: deque[NDArray[np.uint8]] = deque()
+        self._bytes = max(1, size * int(np.prod(shape)) * dtype.itemsize)
+        self._memory = memory
         self._batch: NDArray[Any] | None = None
         self._next = 0
-        self.allocations = 0
 
     @property
     def left(self) -> int:
@@ -33,24 +66,13 @@ class Slots:
     def take(self, count: int) -> list[NDArray[Any]]:
         """The next ``count`` slots, at most ``left``."""
         if self._batch is None:
-            self._batch = self._memory()
+            lent = self._memory.lend(self._bytes)
+            self._batch = np.ndarray((self.size, *self._shape), self._dtype, lent)
         slots = list(self._batch[self._next : self._next + count])
         self._next += count
         if self._next == self.size:
             self._batch, self._next = None, 0
         return slots
-
-    def _memory(self) -> NDArray[Any]:
-        try:
-            memory = self._free.popleft()
-        except IndexError:
-            size = self.size * int(np.prod(self._shape)) * self._dtype.itemsize
-            memory = np.empty(max(size, 1), np.uint8)
-            self.allocations += 1
-        # Every view of an array over a buffer has this array as its base: when it goes, no view is left.
-        lent = np.frombuffer(memoryview(memory), np.uint8)
-        weakref.finalize(lent, self._free.append, memory).atexit = False
-        return np.ndarray((self.size, *self._shape), self._dtype, lent)
 
 
 def gathered(values: list[Any]) -> NDArray[Any] | None:

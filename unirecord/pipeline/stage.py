@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from .chunk import Chunk
+from .operator import InPlaceTogether
 from .operators import Operator
-from .slots import Slots
+from .slots import SlotMemory, Slots
 from .steps import Step
 
 __all__ = ["Stage", "stages_of"]
@@ -41,6 +42,11 @@ class Stage:
     def on_batches(self) -> bool:
         """Whether what goes in are batches."""
         return bool(self.operators) and self.operators[0].kind in ("map_batch", "device", "unbatch")
+
+    @property
+    def together(self) -> bool:
+        """Whether an operator takes several samples in one call."""
+        return any(isinstance(operator.in_place, InPlaceTogether) for operator in self.operators)
 
     @property
     def threads(self) -> int:
@@ -81,7 +87,7 @@ def _fuse(stage: Stage, operator: Operator) -> bool:
     return free and operator.threads == "auto" and not operator.processes
 
 
-def slots_of(stage: Stage, following: Stage | None) -> list[Slots | None]:
+def slots_of(stage: Stage, following: Stage | None, memory: SlotMemory) -> list[Slots | None]:
     """For each operator of a stage that writes in place: slots of the next stage's batches, if none is moved."""
     found: list[Slots | None] = []
     for number, operator in enumerate(stage.operators):
@@ -93,7 +99,7 @@ def slots_of(stage: Stage, following: Stage | None) -> list[Slots | None]:
             continue
         rest = stage.operators[number + 1 :]
         found.append(
-            Slots(following.group, into.dtype, tuple(into.shape))
+            Slots(following.group, into.dtype, tuple(into.shape), memory)
             if following is not None
             and following.group
             and following.operators[0].fn is None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, repeat
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import TransformError
 from ..loading.batch import collate, split_batch
 from .chunk import Chunk, Note, Place
-from .operator import InPlace, SkipSample
+from .operator import InPlace, InPlaceTogether, SkipSample
 from .operators import Operator
 from .randomness import child_key, generator, operator_key
 from .slots import gathered
@@ -40,6 +40,8 @@ def step_of(operator: Operator, named: Named, resumed: Place | None, slotted: fr
     """
     kind, each = operator.kind, _Each(operator, named)
     if kind == "map":
+        if isinstance(operator.in_place, InPlaceTogether):
+            return _together(operator, operator.in_place, each)
         if operator.in_place is not None:
             return each.over(_in_place(operator, operator.in_place))
         return each.over(_on_samples(operator))
@@ -102,6 +104,41 @@ def _in_place(operator: Operator, into: InPlace) -> Callable[[Any, int, Any], An
         return {**sample, name: out}
 
     return call
+
+
+def _together(operator: Operator, into: InPlaceTogether, each: _Each) -> Step:
+    """The same for a chunk in one call, and then one by one for those that this has left."""
+    assert operator.columns is not None
+    (name,) = operator.columns
+    dtype, shape, number = np.dtype(into.dtype), tuple(into.shape), operator.random
+    one_by_one = _in_place(operator, into)
+
+    def call(sample: Any, key: int, slot: tuple[Any, bool]) -> Any:
+        out, written = slot
+        return {**sample, name: out} if written else one_by_one(sample, key, out)
+
+    finish = each.over(call)
+
+    def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
+        count = len(chunk)
+        outs = [np.empty(shape, dtype) for _ in range(count)] if slots is None else [*islice(slots, count)]
+        keys = [operator_key(key, number) for key in chunk.keys] if number else [0] * count
+        written = [True] * count
+        for left in _left_out(into, name, chunk, outs, keys):
+            written[left] = False
+        return finish(chunk, zip(outs, written, strict=True))
+
+    return step
+
+
+def _left_out(
+    into: InPlaceTogether, name: str, chunk: Chunk, outs: list[Any], keys: list[int]
+) -> Sequence[int]:
+    try:
+        cells = [_cell(sample[name], name) for sample in chunk.values]
+    except Exception:  # which of them it is, and where that lies, is said when they are taken one by one
+        return range(len(chunk))
+    return into.into_each(cells, outs, keys)
 
 
 def _cell(value: Any, name: str) -> NDArray[np.uint8]:
