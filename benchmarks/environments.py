@@ -40,9 +40,12 @@ ENVIRONMENTS = {
     "lance": Environment(("numpy", "pylance", "pyarrow"), "lance"),
     "datasets": Environment(("numpy", "datasets"), "datasets"),
     "webdataset": Environment(("numpy", "webdataset"), "webdataset"),
-    "tensorflow": Environment(("numpy", "tensorflow-cpu==2.21.0"), "tensorflow"),
+    "tensorflow": Environment(
+        ("numpy", "tensorflow-cpu==2.21.0", "opencv-python-headless"), "tensorflow, cv2"
+    ),
     "mindspore": Environment(
-        ("setuptools<80", "mindspore==2.10.0"), "mindspore.dataset, mindspore.mindrecord"
+        ("setuptools<80", "mindspore==2.10.0", "opencv-python-headless"),
+        "mindspore.dataset, mindspore.mindrecord, cv2",
     ),
     "photographs": Environment(
         ("numpy", "pillow", "scikit-image", "scikit-learn"), "skimage.data, sklearn.datasets"
@@ -51,7 +54,9 @@ ENVIRONMENTS = {
         ("numpy", "torch==2.13.0", "simplejpeg", "opencv-python-headless", "spdl-core", "cffi", "msgpack"),
         "cv2, simplejpeg, spdl.pipeline",
     ),
-    "torchvision": Environment(("numpy", "torch==2.13.0", "torchvision"), "torchvision.transforms.v2"),
+    "torchvision": Environment(
+        ("numpy", "torch==2.13.0", "torchvision==0.28.0"), "torchvision.transforms.v2"
+    ),
     "dali": Environment(("numpy", "nvidia-dali-cuda120==2.4.0"), "nvidia.dali.fn"),
     "grain": Environment(
         ("numpy", "grain", "simplejpeg", "opencv-python-headless"), "grain, cv2, simplejpeg"

@@ -39,8 +39,21 @@ ENTRANTS = (  # name, driver, environment
     ("UniRecord, pipeline, auto", "unirecord_auto", ""),
     ("UniRecord, batches(transform=), simplejpeg + OpenCV", "unirecord_transform", "pictures"),
     ("DataLoader, simplejpeg + OpenCV", "dataloader", "pictures"),
+    ("DataLoader, torchvision", "torchvision_loader", "torchvision"),
+    ("FFCV, RandomResizedCropRGBImageDecoder", "ffcv_loader", "ffcv"),
+    ("DALI on the CPU, image_random_crop", "dali", "dali"),
+    ("Grain, simplejpeg + OpenCV", "grain_threads", "grain"),
+    ("MindData, RandomCropDecodeResize, AutoTune", "minddata", "mindspore"),
     ("SPDL, simplejpeg + OpenCV", "spdl_threads", "pictures"),
     ("tf.data, decode_and_crop_jpeg", "tfdata", "tensorflow"),
+)
+
+OPERATORS = (  # of the pipeline suite: five operators in Python
+    ("UniRecord, pipeline, auto", "operators_unirecord", "pictures"),
+    ("DataLoader", "operators_dataloader", "pictures"),
+    ("SPDL", "operators_spdl", "pictures"),
+    ("tf.data, numpy_function, AUTOTUNE", "operators_tfdata", "tensorflow"),
+    ("MindData, AutoTune", "operators_minddata", "mindspore"),
 )
 
 
@@ -67,33 +80,44 @@ def make(field: Field, plan: Plan, photographs: Photographs) -> tuple[Path, int,
     return folder, count, reason
 
 
-def commands(
-    field: Field, plan: Plan, folder: Path, count: int, threads: int
+def drivers(
+    field: Field, plan: Plan, entrants: tuple[tuple[str, str, str], ...], folder: Path, threads: int
 ) -> Iterator[tuple[str, list[str], str]]:
     """Name, command line, and "" or why it can't run."""
+    for name, driver, environment in entrants:
+        if plan.only and not any(part.lower() in name.lower() for part in plan.only):
+            continue
+        reason = environments.ensure(field.cache, environment) if environment else ""
+        task = str(HERE / "tasks" / "pictures.py")
+        words = [driver, str(folder), str(threads), str(3 * plan.seconds)]
+        yield name, [field.python(environment), task, *words], reason
+
+
+def floors(
+    field: Field, plan: Plan, folder: Path, count: int, threads: int
+) -> Iterator[tuple[str, list[str], str]]:
+    """The same for the bare loop in C."""
     seconds = str(3 * plan.seconds)
     files = [str(folder / "data.bin"), str(folder / "offsets.bin"), str(count), str(threads), seconds]
     floor = [str(field.cache / "pictures_floor"), *files]
     yield FLOOR, floor, build_floor(field)
     if threads == 1:
         yield BESIDE, [*floor[:4], "0", seconds], build_floor(field)
-    for name, driver, environment in ENTRANTS:
-        if plan.only and not any(part.lower() in name.lower() for part in plan.only):
-            continue
-        reason = environments.ensure(field.cache, environment) if environment else ""
-        task = [
-            field.python(environment),
-            str(HERE / "tasks" / "pictures.py"),
-            driver,
-            str(folder),
-            str(threads),
-            seconds,
-        ]
-        yield name, task, reason
+
+
+def rounds(plan: Plan, place: Measurement, taking: list[tuple[str, list[str], str]]) -> Iterator[Measurement]:
+    """Rounds interleaved, in a new order each; rates include making the batch."""
+    for number in range(plan.rounds):
+        Random(number).shuffle(taking)
+        for name, command, absent in taking:
+            measured = {"absent": absent} if absent else call(command)
+            if "failed" in measured:
+                measured = {"absent": measured["failed"]}
+            yield {**place, "entrant": name, "round": number, **measured}
 
 
 def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
-    """Rounds interleaved, in a new order each; rates include making the batch."""
+    """Each set, on each number of threads."""
     for photographs in SETS:
         folder, count, reason = make(field, plan, photographs)
         place = {"suite": "pictures", "workload": photographs.name, "cache": "hot"}
@@ -101,11 +125,20 @@ def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
             yield {**place, "entrant": "", "absent": reason}
             continue
         for threads in plan.threads:
-            for number in range(plan.rounds):
-                taking = list(commands(field, plan, folder, count, threads))
-                Random(number).shuffle(taking)
-                for name, command, absent in taking:
-                    measured = {"absent": absent} if absent else call(command)
-                    if "failed" in measured:
-                        measured = {"absent": measured["failed"]}
-                    yield {**place, "entrant": name, "threads": threads, "round": number, **measured}
+            taking = [
+                *floors(field, plan, folder, count, threads),
+                *drivers(field, plan, ENTRANTS, folder, threads),
+            ]
+            yield from rounds(plan, {**place, "threads": threads}, taking)
+
+
+def operators(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Five operators in Python over the first set."""
+    folder, _, reason = make(field, plan, SETS[0])
+    place = {"suite": "pipeline", "workload": "five operators in Python", "cache": "hot"}
+    if reason:
+        yield {**place, "entrant": "", "absent": reason}
+        return
+    for threads in plan.threads:
+        taking = list(drivers(field, plan, OPERATORS, folder, threads))
+        yield from rounds(plan, {**place, "threads": threads}, taking)

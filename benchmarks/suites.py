@@ -104,6 +104,7 @@ def parts(field: Field, plan: Plan) -> Iterator[Measurement]:
 def pipeline(field: Field, plan: Plan) -> Iterator[Measurement]:
     """What operators of a pipeline cost, and how its stages scale."""
     yield from _rounds(field, plan, "pipeline")
+    yield from image_decoding.operators(field, plan)
 
 
 WRITERS = (

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pictures.stored import BATCH, SIDE, Stored
 
 
-def batches(stored: Stored, threads: int) -> Iterator:
+def records(stored: Stored) -> str:
+    """The path of the photographs as a TFRecord file."""
     import tensorflow as tf
 
     path = str(stored.folder / "photographs.tfrecord")
@@ -15,6 +16,13 @@ def batches(stored: Stored, threads: int) -> Iterator:
         with tf.io.TFRecordWriter(path) as writer:
             for row in range(len(stored)):
                 writer.write(stored[row].tobytes())
+    return path
+
+
+def batches(stored: Stored, threads: int) -> Iterator:
+    import tensorflow as tf
+
+    path = records(stored)
 
     def decode(jpeg):
         shape = tf.io.extract_jpeg_shape(jpeg)
