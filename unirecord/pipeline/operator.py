@@ -56,7 +56,14 @@ class InPlaceTogether(InPlace, Protocol):
     def into_each(
         self, cells: Sequence[NDArray[np.uint8]], outs: Sequence[NDArray[Any]], keys: Sequence[int]
     ) -> Sequence[int]:
-        """Does what ``into`` does with each; the numbers of those for which ``into`` is called after all.
+        """Does what ``into`` does for each of several samples.
 
-        It raises nothing: what is wrong with one of them is for ``into`` to say.
+        Args:
+            cells: the stored bytes of each.
+            outs: the slot of each.
+            keys: 64 bits for each.
+
+        Returns:
+            The numbers of those for which ``into`` is called after all. It raises nothing: what is wrong with one of
+            them is for ``into`` to say.
         """
