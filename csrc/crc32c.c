@@ -1,12 +1,17 @@
-/* crc32c.c - CRC-32C (Castagnoli, RFC 3720 appendix B.4), by which TFRecord files are checked; eight bytes a step.
+/* crc32c.c - CRC-32C (Castagnoli, RFC 3720 appendix B.4), by which TFRecord files are checked; eight bytes a step, by the
+ * processor's instruction where it has one.
  *
  * "Slicing by 8": Kounavis and Berry, "A Systematic Approach to Building High Performance Software-Based CRC
  * Generators", 2005.
  */
+#include "crc32c.h"
 #include "layout.h"
 #include "unirecord.h"
 
 #include <pthread.h>
+#ifdef __x86_64__
+#include <nmmintrin.h>
+#endif
 
 enum { SLICES = 8 };
 
@@ -29,7 +34,7 @@ static void fill_tables(void) {
   }
 }
 
-uint32_t ur_crc32c(const void *data, size_t bytes) {
+uint32_t ur_crc32c_by_tables(const void *data, size_t bytes) {
   (void)pthread_once(&once, fill_tables);
   const uint8_t *at = data;
   uint32_t crc = UINT32_MAX;
@@ -42,3 +47,19 @@ uint32_t ur_crc32c(const void *data, size_t bytes) {
   for (; bytes > 0; bytes--, at++) crc = (crc >> 8) ^ tables[0][(crc ^ *at) & 0xFF];
   return ~crc;
 }
+
+#ifdef __x86_64__
+__attribute__((target("sse4.2"))) static uint32_t by_instruction(const uint8_t *at, size_t bytes) {
+  uint64_t crc = UINT32_MAX;
+  for (; bytes >= 8; bytes -= 8, at += 8) crc = _mm_crc32_u64(crc, ur_load64(at));
+  uint32_t last = (uint32_t)crc;
+  for (; bytes > 0; bytes--, at++) last = _mm_crc32_u8(last, *at);
+  return ~last;
+}
+
+uint32_t ur_crc32c(const void *data, size_t bytes) {
+  return __builtin_cpu_supports("sse4.2") ? by_instruction(data, bytes) : ur_crc32c_by_tables(data, bytes);
+}
+#else
+uint32_t ur_crc32c(const void *data, size_t bytes) { return ur_crc32c_by_tables(data, bytes); }
+#endif

@@ -1,0 +1,22 @@
+/* test_crc32c.c - CRC-32C by the processor's instruction is that by tables, for every length and start. */
+#include "crc32c.h"
+#include "expect.h"
+#include "unirecord.h"
+
+enum { ROOM = 400 };
+
+int main(void) {
+  uint8_t data[ROOM];
+  uint32_t state = 7;
+  for (int i = 0; i < ROOM; i++) {
+    state = state * 1664525 + 1013904223;
+    data[i] = (uint8_t)(state >> 24);
+  }
+  for (size_t start = 0; start < 17; start++) {
+    for (size_t size = 0; start + size <= ROOM; size++) {
+      EXPECT_EQUAL(ur_crc32c(data + start, size), ur_crc32c_by_tables(data + start, size));
+    }
+  }
+  EXPECT_EQUAL(ur_crc32c_by_tables("123456789", 9), 0xE3069283);
+  return 0;
+}
