@@ -7,8 +7,12 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 __all__ = ["UnreadableError", "natural_order", "read_regular_file", "utf8_name", "walk"]
+
+
+_READ_BYTES: Final = 8 << 20
 
 
 class UnreadableError(Exception):
@@ -42,7 +46,7 @@ def walk(root: str) -> Iterator[tuple[str, str | None]]:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(f"{below}{name}/")
                     continue
-                mode = os.stat(Path(root) / below / name).st_mode
+                mode = entry.stat().st_mode
             except OSError as error:
                 yield below + name, _broken_link(Path(root) / below / name) or _reason(error)
                 continue
@@ -66,15 +70,30 @@ def read_regular_file(path: str | Path) -> bytes:
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            reason = _not_regular(os.fstat(fd).st_mode)
+        try:
+            status = os.fstat(fd)
+            reason = _not_regular(status.st_mode)
             if reason is not None:
                 raise UnreadableError(reason)
-            return file.read()
+            return _read_all(fd, status.st_size)
+        finally:
+            os.close(fd)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise UnreadableError(_reason(error)) from None
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    """Read to the end, in one call where the file has the size that it is said to have."""
+    data = os.read(fd, size + 1)
+    if len(data) == size:
+        return data
+    pieces = [data]
+    while data:
+        data = os.read(fd, _READ_BYTES)
+        pieces.append(data)
+    return b"".join(pieces)
 
 
 def utf8_name(name: str) -> str:

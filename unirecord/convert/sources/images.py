@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
@@ -136,7 +136,7 @@ class ImageFolder(Source):
         """Yield the relative POSIX path of every picture; note what else there is."""
         self._other_suffixes: Counter[str] = Counter()
         for path, reason in walk(self.input.path):
-            suffix = Path(path).suffix.lower()
+            suffix = os.path.splitext(path)[1].lower()
             if reason is not None and (suffix in _MEDIA_TYPES or path.endswith("/")):
                 self.left_out.append(LeftOut(utf8_name(path), reason))
             elif suffix in _MEDIA_TYPES:
@@ -181,7 +181,7 @@ class ImageFolder(Source):
 
     def _picture(self, relative: str) -> tuple[bytes, ImageHeader]:
         try:
-            data = read_regular_file(Path(self.input.path) / relative)
+            data = read_regular_file(os.path.join(self.input.path, relative))
         except FileNotFoundError:
             raise MissingError(
                 f"{self.path}/{utf8_name(relative)} has gone since the folder was listed"
@@ -203,5 +203,5 @@ class ImageFolder(Source):
 
 def _image_type(paths: Sequence[str]) -> dict[str, Any]:
     """Bytes, with the media type that all these pictures have by their names, or ``image/*``."""
-    found = {_MEDIA_TYPES[Path(path).suffix.lower()] for path in paths}
+    found = {_MEDIA_TYPES[os.path.splitext(path)[1].lower()] for path in paths}
     return {"type": "bytes", "annotations": {"media_type": found.pop() if len(found) == 1 else "image/*"}}
