@@ -18,6 +18,7 @@ __all__ = ["Misfit", "converted", "json_converter", "numbers", "text_converter"]
 
 _TRUE: Final = frozenset(("true", "t", "yes", "y", "1"))
 _FALSE: Final = frozenset(("false", "f", "no", "n", "0"))
+_TEXTS: Final = {str, type(None)}
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ def converted(
 
     With ``keep`` such a value becomes a `Misfit`.
     """
+    if convert is _same or (convert is _as_text and set(map(type, values)) <= _TEXTS):
+        return list(values)
     try:
         return list(map(convert, values))
     except (ValueError, TypeError, OverflowError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final
 
 from ...format.values.objects import MAX_DEPTH
@@ -35,16 +36,21 @@ def flat_records(lines: list[bytes]) -> list[dict[str, Any]] | None:
     except ValueError:
         return None
     names = sum(map(len, records))
-    texts = sum(_texts(value) for record in records for value in record.values())
+    texts = _texts(list(chain.from_iterable(map(dict.values, records))))
     # A key that is there twice, and a quote within a text, leave more quotes than that.
     return records if data.count(b'"') == 2 * (names + texts) else None
 
 
-def _texts(value: Any) -> float:
-    """How many texts there are; infinity where a number may be another one."""
-    kind = type(value)
-    if kind is str:
-        return 1
-    if kind is float:
-        return 0 if -_BEYOND < value < _BEYOND else math.inf
-    return sum(map(_texts, value)) if kind is list else 0
+def _texts(values: list[Any]) -> float:
+    """How many texts there are, also in lists; infinity where a number may be another one."""
+    texts = 0
+    while values:
+        kinds = list(map(type, values))
+        found = set(kinds)
+        texts += kinds.count(str)
+        if float in found:
+            numbers = [value for value in values if type(value) is float]
+            if not (min(numbers) > -_BEYOND and max(numbers) < _BEYOND):
+                return math.inf
+        values = list(chain.from_iterable(v for v in values if type(v) is list)) if list in found else []
+    return texts

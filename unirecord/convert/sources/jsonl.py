@@ -22,7 +22,7 @@ from .text_blocks import BlockPlace, line_blocks, read_block
 
 __all__ = ["JsonLines"]
 
-_CHUNK_ROWS: Final = 1024
+_CHUNK_ROWS: Final = 4096
 _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
 

@@ -74,11 +74,12 @@ def quotes_are_plain(data: bytes, delimiter: str) -> bool:
     """
     found = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(found == ord('"'))
-    edges = np.array([ord(delimiter), 10, 13, ord('"')], np.uint8)
+    edges = np.zeros(256, np.bool_)
+    edges[[ord(delimiter), 10, 13, ord('"')]] = True
     starts, ends = quotes[0::2], quotes[1::2]
     before = found[starts[starts > 0] - 1]
     after = found[ends[ends + 1 < len(found)] + 1]
-    if not (np.isin(before, edges).all() and np.isin(after, edges).all()):
+    if not (edges[before].all() and edges[after].all()):
         return False
     # A value that starts after a quote goes on after a doubled one.
     doubled = found[np.maximum(starts, 1) - 1] == ord('"')
