@@ -127,6 +127,26 @@ def _frameworks(medians: Medians) -> str:
     return table(["workload", "loop", "samples/s"], rows)
 
 
+def _conversion(medians: Medians) -> str:
+    rows = []
+    for workload in medians.workloads("conversion"):
+        mine = {n: medians.figure(("conversion", workload, "hot", n, UNIRECORD), "value") for n in (1, 2)}
+        for entrant in medians.entrants("conversion", workload, "hot"):
+            cells = []
+            for count in (1, 2):
+                key = ("conversion", workload, "hot", count, entrant)
+                value = medians.figure(key, "value")
+                cells += [
+                    rate(value),
+                    rate(medians.figure(key, "bytes_per_s")),
+                    times(ratio(mine[count], value)),
+                ]
+            rows.append([workload, entrant, *cells])
+    one = ["rows/s", "bytes/s", "UniRecord / this"]
+    head = ["what", "by", *(f"{name}, {count}" for count in ("1 process", "2 processes") for name in one)]
+    return table(head, rows)
+
+
 SUITES: Mapping[str, Callable[[Medians], str]] = {
     "verifying": _flat("verifying"),
     "latency": _flat("latency"),
@@ -137,6 +157,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "sizes": _sizes,
     "frameworks": _frameworks,
     "compression": _flat("compression"),
+    "conversion": _conversion,
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import compression
+import conversion
 import frameworks
 import image_decoding
 from compare import Measurement, Plan, compare
@@ -144,4 +145,5 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "frameworks": frameworks.measure,
     "pictures": image_decoding.measure,
     "compression": compression.measure,
+    "conversion": conversion.measure,
 }

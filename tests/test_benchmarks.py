@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from collections.abc import Iterator
@@ -16,12 +17,15 @@ from unirecord.core import has_jpeg
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import conversion  # noqa: E402
+import conversion_inputs  # noqa: E402
+import environments  # noqa: E402
 import image_decoding  # noqa: E402
 import plot  # noqa: E402  (found through the path above)
 import protocol  # noqa: E402
 import report  # noqa: E402
 from compare import Plan, compare  # noqa: E402
-from entrants import ENTRANTS, Entrant, Field, call  # noqa: E402
+from entrants import ENTRANTS, Entrant, Field, call, last_json  # noqa: E402
 from medians import Medians, rate, ratio, table, times  # noqa: E402
 from protocol import Reader  # noqa: E402
 from workloads import Workload, generate  # noqa: E402
@@ -102,7 +106,17 @@ def test_every_table_of_the_page_has_a_text() -> None:
     ]
     others = [
         {"suite": suite, "workload": "rows", **figures}
-        for suite in ("ways", "verifying", "latency", "opening", "parts", "writing", "sizes", "frameworks")
+        for suite in (
+            "ways",
+            "verifying",
+            "latency",
+            "opening",
+            "parts",
+            "writing",
+            "sizes",
+            "frameworks",
+            "conversion",
+        )
     ]
     stored = {"date": "2026-01-01", "machine": {"processor": "one"}, "measurements": peers + others}
     text = "\n".join(page.read_text() for page in report.pages(BENCHMARKS.parent / "docs"))
@@ -190,3 +204,26 @@ def test_pictures_are_timed_by_the_floor_and_by_us(tmp_path: Path) -> None:
         commands.append([str(field.cache / "pictures_floor"), *files])
     for command in commands:
         assert call(command)["samples_per_s"] > 0
+
+
+@pytest.mark.parametrize("way", ["unirecord", "flat", "pyarrow-csv"])
+def test_a_conversion_is_timed_and_leaves_nothing(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = importlib.import_module("tasks.conversion")
+    monkeypatch.setattr(task, "SETTLE", 0)
+    monkeypatch.setattr(task, "have_memory", lambda size: None)
+    conversion_inputs.write_csv(tmp_path, 300)
+    words = [way, str(tmp_path / "rows.csv"), "--rows", "300", "--data", str(tmp_path / "out")]
+    monkeypatch.setattr(sys, "argv", ["conversion.py", *words])
+    task.main()
+    found = last_json(capsys.readouterr().out)
+    assert (found["unit"], found["value"] > 0, list((tmp_path / "out").iterdir())) == ("rows/s", True, [])
+
+
+def test_every_case_of_conversions_has_ways_that_the_task_knows() -> None:
+    task = importlib.import_module("tasks.conversion")
+    for case in conversion.CASES:
+        assert {way.way for way in case.beside} <= set(task.WAYS)
+        assert {way.environment for way in case.beside} <= {"", *environments.ENVIRONMENTS}
+        assert case.peer is not None or case.kind in conversion_inputs.WRITERS

@@ -1,0 +1,131 @@
+"""Makes what conversions read: `conversion_inputs.py KIND FOLDER ROWS` for csv, jsonl, parquet, pictures, photographs.
+
+Rows of tables: id (0, 1, 2, …), label (of 1,000), score and price (of 4 and 2 digits), user (of 20,000 names) and
+city (of 8, one beyond ASCII); Parquet has the four numbers alone. Pictures: files of about 110 KB in 100 class
+folders, lognormal in size: the header of a real JPEG with random bytes after it, since nothing here decodes them.
+Photographs: those of photographs.py, which are decoded.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CHUNK = 100_000
+CITIES = ("Berlin", "Paris", "Zürich", "New York", "Tokyo", "Rio", "Oslo", "Delhi")
+CLASSES, MEAN_BYTES = 100, 110_000
+
+Columns = dict[str, np.ndarray[Any, Any]]
+
+
+def numbers(start: int, count: int) -> Columns:
+    """The columns of numbers of some rows."""
+    r = np.random.default_rng(start)
+    return {
+        "id": np.arange(start, start + count),
+        "label": r.integers(0, 1000, count),
+        "score": np.round(r.random(count), 4),
+        "price": np.round(r.random(count) * 1000, 2),
+    }
+
+
+def columns(start: int, count: int) -> Columns:
+    """All columns of some rows."""
+    r = np.random.default_rng(start + 1)
+    users = np.array([f"user_{i}" for i in range(20_000)])
+    return {
+        **numbers(start, count),
+        "user": users[r.integers(0, len(users), count)],
+        "city": np.array(CITIES)[r.integers(0, len(CITIES), count)],
+    }
+
+
+def chunks(rows: int, make: Callable[[int, int], Columns]) -> Iterator[Columns]:
+    """The rows, some at a time."""
+    for start in range(0, rows, CHUNK):
+        yield make(start, min(CHUNK, rows - start))
+
+
+def write_csv(folder: Path, rows: int) -> None:
+    with (folder / "rows.csv").open("w", encoding="utf-8") as out:
+        for number, some in enumerate(chunks(rows, columns)):
+            if not number:
+                out.write(",".join(some) + "\n")
+            out.writelines(
+                ",".join(map(str, row)) + "\n"
+                for row in zip(*(c.tolist() for c in some.values()), strict=True)
+            )
+
+
+def write_jsonl(folder: Path, rows: int) -> None:
+    with (folder / "rows.jsonl").open("w", encoding="utf-8") as out:
+        for some in chunks(rows, columns):
+            for row in zip(*(c.tolist() for c in some.values()), strict=True):
+                out.write(json.dumps(dict(zip(some, row, strict=True)), ensure_ascii=False) + "\n")
+
+
+def write_parquet(folder: Path, rows: int) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer = None
+    for some in chunks(rows, numbers):
+        table = pa.table(some)
+        writer = writer or pq.ParquetWriter(folder / "rows.parquet", table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def write_pictures(folder: Path, rows: int) -> None:
+    from PIL import Image
+
+    start = folder / "pictures" / "start.jpg"
+    start.parent.mkdir()
+    Image.new("RGB", (500, 375)).save(start, quality=98)
+    header = start.read_bytes()
+    start.unlink()
+    header = header[: header.index(b"\xff\xda") + 14]  # up to where the coded pixels begin
+    r = np.random.default_rng(3)
+    sizes = r.lognormal(math.log(MEAN_BYTES) - 0.125, 0.5, rows).astype(int)
+    for number, size in enumerate(sizes):
+        place = folder / "pictures" / f"class_{number % CLASSES:03d}"
+        place.mkdir(exist_ok=True)
+        coded = r.bytes(max(int(size) - len(header) - 2, 16)).replace(b"\xff", b"\xfe")
+        (place / f"{number:06d}.jpg").write_bytes(header + coded + b"\xff\xd9")
+
+
+def write_photographs(folder: Path, rows: int) -> None:
+    from photographs import encode, picture, sources
+
+    known, r = sources(), np.random.default_rng(7)
+    for number in range(rows):
+        place = folder / "photographs" / f"class_{number % CLASSES:03d}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number:06d}.jpg").write_bytes(encode(picture(known, r, 500, 375), MEAN_BYTES))
+
+
+WRITERS = {
+    "csv": write_csv, "jsonl": write_jsonl, "parquet": write_parquet, "pictures": write_pictures,
+    "photographs": write_photographs,
+}  # fmt: skip
+
+
+def main() -> None:
+    kind, folder, rows = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    done = folder / ".complete"
+    if not done.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        WRITERS[kind](folder, rows)
+        done.touch()
+    print(json.dumps({"rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
