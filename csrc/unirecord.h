@@ -166,6 +166,32 @@ UR_API void ur_start_writeback(int32_t fd, uint64_t offset, uint64_t bytes);
  * deep, keys of maps strings, integers or binary, and none twice in one map. That strings are UTF-8 is not looked at. */
 UR_API ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error);
 
+/* ---- strings of a column: string i is data[ends[i] .. ends[i + 1]) ------------------------------------------------ */
+
+typedef struct ur_distinct ur_distinct; /* distinct strings, numbered from 0 in the order in which they were met */
+
+/* most_count (below 2^32 - 1), most_bytes: how many strings, and bytes of all, it is to hold. */
+UR_API ur_status ur_distinct_new(uint64_t most_count, uint64_t most_bytes, ur_distinct **set);
+UR_API void ur_distinct_release(ur_distinct *set); /* NULL is allowed */
+
+/* Takes strings in, but those with valid[i] == 0 (`valid` NULL: all). *full = 1 when they are more than it is to hold, or
+ * were chosen to make it slow: then some of them are not in it. The caller vouches that `ends` do not fall, nor lead beyond
+ * `data`, here and below. UR_NO_MEMORY. */
+UR_API ur_status ur_distinct_add(ur_distinct *set, const uint8_t *data, const uint64_t *ends, const uint8_t *valid,
+                                 uint64_t count, int32_t *full);
+
+/* How many there are, and their bytes; and the strings themselves: `count` + 1 ends, from 0 on. */
+UR_API uint64_t ur_distinct_count(const ur_distinct *set, uint64_t *bytes);
+UR_API void ur_distinct_copy(const ur_distinct *set, uint8_t *content, uint64_t *ends);
+
+/* numbers[i] = the number of string i, UINT32_MAX where it is not in the set. */
+UR_API void ur_distinct_find(const ur_distinct *set, const uint8_t *data, const uint64_t *ends, uint64_t count,
+                             uint32_t *numbers);
+
+/* Which of the strings with valid[i] != 0 is the least, and which the greatest, byte by byte; 0 where there is none. Pure. */
+UR_API int32_t ur_strings_extremes(const uint8_t *data, const uint64_t *ends, const uint8_t *valid, uint64_t count,
+                                   uint64_t *least, uint64_t *greatest);
+
 /* ---- order: which row stands at a position of an epoch (pure, no I/O, immutable, O(1) memory in rows) -------------- */
 
 typedef enum {

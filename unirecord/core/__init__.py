@@ -46,6 +46,8 @@ from .scan import Program as Program
 from .scan import Step as Step
 from .scan import match_between as match_between
 from .scan import match_pattern as match_pattern
+from .strings import DistinctStrings as DistinctStrings
+from .strings import extreme_strings as extreme_strings
 from .threads import LeavablePool as LeavablePool
 from .threads import usable_cores as usable_cores
 from .writeback import start_writeback as start_writeback

@@ -15,7 +15,7 @@ from . import layout
 from .cell_places import padded
 from .layout import PageHeader, Shape
 from .schema import Column, Schema
-from .values import ColumnBatch, ColumnData
+from .values import ColumnBatch, ColumnData, PackedStrings, joined_strings
 
 U64 = npt.NDArray[np.uint64]
 
@@ -139,10 +139,11 @@ def _encode_scalars(schema: Schema, pieces: Sequence[ColumnBatch]) -> list[bytes
         if column.nullable:
             parts.append(_bits(_validity(cells)))
         if column.is_string:
-            strings = [string or b"" for cell in cells for string in cell.values]
-            lengths = np.fromiter(map(len, strings), dtype="<u4", count=len(strings))
-            parts.append(_pad8(lengths.tobytes()))
-            parts.append(_pad8(b"".join(strings)))
+            strings = joined_strings(
+                [cell.values for cell in cells if isinstance(cell.values, PackedStrings)]
+            )
+            parts.append(_pad8(strings.sizes.astype("<u4").tobytes()))
+            parts.append(_pad8(strings.content.tobytes()))
         else:
             parts.append(_pad8(_values(cells).tobytes()))
     return parts

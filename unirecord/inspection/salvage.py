@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..errors import UniRecordError
 from ..format.page import ScalarColumn
 from ..format.schema import Column
-from ..format.values import ColumnBatch, ColumnData
+from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from .content import check_group, read_payload
 from .decompressing import Decoders, pieces_of, values_of
@@ -142,7 +142,7 @@ def _scalar(column: Column, found: ScalarColumn, keep: npt.NDArray[np.intp]) -> 
     ]
     if valid is not None:
         cells = [cell if ok else b"" for cell, ok in zip(cells, valid.tolist(), strict=True)]
-    return ColumnData(cells, valid)
+    return ColumnData(PackedStrings.of(cells), valid)
 
 
 def _blobs(

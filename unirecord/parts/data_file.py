@@ -15,6 +15,7 @@ from ..format.layout import FileHeader, PageHeader
 from ..format.metadata import Metadata
 from ..format.page import ScalarPage, decode_scalar_page, fixed_rows
 from ..format.schema import Schema
+from ..format.values import PackedStrings
 from ..storage.registry import location_of
 
 _BLOCK_ROWS = 1 << 18
@@ -279,7 +280,7 @@ class BlockColumn:
 
     values: npt.NDArray[Any]
     valid: npt.NDArray[np.bool_] | None
-    strings: list[bytes] | None
+    strings: PackedStrings | None
 
 
 @dataclass(frozen=True)
@@ -321,7 +322,7 @@ def _join(groups: list[RowGroup]) -> Block:
         valid = _joined([column.valid for column in columns])
         strings = None
         if columns[0].strings is not None:
-            strings = _cut(b"".join(column.strings for column in columns), values)
+            strings = PackedStrings.of_sizes(b"".join(column.strings for column in columns), values)
         scalars.append(BlockColumn(values, valid, strings))
     lengths = [np.concatenate(parts) for parts in zip(*(page.lengths for page in pages), strict=True)]
     raw = [np.concatenate(parts) for parts in zip(*(page.raw_lengths for page in pages), strict=True)]
@@ -335,8 +336,3 @@ def _joined(parts: Sequence[npt.NDArray[np.bool_] | None]) -> npt.NDArray[np.boo
     """The validity of a column in groups that follow each other; it has one in all of them or in none."""
     present = [part for part in parts if part is not None]
     return np.concatenate(present) if present else None
-
-
-def _cut(joined: bytes, lengths: npt.NDArray[Any]) -> list[bytes]:
-    ends = np.cumsum(lengths, dtype=np.int64)
-    return [joined[a:b] for a, b in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]

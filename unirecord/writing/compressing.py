@@ -99,7 +99,7 @@ def _value_bytes(data: ColumnData) -> int:
 def cells_of(column: Column, data: ColumnData) -> Cells:
     """The values of a blob column, one by one."""
     if not isinstance(data.values, np.ndarray):
-        return data.values
+        return list(data.values)
     values: npt.NDArray[Any] = np.ascontiguousarray(data.values)
     flat = memoryview(values.reshape(-1).view(np.uint8))
     width = column.fixed_bytes

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..core import DistinctStrings, extreme_strings
 from ..format import layout
 from ..format.schema import Column
 from ..parts.data_file import BlockColumn
@@ -180,12 +181,11 @@ class StringColumn:
         self._zone_rows = zone_rows
         self._bits = ValidityBits()
         self._nulls = 0
-        self._seen: set[bytes] | None = set()
-        self._seen_bytes = 0
+        self._seen: DistinctStrings | None = DistinctStrings(MAX_DISTINCT, MAX_DICTIONARY_BYTES)
         self._total_bytes = 0
         self._low: bytes | None = None
         self._high: bytes | None = None
-        self._codes: dict[bytes, int] | None = None
+        self._codes: Array | None = None  # by the number of the string in _seen
         self._code_dtype = np.dtype(np.uint8)
         self._distinct: int | None = None
         self._dictionary: list[bytes] = []
@@ -197,29 +197,25 @@ class StringColumn:
 
     def observe(self, block: BlockColumn) -> None:
         assert block.strings is not None
-        self._total_bytes += int(block.values.sum(dtype=np.int64))
-        present = _present(block)
-        self._nulls += len(block.strings) - len(present)
-        if not present:
+        data, ends = block.strings.data, block.strings.ends
+        self._total_bytes += int(ends[-1] - ends[0])
+        if block.valid is not None:
+            self._nulls += int(len(block.valid) - np.count_nonzero(block.valid))
+        extremes = extreme_strings(data, ends, block.valid)
+        if extremes is None:
             return
-        fresh = set(present)
-        low, high = min(fresh), max(fresh)
+        low, high = extremes
         self._low = low if self._low is None else min(self._low, low)
         self._high = high if self._high is None else max(self._high, high)
-        if self._seen is not None:
-            fresh -= self._seen
-            self._seen |= fresh
-            self._seen_bytes += sum(map(len, fresh))
-            if len(self._seen) > MAX_DISTINCT or self._seen_bytes > MAX_DICTIONARY_BYTES:
-                self._seen = None
+        if self._seen is not None and not self._seen.add(data, ends, block.valid):
+            self._seen = None
 
     def sections(self, rows: int) -> Sections:
         sections: Sections = {}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
-        seen = self._seen
-        self._distinct = None if seen is None else len(seen)
-        if seen is None or (rows > SMALL_ROWS and 2 * len(seen) > rows):
+        distinct = self._distinct = None if self._seen is None else len(self._seen)
+        if self._seen is None or distinct is None or (rows > SMALL_ROWS and 2 * distinct > rows):
             self._seen = None
             zones = _zone_sections(rows, 1, self._zone_rows)[layout.SECTION_ZONE_FLAGS]
             return sections | {
@@ -227,15 +223,17 @@ class StringColumn:
                 layout.SECTION_STRING_BYTES: (1, self._total_bytes, 0),
                 layout.SECTION_ZONE_FLAGS: zones,
             }
-        self._dictionary = sorted(seen)
-        self._codes = {string: code for code, string in enumerate(self._dictionary)}
-        self._code_dtype = np.min_scalar_type(max(len(seen) - 1, 0))
-        self._seen = None
+        strings = self._seen.strings()
+        order = sorted(range(distinct), key=strings.__getitem__)
+        self._dictionary = [strings[number] for number in order]
+        self._code_dtype = np.min_scalar_type(max(distinct - 1, 0))
+        self._codes = np.zeros(distinct + 1, self._code_dtype)
+        self._codes[order] = np.arange(distinct)
         width = self._code_dtype.itemsize
         sections |= {
             layout.SECTION_CODES: (width, rows, 0),
             layout.SECTION_DICTIONARY_OFFSETS: (8, len(self._dictionary) + 1, 0),
-            layout.SECTION_DICTIONARY_BYTES: (1, self._seen_bytes, 0),
+            layout.SECTION_DICTIONARY_BYTES: (1, sum(map(len, strings)), 0),
         }
         return sections | _zone_sections(rows, width, self._zone_rows)
 
@@ -253,16 +251,17 @@ class StringColumn:
         assert block.strings is not None
         if block.valid is not None:
             sink(layout.SECTION_VALIDITY, self._bits.push(block.valid, last))
-        if self._codes is None:
-            ends = self._end + np.cumsum(block.values, dtype=np.uint64)
+        if self._codes is None or self._seen is None:
+            ends = np.uint64(self._end) + np.cumsum(block.values, dtype=np.uint64)
             self._end = int(ends[-1])
             sink(layout.SECTION_STRING_OFFSETS, ends)
-            sink(layout.SECTION_STRING_BYTES, b"".join(block.strings))
+            sink(layout.SECTION_STRING_BYTES, block.strings.content)
             _, flags = self._zones.push(np.zeros(len(block.values), np.uint8), block.valid, last)
             sink(layout.SECTION_ZONE_FLAGS, flags & 1)
             return
-        find = self._codes.get  # a null's empty string may not be in the dictionary
-        codes = np.fromiter((find(s, 0) for s in block.strings), self._code_dtype, count=len(block.strings))
+        numbers = self._seen.numbers(block.strings.data, block.strings.ends)
+        # A null's empty string may not be in the dictionary.
+        codes = self._codes[np.minimum(numbers, len(self._codes) - 1)]
         if block.valid is not None:
             codes[~block.valid] = 0
         sink(layout.SECTION_CODES, codes)
@@ -277,13 +276,6 @@ class StringColumn:
             "min": _shown_string(self._low),
             "max": _shown_string(self._high),
         }
-
-
-def _present(block: BlockColumn) -> list[bytes]:
-    assert block.strings is not None
-    if block.valid is None:
-        return block.strings
-    return [string for string, valid in zip(block.strings, block.valid.tolist(), strict=True) if valid]
 
 
 def _shown_string(value: bytes | None) -> str | None:

@@ -68,7 +68,7 @@ class _Pages:
 
 def _block_bytes(block: Block) -> int:
     strings = sum(
-        sum(map(len, c.strings)) + 60 * len(c.strings) for c in block.scalars if c.strings is not None
+        c.strings.content.nbytes + c.strings.ends.nbytes for c in block.scalars if c.strings is not None
     )
     arrays = [column.values for column in block.scalars] + block.lengths + block.raw_lengths + [block.digests]
     return strings + sum(array.nbytes for array in arrays) + 1_000 * len(block.groups)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..format.layout import MAX_GAP, PAGE_ALIGN, PAGE_HEADER_BYTES, Shape
 from ..format.page import fixed_rows
 from ..format.schema import Schema
-from ..format.values import ColumnBatch, ColumnData
+from ..format.values import ColumnBatch, ColumnData, PackedStrings, joined_strings
 
 TARGET_BYTES = 8 << 20
 MAX_ROWS = 65_536
@@ -28,7 +28,9 @@ def row_weights(schema: Schema, batch: ColumnBatch) -> npt.NDArray[np.int64]:
     """Bytes of the values of each row."""
     weights = np.full(batch.rows, sum(column.stored_bytes for column in schema), dtype=np.int64)
     for column, data in zip(schema, batch.columns, strict=True):
-        if not column.stored_bytes:
+        if isinstance(data.values, PackedStrings):
+            weights += data.values.sizes
+        elif not column.stored_bytes:
             weights += np.fromiter(map(len, data.values), dtype=np.int64, count=batch.rows)
     return weights
 
@@ -57,9 +59,14 @@ def own_batch(batch: ColumnBatch) -> ColumnBatch:
 
 def _own(data: ColumnData) -> ColumnData:
     valid = None if data.valid is None else data.valid.copy()
-    if isinstance(data.values, np.ndarray):
+    if isinstance(data.values, np.ndarray | PackedStrings):
         return ColumnData(data.values.copy(), valid)
-    return ColumnData([v if type(v) is bytes else bytes(v) for v in data.values], valid, data.raw_lengths)
+    return ColumnData([v if _is_fixed(v) else bytes(v) for v in data.values], valid, data.raw_lengths)
+
+
+def _is_fixed(cell: bytes | memoryview) -> bool:
+    """Whether nobody can change it: bytes, and views of bytes."""
+    return type(cell) is bytes or (type(cell) is memoryview and type(cell.obj) is bytes)
 
 
 def _join(parts: list[ColumnData]) -> ColumnData:
@@ -67,8 +74,8 @@ def _join(parts: list[ColumnData]) -> ColumnData:
     if len(parts) == 1:
         return parts[0]
     arrays = [part.values for part in parts if isinstance(part.values, np.ndarray)]
-    strings = [value for part in parts if isinstance(part.values, list) for value in part.values]
-    return ColumnData(np.concatenate(arrays) if arrays else strings, _joined_validity(parts))
+    strings = [part.values for part in parts if isinstance(part.values, PackedStrings)]
+    return ColumnData(np.concatenate(arrays) if arrays else joined_strings(strings), _joined_validity(parts))
 
 
 def _joined_validity(parts: list[ColumnData]) -> npt.NDArray[np.bool_] | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.schema import Column
+from ...format.values.tables import texts_of
 from .arrow_types import is_bytes, is_file, is_list, is_text, is_time, plain_storage
 from .packages import needed
 
@@ -52,6 +53,9 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
     if is_bytes(pa, kind):
         return _cells(pa, array)
     if is_text(pa, kind):
+        texts = texts_of(array) if column.type == "string" else None
+        if texts is not None:
+            return texts
         values = array.to_pylist()
         return [None if v is None else v.encode() for v in values] if column.type == "bytes" else values
     if pa.types.is_decimal(kind):

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...format.schema import Column
+from ...format.values.tables import texts_of
 from .cell_types import BOOL_CELL, INT_CELL, REAL_CELL, CellEvidence
 from .text_blocks import quotes_are_plain
 
@@ -93,7 +94,7 @@ class ArrowBlock:
                 compute.equal(compute.binary_length(cells), 0), pa.scalar(None, cells.type), cells
             )
         if column.type in ("string", "text"):
-            return cells.to_pylist()
+            return texts_of(cells) if column.type == "string" else cells.to_pylist()
         kinds = {"b": pa.bool_(), "i": pa.int64(), "u": pa.uint64(), "f": pa.float64()}
         assert column.dtype is not None
         values = self._cast(cells, kinds[column.dtype.kind])
@@ -115,7 +116,9 @@ class ArrowBlock:
 
 def arrow_block(data: bytes, width: int, delimiter: str) -> ArrowBlock | None:
     """Return the cells of a block; None where pyarrow is not installed, or might read it otherwise than `csv` does."""
-    if not data or len(data) > _MOST_BYTES or b"\0" in data or data.count(b"\r") != data.count(b"\r\n"):
+    if not data or len(data) > _MOST_BYTES or b"\0" in data:
+        return None
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
         return None
     try:
         pa, reader, compute = map(import_module, ("pyarrow", "pyarrow.csv", "pyarrow.compute"))

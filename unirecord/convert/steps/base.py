@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...format.schema import Schema
+from ...format.values import Texts
 from ..sources.base import LeftOut, RawBatch, Unit
 
 __all__ = ["Change", "Step", "chosen_rows"]
@@ -48,4 +49,6 @@ def chosen_rows(
 def _taken(values: Any, places: npt.NDArray[np.int64]) -> Any:
     if isinstance(values, np.ndarray):
         return values[places]
+    if isinstance(values, Texts):
+        return values.take(places)
     return [values[i] for i in places.tolist()]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...columns.flat import Dictionary, Strings, Vector, Zones
-from ...format.values import ColumnData
+from ...format.values import ColumnData, PackedStrings
 
 __all__ = ["BatchColumns"]
 
@@ -45,8 +45,8 @@ class BatchColumns:
     def strings(self, column: int) -> Strings:
         """The strings of a column."""
         values = self._columns[column].values
-        offsets = np.concatenate([[0], np.cumsum(_lengths(values))]).astype(np.uint64)
-        return Strings(Vector(offsets), Vector(np.frombuffer(b"".join(values), np.uint8)))
+        assert isinstance(values, PackedStrings)
+        return Strings(Vector((values.ends - values.ends[0]).astype(np.uint64)), Vector(values.content))
 
     def zones(self, column: int) -> Zones | None:
         """None: nothing is known of the values."""
@@ -60,4 +60,6 @@ class BatchColumns:
 def _lengths(values: Any) -> npt.NDArray[np.uint64]:
     if isinstance(values, np.ndarray):
         return np.full(len(values), values.shape[-1], np.uint64)
+    if isinstance(values, PackedStrings):
+        return values.sizes.astype(np.uint64)
     return np.fromiter(map(len, values), np.uint64, len(values))

@@ -6,13 +6,17 @@ from .batch import ColumnBatch, ColumnData
 from .decode import array_in_cell, decode_cell
 from .objects import pack_object, unpack_object
 from .record import RecordEncoder
+from .strings import PackedStrings, Texts, joined_strings
 
 __all__ = [
     "ColumnBatch",
     "ColumnData",
     "RecordEncoder",
+    "PackedStrings",
+    "Texts",
     "array_in_cell",
     "decode_cell",
+    "joined_strings",
     "pack_object",
     "unpack_object",
 ]

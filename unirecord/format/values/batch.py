@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import SchemaError
 from ..schema import Column
 from .cell import (
+    MAX_STRING_BYTES,
     Encode,
     Refused,
     array_view,
@@ -23,7 +24,8 @@ from .cell import (
     scalar_format,
     shown,
 )
-from .tables import without_foreign_nulls
+from .strings import PackedStrings, Texts
+from .tables import texts_of, without_foreign_nulls
 from .times import is_time, nanoseconds
 
 __all__ = ["ColumnBatch", "ColumnData", "column_from_cells", "column_length", "encode_column"]
@@ -38,13 +40,13 @@ class ColumnData:
 
     Attributes:
         values: scalars of fixed width, an array [B] of the column's dtype (zero where null); blobs of fixed
-            width, uint8 [B, fixed_bytes] in C order; strings (empty where null) and blobs of variable width,
-            a list of bytes-like cells. Of compressed columns, a list of the cells as they are stored.
+            width, uint8 [B, fixed_bytes] in C order; strings, empty where null, as `PackedStrings`; blobs of variable
+            width, a list of bytes-like cells. Of compressed columns, a list of the cells as they are stored.
         valid: bool [B] for nullable columns, else None.
         raw_lengths: uint64 [B], bytes of each value before it was compressed; None until it is.
     """
 
-    values: Array | Cells
+    values: Array | PackedStrings | Cells
     valid: Array | None = None
     raw_lengths: Array | None = None
 
@@ -66,6 +68,8 @@ def column_from_cells(column: Column, cells: Sequence[bytes | memoryview | None]
         filled: Cells = [null if cell is None else cell for cell in cells]
     else:
         filled = list(cells)  # type: ignore[arg-type]  # only nullable columns have None
+    if column.is_string:
+        return ColumnData(PackedStrings.of(filled), valid)
     if not column.fixed_bytes:
         return ColumnData(filled, valid)
     joined = b"".join(filled)
@@ -88,6 +92,10 @@ def column_length(name: str, values: Any) -> int:
 
 def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -> ColumnData:
     """Return a column given as array or list, checked; `SchemaError` names the first row that does not fit."""
+    if column.is_string:
+        found = _from_texts(column, _texts(column, values, first_row))
+        if found is not None:
+            return found
     values = without_foreign_nulls(values)
     if not isinstance(values, list | tuple) and hasattr(values, "__array__"):
         array = _as_array(column, values)
@@ -98,7 +106,7 @@ def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -
         values = array.tolist() if array.ndim == 1 else list(array)
     elif not isinstance(values, list | tuple):
         values = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
-    packed = _pack_plain(column, values)
+    packed = _pack_texts(column, values) if column.type in ("string", "text") else _pack_plain(column, values)
     if packed is not None:
         return packed
     viewing = _viewing_encoder(column, encode) if column.is_blob and not column.fixed_bytes else encode
@@ -144,15 +152,51 @@ def _times(column: Column, values: Array, first_row: int) -> Array:
 
 
 def _pack_plain(column: Column, values: Sequence[Any]) -> ColumnData | None:
-    """Pack a list of only Python ints (or floats) in one call; None when it is not one or does not fit."""
-    letter = scalar_format(column)
-    wanted = float if letter in ("e", "f", "d") else int
-    if letter is None or column.nullable or set(map(type, values)) != {wanted}:
+    """Pack a list of only Python ints (or floats, or bools) and None; None when it is not one or does not fit."""
+    letter = scalar_format(column) or ("?" if column.type == "bool" and column.shape is None else None)
+    wanted = float if letter in ("e", "f", "d") else bool if letter == "?" else int
+    kinds = set(map(type, values))
+    if letter is None or not kinds or not kinds <= ({wanted, type(None)} if column.nullable else {wanted}):
         return None
+    valid = None
+    if column.nullable:
+        valid = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        values = values if valid.all() else [wanted() if value is None else value for value in values]
     try:
-        return ColumnData(np.frombuffer(struct.pack(f"<{len(values)}{letter}", *values), column.dtype))
+        packed = struct.pack(f"<{len(values)}{letter}", *values)
     except (struct.error, OverflowError):
         return None  # the slow path finds the row
+    return ColumnData(np.frombuffer(packed, column.dtype), valid)
+
+
+def _pack_texts(column: Column, values: Sequence[Any]) -> ColumnData | None:
+    """Pack a list of only str (and None) without a look at each; None when it is not one or does not fit."""
+    if column.is_string:
+        return _from_texts(column, Texts.of(values, nullable=column.nullable))
+    if column.shape is not None or column.nullable or set(map(type, values)) != {str}:
+        return None
+    try:
+        return ColumnData(list(map(str.encode, values)))
+    except UnicodeEncodeError:
+        return None  # the slow path finds the row
+
+
+def _texts(column: Column, values: Any, first_row: int) -> Texts | None:
+    try:
+        return texts_of(values)
+    except ValueError as error:  # also what is no UTF-8
+        raise SchemaError(f"batch at row {first_row}, column {column.name!r}: {error}") from None
+
+
+def _from_texts(column: Column, texts: Texts | None) -> ColumnData | None:
+    if texts is None or (texts.valid is not None and not column.nullable):
+        return None
+    if len(texts) and int(texts.strings.sizes.max()) > MAX_STRING_BYTES:
+        return None
+    valid = texts.valid
+    if column.nullable and valid is None:
+        valid = np.ones(len(texts), np.bool_)
+    return ColumnData(texts.strings, valid)
 
 
 def _viewing_encoder(column: Column, encode: Encode) -> Callable[[Any], bytes | memoryview]:

@@ -16,6 +16,7 @@ from .objects import pack_object
 from .times import is_time, nanoseconds
 
 __all__ = [
+    "MAX_STRING_BYTES",
     "Encode",
     "Refused",
     "array_view",
@@ -38,7 +39,7 @@ _FORMATS: Final = {
     "uint8": "B", "uint16": "H", "uint32": "I", "uint64": "Q",
     "float16": "e", "float32": "f", "float64": "d",
 }  # fmt: skip
-_MAX_STRING_BYTES: Final = (1 << 32) - 1
+MAX_STRING_BYTES: Final = (1 << 32) - 1
 
 
 class Refused(Exception):
@@ -222,7 +223,7 @@ def _encode_text(value: Any) -> bytes:
 
 def _encode_string(value: Any) -> bytes:
     encoded = _encode_text(value)
-    if len(encoded) > _MAX_STRING_BYTES:
+    if len(encoded) > MAX_STRING_BYTES:
         raise Refused(
             f'got a string of {len(encoded):,} bytes; strings hold less than 4 GiB, use the type "text"'
         )

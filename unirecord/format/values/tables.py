@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import SchemaError
+from .strings import Texts
 
-__all__ = ["as_columns", "first_values", "without_foreign_nulls"]
+__all__ = ["as_columns", "first_values", "texts_of", "without_foreign_nulls"]
 
 
 def as_columns(batch: Any) -> Any:
@@ -47,6 +48,33 @@ def without_foreign_nulls(values: Any) -> Any:
         if hasattr(values, to_list):
             return getattr(values, to_list)()
     return values
+
+
+def texts_of(values: Any) -> Texts | None:
+    """Return the strings of an Arrow array where they lie, and `Texts` as they are; None for anything else.
+
+    Raises `ValueError` where they are no UTF-8, or lie outside of the array.
+    """
+    if isinstance(values, Texts):
+        return values
+    if type(values).__module__.partition(".")[0] != "pyarrow":
+        return None
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+    kind = str(getattr(values, "type", ""))
+    if kind not in ("string", "large_string") or not hasattr(values, "buffers"):
+        return None
+    valid = None
+    if values.null_count:
+        values.validate(full=True)
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        values = values.fill_null("")
+    _, places, data = values.buffers()
+    ends = np.zeros(1, np.int64)
+    if len(values):
+        dtype = np.dtype(np.int32 if kind == "string" else np.int64)
+        ends = np.frombuffer(places, dtype, len(values) + 1, values.offset * dtype.itemsize)
+    return Texts.of_memory(b"" if data is None else data, ends, valid)
 
 
 def first_values(values: Any, rows: int) -> list[Any]:

@@ -1,0 +1,83 @@
+"""Strings of a column one after the other in memory: the distinct ones, and the least and greatest: csrc/distinct.c."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .handle import Handle
+from .library import ffi, lib
+
+Bools = npt.NDArray[np.bool_]
+
+
+class DistinctStrings:
+    """The distinct ones among strings, numbered from 0 in the order in which they are met."""
+
+    def __init__(self, most_count: int, most_bytes: int) -> None:
+        """``most_count``, ``most_bytes``: how many strings, and bytes of all of them, it is to hold."""
+        out = ffi.new("ur_distinct **")
+        _check(lib.ur_distinct_new(most_count, most_bytes, out))
+        self._handle = Handle(out[0], lib.ur_distinct_release)
+
+    def add(self, data: Any, ends: npt.NDArray[np.int64], valid: Bools | None) -> bool:
+        """Take in ``data[ends[i] : ends[i + 1]]`` where ``valid``; whether all could be held."""
+        full = ffi.new("int32_t *")
+        _check(lib.ur_distinct_add(self._handle.pointer, *_strings(data, ends, valid), full))
+        return not full[0]
+
+    def numbers(self, data: Any, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+        """The number of each string, 2^32 - 1 where it has none."""
+        start, places, _, count = _strings(data, ends, None)
+        found = np.empty(count, np.uint32)
+        lib.ur_distinct_find(self._handle.pointer, start, places, count, ffi.from_buffer("uint32_t[]", found))
+        return found
+
+    def __len__(self) -> int:
+        return int(lib.ur_distinct_count(self._handle.pointer, ffi.new("uint64_t *")))
+
+    def strings(self) -> list[bytes]:
+        """The strings by number."""
+        size = ffi.new("uint64_t *")
+        count = int(lib.ur_distinct_count(self._handle.pointer, size))
+        content, ends = np.empty(int(size[0]), np.uint8), np.empty(count + 1, np.uint64)
+        lib.ur_distinct_copy(
+            self._handle.pointer, ffi.from_buffer("uint8_t[]", content), ffi.from_buffer("uint64_t[]", ends)
+        )
+        whole, places = content.tobytes(), ends.tolist()
+        return [whole[a:b] for a, b in pairwise(places)]
+
+
+def extreme_strings(
+    data: Any, ends: npt.NDArray[np.int64], valid: Bools | None
+) -> tuple[bytes, bytes] | None:
+    """The least and the greatest of the strings that are valid; None without one."""
+    least, greatest = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+    if not lib.ur_strings_extremes(*_strings(data, ends, valid), least, greatest):
+        return None
+    view = memoryview(data).cast("B")
+    low, high = int(least[0]), int(greatest[0])
+    return bytes(view[ends[low] : ends[low + 1]]), bytes(view[ends[high] : ends[high + 1]])
+
+
+def _strings(data: Any, ends: npt.NDArray[np.int64], valid: Bools | None) -> tuple[Any, Any, Any, int]:
+    """The arguments of strings; ValueError where the ends lead out of the data."""
+    view = memoryview(data).cast("B")
+    count = len(ends) - 1
+    if int(ends[0]) < 0 or int(ends[-1]) > len(view) or (np.diff(ends) < 0).any():
+        raise ValueError("the ends of strings fall, or lead out of the data")
+    if valid is not None and len(valid) != count:
+        raise ValueError(f"{count} strings, but {len(valid)} flags")
+    flags = ffi.NULL if valid is None else ffi.from_buffer("uint8_t[]", np.ascontiguousarray(valid))
+    places = ffi.from_buffer("uint64_t[]", np.ascontiguousarray(ends, np.int64))
+    return ffi.from_buffer("uint8_t[]", view), places, flags, count
+
+
+def _check(status: int) -> None:
+    if status == lib.UR_NO_MEMORY:
+        raise MemoryError("no memory for the distinct strings of a column")
+    if status != lib.UR_OK:
+        raise ValueError("at most 2^32 - 2 distinct strings")
