@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..convert.row_choice import ON_ERROR, RowChoice
+from ..convert.split_choice import SplitChoice
 from .usage import UsageError, count, names
 
 __all__ = ["add_row_options", "row_choice"]
@@ -29,7 +30,23 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="N rows, evenly from all; --limit of class folders is one class",
     )
-    group.add_argument("--seed", type=count, metavar="S", help="which rows --sample draws (default 0)")
+    group.add_argument(
+        "--split",
+        metavar="NAME=SHARE,…",
+        help="datasets DST/train, … of train=0.9,val=0.1, by a hash of each row",
+    )
+    group.add_argument(
+        "--split-by", metavar="A", help="by a hash of this column: its equal values stay together"
+    )
+    group.add_argument(
+        "--stratify", metavar="A", help="these shares of the rows with each value of this column"
+    )
+    group.add_argument(
+        "--seed",
+        type=count,
+        metavar="S",
+        help="which rows --sample draws, and which share has which (default 0)",
+    )
     group.add_argument(
         "--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"
     )
@@ -52,8 +69,18 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
 
 def row_choice(args: argparse.Namespace) -> RowChoice:
     """What was asked for; `UsageError` for what excludes each other."""
-    if args.seed is not None and args.sample is None:
-        raise UsageError("--seed says which rows --sample draws; there is no --sample")
+    if args.seed is not None and args.sample is None and args.split is None:
+        raise UsageError(
+            "--seed says which rows --sample draws or --split parts; there is no --sample and no --split"
+        )
+    for name, value in (("--split-by", args.split_by), ("--stratify", args.stratify)):
+        if value is not None and args.split is None:
+            raise UsageError(f"{name} says how --split is made; there is no --split")
+    if args.split is not None and (args.limit is not None or args.append):
+        raise UsageError(
+            "--split excludes --limit (--sample takes rows of all) and --append (write the new rows to another DST: "
+            "with the same --seed each row goes to the same share)"
+        )
     if args.sample is not None and args.limit is not None:
         raise UsageError("--sample and --limit both say how many rows; choose one")
     if args.skip_bad and args.on_error == "raise":
@@ -70,9 +97,20 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             max_side=args.max_side,
             reencode=args.reencode,
             picture_columns=args.picture_columns,
+            split=_split_choice(args),
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _split_choice(args: argparse.Namespace) -> SplitChoice | None:
+    if args.split is None:
+        return None
+    try:
+        shares = _pairs(args.split)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--split: {error}; an example is train=0.9,val=0.1") from None
+    return SplitChoice(shares, args.split_by, args.stratify)
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -83,6 +121,6 @@ def _pairs(text: str) -> dict[str, str]:
         if not (old and equals and new):
             raise argparse.ArgumentTypeError(f"{piece!r} is not of the form OLD=NEW")
         if old in found:
-            raise argparse.ArgumentTypeError(f"{old!r} is renamed twice")
+            raise argparse.ArgumentTypeError(f"{old!r} is named twice")
         found[old] = new
     return found

@@ -10,14 +10,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..convert.conversion import Conversion, Standing, take_sample
-from ..convert.part_conversion import write_part
+from ..convert.conversion import take_sample
 from ..convert.row_choice import RowChoice
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
     SOURCES,
-    LeftOut,
     Options,
     Source,
     WrongSourceError,
@@ -26,22 +24,22 @@ from ..convert.sources import (
     source_type,
 )
 from ..convert.sources.overrides import parse_overrides
+from ..convert.split_conversion import check_split_target
 from ..errors import ExistsError, SchemaError
-from ..format.metadata import pack_user
 from ..format.schema import Column, Schema, near
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
-from ..writing.batch_writer import PART_BYTES
 from ..writing.writer import check_free
 from .codec_option import with_codecs
 from .left_out import check_report, many, say_left_out
-from .progress_bar import ProgressBar, ProgressLines, duration
+from .progress_bar import ProgressBar, duration
 from .row_options import add_row_options, row_choice
 from .table import table
 from .terminal import say
 from .usage import UsageError, count, make_parser, names, size
+from .write_run import convert, convert_shares, say_written
 
 __all__ = ["add_parser"]
 
@@ -155,7 +153,7 @@ def _run(args: argparse.Namespace) -> int:
     check_report(args)
     choice = row_choice(args)
     identity = _identity(args)
-    before = _existing(args)
+    before = _existing(args, choice)
     source = _look_through(args, before)
     try:
         chosen = choice.of(source)
@@ -170,13 +168,25 @@ def _run(args: argparse.Namespace) -> int:
     _print_plan(source, schema, tried, choice, args)
     if args.dry_run:
         return _estimate(chosen, schema, args)
-    rows, left_out = _convert(args, choice, chosen, schema, before, identity)
-    _summary(args, rows, time.monotonic() - started)
+    if choice.split is not None:
+        shares, left_out = convert_shares(args, choice, source, schema, identity)
+        for name, rows in shares.items():
+            say_written(os.path.join(args.target, name), rows, time.monotonic() - started, f"{name}: ")
+    else:
+        rows, left_out = convert(args, choice, chosen, schema, before, identity)
+        say_written(args.target, rows, time.monotonic() - started)
     return say_left_out(left_out, source.item, args)
 
 
-def _existing(args: argparse.Namespace) -> Any:
+def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
     """Return the dataset to append to, if any; refuse a target that is in the way before any work is done."""
+    if choice.split is not None:
+        names = list(choice.split.shares)
+        try:
+            check_split_target(args.target, names, overwrite=args.overwrite, resume=args.resume)
+        except ExistsError as error:
+            raise ExistsError(f"{error} (on the command line, --overwrite replaces it)") from None
+        return None
     parent = os.path.dirname(os.path.abspath(args.target))
     location = location_of(args.target)
     if not location.is_directory(parent):
@@ -278,7 +288,18 @@ def _print_plan(
 def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -> list[str]:
     """What is chosen, and that the first rows of classes in order are of few classes."""
     asked = choice.options()
-    shown = ("--where", "--sample", "--seed", "--resize", "--max-side", "--reencode", "--on-error")
+    shown = (
+        "--where",
+        "--sample",
+        "--split",
+        "--split-by",
+        "--stratify",
+        "--seed",
+        "--resize",
+        "--max-side",
+        "--reencode",
+        "--on-error",
+    )
     notes = [f"{name} {asked[name]}" for name in shown if name in asked]
     classes = (source.metadata or {}).get("classes")
     if args.limit is not None and classes and (source.rows is None or args.limit < source.rows):
@@ -326,77 +347,3 @@ def _estimate(source: Source, schema: Schema, args: argparse.Namespace) -> int:
         f"in about {duration(seconds)} with {many(args.workers, 'worker')} where the disk keeps up"
     )
     return 0
-
-
-def _convert(
-    args: argparse.Namespace,
-    choice: RowChoice,
-    source: Source,
-    schema: Schema,
-    before: Any,
-    identity: bytes | None,
-) -> tuple[int, list[LeftOut]]:
-    if args.target.endswith(".urec"):
-        return _write_part(args, source, schema, identity)
-    wish = Conversion(
-        source,
-        args.target,
-        schema,
-        index=(args.index or None) if before is not None else args.index,
-        user=pack_user(source.metadata),
-        max_part_bytes=args.max_part_bytes or PART_BYTES,
-        overwrite=args.overwrite,
-        append=before is not None,
-        id=identity,
-        workers=args.workers,
-        resume=args.resume,
-        limit=args.limit,
-        options=choice.options(),
-    )
-    known = source.rows if args.limit is None else args.limit
-    with ProgressBar("writing", known or 0, _rows_text) as bar:
-        tell = ProgressLines() if args.progress == "json" else None
-        rows, left_out = wish.run(lambda standing: _show(standing, bar, tell))
-    return rows, [*source.left_out, *left_out]
-
-
-def _show(standing: Standing, bar: ProgressBar, lines: ProgressLines | None) -> None:
-    bar.update(standing.rows, standing.all_rows)
-    if standing.all_tasks and standing.tasks == standing.all_tasks:
-        bar.finish(f"{_rows_text(standing.rows)} written, comparing some of them with the source")
-    if lines is not None:
-        lines.update(vars(standing), last=standing.tasks == standing.all_tasks)
-
-
-def _write_part(
-    args: argparse.Namespace, source: Source, schema: Schema, identity: bytes | None
-) -> tuple[int, list[LeftOut]]:
-    most = min((n for n in (args.limit, source.rows) if n is not None), default=0)
-    with ProgressBar("writing", most, _rows_text) as bar:
-        return write_part(
-            source,
-            args.target,
-            schema,
-            index=args.index,
-            metadata=source.metadata,
-            overwrite=args.overwrite,
-            id=identity,
-            limit=args.limit,
-            tell=bar.update,
-        )
-
-
-def _rows_text(rows: int) -> str:
-    return f"{rows:,} rows"
-
-
-def _summary(args: argparse.Namespace, rows: int, seconds: float) -> None:
-    found = resolve(args.target)
-    parts = len(found.parts)
-    total = sum(
-        location_of(file).size(file) for part in found.parts for file in (part.path, part.path + ".idx")
-    )
-    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 and rows >= 1000 else ""
-    more = f" (now {found.rows:,})" if found.rows != rows else ""
-    size_text = f"{many(parts, 'part')}, {format_size(total)}"
-    say(f"wrote {many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")

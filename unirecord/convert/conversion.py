@@ -82,9 +82,14 @@ class Conversion:
     limit: int | None = None
     options: dict[str, str] = field(default_factory=dict)
 
-    def run(self, progress: Callable[[Standing], None] | None = None) -> tuple[int, list[LeftOut]]:
+    def run(
+        self,
+        progress: Callable[[Standing], None] | None = None,
+        before_publishing: Callable[[], None] | None = None,
+    ) -> tuple[int, list[LeftOut]]:
         """Write and publish; the number of rows, and what was left out beyond what the source already knew.
 
+        ``before_publishing`` is called when all is written and compared; when it raises, nothing is published.
         Raises what `Writer` does, StaleError when ``resume`` finds another conversion, and `Interrupted`.
         """
         if self.source.read_once and (self.workers > 1 or self.resume):
@@ -103,7 +108,7 @@ class Conversion:
         target.keep()
         begun = not self.resume or target.journal.plan() is None
         try:
-            run = _Run(self, target, progress)
+            run = _Run(self, target, progress, before_publishing)
             run.take_up()
             begun = True
             return run.run()
@@ -170,9 +175,14 @@ class _Run:
     """One run of a conversion into a target that is held."""
 
     def __init__(
-        self, wish: Conversion, target: DirectoryWriter, progress: Callable[[Standing], None] | None
+        self,
+        wish: Conversion,
+        target: DirectoryWriter,
+        progress: Callable[[Standing], None] | None,
+        before_publishing: Callable[[], None] | None,
     ) -> None:
         self._wish, self._target, self._progress = wish, target, progress
+        self._before_publishing = before_publishing
         index, user, before = wish.index, wish.user, target.before
         if wish.append and before is not None:
             index = before.index if index is None else index
@@ -293,6 +303,8 @@ class _Run:
         left_out = [LeftOut(*one) for record in records for one in record["left_out"]]
         rows = sum(record["rows"] for record in records)
         self._check(rows, entries, left_out)
+        if self._before_publishing is not None:
+            self._before_publishing()
         self._target.publish(self.job.content, self._empty_shape(), entries)
         return rows, left_out
 

@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from .picture_choice import picture_step
 from .sources.base import Source, WrongSourceError
+from .split_choice import SplitChoice
 from .steps.base import Step
 from .steps.columns import Keep, Rename, check_columns
 from .steps.fit import LeaveOutMisfits, refuse_left_out
 from .steps.picture_change import Encoding, PictureChange
 from .steps.sample import EvenSample
+from .steps.share import KeepShare
 from .steps.stepped_source import SteppedSource
 from .steps.where import Where
 
@@ -32,12 +34,13 @@ class RowChoice:
         rename: new names of columns by their old ones.
         where: only rows that meet this condition (docs/query.md).
         sample: so many rows, evenly from all that meet it.
-        seed: which ones those are.
+        seed: which ones those are, and which row is in which share.
         on_error: ``"raise"``, ``"skip"`` or ``"report"`` for what cannot be read or does not fit; None: as the kind of
             source does, which is to leave broken pictures out, and to end for all else.
         resize, max_side: pixels of the shorter and of the longer side of pictures, at most; none is made larger.
         reencode: what pictures become: ``"jpeg:90"``, ``"webp:80"``, ``"png"``, or ``"raw"``, arrays of pixels.
         picture_columns: the columns with pictures; None: those that are seen to hold some.
+        split: the shares that `shares` gives.
 
     Raises ValueError and TypeError for values that are none of these.
     """
@@ -52,6 +55,7 @@ class RowChoice:
     max_side: int | None = None
     reencode: str | None = None
     picture_columns: Sequence[str] | None = None
+    split: SplitChoice | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
@@ -86,7 +90,9 @@ class RowChoice:
             "picture-columns": self.picture_columns,
         }  # fmt: skip
         found = {f"--{name}": repr(value) for name, value in given.items() if value is not None}
-        if self.sample is not None:
+        if self.split is not None:
+            found |= self.split.options()
+        if self.sample is not None or self.split is not None:
             found["--seed"] = repr(self.seed)
         if self.on_error is not None:
             found["--on-error"] = "raise" if self.on_error == "raise" else "skip"
@@ -100,6 +106,30 @@ class RowChoice:
         Raises `WrongSourceError` and `QueryError` where it does not fit the source, `SchemaError` for what was left out
         already where that is an error.
         """
+        names = self._names(source)
+        if not self.options():
+            return source
+        return self._finished(source, names, *self._choosing(source, names))
+
+    def shares(self, source: Source) -> dict[str, Source]:
+        """What is chosen of a source, as the shares of ``split`` by name; raises like `of`."""
+        assert self.split is not None
+        if source.read_once:
+            raise WrongSourceError(f"--split: {source.path} is read once, but each share is read by itself")
+        names = self._names(source)
+        steps, share = self._choosing(source, names)
+        division = self.split.division(source, self._stepped(source, steps, 1.0), self.seed)
+        return {
+            name: self._finished(
+                source, names, [*steps, KeepShare(division, number)], share * float(fraction)
+            )
+            for number, (name, fraction) in enumerate(
+                zip(self.split.shares, self.split.fractions(), strict=True)
+            )
+        }
+
+    def _names(self, source: Source) -> list[str]:
+        """The columns to write; refuses what the source has not."""
         names = list(source.schema.names if self.columns is None else self.columns)
         check_columns("columns", names, source.schema)
         check_columns("rename", list(self.rename), source.schema)
@@ -108,10 +138,11 @@ class RowChoice:
                 raise WrongSourceError(f"--rename: column {name!r} is not among --columns {','.join(names)}")
         if self.on_error == "raise":
             refuse_left_out(source.left_out)
-        if not self.options():
-            return source
-        steps, share = self._choosing(source, names)
-        change = self._pictures()
+        return names
+
+    def _finished(self, source: Source, names: list[str], steps: list[Step], share: float) -> Source:
+        """The source after ``steps``, with its pictures and columns as they are to be."""
+        steps, change = list(steps), self._pictures()
         if change is not None:
             refuses = self.on_error == "raise"
             steps.append(picture_step(source, names, change, self.picture_columns, refuses=refuses))
@@ -131,7 +162,10 @@ class RowChoice:
         """The steps that choose rows, and how many they keep, about."""
         steps: list[Step] = []
         where = None if self.where is None else Where(self.where, source.schema)
-        needed = [n for n in source.schema.names if n in names or (where is not None and n in where.columns)]
+        asked = {*names, *(where.columns if where is not None else ())}
+        if self.split is not None:
+            asked |= {*self.split.columns(source), *((self.split.stratify,) if self.split.stratify else ())}
+        needed = [name for name in source.schema.names if name in asked]
         if len(needed) < len(source.schema):
             steps.append(Keep(needed))
         if self.on_error in ("skip", "report"):
@@ -139,7 +173,7 @@ class RowChoice:
         share = 1.0
         if where is not None:
             steps.append(where)
-            share = _share(source, self._stepped(source, steps, 1.0))
+            share = _share(self._stepped(source, [], 1.0), self._stepped(source, steps, 1.0))
         if self.sample is not None:
             even = EvenSample(self.sample, self.seed, _counts(self._stepped(source, steps, 1.0)))
             steps.append(even)

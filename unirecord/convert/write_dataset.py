@@ -19,6 +19,8 @@ from .sources import LeftOut, Options, Source, open_input, open_source
 from .sources.given_records import GivenRecords
 from .sources.given_table import GivenTable, is_table
 from .sources.report import write_report
+from .split_choice import SplitChoice
+from .split_conversion import check_split_target, share_id, write_shares
 
 __all__ = ["source_of", "write_dataset"]
 
@@ -67,6 +69,9 @@ def write_dataset(
     max_side: int | None = None,
     reencode: str | None = None,
     picture_columns: Sequence[str] | None = None,
+    split: Mapping[str, float | str] | None = None,
+    split_by: str | None = None,
+    stratify: str | None = None,
     on_error: Literal["raise", "skip", "report"] | None = None,
     report: str | os.PathLike[str] | None = None,
     **options: Any,
@@ -88,6 +93,8 @@ def write_dataset(
             of the source.
         limit, sample, seed: the first so many of those rows; or so many of them, drawn evenly from all by ``seed``.
         resize, max_side, reencode, picture_columns: what becomes of pictures (docs/converting.md).
+        split, split_by, stratify: shares such as ``{"train": 0.9, "val": 0.1}``, each a dataset in the folder ``path``,
+            by a hash of the row or of one column, or in these shares of each value of a column (docs/converting.md).
         on_error: whether what cannot be read or does not fit ends it (``"raise"``), is left out (``"skip"``), or is
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
             all else ends it.
@@ -104,12 +111,32 @@ def write_dataset(
     choice = RowChoice(
         columns=columns, rename=rename or {}, where=where, sample=sample, seed=seed, resize=resize, max_side=max_side,
         reencode=reencode, picture_columns=picture_columns, on_error=on_error,
+        split=_split(split, split_by, stratify),
     )  # fmt: skip
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
     place = check_path(path)
     listed = _report_path(report, place, on_error, overwrite=overwrite)
-    found = choice.of(source_of(source, schema=schema, names=names, kind=kind, **options))
+    if split is not None:
+        check_split_target(place, list(split), overwrite=overwrite, resume=resume)
+        if limit is not None:
+            raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
+    given = source_of(source, schema=schema, names=names, kind=kind, **options)
+    if split is not None:
+        base = None if id is None else check_id(id)
+        wishes = {
+            name: Conversion(
+                share, os.path.join(place, name), share.schema, index=index, overwrite=overwrite,
+                user=pack_user(share.metadata if metadata is None else metadata),
+                max_part_bytes=check_part_bytes(max_part_bytes, place), id=share_id(base, name), workers=workers,
+                resume=resume, options=choice.options(),
+            )
+            for name, share in choice.shares(given).items()
+        }  # fmt: skip
+        shares, left_out = write_shares(place, wishes)
+        _tell_left_out(left_out, listed, on_error)
+        return sum(shares.values())
+    found = choice.of(given)
     user = found.metadata if metadata is None else metadata
     if not place.endswith(".urec"):
         wish = Conversion(
@@ -130,6 +157,16 @@ def write_dataset(
     )
     _tell_left_out(left_out, listed, on_error)
     return rows
+
+
+def _split(
+    split: Mapping[str, float | str] | None, split_by: str | None, stratify: str | None
+) -> SplitChoice | None:
+    if split is None:
+        if split_by is not None or stratify is not None:
+            raise ValueError("split_by= and stratify= say how split= is made, which is not given")
+        return None
+    return SplitChoice(split, split_by, stratify)
 
 
 def _report_path(

@@ -1,0 +1,132 @@
+"""Runs the conversions of ``unirecord write``, shows how far they are, and says what was written."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from ..convert.conversion import Conversion, Standing
+from ..convert.part_conversion import write_part
+from ..convert.row_choice import RowChoice
+from ..convert.sources import LeftOut, Source, WrongSourceError
+from ..convert.split_conversion import share_id, write_shares
+from ..format.metadata import pack_user
+from ..format.schema import Schema
+from ..parts.part_set import resolve
+from ..sizes import format_size
+from ..storage.registry import location_of
+from ..writing.batch_writer import PART_BYTES
+from .left_out import many
+from .progress_bar import ProgressBar, ProgressLines, duration
+from .terminal import say
+from .usage import UsageError
+
+__all__ = ["convert", "convert_shares", "say_written"]
+
+
+def convert(
+    args: argparse.Namespace,
+    choice: RowChoice,
+    source: Source,
+    schema: Schema,
+    before: Any,
+    identity: bytes | None,
+) -> tuple[int, list[LeftOut]]:
+    """Write what is chosen, and show how far it is; the rows, and what was left out."""
+    if args.target.endswith(".urec"):
+        return _write_part(args, source, schema, identity)
+    wish = _conversion(args, choice, source, schema, args.target, identity)
+    wish.append = before is not None
+    wish.index = (args.index or None) if wish.append else args.index
+    known = source.rows if args.limit is None else args.limit
+    with ProgressBar("writing", known or 0, _rows_text) as bar:
+        tell = ProgressLines() if args.progress == "json" else None
+        rows, left_out = wish.run(lambda standing: _show(standing, bar, tell))
+    return rows, [*source.left_out, *left_out]
+
+
+def _conversion(
+    args: argparse.Namespace,
+    choice: RowChoice,
+    source: Source,
+    schema: Schema,
+    path: str,
+    identity: bytes | None,
+) -> Conversion:
+    return Conversion(
+        source,
+        path,
+        schema,
+        index=args.index,
+        user=pack_user(source.metadata),
+        max_part_bytes=args.max_part_bytes or PART_BYTES,
+        overwrite=args.overwrite,
+        id=identity,
+        workers=args.workers,
+        resume=args.resume,
+        limit=args.limit,
+        options=choice.options(),
+    )
+
+
+def convert_shares(
+    args: argparse.Namespace, choice: RowChoice, source: Source, schema: Schema, identity: bytes | None
+) -> tuple[dict[str, int], list[LeftOut]]:
+    """Write the shares of a split; the rows of each, and what was left out."""
+    try:
+        shares = choice.shares(source)
+    except WrongSourceError as error:
+        raise UsageError(str(error)) from None
+    wishes = {
+        name: _conversion(
+            args, choice, share, schema, os.path.join(args.target, name), share_id(identity, name)
+        )
+        for name, share in shares.items()
+    }
+    tell = ProgressLines() if args.progress == "json" else None
+    with ProgressBar("writing", 0, _rows_text) as bar:
+        return write_shares(args.target, wishes, lambda _, standing: _show(standing, bar, tell))
+
+
+def _show(standing: Standing, bar: ProgressBar, lines: ProgressLines | None) -> None:
+    bar.update(standing.rows, standing.all_rows)
+    if standing.all_tasks and standing.tasks == standing.all_tasks:
+        bar.finish(f"{_rows_text(standing.rows)} written, comparing some of them with the source")
+    if lines is not None:
+        lines.update(vars(standing), last=standing.tasks == standing.all_tasks)
+
+
+def _write_part(
+    args: argparse.Namespace, source: Source, schema: Schema, identity: bytes | None
+) -> tuple[int, list[LeftOut]]:
+    most = min((n for n in (args.limit, source.rows) if n is not None), default=0)
+    with ProgressBar("writing", most, _rows_text) as bar:
+        return write_part(
+            source,
+            args.target,
+            schema,
+            index=args.index,
+            metadata=source.metadata,
+            overwrite=args.overwrite,
+            id=identity,
+            limit=args.limit,
+            tell=bar.update,
+        )
+
+
+def _rows_text(rows: int) -> str:
+    return f"{rows:,} rows"
+
+
+def say_written(target: str, rows: int, seconds: float, name: str = "") -> None:
+    """Say what is at ``target`` now."""
+    found = resolve(target)
+    parts = len(found.parts)
+    total = sum(
+        location_of(file).size(file) for part in found.parts for file in (part.path, part.path + ".idx")
+    )
+    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 and rows >= 1000 else ""
+    more = f" (now {found.rows:,})" if found.rows != rows else ""
+    size_text = f"{many(parts, 'part')}, {format_size(total)}"
+    say(f"{name}wrote {many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")

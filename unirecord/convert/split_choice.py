@@ -1,0 +1,77 @@
+"""What is asked of a split: names and shares, and by what rows are told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from .sources.base import Source
+from .steps.columns import check_columns
+from .steps.share import Division, stratified
+
+__all__ = ["SplitChoice"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+
+
+@dataclass(frozen=True)
+class SplitChoice:
+    """Shares by name, such as ``{"train": 0.9, "val": 0.1}``, of rows told apart by a hash.
+
+    Attributes:
+        shares: they add up to 1.
+        by: the column whose value decides, so that rows with one value stay together; None: all of the row.
+        stratify: the column of which each value is split in these shares, not all rows as a whole; not with ``by``.
+    """
+
+    shares: Mapping[str, float | str]
+    by: str | None = None
+    stratify: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.shares, Mapping) or len(self.shares) < 2:
+            raise ValueError(f"split has two shares or more, such as train=0.9,val=0.1, got {self.shares!r}")
+        for name in self.shares:
+            if not isinstance(name, str) or not _NAME.fullmatch(name) or name.endswith(".urec"):
+                raise ValueError(
+                    f"split: {name!r} is to be a folder; letters, digits, _ - and . make its name"
+                )
+        if any(share <= 0 for share in self.fractions()) or abs(
+            sum(self.fractions(), Fraction(-1))
+        ) > Fraction(1, 10**9):
+            raise ValueError(f"split: the shares {dict(self.shares)} must be more than 0 and add up to 1")
+        if self.by is not None and self.stratify is not None:
+            raise ValueError("split_by and stratify exclude each other: rows with one key stay together")
+
+    def fractions(self) -> list[Fraction]:
+        """The shares, exactly as they are written."""
+        try:
+            return [Fraction(str(share)) for share in self.shares.values()]
+        except (ValueError, ZeroDivisionError):
+            raise ValueError(f"split: the shares are numbers, got {dict(self.shares)}") from None
+
+    def options(self) -> dict[str, str]:
+        """What was asked for, by its name on the command line."""
+        found = {"--split": ",".join(f"{name}={share}" for name, share in self.shares.items())}
+        given = {"--split-by": self.by, "--stratify": self.stratify}
+        return found | {name: value for name, value in given.items() if value is not None}
+
+    def columns(self, source: Source) -> list[str]:
+        """The columns that are looked at."""
+        check_columns("split-by", [] if self.by is None else [self.by], source.schema)
+        check_columns("stratify", [] if self.stratify is None else [self.stratify], source.schema)
+        return list(source.schema.names) if self.by is None else [self.by]
+
+    def division(self, source: Source, chosen: Source, seed: int) -> Division:
+        """How the rows of ``chosen`` are told apart; with ``stratify`` they are all read for it."""
+        division = Division(
+            source.schema,
+            tuple(self.columns(source)),
+            seed,
+            Division.bounds_of(self.fractions()),
+            self.stratify,
+        )
+        return division if self.stratify is None else stratified(division, self.fractions(), chosen.batches())
