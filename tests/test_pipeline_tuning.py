@@ -88,6 +88,20 @@ def test_the_number_found_is_good_settles_soon_and_stays_within_the_cores(
         assert set(used) <= set(fitting)  # not even tried
 
 
+@pytest.mark.parametrize("epoch_ms", [250, 390, 600])
+def test_epochs_about_as_long_as_a_trial_are_tuned_too(epoch_ms: int) -> None:
+    machine = Machine(50.0, 0.1, 2, False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tuning, "perf_counter_ns", lambda: machine.now)
+        tuner = None
+        for _ in range(30_000 // epoch_ms):
+            tuner = Tuner(Budget(2, 1 << 30), before=tuner)
+            machine.lane = Machine(50.0, 0.1, 2, False).lane  # the lanes of a pass are its own
+            machine.run(tuner, epoch_ms / 1000)
+        assert tuner is not None
+        assert tuner.workers >= 32, tuner.reasons
+
+
 def test_a_stage_that_waits_gets_more_threads_than_cores(path: Path) -> None:
     def wait(sample: Any) -> Any:
         time.sleep(0.005)

@@ -65,6 +65,7 @@ class Pipeline:
         self._resumed: tuple[int, int, list[int]] | None = None
         self._stats = StatsOfPasses()
         self._tuned: PipelinePlan | None = None
+        self._tuner: Tuner | None = None
         self._memory = SlotMemory()
 
     @classmethod
@@ -371,7 +372,8 @@ class Pipeline:
         inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
         lanes = lanes_of(graph, at.names, at.start, inner, self._memory)
         lanes[0].processes = at.processes
-        tuner = Tuner(self._budget, plan, frozen=self._given_plan is not None)
+        frozen = self._given_plan is not None
+        self._tuner = tuner = Tuner(self._budget, plan, frozen=frozen, before=self._tuner)
         stats.begin(lanes, tuner)
         source, mark, asked = at.chunks(graph, self._budget), at.mark, clock()
         running: Any = read_alone(source, lanes[0])

@@ -49,8 +49,18 @@ class Tuner:
     exceeds the budget: it knows what a task needs before it adds one.
     """
 
-    def __init__(self, budget: Budget, plan: PipelinePlan | None = None, *, frozen: bool = False) -> None:
-        """Begins with ``plan``, what an earlier pass has found, and stays with it where it is ``frozen``."""
+    def __init__(
+        self,
+        budget: Budget,
+        plan: PipelinePlan | None = None,
+        *,
+        frozen: bool = False,
+        before: Tuner | None = None,
+    ) -> None:
+        """Begins with ``plan``, and stays with it where it is ``frozen``.
+
+        It goes on where that of the pass ``before`` was, in the middle of a trial too: epochs may be shorter than one.
+        """
         self._cpus = budget.cpus
         self._frozen = frozen
         self.workers = plan.workers if plan is not None else budget.cpus
@@ -66,6 +76,11 @@ class Tuner:
         self._before: dict[int, tuple[int, int, int]] = {}
         self._trial: tuple[int, float] | None = None  # the number before, and its rate
         self._refused: set[int] = set()
+        self._weights: list[float] = []
+        if before is not None and not frozen:
+            self.workers, self.reasons = before.workers, list(before.reasons)
+            self._trial, self._refused = before._trial, set(before._refused)
+            self._weights = list(before._weights)
 
     def plan(self) -> PipelinePlan:
         """What is known to be good: not what is only being tried."""
@@ -97,12 +112,15 @@ class Tuner:
 
     def _begin(self, lanes: Sequence[Lane], now: int) -> None:
         self._since, self._seen_wait = now, self.wait_ns
+        for lane, weight in zip(lanes, self._weights, strict=False):
+            lane.weight = lane.weight or weight
         for lane in lanes:
             self._before[id(lane)] = lane.tasks, lane.cpu_ns, lane.elements
             if not lane.weight and lane.elements:
                 lane.weight = (
                     lane.busy_ns / lane.elements
                 )  # what an element is worth stays what it was at first
+        self._weights = [lane.weight for lane in lanes]
 
     def _decide(self, rate: float, short: bool) -> None:
         if self._trial is not None:
