@@ -16,6 +16,7 @@ from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import converted, json_converter, numbers
 from .flat_json import flat_records
+from .json_arrow import ArrowLines, arrow_kind, arrow_lines
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
 from .text_blocks import BlockPlace, line_blocks, read_block
@@ -23,6 +24,7 @@ from .text_blocks import BlockPlace, line_blocks, read_block
 __all__ = ["JsonLines"]
 
 _CHUNK_ROWS: Final = 4096
+_PLAIN: Final = {bool: "bool", int: "int64", float: "float64", str: "string"}
 _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
 
@@ -43,9 +45,14 @@ class JsonLines(Source):
         row = line = 0
         for block in line_blocks(self.input):
             place = BlockPlace(block.offset, len(block.data), line, row)
-            for rows in self._chunks(block.data, place):
-                self._look_at(rows, row, evidence, fixed)
-                row += len(rows)
+            found = arrow_lines(block.data, _kinds(block.data, evidence))
+            if found is not None:
+                _take_in(found, row, evidence, fixed)
+                row += found.rows
+            else:
+                for rows in self._chunks(block.data, place):
+                    self._look_at(rows, row, evidence, fixed)
+                    row += len(rows)
             line += block.lines
             units.append(Unit(path, place, row - place.row))
             if progress is not None:
@@ -57,11 +64,11 @@ class JsonLines(Source):
         self._keys = list(evidence)
         names, notes = column_names(self._keys, path)
         self.notes += notes
-        found: dict[str, Any] = {}
+        types: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
             column.missing = column.missing or column.seen < row
-            found[name] = fixed[name] if name in fixed else column.spec(path)
-        self.schema = apply_overrides(found, fixed)
+            types[name] = fixed[name] if name in fixed else column.spec(path)
+        self.schema = apply_overrides(types, fixed)
 
     def _look_at(
         self,
@@ -91,9 +98,16 @@ class JsonLines(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found."""
+        data = read_block(self.input, unit.place)
+        columns: dict[str, Any] = {}
+        found = arrow_lines(data, {k: arrow_kind(c) for k, c in zip(self._keys, self.schema, strict=True)})
+        pairs = list(zip(self._keys, self.schema, strict=True))
+        if found is not None and all(column.nullable or not found.nulls(key) for key, column in pairs):
+            yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
+            return
         first_row = unit.place.row
         convert = [json_converter(c) for c in self.schema]
-        for rows in self._chunks(read_block(self.input, unit.place), unit.place):
+        for rows in self._chunks(data, unit.place):
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
@@ -115,6 +129,36 @@ class JsonLines(Source):
                 ]
             yield rows
             row += len(rows)
+
+
+def _kinds(data: bytes, evidence: Mapping[str, _KeyEvidence]) -> dict[str, str | None]:
+    """The Arrow types of the keys of a block's first line, by what was seen before, or else by their values there."""
+    try:
+        first = parse_json(data[: data.find(b"\n") + 1].decode())
+    except ValueError:
+        return {"": None}
+    if not isinstance(first, dict) or not first:
+        return {"": None}
+    kinds: dict[str, str | None] = {}
+    for key, value in first.items():
+        known = evidence[key].scalars.type if key in evidence else None
+        kinds[key] = known if known in _PLAIN.values() else _PLAIN.get(type(value))
+    return kinds
+
+
+def _take_in(
+    found: ArrowLines, row: int, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
+) -> None:
+    """Take a block of plain values into account."""
+    for key in found.keys:
+        column = evidence.setdefault(key, _KeyEvidence(key))
+        column.seen += found.rows
+        if key in fixed:
+            continue
+        column.missing = column.missing or found.nulls(key) > 0
+        for value in found.deciding(key):
+            column.add(value, row)
+            column.seen -= 1
 
 
 class _KeyEvidence:
