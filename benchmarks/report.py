@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import compression_tables
 import plot
 import targets
 from medians import Key, Medians, rate, ratio, table, times
@@ -156,7 +157,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "writing": _writing,
     "sizes": _sizes,
     "frameworks": _frameworks,
-    "compression": _flat("compression"),
+    "compression": compression_tables.write,
     "conversion": _conversion,
 }
 
@@ -171,7 +172,7 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
     """The texts of what has been measured, by marker name: a run of some suites leaves the other tables as they are."""
     medians = Medians(stored["measurements"])
     measured = {key[0] for key in medians.values}
-    texts = {"targets": targets.write(medians)}
+    texts = {"targets": targets.write(medians)} if "peers" in measured else {}
     for workload in TITLES:
         for cache in CACHES:
             if medians.entrants("peers", workload, cache):

@@ -206,7 +206,9 @@ def pictures() -> datasets.Dataset:
 
 
 HUGGING_FACE = {
-    "image": "bytes", "label": "int32", "box": {"type": "float32", "shape": [4]},
+    "image": {"type": "bytes", "annotations": {"media_type": "image/*"}},
+    "label": {"type": "int32", "annotations": {"classes": ["cat", "dog", "owl"]}},
+    "box": {"type": "float32", "shape": [4]},
     "grid": {"type": "int32", "shape": [2, 3]}, "text": "string",
 }  # fmt: skip
 

@@ -95,7 +95,7 @@ def main() -> None:
     while (took := time.perf_counter() - start) < seconds:
         row(numbers[50 + count % 90_000])
         count += 1
-    kind = folder.name
+    kind = folder.name.split("-")[0]
     name = {
         "lance": "Lance",
         "mosaicml": "MosaicML Streaming",

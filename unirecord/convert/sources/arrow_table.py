@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
-from .arrow_types import ArrowEvidence, class_names, features_of, is_file, is_time
+from .arrow_types import ArrowEvidence, annotated, class_names, features_of, is_file, is_time
 from .arrow_values import arrow_errors, arrow_values
 from .base import RawBatch, Source, column_names
 from .overrides import apply_overrides
@@ -43,7 +43,7 @@ class ArrowSource(Source):
                 with arrow_errors(f"{self.path}, column {name!r}"):
                     for chunk in _chunks(sample.column(i)):
                         evidence.sample(chunk)
-            found[name] = evidence.spec()
+            found[name] = annotated(evidence.spec(), feature)
             labels = class_names(feature)
             if labels is not None:
                 classes[name] = labels

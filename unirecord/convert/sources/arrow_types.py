@@ -11,7 +11,7 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from .packages import needed
 
-__all__ = ["ArrowEvidence", "class_names", "features_of", "nullable"]
+__all__ = ["ArrowEvidence", "annotated", "class_names", "features_of", "nullable"]
 
 _LONG_TEXT: Final = 4096
 _ELEMENTS: Final = {
@@ -19,7 +19,9 @@ _ELEMENTS: Final = {
     "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64",
     "halffloat": "float16", "float": "float32", "double": "float64",
 }  # fmt: skip
-_FILE_FEATURES: Final = ("Image", "Audio", "Video", "Pdf")
+_FILE_FEATURES: Final = {
+    "Image": "image/*", "Audio": "audio/*", "Video": "video/*", "Pdf": "application/pdf",
+}  # fmt: skip
 
 
 def nullable(spec: str) -> str | None:
@@ -49,6 +51,17 @@ def class_names(feature: Any) -> list[str] | None:
     if isinstance(names, dict):  # older files: number → name
         names = [names[key] for key in sorted(names, key=lambda k: int(k) if str(k).isdigit() else -1)]
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+
+def annotated(spec: Any, feature: Any) -> Any:
+    """The type with what Hugging Face says of the column: names of classes, or the media type of files."""
+    names = class_names(feature)
+    if names and spec in ("int32", "int32?"):
+        return {"type": spec, "annotations": {"classes": names}}
+    kind = feature.get("_type") if isinstance(feature, dict) else None
+    if kind in _FILE_FEATURES and spec in ("bytes", "bytes?"):
+        return {"type": spec, "annotations": {"media_type": _FILE_FEATURES[kind]}}
+    return spec
 
 
 @dataclass
