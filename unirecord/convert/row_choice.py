@@ -18,6 +18,7 @@ from .steps.sample import EvenSample
 from .steps.share import KeepShare
 from .steps.stepped_source import SteppedSource
 from .steps.where import Where
+from .stored_rows import RowOrder
 
 __all__ = ["ON_ERROR", "RowChoice"]
 
@@ -41,6 +42,7 @@ class RowChoice:
         reencode: what pictures become: ``"jpeg:90"``, ``"webp:80"``, ``"png"``, or ``"raw"``, arrays of pixels.
         picture_columns: the columns with pictures; None: those that are seen to hold some.
         split: the shares that `shares` gives.
+        order: the order in which the rows are written, which `in_order` gives.
 
     Raises ValueError and TypeError for values that are none of these.
     """
@@ -56,6 +58,7 @@ class RowChoice:
     reencode: str | None = None
     picture_columns: Sequence[str] | None = None
     split: SplitChoice | None = None
+    order: RowOrder | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
@@ -70,6 +73,10 @@ class RowChoice:
             raise ValueError(f"seed is a number of 64 bits, 0 or more, got {self.seed!r}")
         if self.on_error not in (None, *ON_ERROR):
             raise ValueError(f"on_error is one of {', '.join(map(repr, ON_ERROR))}, got {self.on_error!r}")
+        if self.order is not None and self.split is not None:
+            raise ValueError(
+                "split, and sort or shuffle_seed, exclude each other; split first, and order each share"
+            )
         if self._pictures() is None and self.picture_columns is not None:
             raise ValueError(
                 "picture_columns says what resize, max_side and reencode change; none of them is given"
@@ -92,6 +99,10 @@ class RowChoice:
         found = {f"--{name}": repr(value) for name, value in given.items() if value is not None}
         if self.split is not None:
             found |= self.split.options()
+        if self.order is not None and self.order.sort is not None:
+            found["--sort"] = self.order.sort
+        if self.order is not None and self.order.shuffle_seed is not None:
+            found["--shuffle-seed"] = repr(self.order.shuffle_seed)
         if self.sample is not None or self.split is not None:
             found["--seed"] = repr(self.seed)
         if self.on_error is not None:

@@ -11,8 +11,9 @@ from ..errors import ExistsError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..storage.registry import location_of
-from ..writing.writer import check_id, check_part_bytes, check_path
+from ..writing.writer import check_free, check_id, check_part_bytes, check_path
 from .conversion import Conversion
+from .ordering import in_order
 from .part_conversion import write_part
 from .row_choice import RowChoice
 from .sources import LeftOut, Options, Source, open_input, open_source
@@ -21,6 +22,7 @@ from .sources.given_table import GivenTable, is_table
 from .sources.report import write_report
 from .split_choice import SplitChoice
 from .split_conversion import check_split_target, share_id, write_shares
+from .stored_rows import RowOrder
 
 __all__ = ["source_of", "write_dataset"]
 
@@ -72,6 +74,8 @@ def write_dataset(
     split: Mapping[str, float | str] | None = None,
     split_by: str | None = None,
     stratify: str | None = None,
+    sort: str | None = None,
+    shuffle_seed: int | None = None,
     on_error: Literal["raise", "skip", "report"] | None = None,
     report: str | os.PathLike[str] | None = None,
     **options: Any,
@@ -95,6 +99,7 @@ def write_dataset(
         resize, max_side, reencode, picture_columns: what becomes of pictures (docs/converting.md).
         split, split_by, stratify: shares such as ``{"train": 0.9, "val": 0.1}``, each a dataset in the folder ``path``,
             by a hash of the row or of one column, or in these shares of each value of a column (docs/converting.md).
+        sort, shuffle_seed: the order of the rows: by a scalar column (its new name), or random, before ``limit`` counts.
         on_error: whether what cannot be read or does not fit ends it (``"raise"``), is left out (``"skip"``), or is
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
             all else ends it.
@@ -112,6 +117,7 @@ def write_dataset(
         columns=columns, rename=rename or {}, where=where, sample=sample, seed=seed, resize=resize, max_side=max_side,
         reencode=reencode, picture_columns=picture_columns, on_error=on_error,
         split=_split(split, split_by, stratify),
+        order=None if sort is None and shuffle_seed is None else RowOrder(sort, shuffle_seed),
     )  # fmt: skip
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
@@ -138,25 +144,36 @@ def write_dataset(
         return sum(shares.values())
     found = choice.of(given)
     user = found.metadata if metadata is None else metadata
-    if not place.endswith(".urec"):
+    if place.endswith(".urec"):
+        if workers > 1 or resume:
+            raise ValueError(
+                f"{place} is one part, which one process writes: workers= and resume= are for a directory"
+            )
+        check_part_bytes(max_part_bytes, place)
+
+    def write(rows: Source) -> tuple[int, list[LeftOut]]:
+        if place.endswith(".urec"):
+            return write_part(
+                rows, place, found.schema, index=index, metadata=user, overwrite=overwrite, id=id, limit=limit
+            )
         wish = Conversion(
-            found, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
+            rows, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
             max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id),
             workers=workers, resume=resume, limit=limit, options=choice.options(),
         )  # fmt: skip
-        rows, left_out = wish.run()
-        _tell_left_out([*found.left_out, *left_out], listed, on_error)
-        return rows
-    if workers > 1 or resume:
-        raise ValueError(
-            f"{place} is one part, which one process writes: workers= and resume= are for a directory"
-        )
-    check_part_bytes(max_part_bytes, place)
-    rows, left_out = write_part(
-        found, place, found.schema, index=index, metadata=user, overwrite=overwrite, id=id, limit=limit
-    )
+        written, left_out = wish.run()
+        return written, [*rows.left_out, *left_out]
+
+    if choice.order is None:
+        written, left_out = write(found)
+    else:
+        check_free(place, overwrite=overwrite)
+        with in_order(
+            found, choice.order, place, workers=workers, resume=resume, options=choice.options()
+        ) as rows:
+            written, left_out = write(rows)
     _tell_left_out(left_out, listed, on_error)
-    return rows
+    return written
 
 
 def _split(

@@ -17,7 +17,7 @@ from .local import temporary_name
 from .staged import StagedFile
 from .system import Descriptor
 
-__all__ = ["MARK", "StagedFolder", "check_replaceable"]
+__all__ = ["MARK", "StagedFolder", "check_replaceable", "remove_tree"]
 
 MARK: Final = ".unirecord.json"  # says that a directory is an export, and which files it wrote
 _FEW_FILES: Final = 1_000  # are synced one by one; of more, all that the system holds is
@@ -66,7 +66,7 @@ class StagedFolder:
         """A writer died between its two renames: what it was to replace gets its name back."""
         if os.path.isdir(self._old):
             if os.path.lexists(self.path):
-                _remove_tree(self._old)
+                remove_tree(self._old)
             else:
                 local.give_name(self._old, self.path)
 
@@ -119,7 +119,7 @@ class StagedFolder:
         if self._mark.fileno() < 0 or self._mark.place.process != os.getpid():
             return
         if self.published:
-            _remove_tree(self._old)
+            remove_tree(self._old)
         else:
             keep = os.path.basename(self._mark.temporary)
             if self._mark.has_name(self._mark.temporary) or self._mark.has_name(
@@ -185,7 +185,8 @@ def _remove_below(folder: str, keep: str | None = None) -> None:
                 local.clear(entry.path)
 
 
-def _remove_tree(folder: str) -> None:
+def remove_tree(folder: str) -> None:
+    """Removes a directory and all in it, as far as that goes; links are removed, never followed."""
     with suppress(OSError):
         if stat.S_ISDIR(os.lstat(folder).st_mode):
             _remove_below(folder)

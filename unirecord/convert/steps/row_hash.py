@@ -51,7 +51,8 @@ def _digests(column: ColumnData, rows: int) -> npt.NDArray[np.uint64]:
 def cells_of(column: ColumnData) -> list[bytes | None]:
     """The values of a column as bytes, None where null."""
     values: Any = column.values
-    cells = [bytes(value) for value in values] if isinstance(values, list) else [v.tobytes() for v in values]
+    fixed = isinstance(values, np.ndarray)
+    cells = [value.tobytes() for value in values] if fixed else [bytes(value) for value in values]
     if column.valid is None:
         return list(cells)
     return [cell if valid else None for cell, valid in zip(cells, column.valid.tolist(), strict=True)]
