@@ -6,6 +6,7 @@ import argparse
 
 from ..convert.row_choice import ON_ERROR, RowChoice
 from ..convert.split_choice import SplitChoice
+from ..convert.stored_rows import RowOrder
 from .usage import UsageError, count, names
 
 __all__ = ["add_row_options", "row_choice"]
@@ -46,6 +47,12 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
         type=count,
         metavar="S",
         help="which rows --sample draws, and which share has which (default 0)",
+    )
+    group.add_argument(
+        "--sort", metavar="A", help="in the order of a scalar column (its new name); --limit counts then"
+    )
+    group.add_argument(
+        "--shuffle-seed", type=count, metavar="S", help="in a random order, so that reading needs none"
     )
     group.add_argument(
         "--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"
@@ -98,9 +105,16 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             reencode=args.reencode,
             picture_columns=args.picture_columns,
             split=_split_choice(args),
+            order=_order(args),
         )
     except ValueError as error:
         raise UsageError(str(error)) from None
+
+
+def _order(args: argparse.Namespace) -> RowOrder | None:
+    if args.sort is None and args.shuffle_seed is None:
+        return None
+    return RowOrder(args.sort, args.shuffle_seed)
 
 
 def _split_choice(args: argparse.Namespace) -> SplitChoice | None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..convert.conversion import take_sample
+from ..convert.ordering import check_sort
 from ..convert.row_choice import RowChoice
 from ..convert.sources import (
     KINDS,
@@ -157,6 +158,8 @@ def _run(args: argparse.Namespace) -> int:
     source = _look_through(args, before)
     try:
         chosen = choice.of(source)
+        if choice.order is not None:
+            check_sort(choice.order, chosen.schema)
     except WrongSourceError as error:
         raise UsageError(str(error)) from None
     schema = chosen.schema
@@ -294,6 +297,8 @@ def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -
         "--split",
         "--split-by",
         "--stratify",
+        "--sort",
+        "--shuffle-seed",
         "--seed",
         "--resize",
         "--max-side",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import ExitStack
 from typing import Any
 
 from ..convert.conversion import Conversion, Standing
+from ..convert.ordering import in_order
 from ..convert.part_conversion import write_part
 from ..convert.row_choice import RowChoice
 from ..convert.sources import LeftOut, Source, WrongSourceError
@@ -34,6 +36,34 @@ def convert(
     identity: bytes | None,
 ) -> tuple[int, list[LeftOut]]:
     """Write what is chosen, and show how far it is; the rows, and what was left out."""
+    tell = ProgressLines() if args.progress == "json" else None
+    if choice.order is None:
+        return _write(args, choice, source, schema, before, identity, tell)
+    with ExitStack() as open_rows:
+        with ProgressBar("reading", source.rows or 0, _rows_text) as bar:
+            rows = open_rows.enter_context(
+                in_order(
+                    source,
+                    choice.order,
+                    args.target,
+                    workers=args.workers,
+                    resume=args.resume,
+                    options=choice.options(),
+                    progress=lambda standing: _show(standing, bar, tell),
+                )
+            )
+        return _write(args, choice, rows, schema, before, identity, tell)
+
+
+def _write(
+    args: argparse.Namespace,
+    choice: RowChoice,
+    source: Source,
+    schema: Schema,
+    before: Any,
+    identity: bytes | None,
+    tell: ProgressLines | None,
+) -> tuple[int, list[LeftOut]]:
     if args.target.endswith(".urec"):
         return _write_part(args, source, schema, identity)
     wish = _conversion(args, choice, source, schema, args.target, identity)
@@ -41,7 +71,6 @@ def convert(
     wish.index = (args.index or None) if wish.append else args.index
     known = source.rows if args.limit is None else args.limit
     with ProgressBar("writing", known or 0, _rows_text) as bar:
-        tell = ProgressLines() if args.progress == "json" else None
         rows, left_out = wish.run(lambda standing: _show(standing, bar, tell))
     return rows, [*source.left_out, *left_out]
 

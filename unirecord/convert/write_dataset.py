@@ -99,7 +99,7 @@ def write_dataset(
         resize, max_side, reencode, picture_columns: what becomes of pictures (docs/converting.md).
         split, split_by, stratify: shares such as ``{"train": 0.9, "val": 0.1}``, each a dataset in the folder ``path``,
             by a hash of the row or of one column, or in these shares of each value of a column (docs/converting.md).
-        sort, shuffle_seed: the order of the rows: by a scalar column (its new name), or random, before ``limit`` counts.
+        sort, shuffle_seed: the order of the rows: by a scalar column (its new name), or random; ``limit`` counts then.
         on_error: whether what cannot be read or does not fit ends it (``"raise"``), is left out (``"skip"``), or is
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
             all else ends it.

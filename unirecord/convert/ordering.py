@@ -1,0 +1,148 @@
+"""Brings the rows of a source into another order, by way of a dataset beside the target that is removed at the end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from ..errors import StaleError, UniRecordError
+from ..format.metadata import pack_user
+from ..format.schema import Schema
+from ..storage import local
+from ..storage.registry import location_of, read_file
+from ..storage.staged import StagedFile
+from ..storage.staged_folder import remove_tree
+from ..writing.directory_claim import read_manifest
+from .conversion import Conversion, Interrupted, Standing
+from .sources.base import LeftOut, Source, WrongSourceError
+from .stored_rows import RowOrder, StoredRows
+
+__all__ = ["check_sort", "in_order"]
+
+_MARK: Final = "left-out.json"  # in a finished dataset of rows: whose they are, and what was left out of them
+_MOST_BYTES: Final = 1 << 30
+_OURS: Final = pack_user({"unirecord": "rows that are to be brought into order"})
+
+
+def check_sort(order: RowOrder, schema: Schema) -> None:
+    """Refuse a column that is not written, or not scalar."""
+    if order.sort is None:
+        return
+    if order.sort not in schema:
+        raise WrongSourceError(
+            f"--sort: {order.sort!r} is not among the columns to be written, {', '.join(schema.names)}"
+        )
+    if schema[order.sort].is_blob:
+        raise WrongSourceError(
+            f"--sort: column {order.sort!r} is {schema[order.sort]}; rows are sorted by numbers, bool and strings"
+        )
+
+
+@contextmanager
+def in_order(
+    source: Source,
+    order: RowOrder,
+    target: str,
+    *,
+    workers: int,
+    resume: bool,
+    options: Mapping[str, str],
+    progress: Callable[[Standing], None] | None = None,
+) -> Iterator[StoredRows]:
+    """Give the rows of ``source`` in order, once they have been written beside ``target``.
+
+    That takes as much disk again as the rows. Ctrl-C and a full disk leave them to ``resume``; otherwise they are
+    removed at the end. Raises what `Conversion` does, `BusyError` when another one is at it.
+    """
+    check_sort(order, source.schema)
+    folder, name = os.path.split(os.path.abspath(target))
+    place = os.path.join(folder, f".{name}.unordered")
+    lock = StagedFile(f"{place}.lock", claims=target)
+    try:
+        lock.keep()
+        left_out = _stored(source, place, workers, resume, options, progress)
+        rows = StoredRows(place, order, source, _what(source, options))
+        rows.left_out = left_out
+        rows._left_out_at_first = tuple(left_out)
+        try:
+            yield rows
+        except BaseException as error:
+            rows.close()
+            wrong = isinstance(error, UniRecordError) and type(error) is not UniRecordError
+            if wrong or target.endswith(".urec"):
+                remove_tree(place)
+            elif isinstance(error, KeyboardInterrupt):
+                raise Interrupted(
+                    "interrupted; nothing was published, and the rows that were read are kept: the same command "
+                    "with --resume goes on, without it begins anew"
+                ) from None
+            raise
+        rows.close()
+        remove_tree(place)
+    finally:
+        lock.discard()
+
+
+def _stored(
+    source: Source,
+    place: str,
+    workers: int,
+    resume: bool,
+    options: Mapping[str, str],
+    progress: Callable[[Standing], None] | None,
+) -> list[LeftOut]:
+    """Write the rows at ``place``, unless an earlier run has; what was left out of them."""
+    what, mark = _what(source, options), os.path.join(place, _MARK)
+    if resume and _is_ours(place):
+        found = _read_mark(mark)
+        if found is not None and found["what"] != what:
+            raise StaleError(
+                f"{place}: what is there of an earlier run was another conversion; without resume it begins anew"
+            )
+        if found is not None:
+            return [LeftOut(*one) for one in found["left_out"]]
+    local.clear(mark)
+    plain = Schema(replace(column, codec=None) for column in source.schema)
+    wish = Conversion(
+        source, place, plain, user=_OURS, overwrite=_is_ours(place), workers=workers, resume=resume,
+        options=dict(options),
+    )  # fmt: skip
+    _, more = wish.run(progress)
+    left_out = [*source.left_out, *more]
+    listed = [[one.name, one.reason, one.expected, one.rows] for one in left_out]
+    staged = StagedFile(mark)
+    try:
+        staged.append([json.dumps({"what": what, "left_out": listed}).encode()])
+        staged.sync()
+        staged.publish()
+    finally:
+        staged.discard()
+    return left_out
+
+
+def _what(source: Source, options: Mapping[str, str]) -> str:
+    units = [(unit.name, unit.rows) for unit in source.units]
+    told = repr((source.path, units, source.schema.columns, sorted(options.items())))
+    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _is_ours(place: str) -> bool:
+    try:
+        return read_manifest(place).metadata == _OURS
+    except (OSError, UniRecordError):
+        return False
+
+
+def _read_mark(path: str) -> dict[str, Any] | None:
+    if not location_of(path).is_taken(path):
+        return None
+    try:
+        found = json.loads(read_file(path, _MOST_BYTES))
+    except (OSError, ValueError, UniRecordError):
+        return None
+    return found if isinstance(found, dict) and {"what", "left_out"} <= set(found) else None

@@ -1,0 +1,142 @@
+"""The rows of a dataset as a source, in another order: shuffled by a seed, or sorted by a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..columns.scalars import scalar_arrays
+from ..core import Order
+from ..format.schema import Column
+from ..format.values import decode_cell
+from ..order.selection import Selection
+from ..order.spec import OrderSpec
+from ..parts.part_set import ColumnResult, PartSet, resolve
+from ..progress import Progress
+from .sources.base import Options, RawBatch, Source, Unit
+
+__all__ = ["RowOrder", "StoredRows"]
+
+_UNIT_BYTES: Final = 8 << 20
+_UNIT_ROWS: Final = (64, 1 << 16)
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """The order of the rows: by ``sort``, a scalar column, nulls last, equal ones as they come; or by a seed."""
+
+    sort: str | None = None
+    shuffle_seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.sort is None) == (self.shuffle_seed is None):
+            raise ValueError("sort and shuffle_seed exclude each other")
+        seed = self.shuffle_seed
+        if seed is not None and (type(seed) is not int or not 0 <= seed < 1 << 64):
+            raise ValueError(f"shuffle_seed is a number of 64 bits, 0 or more, got {seed!r}")
+
+
+class StoredRows(Source):
+    """The rows of the dataset at ``folder`` in an order, with what is said of ``like``, the source that they are of.
+
+    ``content`` tells this dataset from others. A shuffled order is computed; of a sorted one each process keeps 8 bytes
+    a row, and 16 more of numbers while it sorts.
+    """
+
+    kind: ClassVar[str] = "rows in order"
+    about: ClassVar[str] = "rows of a dataset"
+
+    def __init__(self, folder: str, order: RowOrder, like: Source, content: str) -> None:
+        self.path, self.metadata, self.notes = like.path, like.metadata, like.notes
+        self.left_out = []
+        self._left_out_at_first = ()
+        self._folder, self._order = folder, order
+        self._opened: tuple[PartSet, Any] | None = None
+        parts, _ = self._open()
+        self.schema = parts.schema
+        size = int(_UNIT_BYTES / max(parts.mean_row_bytes(), 1.0))
+        step = min(max(size, _UNIT_ROWS[0]), _UNIT_ROWS[1])
+        self.units = [
+            Unit(
+                f"rows from {start:,} of {self.path} in order",
+                (start, content),
+                min(step, parts.rows - start),
+            )
+            for start in range(0, parts.rows, step)
+        ]
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Nothing: a dataset says what it holds."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open files."""
+        return {**self.__dict__, "_opened": None}
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows at a range of places."""
+        parts, at = self._open()
+        assert unit.rows is not None
+        rows = at(unit.place[0], unit.rows)
+        found = parts.read(rows, range(len(self.schema)))
+        yield RawBatch(
+            {column.name: _raw(column, data) for column, data in zip(self.schema, found, strict=True)},
+            unit.rows,
+        )
+
+    def close(self) -> None:
+        """Close the files."""
+        if self._opened is not None:
+            self._opened[0].close()
+            self._opened = None
+
+    def _open(self) -> tuple[PartSet, Any]:
+        """The parts, and what gives the rows at so many places from one on."""
+        if self._opened is None:
+            parts = PartSet(resolve(self._folder))
+            if self._order.sort is not None:
+                order = _sorted_rows(parts, self._order.sort)
+                self._opened = parts, lambda start, count: order[start : start + count]
+            else:
+                shuffled = Order(parts.rows, OrderSpec("shuffle", self._order.shuffle_seed or 0))
+                self._opened = parts, lambda start, count: shuffled.range(start, 1, count)
+        return self._opened
+
+
+def _sorted_rows(parts: PartSet, name: str) -> NDArray[np.int64]:
+    """The rows by a column, stable; NaN after all numbers, and null after those."""
+    values = scalar_arrays(parts, [name], Selection(parts.rows))[name]
+    if isinstance(values, np.ma.MaskedArray):
+        null, plain = np.ma.getmaskarray(values), values.data
+    elif values.dtype == object:
+        null = np.fromiter((value is None for value in values), np.bool_, len(values))
+        plain = np.array(["" if value is None else value for value in values], object)
+    else:
+        null, plain = np.zeros(len(values), np.bool_), values
+    rows = np.argsort(plain, kind="stable").astype(np.int64)
+    ordered: NDArray[np.int64] = np.concatenate([rows[~null[rows]], np.flatnonzero(null)])
+    return ordered
+
+
+def _raw(column: Column, data: ColumnResult) -> Any:
+    """The values of a column as a writer takes them."""
+    valid = data.valid
+    if data.offsets is None:
+        if valid is None:
+            return data.data
+        if not column.is_blob:
+            return np.ma.MaskedArray(data.data, mask=~valid)
+        return [value if there else None for value, there in zip(data.data, valid.tolist(), strict=True)]
+    memory, ends = memoryview(data.data), data.offsets.tolist()
+    cells = [memory[start:stop] for start, stop in pairwise(ends)]
+    there = [True] * len(cells) if valid is None else valid.tolist()
+    decode = _text if column.is_string else decode_cell
+    return [decode(column, cell) if one else None for cell, one in zip(cells, there, strict=True)]
+
+
+def _text(column: Column, cell: memoryview) -> str:
+    return str(cell, "utf-8")
