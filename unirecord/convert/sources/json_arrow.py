@@ -90,7 +90,7 @@ def arrow_lines(data: bytes, kinds: Mapping[str, str | None]) -> ArrowLines | No
     columns = {key: table.column(key).combine_chunks() for key in kinds}
     texts = sum(len(c) - c.null_count for c in columns.values() if str(c.type) == "string")
     # A key that is missing or there twice, and a quote within a text, leave fewer or more quotes than that.
-    if data.count(b"{") != rows or data.count(b'"') != 2 * (rows * len(columns) + texts):
+    if _many(data, "{") != rows or _many(data, '"') != 2 * (rows * len(columns) + texts):
         return None
     exact = all(_are_exact(c.drop_null().to_numpy()) for c in columns.values() if str(c.type) == "double")
     return ArrowLines(compute, columns, rows) if exact and _are_utf8(columns) else None
@@ -100,14 +100,20 @@ def _is_plain(data: bytes) -> bool:
     """Whether each line has one opening brace at its start and one closing brace at its end, and nothing is escaped."""
     if not data or len(data) >= 1 << 30 or b"\\" in data or b"[" in data or data[:1] != b"{":
         return False
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    breaks = _many(data, "\n")
+    lines = breaks + (not data.endswith(b"\n"))
     controls = np.count_nonzero(np.frombuffer(data, np.uint8) < 0x20)
     return (
-        controls == data.count(b"\n")
-        and data.count(b"{") == lines == data.count(b"}")
+        controls == breaks
+        and _many(data, "{") == lines == _many(data, "}")
         and data.count(b"}\n{") == lines - 1
         and data.endswith((b"}", b"}\n"))
     )
+
+
+def _many(data: bytes, character: str) -> int:
+    """How often a character is there; bytes.count takes ten times as long where it is everywhere."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(character)))
 
 
 def _are_exact(values: Any) -> bool:
