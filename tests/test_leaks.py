@@ -19,7 +19,7 @@ import pytest
 from hang import HANG_SECONDS
 
 from unirecord import UniRecordDataset, Writer
-from unirecord.core import LeavablePool
+from unirecord.core import left_at_work
 from unirecord.errors import TransformError, UniRecordError
 
 CYCLES = 1000
@@ -132,7 +132,7 @@ def thread_names() -> list[str]:
 
 def held() -> dict[str, int]:
     gc.collect()
-    for thread in list(LeavablePool._at_work):  # nobody has waited for transforms that were at work
+    for thread in list(left_at_work):  # nobody has waited for transforms that were at work
         thread.join(HANG_SECONDS)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return {

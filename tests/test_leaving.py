@@ -19,8 +19,8 @@ from writing import write
 
 import unirecord
 import unirecord.torch
-from unirecord import UniRecordDataset
-from unirecord.core import LeavablePool
+from unirecord import Pipeline, UniRecordDataset
+from unirecord.core import left_at_work
 
 ROWS, SIZE = 64, 8
 
@@ -50,7 +50,7 @@ class Slow:
     def wait_for_all(self) -> None:
         """Until the threads that were left have ended."""
         self.go.set()
-        for thread in list(LeavablePool._at_work):
+        for thread in list(left_at_work):
             thread.join(HANG_SECONDS)
             assert not thread.is_alive()
 
@@ -116,6 +116,31 @@ def test_a_loader_is_left_while_its_transform_runs(
     assert len(slow.ended) <= workers * SIZE  # no batch was begun after that
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_pipeline_is_left_while_an_operator_runs(path: Path, workers: int) -> None:
+    slow = Slow()
+    pipeline = UniRecordDataset(path).pipeline().map(slow, threads=workers).batch(SIZE)
+    interrupted_while_waiting(iter(pipeline), slow)
+    assert slow.ended == []
+    slow.wait_for_all()
+    assert slow.ended
+    assert all(slow.ended)
+
+
+def test_a_pipeline_is_left_while_a_generator_makes_its_next_element() -> None:
+    slow = Slow()
+
+    def make() -> Iterator[int]:
+        for i in range(3):
+            slow({"i": np.int64(SIZE + i), "x": np.full(1, SIZE + i)})
+            yield i
+
+    interrupted_while_waiting(iter(Pipeline.from_generators([make]).map(abs, threads=1)), slow)
+    assert slow.ended == []
+    slow.wait_for_all()
+    assert slow.ended == [True]
+
+
 SCRIPT = """
 import os, signal, sys, threading
 import unirecord
@@ -161,8 +186,8 @@ def test_verify_is_left_while_it_checks(path: Path, monkeypatch: pytest.MonkeyPa
             unirecord.verify(path)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert [thread for thread in LeavablePool._at_work if thread.is_alive()]
+    assert [thread for thread in left_at_work if thread.is_alive()]
     go.set()
-    for thread in list(LeavablePool._at_work):
+    for thread in list(left_at_work):
         thread.join(HANG_SECONDS)
         assert not thread.is_alive()

@@ -21,9 +21,10 @@ import pytest
 from hang import HANG_SECONDS
 
 from unirecord import ClosedError, UniRecordDataset, Writer
-from unirecord.core import BatchPool, LeavablePool, Order
+from unirecord.core import BatchPool, Order
 from unirecord.order.spec import OrderSpec
 from unirecord.parts.part_set import PartSet, resolve
+from unirecord.pipeline.crew import Crew
 
 ROWS = 600
 SCHEMA = {"label": "int64", "x": {"type": "uint8", "shape": [40]}, "name": "string?", "blob": "bytes"}
@@ -137,7 +138,7 @@ def finalizers_draw_while_threads_are_given_work(folder: Path) -> None:
 
     def at_a_call(frame: Any, *_: object) -> Any:
         name = frame.f_code.co_filename
-        return at_a_line if name.endswith("threads.py") or "concurrent" in name else None
+        return at_a_line if name.endswith(("crew.py", "running.py")) else None
 
     sys.settrace(at_a_call)
     for _ in range(3):
@@ -290,13 +291,13 @@ def the_collector_runs_in_a_transforming_thread(folder: Path) -> None:
 def an_interrupt_comes_while_threads_are_waited_for(folder: Path) -> None:
     """The threads of C have ended all the same."""
 
-    wait = LeavablePool.leave
+    wait = Crew.leave
 
-    def leave(pool: LeavablePool) -> None:
-        wait(pool)
+    def leave(crew: Crew) -> bool:
+        wait(crew)
         raise KeyboardInterrupt
 
-    LeavablePool.leave = leave  # type: ignore[method-assign]
+    Crew.leave = leave  # type: ignore[method-assign]
     for _ in range(10):
         iterator: Any = iter(opened(folder).batches(16, num_threads=3, batch_transform=len))
         next(iterator)

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import PipelinePlan, UniRecordDataset, Writer
-from unirecord.pipeline import tuning
 from unirecord.pipeline.budget import Budget, available_cpus, available_memory
 from unirecord.pipeline.tuning import Tuner
 
@@ -58,7 +57,7 @@ class Machine:
             self.lane.cpu_ns += count * self.computes
             self.lane.busy_ns += tuner.workers * 10 * MS
             tuner.waited(0, 10 * MS)
-            tuner.look([self.lane], True)  # type: ignore[list-item]
+            tuner.look([self.lane], True, self.now)  # type: ignore[list-item]
             used.append(tuner.workers)
         return used
 
@@ -75,10 +74,7 @@ def test_the_number_found_is_good_settles_soon_and_stays_within_the_cores(
     if waits + computes == 0:
         return
     machine = Machine(waits, computes, cores, lock)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "perf_counter_ns", lambda: machine.now)
-        tuner = Tuner(Budget(cores, 1 << 30))
-        used = machine.run(tuner, 20)
+    used = machine.run(Tuner(Budget(cores, 1 << 30)), 20)
     computing = computes / (waits + computes)  # cores that a worker needs, if nothing holds it up
     fitting = [workers for workers in range(1, 65) if workers <= cores or workers * computing <= cores]
     best = max(machine.rate(workers) for workers in fitting)
@@ -91,15 +87,13 @@ def test_the_number_found_is_good_settles_soon_and_stays_within_the_cores(
 @pytest.mark.parametrize("epoch_ms", [250, 390, 600])
 def test_epochs_about_as_long_as_a_trial_are_tuned_too(epoch_ms: int) -> None:
     machine = Machine(50.0, 0.1, 2, False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "perf_counter_ns", lambda: machine.now)
-        tuner = None
-        for _ in range(30_000 // epoch_ms):
-            tuner = Tuner(Budget(2, 1 << 30), before=tuner)
-            machine.lane = Machine(50.0, 0.1, 2, False).lane  # the lanes of a pass are its own
-            machine.run(tuner, epoch_ms / 1000)
-        assert tuner is not None
-        assert tuner.workers >= 32, tuner.reasons
+    tuner = None
+    for _ in range(30_000 // epoch_ms):
+        tuner = Tuner(Budget(2, 1 << 30), before=tuner)
+        machine.lane = Machine(50.0, 0.1, 2, False).lane  # the lanes of a pass are its own
+        machine.run(tuner, epoch_ms / 1000)
+    assert tuner is not None
+    assert tuner.workers >= 32, tuner.reasons
 
 
 def test_a_stage_that_waits_gets_more_threads_than_cores(path: Path) -> None:

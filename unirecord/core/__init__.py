@@ -49,5 +49,7 @@ from .scan import match_pattern as match_pattern
 from .strings import DistinctStrings as DistinctStrings
 from .strings import extreme_strings as extreme_strings
 from .threads import LeavablePool as LeavablePool
+from .threads import leave_at_work as leave_at_work
+from .threads import left_at_work as left_at_work
 from .threads import usable_cores as usable_cores
 from .writeback import start_writeback as start_writeback

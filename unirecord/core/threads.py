@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -25,6 +25,14 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+left_at_work: list[threading.Thread] = []
+
+
+def leave_at_work(threads: Iterable[threading.Thread]) -> None:
+    """Nobody waits for these threads any more but the end of the process, for a while."""
+    left_at_work[:] = [thread for thread in (*left_at_work, *threads) if thread.is_alive()]
+
+
 class LeavablePool:
     """Threads that a finalizer can use and end, on whatever thread and in whatever process the collector runs it.
 
@@ -35,7 +43,6 @@ class LeavablePool:
     # Not a ThreadPoolExecutor: all of those share one lock, for which a finalizer waits in vain when the collector runs
     # it in the middle of another's submit, or of a fork.
     _not_left: ClassVar[set[LeavablePool]] = set()
-    _at_work: ClassVar[list[threading.Thread]] = []  # of pools that have been left
 
     def __init__(self, threads: int, name: str) -> None:
         self._most, self._name = threads, name
@@ -77,7 +84,7 @@ class LeavablePool:
                 if thread.is_alive():
                     thread.join()
         else:
-            self._at_work[:] = [thread for thread in (*self._at_work, *self._threads) if thread.is_alive()]
+            leave_at_work(self._threads)
 
     def _has_threads(self) -> bool:
         """Whether there are threads; one more has been started if there may be."""
@@ -119,5 +126,5 @@ def _leave_all() -> None:
         pool.leave()
     # What they call may be C++, which aborts the process when its thread is ended in the middle of it.
     end = time.monotonic() + _SECONDS_AT_END
-    for thread in LeavablePool._at_work:
+    for thread in left_at_work:
         thread.join(max(0.0, end - time.monotonic()))

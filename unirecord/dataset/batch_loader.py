@@ -11,13 +11,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..loading.delivered import Delivered, Stage
+from ..loading.delivered import Delivered, Stage, close_after
 from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
-from ..loading.transforming import close_after, transformed
+from ..loading.transforming import Transforming
 from ..order.shard_order import EpochRun
+from ..pipeline.batch_stage import on_threads
 from .cursor import Cursor
 
 __all__ = ["BatchLoader"]
@@ -115,7 +116,8 @@ class BatchLoader(Generic[Batch]):
     ) -> Iterator[Delivered[Any]]:
         open_stages.enter_context(close_after(batches))
         if self._options.changes_batches:
-            batches = transformed(batches, plan, run, self._options, self._recorder)
+            change = Transforming(plan, run, self._options, self._recorder)
+            batches = on_threads(batches, change, self._options.workers(), self._recorder)
             open_stages.enter_context(close_after(batches))
         for stage in self._stages:
             batches = stage(batches)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Delivered", "Stage"]
+__all__ = ["Delivered", "Stage", "close_after"]
 
 T = TypeVar("T")
 New = TypeVar("New")
@@ -41,3 +42,14 @@ class Delivered(Generic[T]):
 
 
 Stage = Callable[[Iterator[Delivered[Any]]], Iterator[Delivered[Any]]]
+
+
+@contextmanager
+def close_after(batches: Iterator[Any]) -> Iterator[None]:
+    """At the end an iterator that can be closed is, with what it holds; one that a thread is in closes itself."""
+    try:
+        yield
+    finally:
+        if hasattr(batches, "close"):
+            with suppress(ValueError):
+                batches.close()

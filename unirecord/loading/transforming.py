@@ -1,15 +1,10 @@
-"""The stage that calls a user's functions on samples and batches, on threads; the order stays."""
+"""What the functions of a loader make of a batch: ``transform``, ``collate_fn`` and ``batch_transform``."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import closing, nullcontext
 from time import perf_counter_ns
 from typing import Any
 
-from ..core import LeavablePool
 from ..errors import CorruptionError, TransformError
 from ..order.shard_order import EpochRun
 from .batch import split_batch
@@ -18,63 +13,11 @@ from .options import LoaderOptions, Transform
 from .plan import Plan
 from .stats import StatsRecorder
 
-__all__ = ["Transforming", "close_after", "on_threads", "transformed"]
-
-
-def close_after(batches: Iterator[Any]) -> Any:
-    """A context at whose end an iterator that can be closed is closed, and with it what it holds."""
-    return closing(batches) if hasattr(batches, "close") else nullcontext()
-
-
-def on_threads(
-    batches: Iterator[Delivered[Any]],
-    change: Callable[[Delivered[Any]], Delivered[Any]],
-    workers: int,
-    waited: Callable[[int], None] = lambda ns: None,
-) -> Iterator[Delivered[Any]]:
-    """What ``change`` makes of the batches, in their order; at most ``workers`` + 1 are under way, none with 0.
-
-    ``waited`` is told the nanoseconds for which a change had to be waited for.
-    """
-    if workers == 0:
-        with close_after(batches):
-            while (delivered := next(batches, None)) is not None:
-                start = perf_counter_ns()
-                changed = change(delivered)
-                waited(perf_counter_ns() - start)
-                del delivered
-                yield changed
-                del changed
-        return
-    waiting: deque[Future[Delivered[Any]]] = deque()
-    pool = LeavablePool(workers, "unirecord-transform")
-    with close_after(batches):
-        try:
-            more = True
-            while True:
-                while more and len(waiting) <= workers:
-                    taken = next(batches, None)
-                    more = taken is not None
-                    if taken is not None:
-                        waiting.append(pool.submit(change, taken))
-                    del taken
-                if not waiting:
-                    return
-                if not pool.is_own:
-                    raise ValueError(
-                        "a loader made before fork() cannot be used in the child: make a new one"
-                    )
-                start = perf_counter_ns()
-                changed = waiting.popleft().result()
-                waited(perf_counter_ns() - start)
-                yield changed
-                del changed
-        finally:
-            pool.leave()
+__all__ = ["Transforming"]
 
 
 class Transforming:
-    """``transform``, ``collate_fn`` and ``batch_transform`` of one pass, applied to a batch that was read."""
+    """The functions of one pass, called with a batch that was read, by any thread."""
 
     def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions, recorder: StatsRecorder) -> None:
         self._plan, self._run = plan, run
@@ -137,15 +80,3 @@ class Transforming:
     def _named(self, delivered: Delivered[Any]) -> str:
         batch = (delivered.end - self._run.start) // self._run.stride
         return f"batch {-(-batch // self._options.batch_size) - 1} of epoch {delivered.epoch}"
-
-
-def transformed(
-    batches: Iterator[Delivered[Any]],
-    plan: Plan,
-    run: EpochRun,
-    options: LoaderOptions,
-    recorder: StatsRecorder,
-) -> Iterator[Delivered[Any]]:
-    """The stage for the options of a loader."""
-    change = Transforming(plan, run, options, recorder)
-    return on_threads(batches, change, options.workers(), recorder.waited_for_transform)

@@ -10,7 +10,6 @@ from typing import Any
 from .chunk import Chunk, Note, joined
 from .slots import Slots
 from .stage import Stage
-from .worker_process import ProcessStage
 
 __all__ = ["Lane", "Task"]
 
@@ -20,6 +19,7 @@ _MOST_ELEMENTS = 256
 _CHEAP_NS = 200_000  # below this many tasks are kept ready, so that threads take turns seldom
 _CHEAP_WINDOW = 16
 _CHEAP_BYTES = 32 << 20  # so much of cheap results is kept ready
+_CPU_SAMPLE_NS = 2_000_000  # of work between two looks at the processor's time
 _TASK_BYTES = 1 << 20  # results that are larger are not worth a task together
 
 
@@ -50,8 +50,9 @@ class Lane:
     ) -> None:
         self.stage = stage
         self.call = call
-        self.processes: Any = call if isinstance(call, ProcessStage) else None
+        self.processes: Any = call if stage.processes else None
         self.upstream = upstream
+        self.calls_user = upstream is not None and self.processes is None  # for as long as that takes
         self.slots = slots
         self.fixed = (
             stage.processes or stage.threads
@@ -69,6 +70,7 @@ class Lane:
         self.weight = 0.0  # what an element is worth when work is compared
         self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
         self.wait_in_ns = self.wait_out_ns = 0
+        self._cpu_share, self._sampled_at = 1.0, -_CPU_SAMPLE_NS
         self._state, self._since = "in", perf_counter_ns()
         self._broken = False
         self._held: Chunk | None = None
@@ -237,20 +239,31 @@ class Lane:
         task.results = [result]
         return task
 
+    # ---- what it takes ----------------------------------------------------------------------------------
+
+    @property
+    def samples_cpu(self) -> bool:
+        """Whether the processor's time of the next task is to be looked at."""
+        return self.busy_ns - self._sampled_at >= _CPU_SAMPLE_NS
+
+    def note_cpu(self, cpu_ns: int, wall_ns: int) -> None:
+        """Notes how much of a task's time was a processor's: about that much of the next ones' will be."""
+        self._sampled_at = self.busy_ns
+        self._cpu_share += 0.3 * (min(1.0, cpu_ns / max(1, wall_ns)) - self._cpu_share)
+
     # ---- what goes out -----------------------------------------------------------------------------------
 
-    def finish(self, task: Task, results: list[Chunk], wall_ns: int, cpu_ns: int) -> None:
-        """Notes the results of a task and what it took."""
+    def finish(self, task: Task, results: list[Chunk], wall_ns: int, size: int) -> None:
+        """Notes the results of a task, which take ``size`` bytes, and what it took."""
         count = max(1, len(results) if self.upstream is None else len(task.chunk))
         task.chunk, task.slots, task.results = _NOTHING, (), results
         self.running -= 1
         self.busy_ns += wall_ns
-        self.cpu_ns += cpu_ns
-        self.elements += count if self.upstream is not None else sum(map(len, results))
+        self.cpu_ns += int(wall_ns * self._cpu_share)
+        self.elements += count if self.upstream is not None else sum([len(result) for result in results])
         self.tasks += 1
         weight = 0.5 if self.tasks < 8 else 0.1
         self.element_ns += (wall_ns / count - self.element_ns) * (1.0 if self.tasks == 1 else weight)
-        size = sum(result.size for result in results)
         self.largest = max(self.largest, size)
         fitting = _MOST_ELEMENTS if self.stage.group else int(_TASK_BYTES * count / max(1, size))
         if not self.stage.prefetch:
@@ -274,11 +287,15 @@ class Lane:
             self.ended = True
 
     def clock(self, workers: int, now: int) -> None:
-        """Adds the time since the last call to what the stage did in it."""
-        spent = now - self._since
+        """Notes what the stage does from now on; the time up to now goes to what it did before."""
+        state = "work" if self.running else "out" if self.is_full(workers) else "in"
+        if state != self._state:
+            self._account(now)
+            self._state = state
+
+    def _account(self, now: int) -> None:
+        spent, self._since = now - self._since, now
         if self._state == "in":
             self.wait_in_ns += spent
         elif self._state == "out":
             self.wait_out_ns += spent
-        self._since = now
-        self._state = "work" if self.running else "out" if self.is_full(workers) else "in"

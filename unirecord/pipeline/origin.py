@@ -26,6 +26,7 @@ class OriginPass(Protocol):
     start: int
     names: Named
     processes: Any  # those that make the elements, to be started, ended and waited for; None: there are none
+    calls_user: bool  # whether a user's function makes them here, for as long as that takes
 
     @property
     def followed(self) -> bool:
@@ -155,7 +156,7 @@ class DatasetPass:
         self._memory = memory
         self.epoch, self.start = self._run.epoch, self._run.start
         self.names: Named = RowNames(self._plan)
-        self.processes = None
+        self.processes, self.calls_user = None, False
 
     @property
     def followed(self) -> bool:

@@ -20,7 +20,7 @@ from .origin import Origin, OriginPass
 from .pipeline_stats import PipelineStats, StatsOfPasses
 from .resuming import extended, place_at, split_state
 from .rewriting import RULES, Draft, rewritten
-from .running import Running, read_alone
+from .running import Running, run_alone
 from .slots import SlotMemory
 from .steps import Named
 from .tails import through
@@ -371,14 +371,14 @@ class Pipeline:
         resumed, self._resumed = self._resumed, None
         inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
         lanes = lanes_of(graph, at.names, at.start, inner, self._memory)
-        lanes[0].processes = at.processes
+        lanes[0].processes, lanes[0].calls_user = at.processes, at.calls_user
         frozen = self._given_plan is not None
         self._tuner = tuner = Tuner(self._budget, plan, frozen=frozen, before=self._tuner)
         stats.begin(lanes, tuner)
         source, mark, asked = at.chunks(graph, self._budget), at.mark, clock()
-        running: Any = read_alone(source, lanes[0])
+        running: Any = run_alone(source, lanes[:1])
         if len(lanes) > 1 or at.processes is not None:
-            running = iter(Running(source, lanes, self._budget, tuner))
+            running = iter(Running(source, lanes, self._budget.memory, tuner))
         if self._tails:
             running = through(running, self._tails)
         with ExitStack() as open_pass:

@@ -110,6 +110,7 @@ class _GeneratorPass:
         in_processes = origin._in_processes
         self._producers = _Producers(origin._makes, origin._ahead) if in_processes else None
         self.processes: Any = self._producers
+        self.calls_user = not in_processes
 
     @property
     def followed(self) -> bool:

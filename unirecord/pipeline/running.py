@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 from time import perf_counter_ns, thread_time_ns
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
-from .budget import Budget
 from .chunk import Chunk
+from .crew import Crew, Worker
 from .lane import Lane, Task
 from .memory_size import size_of
-from .tuning import Tuner
 
-__all__ = ["Running", "read_alone"]
+__all__ = ["Running", "run_alone"]
 
 _SHORT_NS = 30_000  # what it takes to wake a thread, about
 _MOST_READ = 16  # chunks read by one task, if they come fast
@@ -29,25 +28,45 @@ _HANDED_OVER_NS = 50_000  # what it costs that another thread makes a result, ab
 _MOST_LONGER = 2  # tasks that take longer than that, beyond those that do not: one may be held up by others
 
 
+class Tuning(Protocol):
+    """What decides how many tasks of the stages without a number of their own run at a time (tuning.py)."""
+
+    workers: int
+
+    def waited(self, start: int, end: int) -> None:
+        """Notes when the consumer waited."""
+
+    def look(self, lanes: Sequence[Lane], all_busy: bool, now: int) -> None:
+        """Looks at how it goes, after each task; ``now``: the clock."""
+
+
 class Running:
     """The lanes of a pass, the first of which takes from ``source``; ``close`` ends its threads.
 
     Nobody waits for a lock while it is held for long: what needs time is done between ``_next_job`` and ``_finish``.
-    The consumer takes no lock while there are threads, so that an interrupt may come anywhere in it.
+    The consumer takes no lock while there are threads, so that an interrupt may come anywhere in it. Where there are
+    none to be had, or ``threads`` is 0, it does everything itself, when it is needed.
     """
 
     _open: ClassVar[set[Running]] = set()
 
-    def __init__(self, source: Iterator[Chunk], lanes: Sequence[Lane], budget: Budget, tuner: Tuner) -> None:
+    def __init__(
+        self,
+        source: Iterator[Chunk],
+        lanes: Sequence[Lane],
+        memory: int,
+        tuner: Tuning,
+        threads: int | None = None,
+    ) -> None:
+        """``memory``: bytes of what is made ahead. ``threads``: at most so many; None: as many as lanes need."""
         self._source = source
-        self.lanes = list(lanes)
-        self._budget, self._tuner = budget, tuner
+        self._held = [source]  # until it has been closed
+        self.lanes, self._backwards = list(lanes), list(lanes)[::-1]
+        self._memory, self._tuner, self._most = memory, tuner, threads
         self._lock = threading.Lock()
         self._out: SimpleQueue[list[Chunk] | None] = SimpleQueue()
         self._got: deque[Chunk] = deque()
-        self._idle: deque[SimpleQueue[None]] = deque()
-        self._wakes: list[SimpleQueue[None]] = []
-        self._threads: list[threading.Thread] = []
+        self._crew = Crew(self._work, self._most_threads)
         self._shared_running = 0
         self._reserved = 0
         self._taken = self._taken_bytes = 0  # changed by the consumer alone
@@ -56,7 +75,9 @@ class Running:
         self._closed = False
         self._longer = 0
         # What is cheap is done where it is needed, as long as nobody has asked for a thread, or for results ahead.
-        self._here = not any(lane.fixed or lane.processes or lane.stage.prefetch for lane in self.lanes)
+        asked = any(lane.fixed or lane.processes or lane.stage.prefetch for lane in self.lanes)
+        self._alone = threads == 0
+        self._here = self._alone or not asked
         self._process = os.getpid()
 
     # ---- the consumer's side -----------------------------------------------------------------------------
@@ -68,7 +89,7 @@ class Running:
             for lane in self.lanes:
                 lane.start()  # processes, while there are no threads of this pass
             if not self._here:
-                self._start_thread()
+                self._begin_threads()
             while (chunk := self._next()) is not None:
                 yield chunk
                 del chunk
@@ -78,6 +99,8 @@ class Running:
     def _next(self) -> Chunk | None:
         if self._process != os.getpid():
             raise ValueError("an iterator made before fork() cannot be used in the child: make a new one")
+        if self._closed:
+            raise ValueError("this iteration has been ended, as the interpreter ends")
         if not self._got:
             start = perf_counter_ns()
             if self._here:
@@ -92,100 +115,110 @@ class Running:
         self._taken_bytes += chunk.size
         window = self.lanes[-1].window(self._tuner.workers)
         if 2 * (self._put - self._taken) <= window:  # not for each result: threads take turns seldom
-            self._wake_one()
+            self._crew.wake_one()
         return chunk
+
+    def _begin_threads(self) -> None:
+        self._here = self._alone = not self._crew.start()
 
     def _work_here(self) -> None:
         """Makes the next results on the consumer's thread, until that takes longer than to hand them over would."""
         while self._out.empty():
+            start = perf_counter_ns()
             with self._lock:
-                job = self._find()
+                job = self._find(start)
             if job is not None:
-                start, results = perf_counter_ns(), job[0].handed_over_as(job[1])
-                self._do(*job)
+                results = job[0].handed_over_as(job[1])
+                chunks, ended, wall = self._do(
+                    *job, Exception
+                )  # an interrupt of this thread is raised at once
+                with self._lock:
+                    self._finish(*job, chunks, ended, wall, start + wall)
                 if job[0].upstream is not None:
-                    long = perf_counter_ns() - start > _HANDED_OVER_NS * results
-                    self._longer += 1 if long else -1
-            if (job is None and self._out.empty()) or self._longer > _MOST_LONGER:
-                self._here = False
-                self._start_thread()
-                return
+                    self._longer += 1 if wall > _HANDED_OVER_NS * results else -1
+            if self._alone:
+                assert job is not None, "nothing is under way, and nothing can be begun"
+            elif (job is None and self._out.empty()) or self._longer > _MOST_LONGER:
+                self._begin_threads()
+                if not self._here:
+                    return
 
     def close(self) -> None:
-        """Ends the threads and waits for them; one of them, or a forked child, does not wait."""
+        """Ends the threads and waits for them, but for those in a user's function; a forked child does not wait."""
         self._open.discard(self)
         self._closed = True
         if self._process != os.getpid():
             return
-        for lane in self.lanes:
-            lane.end()
-        for wake in self._wakes:
-            wake.put(None)
-        if threading.current_thread() in self._threads:
-            return
-        joined = 0
-        while joined < len(self._threads):  # one that is being joined may have started another
-            self._threads[joined].join()
-            joined += 1
-        if hasattr(self._source, "close"):
-            with suppress(ValueError):
-                self._source.close()
+        left = True
+        try:
+            for lane in self.lanes:
+                lane.end()
+            left = self._crew.leave()
+        finally:
+            if left:
+                self._release()
+
+    def _release(self) -> None:
+        """Gives up what it reads from, once; a thread that is in the middle of reading does so at its end."""
+        with suppress(IndexError):
+            source = self._held.pop()
+            try:
+                source.close()  # type: ignore[attr-defined]
+            except AttributeError:
+                pass
+            except ValueError:
+                self._held.append(source)
         for lane in self.lanes:
             lane.close()
 
     # ---- the threads -------------------------------------------------------------------------------------
 
-    def _start_thread(self) -> None:
-        wake: SimpleQueue[None] = SimpleQueue()
-        thread = threading.Thread(target=self._work, args=(wake,), name="unirecord-pipeline", daemon=True)
-        self._wakes.append(wake)
-        self._threads.append(thread)
+    def _work(self, worker: Worker) -> None:
         try:
-            thread.start()
-        except BaseException:
-            self._threads.remove(thread)
-            raise
-
-    def _wake_one(self) -> bool:
-        try:
-            self._idle.pop().put(None)
-        except IndexError:
-            return False
-        return True
-
-    def _work(self, wake: SimpleQueue[None]) -> None:
-        try:
+            with self._lock:
+                job, more = self._next_job(worker, perf_counter_ns())
             while not self._closed:
-                job = self._next_job(wake)
+                if more:
+                    self._crew.wake_one()
                 if job is None:
-                    wake.get()
+                    worker.wake.get()
+                    with self._lock:
+                        job, more = self._next_job(worker, perf_counter_ns())
                     continue
-                self._do(*job)
-                del job
+                worker.calling = job[0].calls_user
+                if self._closed:
+                    break
+                chunks, ended, wall = self._do(*job, BaseException)
+                worker.calling, now = False, perf_counter_ns()
+                with self._lock:
+                    self._finish(*job, chunks, ended, wall, now)
+                    del chunks
+                    job, more = self._next_job(worker, now)
         except BaseException as error:
             self._out.put([Chunk.failed(error)])
+        if self._crew.ended(worker) and self._closed:
+            self._release()
 
-    def _next_job(self, wake: SimpleQueue[None]) -> tuple[Lane, Task] | None:
-        self._idle.append(wake)  # before looking: what happens meanwhile wakes this thread
-        with self._lock:
-            job = self._find()
-            more = job is not None and not self._is_short(job) and self._could_start()
-            short_of_threads = more and not self._idle_but(wake) and len(self._threads) < self._most_threads()
-            if short_of_threads and not self._closed:
-                with suppress(RuntimeError):  # no more to be had: those that there are do the work
-                    self._start_thread()
+    def _next_job(self, worker: Worker, now: int) -> tuple[tuple[Lane, Task] | None, bool]:
+        """What to do next, and whether another thread is to be woken for more."""
+        crew = self._crew
+        job = self._find(now)
         if job is None:
-            return None
-        with suppress(ValueError):
-            self._idle.remove(wake)
-        if more and not short_of_threads:
-            self._wake_one()
-        return job
-
-    def _idle_but(self, wake: SimpleQueue[None]) -> bool:
-        return len(self._idle) > (wake in self._idle)
+            crew.idle(worker)  # before looking again: what happens meanwhile wakes this thread
+            job = self._find(now)
+            if job is None:
+                return None, False
+            crew.at_work(worker)
+        if self._is_short(job) or not self._could_start() or self._closed:
+            return job, False
+        if not crew.has_idle:
+            crew.start()
+            return job, False
+        return job, True
 
     def _most_threads(self) -> int:
+        if self._most is not None:
+            return self._most
         return self._tuner.workers + sum(lane.fixed for lane in self.lanes) + 1
 
     @staticmethod
@@ -194,29 +227,33 @@ class Running:
         lane, task = job
         return lane.tasks > 4 and lane.element_ns * max(1, len(task.chunk)) < _SHORT_NS
 
-    def _do(self, lane: Lane, task: Task) -> None:
-        start, cpu = perf_counter_ns(), thread_time_ns()
+    def _do(self, lane: Lane, task: Task, caught: type[BaseException]) -> tuple[list[Chunk], bool, int]:
+        """The results of a task, whether they are the source's last, and the nanoseconds that it took."""
+        sampled = lane.samples_cpu  # not for each: on some systems the call takes as long as many a task
+        start, cpu = perf_counter_ns(), thread_time_ns() if sampled else 0
+        ended = False
         if lane.upstream is None:
-            chunks, ended = self._read(start)
+            chunks, ended = self._read(lane.stage.prefetch or _MOST_READ, start, caught)
         else:
             try:
                 chunk = lane.call(task.chunk, task.slots)
-            except BaseException as error:
+            except caught as error:
                 chunk = Chunk.failed(error)
             chunk.size = size_of(chunk)
-            chunks, ended = [chunk], False
-        cpu, wall = thread_time_ns() - cpu, perf_counter_ns() - start
-        with self._lock:
-            self._finish(lane, task, chunks, ended, wall, cpu)
+            chunks = [chunk]
+        wall = perf_counter_ns() - start
+        if sampled:
+            lane.note_cpu(thread_time_ns() - cpu, wall)
+        return chunks, ended, wall
 
-    def _read(self, start: int) -> tuple[list[Chunk], bool]:
+    def _read(self, most: int, start: int, caught: type[BaseException]) -> tuple[list[Chunk], bool]:
         """Some chunks of the source, while they come fast; and whether they are the last."""
         chunks: list[Chunk] = []
         size = 0
-        while len(chunks) < _MOST_READ and size < _READ_BYTES and perf_counter_ns() - start < _READ_NS:
+        while len(chunks) < most and size < _READ_BYTES and perf_counter_ns() - start < _READ_NS:
             try:
                 chunk = next(self._source, None)
-            except BaseException as error:
+            except caught as error:
                 return [*chunks, Chunk.failed(error)], True
             if chunk is None:
                 return chunks, True
@@ -239,12 +276,12 @@ class Running:
         if not lane.has_input or lane.is_full(self._tuner.workers):
             return False
         if not lane.tasks:  # how large results are is not known before the first
-            return lane.running < max(1, self._budget.memory // _LARGE_RESULT)
+            return lane.running < max(1, self._memory // _LARGE_RESULT)
         return self._fits(lane)
 
     def _fits(self, lane: Lane) -> bool:
         """Whether another result has room; one may always be made where nothing behind it is under way."""
-        if self._reserved - self._taken_bytes + lane.largest <= self._budget.memory:
+        if self._reserved - self._taken_bytes + lane.largest <= self._memory:
             return True
         behind = self.lanes[self.lanes.index(lane) :]
         return not any(other.inflight or other.ready or other.handed_out for other in behind)
@@ -252,28 +289,29 @@ class Running:
     def _could_start(self) -> bool:
         return any(self._can_start(lane) for lane in self.lanes)
 
-    def _find(self) -> tuple[Lane, Task] | None:
+    def _find(self, now: int) -> tuple[Lane, Task] | None:
+        """The job that stands nearest to the consumer and can begin; ``now``: the clock, about."""
         if self._ended:
             return None
-        self._notice_taken()
-        now, workers = perf_counter_ns(), self._tuner.workers
+        self.lanes[-1].handed_out = self._put - self._taken
         found: tuple[Lane, Task] | None = None
         again = True
         while again and found is None:
             again = False
-            for lane in reversed(self.lanes):
+            for lane in self._backwards:
                 if not self._can_start(lane):
                     continue
                 task = lane.form()
                 if task is None:
-                    continue
-                if task.results is None:
+                    self._settle()
+                elif task.results is None:
                     found = lane, task
                     self._begin(lane, task)
                     break
-                again = True  # nothing to do for it: whatever is behind it may go on
-                self._settle()
-        self._settle()
+                else:
+                    again = True  # nothing to do for it: whatever is behind it may go on
+                    self._settle()
+        workers = self._tuner.workers
         for lane in self.lanes:
             lane.clock(workers, now)
         return found
@@ -284,14 +322,15 @@ class Running:
         task.bytes = lane.largest
         self._reserved += task.bytes
 
-    def _finish(self, lane: Lane, task: Task, chunks: list[Chunk], ended: bool, wall: int, cpu: int) -> None:
+    def _finish(self, lane: Lane, task: Task, chunks: list[Chunk], ended: bool, wall: int, now: int) -> None:
         if not lane.fixed and lane.upstream is not None:
             self._shared_running -= 1
         lane.ended = lane.ended or ended
-        self._reserved += sum(chunk.size for chunk in chunks) - task.bytes - task.chunk.size
-        lane.finish(task, chunks, wall, cpu)
+        size = chunks[0].size if len(chunks) == 1 else sum(chunk.size for chunk in chunks)
+        self._reserved += size - task.bytes - task.chunk.size
+        lane.finish(task, chunks, wall, size)
         self._settle()
-        self._tuner.look(self.lanes, self._shared_running + 1 >= self._tuner.workers)
+        self._tuner.look(self.lanes, self._shared_running + 1 >= self._tuner.workers, now)
 
     def _settle(self) -> None:
         for lane in self.lanes:
@@ -307,21 +346,26 @@ class Running:
             self._ended = True
             self._out.put(None)
 
-    def _notice_taken(self) -> None:
-        last = self.lanes[-1]
-        last.handed_out = self._put - self._taken
 
+def run_alone(source: Iterator[Chunk], lanes: Sequence[Lane]) -> Iterator[Chunk]:
+    """A pass on the thread that asks, one chunk after the other: nothing is gained by others, or none are wanted.
 
-def read_alone(source: Iterator[Chunk], lane: Lane) -> Iterator[Chunk]:
-    """A pass without stages: nothing is gained by a thread, as the source reads ahead itself."""
+    The stages must make one chunk of each; the source reads ahead itself.
+    """
+    reading, *stages = lanes
     try:
         while True:
             start = perf_counter_ns()
             chunk = next(source, None)
-            lane.busy_ns += perf_counter_ns() - start
+            read = perf_counter_ns()
+            reading.busy_ns += read - start
             if chunk is None:
                 return
-            lane.elements += len(chunk)
+            reading.elements += len(chunk)
+            for lane in stages:
+                chunk = lane.call(chunk, ())
+                lane.wait_in_ns += read - start
+                start, read = read, perf_counter_ns()
             yield chunk
             del chunk
     finally:

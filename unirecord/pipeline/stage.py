@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .chunk import Chunk
 from .operator import InPlaceTogether
 from .operators import Operator
 from .slots import SlotMemory, Slots
-from .steps import Step
+
+if TYPE_CHECKING:
+    from .steps import Step
 
 __all__ = ["Stage", "stages_of"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from time import perf_counter_ns
 from typing import Any
 
 from ..order.spec import check_integer
@@ -90,9 +89,8 @@ class Tuner:
         """Notes when the consumer waited."""
         self.wait_ns += end - start
 
-    def look(self, lanes: Sequence[Lane], all_busy: bool) -> None:
-        """Looks at how it goes, after each task; ``all_busy``: as many run as may."""
-        now = perf_counter_ns()
+    def look(self, lanes: Sequence[Lane], all_busy: bool, now: int) -> None:
+        """Looks at how it goes, after each task; ``all_busy``: as many run as may; ``now``: the clock."""
         if not self._since:
             self._begin(lanes, now)
         if now - self._since < _LOOK_NS:
