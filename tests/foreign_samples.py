@@ -143,6 +143,45 @@ def ffcv(folder: Path) -> None:
     expect(folder, rows)
 
 
+def litdata(folder: Path) -> None:
+    """litdata, torch: dicts with every kind of leaf; as they are and compressed; tuples; tokens without headers."""
+    import torch
+    from litdata.streaming.item_loader import TokensLoader
+    from litdata.streaming.reader import BinaryReader
+    from litdata.streaming.sampler import ChunkedIndex
+    from litdata.streaming.writer import BinaryWriter
+
+    def item(i: int) -> dict[str, Any]:
+        row = sample(i)
+        return {
+            "id": row["id"], "text": row["text"], "raw": row["raw"], "score": row["score"], "odd": bool(i % 2),
+            "grid": row["grid"], "tokens": row["tokens"], "tensor": torch.from_numpy(row["grid"] + 1),
+            "line": torch.arange(i + 1, dtype=torch.int32), "shown": picture(i), "inner": {"a": i, "b": [i / 2, "x"]},
+        }  # fmt: skip
+
+    for name, packing in (("plain", None), ("zstd", "zstd")):
+        (folder / name).mkdir()
+        writer = BinaryWriter(str(folder / name), chunk_size=5, compression=packing)
+        for i in range(12):
+            writer[i] = item(i)
+        writer.done()
+        writer.merge(1)
+    (folder / "tuples").mkdir()
+    writer = BinaryWriter(str(folder / "tuples"), chunk_size=5)
+    for i in range(3):
+        writer[i] = (i, f"x{i}")
+    writer.done()
+    writer.merge(1)
+    (folder / "tokens").mkdir()
+    writer = BinaryWriter(str(folder / "tokens"), chunk_size=20, item_loader=TokensLoader(block_size=4))
+    for i in range(10):
+        writer[i] = torch.arange(i, i + 4, dtype=torch.int32)
+    writer.done()
+    writer.merge(1)
+    reader = BinaryReader(str(folder / "plain"), max_cache_size=1 << 30)
+    expect(folder, [reader.read(ChunkedIndex(*reader._get_chunk_index_from_index(i))) for i in range(12)])
+
+
 def example(i: int) -> bytes:
     """A tf.train.Example (tensorflow) of some of the values."""
     import tensorflow as tf
@@ -221,7 +260,8 @@ def zarr(folder: Path) -> None:
 
 
 MAKERS: dict[str, Callable[[Path], None]] = {
-    "mds": mds, "ffcv": ffcv, "arrayrecord": arrayrecord, "bagz": bagz, "lance": lance, "zarr": zarr,
+    "mds": mds, "litdata": litdata, "ffcv": ffcv, "arrayrecord": arrayrecord, "bagz": bagz, "lance": lance,
+    "zarr": zarr,
 }  # fmt: skip
 
 if __name__ == "__main__":

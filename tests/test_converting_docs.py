@@ -54,6 +54,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(DATA / "tfrecord", "records")
     shutil.copytree(DATA / "webdataset", "shards")
     shutil.copytree(FOREIGN / "mds" / "zstd", "mds")
+    shutil.copytree(FOREIGN / "litdata" / "zstd", "optimized")
     folder(tmp_path / "VOC2012", {name: data for name, data in VOC.items() if "77" not in name})
     folder(tmp_path / "yolo", YOLO)
     Path("photos.beton").write_bytes(gzip.decompress((FOREIGN / "ffcv" / "sample.beton.gz").read_bytes()))

@@ -14,7 +14,7 @@ from ...format.schema import Column
 from ...writing.inference import ColumnEvidence
 from .json_text import parse_json
 
-__all__ = ["MdsField", "encoded_size", "is_encoding"]
+__all__ = ["MdsField", "encoded_size", "is_encoding", "listed_files", "picture_pixels"]
 
 _SCALARS: Final = (
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64",
@@ -147,12 +147,12 @@ class MdsField:
         if kind in ("str_int", "str_float"):
             return lambda cell: (int if kind == "str_int" else float)(_text(cell))
         if kind in _LISTS:
-            return lambda cell: _list(cell, 4 if kind.startswith("list") else 0)
+            return lambda cell: listed_files(cell, 4 if kind.startswith("list") else 0)
         return self._array
 
     def _array(self, cell: memoryview) -> Any:
         if self.encoding == "pil":
-            return _picture(cell)
+            return picture_pixels(cell)
         at, dtype, shape = 0, self._dtype, self._shape
         if dtype is None:
             if not len(cell) or cell[0] not in _NUMBERED:
@@ -179,8 +179,8 @@ def _text(cell: memoryview) -> str:
         raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
 
 
-def _list(cell: memoryview, at: int) -> list[bytes]:
-    """Files one after the other, behind their number and sizes."""
+def listed_files(cell: memoryview, at: int) -> list[bytes]:
+    """Files one after the other, behind their number, which is at ``at``, and their sizes."""
     if at + 4 > len(cell):
         raise ValueError("a list is cut off")
     count = int.from_bytes(cell[at : at + 4], "little")
@@ -198,7 +198,7 @@ def _list(cell: memoryview, at: int) -> list[bytes]:
     return found
 
 
-def _picture(cell: memoryview) -> Any:
+def picture_pixels(cell: memoryview) -> Any:
     """The pixels that PIL's ``tobytes`` gave, behind width, height and mode."""
     if len(cell) < _SIZES.size:
         raise ValueError("a picture is cut off")

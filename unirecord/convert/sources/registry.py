@@ -19,6 +19,7 @@ from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .lance_dataset import LanceDataset
+from .litdata import LitDataChunks
 from .lmdb_folder import LmdbFolder
 from .mds import MdsShards
 from .mindrecord import MindRecordFiles
@@ -49,6 +50,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     LmdbFolder,
     LanceDataset,
     ZarrGroup,
+    LitDataChunks,
     Hdf5File,
     MindRecordFiles,
     MdsShards,
