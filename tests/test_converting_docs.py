@@ -36,6 +36,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("people.csv").write_text("id,name\n1,ann\n2,bob\n")
     Path("people.csv.gz").write_bytes(gzip.compress(b"id,name\n1,ann\n2,bob\n"))
     Path("log.jsonl").write_text('{"a": 1}\n{"a": 2}\n')
+    Path("logs").mkdir()
+    for i in range(2):
+        Path(f"logs/{i}.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1}\n'))
     Path("lines.txt").write_text("one\ntwo\n")
     folder(tmp_path / "blobs", {"a.bin": b"\0", "b.dat": b""})
     small = picture(2, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from foreign_samples import FOREIGN, plain
 from sources import rows_at
 
 from unirecord.convert.sources import Options, open_source
+from unirecord.convert.sources.litdata_nested import nested_value
 from unirecord.errors import SchemaError
 
 FOLDER = FOREIGN / "litdata"
@@ -40,7 +42,44 @@ def test_tuples_tokens_and_chunks_compressed_as_a_whole(tmp_path: Path) -> None:
         file.write_bytes(zstandard.compress(file.read_bytes()))
     assert str(rows_at(copy)) == str(rows_at(FOLDER / "plain"))
     kept = rows_at(FOLDER / "plain", options=Options({"inner_b": "bytes", "shown": "bytes"}))
-    assert (kept[1]["inner_b"], kept[1]["shown"][12:15]) == (b'[0.5,"x"]', b"RGB")
+    assert (kept[1]["inner_b"], kept[1]["shown"][12:15]) == (b'\0\x09\0\0\0[0.5,"x"]', b"RGB")
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<I", len(value.encode())) + value.encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b'{"a": [1]}', {"a": [1]}),
+        (b"\0" + text('["é"]'), ["é"]),
+        (b"\1" + struct.pack("<I", 2) + text("a") + text("é"), ["a", "é"]),
+        (b"\2" + struct.pack("<I2q", 2, -1, 1 << 40), [-1, 1 << 40]),
+        (b"\3" + struct.pack("<Id", 1, 0.1), [0.1]),
+        (b"\4" + struct.pack("<I", 2) + b"\0\1", [False, True]),
+        (b"\5" + struct.pack("<I", 2) + text("k") + b"\x0a\1" + text("l") + b"\x0b", {"k": True, "l": None}),
+        (b"\6" + struct.pack("<2I", 2, 1) + text("k") + b"\x11" + text("v") + b"\x12" + b"\7" * 8,
+         [{"k": "v"}, {"k": 0x0707070707070707}]),
+        (b"\7" + text("x"), "x"),
+        (b"\x09" + struct.pack("<d", 2.5), 2.5),
+    ],
+)  # fmt: skip
+def test_nested_values_within_their_bytes(data: bytes, value: Any) -> None:
+    assert nested_value(memoryview(data)) == value
+    for end in range(1, len(data)):
+        with pytest.raises(ValueError):  # noqa: PT011
+            nested_value(memoryview(data[:end]))
+    with pytest.raises(ValueError, match=r"left over|JSON|Extra data"):
+        nested_value(memoryview(data + b"x"))
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x15", b"\1\xff\xff\xff\xff", b"\6" + b"\xff" * 8, b"\5\1\0\0\0\0\0\0\0" * 99]
+)
+def test_hostile_nested_values_are_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"said|known|deep"):
+        nested_value(memoryview(data))
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,13 @@ class InputPath:
         """Whether it is, or holds, a file whose name ends like that (or is that)."""
         return not self.peek.isdisjoint(suffixes)
 
+    def holds_only(self, suffixes: Iterable[str]) -> bool:
+        """Whether it is such a file, or a folder or pattern of no others."""
+        if self.is_file:
+            return self.suffix in suffixes
+        endings = {os.path.splitext(inner_name(name))[1] for name in self.peek if not name.startswith(".")}
+        return bool(endings) and endings <= set(suffixes)
+
     def _below(self) -> Iterator[str]:
         return (path for path, reason in walk(self.path) if reason is None)
 

@@ -16,9 +16,11 @@ from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import converted, json_converter, numbers
 from .flat_json import flat_records
+from .input_path import InputPath
 from .json_arrow import ArrowLines, arrow_kind, arrow_lines
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
+from .splits import refuse_split_files
 from .text_blocks import BlockPlace, line_blocks, read_block
 
 __all__ = ["JsonLines"]
@@ -29,38 +31,40 @@ _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers`
 
 
 class JsonLines(Source):
-    """A file with one JSON object a line. A key that is missing means null, as ``null`` does."""
+    """Files with one JSON object a line. A key that is missing means null, as ``null`` does."""
 
     kind: ClassVar[str] = "jsonl"
-    about: ClassVar[str] = "a JSON Lines file"
-    reads: ClassVar[str] = "a file"
+    about: ClassVar[str] = "JSON Lines files"
+    reads: ClassVar[str] = "a file, or a folder of them"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
 
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the name; a folder or a pattern by the names of all its files."""
+        return source.holds_only(cls.suffixes)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them."""
+        return source.is_file or source.holds(cls.suffixes)
+
     def look_through(self, options: Options, progress: Progress | None) -> None:
-        """Read the file once to find its types."""
+        """Read the files once to find their types."""
         path, fixed = self.path, options.overrides
-        total = self.input.size()
+        self._files = self.input.files(self.suffixes)
+        refuse_split_files(path, [file.name for file in self._files])
         evidence: dict[str, _KeyEvidence] = {}
-        units: list[Unit] = []
-        row = line = 0
-        for block in line_blocks(self.input):
-            place = BlockPlace(block.offset, len(block.data), line, row)
-            found = arrow_lines(block.data, _kinds(block.data, evidence))
-            if found is not None:
-                _take_in(found, row, evidence, fixed)
-                row += found.rows
-            else:
-                for rows in self._chunks(block.data, place):
-                    self._look_at(rows, row, evidence, fixed)
-                    row += len(rows)
-            line += block.lines
-            units.append(Unit(path, place, row - place.row))
-            if progress is not None:
-                progress(block.offset + len(block.data), total)
+        self.units = []
+        row = 0
+        for number, file in enumerate(self._files):
+            alone = len(self._files) == 1
+            row += self._look_through_file(number, row, evidence, fixed, progress if alone else None)
+            if not alone:
+                file.release()
+                if progress is not None:
+                    progress(number + 1, len(self._files))
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
-        last = units[-1]
-        self.units = [*units[:-1], Unit(path, last.place._replace(size=None), last.rows)]
         self._keys = list(evidence)
         names, notes = column_names(self._keys, path)
         self.notes += notes
@@ -69,6 +73,38 @@ class JsonLines(Source):
             column.missing = column.missing or column.seen < row
             types[name] = fixed[name] if name in fixed else column.spec(path)
         self.schema = apply_overrides(types, fixed)
+
+    def _look_through_file(
+        self,
+        number: int,
+        before: int,
+        evidence: dict[str, _KeyEvidence],
+        fixed: Mapping[str, Any],
+        progress: Progress | None,
+    ) -> int:
+        """Take the rows of a file into account, add its units, and return how many rows it has."""
+        file = self._files[number]
+        units: list[Unit] = []
+        total, row, line = file.size(), 0, 0
+        for block in line_blocks(file):
+            place = BlockPlace(block.offset, len(block.data), line, row)
+            found = arrow_lines(block.data, _kinds(block.data, evidence))
+            if found is not None:
+                _take_in(found, before + row, evidence, fixed)
+                row += found.rows
+            else:
+                for rows in self._chunks(block.data, place, file.name):
+                    self._look_at(rows, before + row, evidence, fixed)
+                    row += len(rows)
+            line += block.lines
+            units.append(Unit(file.name, (number, place), row - place.row))
+            if progress is not None:
+                progress(block.offset + len(block.data), total)
+        if units:
+            last = units[-1]
+            units[-1] = Unit(last.name, (number, last.place[1]._replace(size=None)), last.rows)
+        self.units = [*self.units, *units]
+        return row
 
     def _look_at(
         self,
@@ -98,35 +134,34 @@ class JsonLines(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found."""
-        data = read_block(self.input, unit.place)
+        number, place = unit.place
+        file, first_row = self._files[number], place.row
+        data = read_block(file, place)
         columns: dict[str, Any] = {}
         found = arrow_lines(data, {k: arrow_kind(c) for k, c in zip(self._keys, self.schema, strict=True)})
         pairs = list(zip(self._keys, self.schema, strict=True))
         if found is not None and all(column.nullable or not found.nulls(key) for key, column in pairs):
             yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
             return
-        first_row = unit.place.row
         convert = [json_converter(c) for c in self.schema]
-        for rows in self._chunks(data, unit.place):
+        for rows in self._chunks(data, place, file.name):
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(
-                    values, function, column, first_row, self.path, keep=self.keeps_misfits
+                    values, function, column, first_row, file.name, keep=self.keeps_misfits
                 )
             first_row += len(rows)
             yield RawBatch(columns, len(rows))
 
-    def _chunks(self, data: bytes, place: BlockPlace) -> Iterator[list[dict[str, Any]]]:
+    def _chunks(self, data: bytes, place: BlockPlace, name: str) -> Iterator[list[dict[str, Any]]]:
         """Yield the objects of a block of lines, some at a time."""
         row = place.row
         lines = ((i, line) for i, line in enumerate(data.split(b"\n"), place.line + 1) if line.strip())
         while some := list(islice(lines, _CHUNK_ROWS)):
             rows = flat_records([line for _, line in some])
             if rows is None:
-                rows = [
-                    _parse_line(line, f"{self.path}, line {i}", n) for n, (i, line) in enumerate(some, row)
-                ]
+                rows = [_parse_line(line, f"{name}, line {i}", n) for n, (i, line) in enumerate(some, row)]
             yield rows
             row += len(rows)
 

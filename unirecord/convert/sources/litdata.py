@@ -184,7 +184,9 @@ class LitDataChunks(Source):
         if piece.unpacked is not None:
             zstd = needed("zstandard", "a compressed LitData chunk")
             try:
-                data = zstd.ZstdDecompressor().decompress(data, max_output_size=piece.unpacked)
+                if zstd.frame_content_size(data) not in (-1, piece.unpacked):  # which it would believe
+                    raise SchemaError(f"{name} is damaged: a group of items says another size than its list")
+                data = zstd.ZstdDecompressor().decompress(data, max_output_size=max(piece.unpacked, 1))
             except zstd.ZstdError as error:
                 raise SchemaError(f"{name} is damaged: {error}") from None
         if len(data) != int(piece.ends[-1]):

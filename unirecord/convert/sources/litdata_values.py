@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Column
 from ...writing.inference import ColumnEvidence
-from .json_text import parse_json
+from .litdata_nested import nested_value
 from .mds_values import listed_files, picture_pixels
 
 __all__ = ["LitDataLeaf"]
@@ -37,7 +37,6 @@ class LitDataLeaf:
         self._argument = int(argument) if argument.isdigit() else -1
         self._longest = 0
         self._values = ColumnEvidence(name)
-        self._binary = False
 
     @property
     def is_array(self) -> bool:
@@ -48,8 +47,6 @@ class LitDataLeaf:
         """Take one value into account; ``ValueError`` where it is damaged."""
         if self.kind in _TEXTS:
             self._longest = max(self._longest, len(cell))
-        elif self.kind == "json":
-            self._binary = self._binary or not len(cell) or cell[0] <= 0x20
         elif self.is_array:
             try:
                 self._values.add(self._array(cell), row)
@@ -64,7 +61,7 @@ class LitDataLeaf:
             return "text" if self._longest > _LONG_TEXT else "string"
         if self.is_array:
             return self._values.spec()
-        if self.kind == "jpeg_array" or (self.kind == "json" and not self._binary):
+        if self.kind in ("jpeg_array", "json"):
             return "object"
         media = {"jpeg": "image/jpeg", "image": "image/*"}.get(self.kind)
         return {"type": "bytes", "annotations": {"media_type": media}} if media else "bytes"
@@ -82,21 +79,19 @@ class LitDataLeaf:
             return self._array(cell)
         if self.kind == "jpeg_array":
             return listed_files(cell, 0)
+        if self.kind == "json" and column.type == "object":
+            return nested_value(cell)
         try:
-            text = str(cell, "utf-8")
+            return str(cell, "utf-8")
         except UnicodeDecodeError as error:
             raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
-        if self.kind == "json" and column.type == "object":
-            if not text or text[0] <= " ":
-                raise ValueError(f"it is in LitData's binary form; --schema {self.name}=bytes keeps that")
-            return parse_json(text)
-        return text
 
     def _array(self, cell: memoryview) -> Any:
         if self.kind == "pil":
             return picture_pixels(cell)
         types = _NUMPY if self.kind.endswith("numpy") else _TORCH
-        number, at, shape = self._argument, 0, None
+        number, at = self._argument, 0
+        shape: tuple[int, ...] | None = None
         if not self.kind.startswith("no_header"):
             order = "<" if types is _NUMPY else ">"
             if len(cell) < 8:

@@ -1,0 +1,132 @@
+"""One CSV file: what separates its values, the line that names its columns, and its records by lines."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
+from typing import Final
+
+from ...errors import SchemaError
+from .cell_types import NUMBER
+from .input_path import InputPath
+from .text_blocks import count_lines, text_start
+
+__all__ = ["CsvFile"]
+
+_CHUNK_ROWS: Final = 4096
+_CHUNK_BYTES: Final = 8_000_000
+_TABS: Final = (".tsv", ".tab")
+
+
+class CsvFile:
+    """A CSV or TSV file with a header.
+
+    Attributes:
+        file: where it lies.
+        name: what messages call it.
+        delimiter: the character between values.
+        header: the names of the columns.
+        start: where the rows begin, in bytes.
+        lines: how many lines stand before them.
+    """
+
+    def __init__(self, file: InputPath) -> None:
+        """Read the header. Raises `SchemaError` where there is none."""
+        self.file, self.name = file, file.name
+        self.header, self.start, self.lines = self._read_header()
+
+    def _read_header(self) -> tuple[list[str], int, int]:
+        """Return the names, and where the rows begin: the offset, and the lines before it."""
+        self.delimiter = "\t"
+        start = text_start(self.file)
+        if self.file.suffix not in _TABS:
+            line = self._first_line(start)
+            counts = {d: len(next(csv.reader([line], delimiter=d))) for d in ",;\t|"}
+            self.delimiter = max(counts, key=lambda d: counts[d])
+        data = self._header_bytes(start)
+        header = next(row for row in csv.reader(_text(data, self.name), delimiter=self.delimiter) if row)
+        for name in header:
+            if NUMBER.fullmatch(name):
+                raise SchemaError(
+                    f"{self.name}: the first line should name the columns, but holds the number {name.strip()!r}; "
+                    f"add a header line"
+                )
+        return header, start + len(data), count_lines(data)
+
+    def _first_line(self, start: int) -> str:
+        with self.file.open() as file:
+            file.seek(start)
+            text = TextIOWrapper(file, encoding="utf-8", newline="")
+            try:
+                return next(line for line in text if line.strip("\r\n"))
+            except StopIteration:
+                raise self._empty() from None
+            except UnicodeDecodeError as error:
+                raise _not_utf8(self.name, error) from None
+
+    def _header_bytes(self, start: int) -> bytes:
+        """Return the bytes of the record that names the columns, with empty lines before it."""
+        taken: list[str] = []
+        with self.file.open() as file:
+            file.seek(start)
+            text = TextIOWrapper(file, encoding="latin-1", newline="")  # a character a byte
+            reader = csv.reader(_noted(text, taken), delimiter=self.delimiter)
+            try:
+                if next((row for row in reader if row), None) is None:
+                    raise self._empty()
+            except csv.Error as error:
+                raise SchemaError(f"{self.name}, the header: {error}") from None
+        return "".join(taken).encode("latin-1")
+
+    def _empty(self) -> SchemaError:
+        return SchemaError(f"{self.name} is empty: a CSV file starts with a line that names the columns")
+
+    def chunks(self, data: bytes, lines_before: int, width: int) -> Iterator[list[list[str]]]:
+        """Yield some rows at a time of a block of whole records."""
+        rows: list[list[str]] = []
+        size = 0
+        reader = csv.reader(_text(data, self.name), delimiter=self.delimiter, strict=True)
+        where = f"{self.name}, line"
+        try:
+            for row in reader:
+                if len(row) != width:
+                    if not row:  # an empty line
+                        continue
+                    raise SchemaError(
+                        f"{where} {lines_before + reader.line_num}: {len(row)} values, but the header names "
+                        f"{width} columns; quote values that hold {self.delimiter!r}"
+                    )
+                rows.append(row)
+                size += sum(map(len, row))
+                if len(rows) >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
+                    yield rows
+                    rows, size = [], 0
+        except csv.Error as error:
+            raise SchemaError(f"{where} {lines_before + reader.line_num}: {error}") from None
+        if rows:
+            yield rows
+
+
+def _text(data: bytes, path: str) -> TextIOWrapper:
+    """UTF-8 bytes as lines of text."""
+    csv.field_size_limit(sys.maxsize)
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from None
+    return TextIOWrapper(BytesIO(data), encoding="utf-8", newline="")
+
+
+def _noted(lines: TextIOWrapper, taken: list[str]) -> Iterator[str]:
+    for line in lines:
+        taken.append(line)
+        yield line
+
+
+def _not_utf8(path: str, error: UnicodeDecodeError) -> SchemaError:
+    byte = error.object[error.start]
+    return SchemaError(
+        f"{path} is not UTF-8 (byte 0x{byte:02x}); convert it first, e.g. iconv -f latin1 -t utf8"
+    )
