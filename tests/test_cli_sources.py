@@ -79,7 +79,7 @@ def test_a_pipe_without_a_kind_or_content_is_refused(here: Path) -> None:
     [
         (["/dev/zero", "d", "--from", "csv"], 1, "is a device or a socket"),
         (["x.csv", "d", "--from", "images"], 2, "x.csv is a file; images are read from a folder"),
-        ([".", "d", "--from", "csv"], 2, ". is a folder; csv are read from a file"),
+        (["p", "d", "--from", "csv"], 2, "p is a folder; csv are read from a file"),
         (["x.dat", "d"], 2, "say so with --from csv or jsonl"),
         (["", "d"], 2, "the source is an empty path"),
         (["~/none.csv", "d"], 2, "the shell replaces ~ only when it is not quoted"),
