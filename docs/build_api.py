@@ -30,12 +30,12 @@ SECTIONS = {
     "Looking after files": ("inspection",),
 }
 SHOWN_SPECIAL = {"__len__", "__getitem__", "__getitems__", "__iter__", "__contains__"}
-DOORS = {"PyTorch": "unirecord.torch", "TensorFlow": "unirecord.tf"}
+DOORS = {"PyTorch": "unirecord.torch", "TensorFlow": "unirecord.tf", "Ray Data": "unirecord.ray"}
 
 HEAD = """# Python API
 
 Written by `make docs` from the docstrings. Everything public is an attribute of `unirecord`;
-`unirecord.torch` and `unirecord.tf` are imported when they are first used. What stands in other
+`unirecord.torch`, `unirecord.tf` and `unirecord.ray` are imported when they are first used. What stands in other
 modules, and what begins with an underscore, may change. Members whose docstring begins with
 "Internal" are left out here and may change as well.
 

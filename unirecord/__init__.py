@@ -120,7 +120,7 @@ _HOMES = {
 }
 
 
-_ADAPTERS = ("torch", "tf")
+_ADAPTERS = ("torch", "tf", "ray")
 
 
 def __getattr__(name: str) -> Any:

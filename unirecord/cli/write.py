@@ -34,6 +34,7 @@ from ..sizes import format_size
 from ..storage.registry import location_of
 from ..writing.writer import check_free
 from .codec_option import with_codecs
+from .engine_option import add_engine_option, engine_of
 from .left_out import check_report, many, say_left_out
 from .progress_bar import ProgressBar, duration
 from .row_options import add_row_options, row_choice
@@ -101,6 +102,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--workers", type=count, default=1, metavar="N", help="processes, each of which writes whole parts"
     )
+    add_engine_option(parser)
     parser.add_argument(
         "--resume", action="store_true", help="go on with what the same command has left when it was stopped"
     )
@@ -154,6 +156,7 @@ def _run(args: argparse.Namespace) -> int:
     check_report(args)
     choice = row_choice(args)
     identity = _identity(args)
+    engine_of(args)  # is refused before any work is done
     before = _existing(args, choice)
     source = _look_through(args, before)
     try:

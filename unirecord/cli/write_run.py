@@ -19,6 +19,7 @@ from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
 from ..writing.batch_writer import PART_BYTES
+from .engine_option import engine_of
 from .left_out import many
 from .progress_bar import ProgressBar, ProgressLines, duration
 from .terminal import say
@@ -93,6 +94,7 @@ def _conversion(
         overwrite=args.overwrite,
         id=identity,
         workers=args.workers,
+        engine=engine_of(args),
         resume=args.resume,
         limit=args.limit,
         options=choice.options(),

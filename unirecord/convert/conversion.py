@@ -28,9 +28,14 @@ from .sources.base import LeftOut, Source
 from .task import Job, run_task
 from .worker_pool import run_in_workers
 
-__all__ = ["Conversion", "Interrupted", "Sample", "Standing", "take_sample"]
+__all__ = ["Conversion", "Engine", "Interrupted", "Sample", "Standing", "take_sample"]
 
 _SAMPLED_UNITS = 3
+
+# Runs tasks of a job elsewhere: it tells of rows and bytes more, and of each task whose parts are in the job's folder.
+Engine = Callable[
+    [Job, Sequence[int], Callable[[int, int], None], Callable[[int, dict[str, Any]], None]], None
+]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -63,6 +68,7 @@ class Conversion:
         overwrite, append: what to do with a dataset that is there.
         id: 16 bytes that make the output reproducible.
         workers: processes; 1 is this one.
+        engine: what runs the tasks instead of processes of this machine.
         resume: go on with what an earlier run has left, if it was the same conversion.
         limit: at most so many rows, which one process then writes in order.
         options: what else decides which rows there are, to tell another conversion from this one.
@@ -78,6 +84,7 @@ class Conversion:
     append: bool = False
     id: bytes | None = None
     workers: int = 1
+    engine: Engine | None = None
     resume: bool = False
     limit: int | None = None
     options: dict[str, str] = field(default_factory=dict)
@@ -92,10 +99,10 @@ class Conversion:
         ``before_publishing`` is called when all is written and compared; when it raises, nothing is published.
         Raises what `Writer` does, StaleError when ``resume`` finds another conversion, and `Interrupted`.
         """
-        if self.source.read_once and (self.workers > 1 or self.resume):
+        if self.source.read_once and (self.workers > 1 or self.resume or self.engine is not None):
             raise ValueError(
-                f"{self.source.path} is read once, by one process: workers= and resume= need what can be read again, "
-                "such as a dataset with len() and [i]"
+                f"{self.source.path} is read once, by one process: workers=, engine= and resume= need what can be read "
+                "again, such as a dataset with len() and [i]"
             )
         target = DirectoryWriter(
             os.path.abspath(self.path),
@@ -208,6 +215,8 @@ class _Run:
         waiting = [task for task in range(len(self.job.tasks)) if task not in self._records]
         if self._wish.limit is not None:
             self._run_in_order(self._wish.limit)
+        elif self._wish.engine is not None:
+            self._wish.engine(self.job, waiting, self._tell, self._done)
         elif self._wish.workers > 1 and len(waiting) > 1:
             run_in_workers(
                 self.job, waiting, self._wish.workers, self._target.lock_number(), self._tell, self._done

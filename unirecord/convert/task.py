@@ -15,7 +15,7 @@ from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
 from .sources.base import LeftOut, Source
 
-__all__ = ["Job", "encoded_batches", "run_task"]
+__all__ = ["Job", "encoded_batches", "finish_task", "run_task", "write_parts"]
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,22 @@ def run_task(
 
     ``tell`` is called with rows and bytes more.
     """
+    record = write_parts(job, task, job.folder, tell, most)
+    finish_task(job, task, record)
+    return record
+
+
+def finish_task(job: Job, task: int, record: dict[str, Any]) -> None:
+    """Say that the parts of a task are complete, on disk and in the job's folder."""
+    Journal(job.folder).record(task, record)
+
+
+def write_parts(
+    job: Job, task: int, folder: str, tell: Callable[[int, int], None], most: int | None = None
+) -> dict[str, Any]:
+    """Write the parts of a task into a folder, under the names they have in the job's; their record."""
     parts = PartSequence(
-        job.folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like
+        folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like
     )
     try:
         writer = BatchWriter(parts, job.content)
@@ -78,7 +92,6 @@ def run_task(
         "parts": [entry_to_json(entry) for entry in parts.entries],
         "left_out": [[one.name, one.reason, one.expected, one.rows] for one in left_out],
     }
-    Journal(job.folder).record(task, record)
     tell(0, sum(entry.bytes + entry.index_bytes for entry in parts.entries))
     return record
 

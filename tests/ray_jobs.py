@@ -1,0 +1,300 @@
+"""Real Ray, started here (`make ray`): tasks killed, run again and run twice; every row is there once, or nothing is.
+
+Not named test_*: installing Ray and starting it take longer than every run of the tests can spare.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numbers_source import SCHEMA, Numbers
+
+os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
+
+import ray
+import ray.data
+
+import unirecord
+import unirecord.ray
+from unirecord import ExistsError, SchemaError, UniRecordDataset, verify
+from unirecord.cli import main
+from unirecord.convert import division
+from unirecord.convert.conversion import Conversion
+from unirecord.format.schema import Schema
+from unirecord.frameworks import ray_datasink
+from unirecord.frameworks.ray_engine import ray_engine
+
+N = 1000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    seen = os.pathsep.join(path for path in sys.path if path)
+    ray.init(
+        num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000,
+        runtime_env={"env_vars": {"PYTHONPATH": seen}},
+    )  # fmt: skip
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield
+    ray.shutdown()
+
+
+def columns(batch: dict[str, Any]) -> dict[str, Any]:
+    """A column of every kind that Ray has, made of the row's number."""
+    n = batch["id"]
+    boxes = np.empty(len(n), object)
+    for i, number in enumerate(n):
+        boxes[i] = np.full((number % 3 + 1, 4), number, np.int16)
+    return {
+        "n": n,
+        "single": (n / 7).astype(np.float32),
+        "name": np.array([f"row {i}" for i in n]),
+        "data": np.array([bytes([i % 256]) * (i % 300) for i in n], dtype=object),
+        "fixed": np.repeat(n[:, None, None], 6, axis=1).reshape(-1, 2, 3).astype(np.float32),
+        "boxes": boxes,
+    }
+
+
+def numbered(rows: int = N, blocks: int = 8) -> Any:
+    return ray.data.range(rows, override_num_blocks=blocks).map_batches(columns)
+
+
+def check(path: Path, rows: int = N, start: int = 0) -> None:
+    """Every row is there once, with its own values."""
+    seen = []
+    for one in UniRecordDataset(path):
+        n = int(one["n"])
+        seen.append(n)
+        wanted = {name: values[0] for name, values in columns({"id": np.array([n])}).items()}
+        for name in ("single", "name", "data"):
+            assert one[name] == wanted[name], name
+        for name in ("fixed", "boxes"):
+            assert np.array_equal(one[name], wanted[name]), name
+            assert one[name].dtype == wanted[name].dtype
+    assert sorted(seen) == list(range(start, start + rows))
+    assert verify(path).ok
+
+
+def disturbed(how: str, folder: Path) -> Any:
+    """The class of our sink whose tasks die, or write twice, once each."""
+    base = ray_datasink._datasink()
+
+    def first_time(task: int) -> bool:
+        try:
+            os.close(os.open(folder / f"{how}-{task}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return False
+        return True
+
+    class Disturbed(base):  # type: ignore[misc, valid-type]
+        def write(self, blocks: Iterable[Any], ctx: Any) -> Any:
+            given = list(blocks)
+            if how == "twice":
+                super().write(given, ctx)
+            if how == "killed when written" and first_time(ctx.task_idx):
+                super().write(given, ctx)
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().write(self._cut(given, ctx), ctx)
+
+        def _cut(self, blocks: list[Any], ctx: Any) -> Iterator[Any]:
+            for block in blocks:
+                yield block
+                if how == "killed at work" and first_time(ctx.task_idx):
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    return Disturbed
+
+
+@pytest.mark.parametrize("how", ["in peace", "twice", "killed at work", "killed when written"])
+def test_every_row_is_written_once(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if how != "in peace":
+        kind = disturbed(how, tmp_path)
+        monkeypatch.setattr(ray_datasink, "_datasink", lambda: kind)
+    assert unirecord.ray.write(numbered(), tmp_path / "out", min_task_bytes=1, schema={"n": "int64"}) == N
+    check(tmp_path / "out")
+    parts = list((tmp_path / "out").glob("*.urec"))
+    assert len(parts) == 8
+    if how.startswith("killed"):
+        assert len(list(tmp_path.glob(f"{how}-*"))) == 8
+    assert {path.name for path in tmp_path.iterdir() if not path.name.startswith(how)} == {"out"}
+
+
+def test_blocks_are_put_together_and_parts_cut(tmp_path: Path) -> None:
+    unirecord.ray.write(numbered(), tmp_path / "one", min_task_bytes="1GiB")
+    assert len(list((tmp_path / "one").glob("*.urec"))) == 1
+    unirecord.ray.write(numbered(), tmp_path / "many", min_task_bytes="1GiB", max_part_bytes=50_000)
+    assert len(list((tmp_path / "many").glob("*.urec"))) > 3
+    check(tmp_path / "one")
+    check(tmp_path / "many")
+
+
+def test_the_order_is_kept_where_ray_keeps_it(tmp_path: Path) -> None:
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = True
+    try:
+        unirecord.ray.write(numbered(), tmp_path / "out", min_task_bytes=1)
+    finally:
+        context.execution_options.preserve_order = False
+    assert [one["n"] for one in UniRecordDataset(tmp_path / "out")] == list(range(N))
+
+
+def test_rows_are_added_and_datasets_replaced(tmp_path: Path) -> None:
+    unirecord.ray.write(numbered(100), tmp_path / "out", metadata={"a": 1}, index=["n"])
+    with pytest.raises(ExistsError, match="is there already"):
+        unirecord.ray.write(numbered(100), tmp_path / "out")
+    more = ray.data.range(50).map_batches(lambda batch: columns({"id": batch["id"] + 100}))
+    unirecord.ray.write(more, tmp_path / "out", append=True)
+    check(tmp_path / "out", 150)
+    assert UniRecordDataset(tmp_path / "out").metadata == {"a": 1}
+    unirecord.ray.write(numbered(30), tmp_path / "out", overwrite=True)
+    check(tmp_path / "out", 30)
+
+
+def test_a_failed_job_publishes_nothing_and_says_why(tmp_path: Path) -> None:
+    with pytest.raises(SchemaError, match=r"task \d, row \d+, column 'n': expected int8"):
+        unirecord.ray.write(numbered(), tmp_path / "out", schema={"n": "int8"}, min_task_bytes=1)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(SchemaError, match=r"no column 'm'"):
+        unirecord.ray.write(numbered(), tmp_path / "out", schema={"m": "int8"})
+    with pytest.raises(FileNotFoundError, match="make it first"):
+        unirecord.ray.write(numbered(), tmp_path / "not there" / "out")
+    with pytest.raises(ValueError, match="one part"):
+        unirecord.ray.write(numbered(), tmp_path / "out.urec")
+    unirecord.ray.write(numbered(), tmp_path / "out")
+    check(tmp_path / "out")
+
+
+def test_a_dataset_without_rows(tmp_path: Path) -> None:
+    none = numbered(10).filter(lambda row: False)
+    unirecord.ray.write(none, tmp_path / "out", schema=dict.fromkeys(columns({"id": np.arange(1)}), "int64"))
+    assert len(UniRecordDataset(tmp_path / "out")) == 0
+
+
+UNITS = [130, 70, 1, 300, 0, 220, 90, 260, 40, 180]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("deaths", [0, 2])
+def test_a_conversion_on_ray_makes_the_same_bytes(
+    deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+
+    def convert(target: Path, **options: Any) -> None:
+        source = Numbers(tmp_path, UNITS, deadly=-1 if target.name == "one" else 530, deaths=deaths)
+        Conversion(source, str(target), Schema.parse(SCHEMA), id=bytes(16), index=["n"], **options).run()
+
+    convert(tmp_path / "one")
+    convert(tmp_path / "ray", engine=ray_engine(str(tmp_path / "ray")))
+    assert files(tmp_path / "ray") == files(tmp_path / "one")
+    assert len(list(tmp_path.glob("death*"))) == deaths
+
+
+def test_a_task_that_always_dies_ends_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    source = Numbers(tmp_path, UNITS, deadly=530, deaths=1000)
+    wish = Conversion(
+        source, str(tmp_path / "out"), Schema.parse(SCHEMA), engine=ray_engine(str(tmp_path / "out"))
+    )
+    with pytest.raises(unirecord.UniRecordError, match="failed on Ray"):
+        wish.run()
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / ".out.attempts").exists()
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "people.csv").write_text("name,age\n" + "".join(f"p{i},{i}\n" for i in range(500)))
+    common = [str(tmp_path / "people.csv"), "--id", "00" * 16]
+    assert main(["write", *common[:1], str(tmp_path / "one"), *common[1:]]) == 0
+    assert main(["write", *common[:1], str(tmp_path / "ray"), *common[1:], "--engine", "ray"]) == 0
+    assert files(tmp_path / "ray") == files(tmp_path / "one")
+    assert "wrote 500 rows" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("read") / "data"
+    types = {
+        "n": "int64",
+        "score": "float64?",
+        "single": "float32",
+        "name": "string",
+        "flag": "bool",
+        "data": "bytes",
+    }
+    with unirecord.Writer(path, types, max_part_bytes=20_000) as writer:
+        for i in range(N):
+            writer.write({
+                "n": i, "score": None if i % 5 == 0 else float("nan") if i % 5 == 1 else i / 4, "single": i / 10,
+                "name": f"row {i % 7}", "flag": i % 2 == 0, "data": bytes([i % 256]) * (i % 90),
+            })  # fmt: skip
+    return path
+
+
+def test_rows_are_read_once_in_order_and_counted_before(written: Path) -> None:
+    found = unirecord.ray.read(written, override_num_blocks=7)
+    assert found.count() == N
+    assert found.schema().names == ["n", "score", "single", "name", "flag", "data"]
+    ds = UniRecordDataset(written)
+    rows = sorted(found.take_all(), key=lambda one: one["n"])
+    assert [one["n"] for one in rows] == list(range(N))
+    assert all(one["data"] == ds[i]["data"] and one["name"] == ds[i]["name"] for i, one in enumerate(rows))
+    some = unirecord.ray.read(written, columns=["name", "n"], where="n % 3 == 0", override_num_blocks=4)
+    assert some.count() == len(range(0, N, 3))
+    assert sorted(one["n"] for one in some.take_all()) == list(range(0, N, 3))
+    assert some.schema().names == ["name", "n"]
+    assert unirecord.ray.read(written, where="n < 0").count() == 0
+
+
+def test_conditions_of_ray_choose_the_rows_that_arrow_would(written: Path) -> None:
+    from ray.data.expressions import col, lit
+
+    from unirecord.frameworks.ray_conditions import condition_of
+
+    ds = UniRecordDataset(written)
+    table = ds.to_batches().read_all()
+    asked = [
+        (col("n") >= 100) & (col("n") < 130), (lit(5) > col("n")) | (col("name") == "row 3"), col("score") != 2.5,
+        ~(col("score") <= 100), col("score").is_null(), col("score").is_not_null() & (col("flag") == True),  # noqa: E712
+        col("n").is_in([1, 5, 7]), col("name").not_in(["row 1", "row 2"]), ~((col("score") > 3) & (col("n") < 50)),
+    ]  # fmt: skip
+    for expression in asked:
+        text = condition_of(expression, ds.schema)
+        assert text is not None, expression
+        wanted = table.filter(expression.to_pyarrow())["n"].to_pylist()
+        assert ds.view(where=text).to_batches(["n"]).read_all()["n"].to_pylist() == wanted, text
+    for expression in (col("single") > 0.1, col("n") + 1 > 3, col("score").is_in([1.0]), col("n") > 2.5):
+        assert condition_of(expression, ds.schema) is None
+    for expression in (asked[0], col("single") > 0.1, asked[0] & (col("single") < 11.0)):
+        found = unirecord.ray.read(written).filter(expr=expression).select_columns(["n"])
+        wanted = table.filter(expression.to_pyarrow())["n"].to_pylist()
+        assert sorted(one["n"] for one in found.take_all()) == wanted
+        assert found.count() == len(wanted)
+
+
+def test_read_map_write_is_row_exact(written: Path, tmp_path: Path) -> None:
+    found = unirecord.ray.read(written).map_batches(lambda batch: {"n": batch["n"], "twice": batch["n"] * 2})
+    assert unirecord.ray.write(found, tmp_path / "out", schema={"n": "int64", "twice": "int64"}) == N
+    again = UniRecordDataset(tmp_path / "out").scalars(["n", "twice"])
+    assert sorted(again["n"].tolist()) == list(range(N))
+    assert np.array_equal(again["twice"], again["n"] * 2)
+
+
+def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parent.parent / "docs" / "ray.md").read_text(encoding="utf-8")
+    found: dict[str, Any] = {}
+    for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.S | re.M):
+        exec(block, found)
+    assert found["found"].count() == 900
