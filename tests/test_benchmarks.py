@@ -116,6 +116,7 @@ def test_every_table_of_the_page_has_a_text() -> None:
             "sizes",
             "frameworks",
             "conversion",
+            "compression",
         )
     ]
     stored = {"date": "2026-01-01", "machine": {"processor": "one"}, "measurements": peers + others}
