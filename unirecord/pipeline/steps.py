@@ -49,7 +49,7 @@ def step_of(operator: Operator, named: Named, resumed: Place | None, slotted: fr
         return each.over(_on_samples(operator))
     if kind == "select":
         names = operator.columns or ()
-        return each.over(lambda sample, key, slot: {name: sample[name] for name in names})
+        return each.over(lambda sample: {name: sample[name] for name in names})
     if kind == "filter":
         return each.keeping(_on_samples(operator.changed(columns=None), operator.columns))
     if kind in ("flat_map", "unbatch"):
@@ -61,35 +61,43 @@ def step_of(operator: Operator, named: Named, resumed: Place | None, slotted: fr
     raise AssertionError(f"{kind} has no step")
 
 
-def _on_samples(operator: Operator, read: tuple[str, ...] | None = None) -> Callable[[Any, int, Any], Any]:
-    """Calls the user's function: with the sample, or with columns of it, whose values it then replaces."""
+def _on_samples(operator: Operator, read: tuple[str, ...] | None = None) -> Callable[..., Any]:
+    """Calls the user's function: with the sample, or with columns of it, whose values it then replaces.
+
+    What comes back takes the sample, and behind it key and slot where the operator is random. ``read``: the function
+    gets these columns, and nothing is replaced.
+    """
     fn: Any = operator.fn
-    columns, number = operator.columns, operator.random
-    if columns is None and read is None:
-        if number:
-            return lambda sample, key, slot: fn(sample, generator(key, number))
-        return lambda sample, key, slot: fn(sample)
-
-    def values(sample: Any, names: tuple[str, ...], key: int) -> Any:
-        given = [sample[name] for name in names]
-        return fn(*given, generator(key, number)) if number else fn(*given)
-
+    columns, number = operator.columns if read is None else read, operator.random
+    if columns is None:
+        return (lambda sample, key, slot: fn(sample, generator(key, number))) if number else fn
+    if number:
+        return _on_columns(columns, read is None, lambda given, key: fn(*given, generator(key, number)))
+    if len(columns) > 1:
+        on_columns = _on_columns(columns, read is None, lambda given, key: fn(*given))
+        return lambda sample: on_columns(sample, 0, None)
+    (name,) = columns  # the most frequent form, without a call in between
     if read is not None:
-        return lambda sample, key, slot: values(sample, read, key)
-    assert columns is not None
-    if len(columns) == 1:
-        (name,) = columns
-        return lambda sample, key, slot: {**sample, name: values(sample, columns, key)}
+        return lambda sample: fn(sample[name])
+    return lambda sample: {**sample, name: fn(sample[name])}
 
-    def several(sample: Any, key: int, slot: Any) -> Any:
-        made = values(sample, columns, key)
+
+def _on_columns(
+    columns: tuple[str, ...], replaced: bool, call: Callable[[list[Any], int], Any]
+) -> Callable[[Any, int, Any], Any]:
+    def on_columns(sample: Any, key: int, slot: Any) -> Any:
+        made = call([sample[name] for name in columns], key)
+        if not replaced:
+            return made
+        if len(columns) == 1:
+            return {**sample, columns[0]: made}
         if not isinstance(made, (tuple, list)) or len(made) != len(columns):
             raise TypeError(
                 f"it must return a tuple of {len(columns)} values for {list(columns)}, not {made!r:.100}"
             )
         return {**sample, **dict(zip(columns, made, strict=True))}
 
-    return several
+    return on_columns
 
 
 def _in_place(operator: Operator, into: InPlace) -> Callable[[Any, int, Any], Any]:
@@ -157,7 +165,7 @@ def _where(meets: NDArray[np.bool_]) -> Step:
     return step
 
 
-def _parts_of_batch(batch: Any, key: int, slot: Any) -> list[Any]:
+def _parts_of_batch(batch: Any) -> list[Any]:
     if not isinstance(batch, Mapping):
         return list(batch)
     return split_batch(batch, 0)
@@ -169,8 +177,9 @@ class _Each:
     def __init__(self, operator: Operator, named: Named) -> None:
         self._operator = operator
         self._named = named
+        self._plain = not operator.random and operator.in_place is None  # called with the element alone
 
-    def over(self, call: Callable[[Any, int, Any], Any]) -> Step:
+    def over(self, call: Callable[..., Any]) -> Step:
         """One element for one."""
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
@@ -181,7 +190,7 @@ class _Each:
 
         return step
 
-    def keeping(self, call: Callable[[Any, int, Any], Any]) -> Step:
+    def keeping(self, call: Callable[..., Any]) -> Step:
         """Those elements alone for which ``call`` says so."""
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
@@ -194,7 +203,7 @@ class _Each:
 
         return step
 
-    def several(self, call: Callable[[Any, int, Any], Any], resumed: Place | None) -> Step:
+    def several(self, call: Callable[..., Any], resumed: Place | None) -> Step:
         """Any number of elements for one."""
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
@@ -237,16 +246,21 @@ class _Each:
         return step
 
     def _made(
-        self, chunk: Chunk, call: Callable[[Any, int, Any], Any], slots: Iterator[Any] | None
+        self, chunk: Chunk, call: Callable[..., Any], slots: Iterator[Any] | None
     ) -> tuple[list[Any], Any, tuple[Note, ...], BaseException | None]:
         """What comes of the elements, of which of them, and what was left out; an error where it ended early."""
         made: list[Any] = []
         left_out: dict[int, str] = {}
-        elements = self._elements(chunk, slots)
+        append = made.append
+        elements = iter(chunk.values) if self._plain else self._elements(chunk, slots)
         while True:
             try:
-                for value, key, slot in elements:
-                    made.append(call(value, key, slot))
+                if self._plain:  # not map(): a StopIteration would end it
+                    for value in elements:
+                        append(call(value))
+                else:
+                    for value, key, slot in elements:
+                        append(call(value, key, slot))
                 break
             except SkipSample as skipped:
                 left_out[len(made) + len(left_out)] = str(skipped)
