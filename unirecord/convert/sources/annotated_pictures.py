@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ class AnnotatedPictures(Source):
 
     item: ClassVar[str] = "picture"
     reads: ClassVar[str] = "a folder"
+    picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = {"image": ("width", "height")}
     pairs: list[PicturePair]
 
     @classmethod

@@ -32,6 +32,7 @@ class VocFolder(AnnotatedPictures):
 
     kind: ClassVar[str] = "voc"
     about: ClassVar[str] = "Pascal VOC"
+    pixel_columns: ClassVar[tuple[str, ...]] = ("boxes",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
