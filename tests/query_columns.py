@@ -42,6 +42,9 @@ class MemoryColumns:
 
         return Vector(np.array(sorted(range(len(values)), key=key), np.uint32))
 
+    def confirm_rows(self) -> None:
+        """They are all here."""
+
     def values(self, column: int) -> Vector:
         return Vector(self.columns[column].values)
 

@@ -184,3 +184,13 @@ def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, w
     thread.start()
     thread.join(60)
     assert not thread.is_alive(), "it waits for a writer of the pipe"
+
+
+@pytest.mark.parametrize("where", ["x is not null", "x != 0 or x == 0", "not x is null"])
+def test_no_room_is_made_for_rows_that_a_manifest_alone_claims(tmp_path: Path, where: str) -> None:
+    """No index is needed to know that all rows meet such a condition."""
+    name, content = directory(tmp_path / "set")
+    content["parts"][0]["rows"] = 1 << 42
+    name.write_bytes(sealed(content))
+    with pytest.raises((unirecord.CorruptionError, unirecord.FormatError, unirecord.StaleError)):
+        unirecord.UniRecordDataset(tmp_path / "set", where=where)

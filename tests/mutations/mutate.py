@@ -278,13 +278,19 @@ CHANGES: dict[str, tuple[Change, int]] = {
 }
 
 
+def _with_text_keys(tree: Any) -> Any:
+    """The tree as JSON can have it."""
+    if isinstance(tree, dict):
+        return {str(key): _with_text_keys(node) for key, node in tree.items()}
+    return [_with_text_keys(node) for node in tree] if isinstance(tree, list) else tree
+
+
 def mutated_manifest(text: bytes, pick: random.Random, sealed: Callable[[bytes], str]) -> bytes:
     """The manifest with a node changed and its digest mended."""
     tree = other_tree(json.loads(text), pick)
     if not isinstance(tree, dict):
         return json.dumps(tree, default=repr).encode()
-    tree = {str(key): node for key, node in tree.items()}
-    tree["digest"] = ""
+    tree = {**_with_text_keys(tree), "digest": ""}
     content = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr)
     packed = content.encode(errors="surrogatepass")
     tree["digest"] = sealed(packed)

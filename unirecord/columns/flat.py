@@ -123,6 +123,12 @@ class FlatColumns(Protocol):
     name: str
     rows: int
 
+    def confirm_rows(self) -> None:
+        """Make sure that there are as many rows: whoever makes room for all of them asks first.
+
+        Raises our errors where a part's files say otherwise than what named it.
+        """
+
     def values(self, column: int) -> Vector:
         """Values of a column of fixed width, zero where null."""
 

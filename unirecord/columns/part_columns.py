@@ -61,6 +61,10 @@ class PartColumns:
             self._opened = self._opening()
         return self._opened
 
+    def confirm_rows(self) -> None:
+        """Open the part, which is refused where its index has other rows than the manifest says."""
+        _ = self._part
+
     def _vector(self, kind: int, column: int) -> Vector | None:
         key = (kind, column)
         if key not in self._vectors:

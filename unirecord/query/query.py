@@ -118,6 +118,7 @@ class _Search:
     """A condition on one part, and the way chosen to find its rows: the zones alone, a lookup, or a scan."""
 
     def __init__(self, condition: Condition, fields: PartFields) -> None:
+        fields.columns.confirm_rows()
         self.fields = fields
         self.bound = bind(condition, fields)
         self.hits = self._look_up() if fields.rows else None

