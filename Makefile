@@ -182,15 +182,15 @@ test: venv build lint
 	@$(MAKE) --no-print-directory -j$(JOBS) frameworks test-c tsan
 	$(BIN)/python tests/in_shares.py
 
-# Real Ray, started here: tasks killed, run again and run twice. About a minute, and 150 MB to install.
+# Real Ray, started here: tasks killed, run again and run twice. Minutes, and 150 MB to install.
 ray: venv build
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*"
 	$(BIN)/python -m pytest -q tests/ray_jobs.py
 
-# Exports read back by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
+# Sources read, and exports read back, by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
 exports: venv build
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "pylance>=7"
-	$(BIN)/python -m pytest -q tests/test_export_formats.py
+	$(BIN)/python -m pytest -q tests/test_export_formats.py tests/test_sources_libraries.py
 	$(BIN)/python tests/exports_read_back.py benchmarks/.cache
 
 demo: venv build

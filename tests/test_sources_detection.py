@@ -8,7 +8,8 @@ import pytest
 from sources import rows_at
 from test_sources_images import folder, picture
 
-from unirecord.convert.sources import Options, open_source
+from unirecord import UniRecordDataset, write_dataset
+from unirecord.convert.sources import Options, WrongSourceError, open_source
 from unirecord.errors import SchemaError
 
 
@@ -86,6 +87,19 @@ def test_every_value_of_yolo(tmp_path: Path) -> None:
     assert [(row["path"], row["split"], row["boxes"]) for row in rows[1:]] == [
         ("images/train/2.png", "train", []), ("images/val/1.png", "val", []),
     ]  # fmt: skip
+
+
+def test_boxes_are_not_left_wrong_by_changes_of_the_pictures(tmp_path: Path) -> None:
+    folder(tmp_path / "voc", VOC)
+    folder(tmp_path / "yolo", YOLO)
+    for kind, change in (("voc", {"resize": 2}), ("voc", {"reencode": "raw"}), ("yolo", {"reencode": "raw"})):
+        with pytest.raises(WrongSourceError, match="boxes"):
+            write_dataset(tmp_path / kind, tmp_path / "out", **change)
+    assert write_dataset(tmp_path / "yolo", tmp_path / "out", resize=2) == 3
+    assert UniRecordDataset(tmp_path / "out")[0]["boxes"].tolist() == [
+        [0.5, 0.5, 0.25, 1],
+        [0.1, 0.2, 0.3, 0.4],
+    ]
 
 
 def test_other_layouts_outlines_and_lists_of_names(tmp_path: Path) -> None:

@@ -42,8 +42,9 @@ def picture_step(
         if name not in names or column.type != "bytes" or column.is_array:
             what = str(column) if name in names else "not written"
             raise WrongSourceError(f"--picture-columns: {name!r} is {what}, not a column of files")
-    placed = [name for name in source.pixel_columns if name in names]
     turned = change.encoding is not None and change.encoding.format == "raw"
+    told = (*source.pixel_columns, *(source.relative_columns if turned else ()))
+    placed = [name for name in told if name in names]
     if placed and (change.resize or change.max_side or turned):
         raise WrongSourceError(
             f"{', '.join(placed)} tell places in the pixels of the pictures as they are: leave those out with "

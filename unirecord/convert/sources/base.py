@@ -141,6 +141,9 @@ class Source(ABC):
     pixel_columns: ClassVar[
         tuple[str, ...]
     ] = ()  # columns that tell places or sizes in the pixels of its pictures
+    relative_columns: ClassVar[
+        tuple[str, ...]
+    ] = ()  # columns that tell them as parts of width and height: right in any size, wrong where pictures are turned
     path: str
     schema: Schema
     units: Sequence[Unit]

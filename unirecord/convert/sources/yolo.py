@@ -33,6 +33,7 @@ class YoloFolder(AnnotatedPictures):
 
     kind: ClassVar[str] = "yolo"
     about: ClassVar[str] = "pictures with YOLO labels"
+    relative_columns: ClassVar[tuple[str, ...]] = ("boxes", "shapes")
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
