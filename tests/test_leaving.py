@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -55,12 +57,18 @@ class Slow:
             assert not thread.is_alive()
 
 
-def interrupted_while_waiting(batches: Iterator[Any], slow: Slow) -> None:
+def kill_main() -> None:
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+
+
+def interrupted_while_waiting(
+    batches: Iterator[Any], slow: Slow, send: Callable[[], None] = kill_main
+) -> None:
     """As by Ctrl-C, once the transform is at work on the batch that is waited for."""
 
     def interrupt() -> None:
         slow.begun.acquire()
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)  # type: ignore[arg-type]
+        send()
 
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
@@ -114,6 +122,20 @@ def test_a_loader_is_left_while_its_transform_runs(
     assert slow.ended
     assert all(slow.ended)
     assert len(slow.ended) <= workers * SIZE  # no batch was begun after that
+
+
+def test_a_signal_that_does_not_end_the_wait_is_seen_all_the_same(path: Path) -> None:
+    """One that comes just before the wait begins; this one only says that there was a signal."""
+    slow = Slow()
+    batches = iter(UniRecordDataset(path).batches(SIZE, transform=slow, num_workers=1))
+
+    def note_a_signal() -> None:
+        time.sleep(0.3)  # until the wait has begun
+        _thread.interrupt_main()
+
+    interrupted_while_waiting(batches, slow, note_a_signal)
+    slow.wait_for_all()
+    assert slow.ended
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter_ns, thread_time_ns
 from typing import ClassVar, Protocol
 
@@ -19,6 +19,7 @@ from .memory_size import size_of
 
 __all__ = ["Running", "run_alone"]
 
+_SIGNAL_S = 0.1  # how long a signal may be waited for
 _SHORT_NS = 30_000  # what it takes to wake a thread, about
 _MOST_READ = 16  # chunks read by one task, if they come fast
 _READ_BYTES = 1 << 20
@@ -105,7 +106,7 @@ class Running:
             start = perf_counter_ns()
             if self._here:
                 self._work_here()
-            chunks = self._out.get()
+            chunks = self._received()
             self._tuner.waited(start, perf_counter_ns())
             if chunks is None:
                 return None
@@ -117,6 +118,12 @@ class Running:
         if 2 * (self._put - self._taken) <= window:  # not for each result: threads take turns seldom
             self._crew.wake_one()
         return chunk
+
+    def _received(self) -> list[Chunk] | None:
+        """The next results. A signal that comes just before the wait begins does not end it: it is seen soon after."""
+        while True:
+            with suppress(Empty):
+                return self._out.get(timeout=_SIGNAL_S)
 
     def _begin_threads(self) -> None:
         self._here = self._alone = not self._crew.start()
