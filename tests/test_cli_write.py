@@ -166,7 +166,7 @@ def test_appended_pictures_keep_the_numbers_of_their_classes(
         (["write", "t.csv", "d", "--overwrite", "--append"], 2, "not allowed with"),
         (["write", "t.csv"], 2, "usage:"),
         (["write", "t.csv", "d", "--from", "excel"], 2, "usage:"),
-        (["write", ".", "d"], 1, "holds no pictures"),
+        (["write", ".", "d", "--from", "images"], 1, "holds no pictures"),
         ([], 2, "usage:"),
         (["wirte"], 2, "usage:"),
     ],

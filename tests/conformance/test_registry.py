@@ -33,7 +33,12 @@ FRAMEWORK_NAMES = {
     "arrow.to_batches": "UniRecordDataset.to_batches",
 }
 # What the others stand on; no user reaches these.
-BENEATH = {"arrow_values", "stock_dataloader", "torch_collate", "valid_names"}
+BENEATH = {
+    *("arrow_values", "stock_dataloader", "torch_collate", "valid_names"),
+    *("ray_blocks", "ray_conditions", "ray_session"),
+}
+# What runs on a cluster: tests/ray_jobs.py compares its rows with those of the dataset (`make ray`).
+ON_A_CLUSTER = {"ray_datasink", "ray_datasource", "ray_engine"}
 
 
 def test_every_method_of_a_dataset_that_delivers_samples_has_a_consumer() -> None:
@@ -46,7 +51,7 @@ def test_every_method_of_a_dataset_that_delivers_samples_has_a_consumer() -> Non
 def test_every_framework_has_a_consumer() -> None:
     exported = set()
     for module in pkgutil.iter_modules(unirecord.frameworks.__path__):
-        if module.name in BENEATH:
+        if module.name in BENEATH | ON_A_CLUSTER:
             continue
         found = importlib.import_module(f"unirecord.frameworks.{module.name}")
         exported |= {f"{module.name}.{name}" for name in found.__all__}
