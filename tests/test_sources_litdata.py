@@ -93,10 +93,10 @@ def test_hostile_nested_values_are_refused(data: bytes) -> None:
         ({"data_format": ["float", *["bytes"] * 11], "data_spec": "[" * 9000}, None),
         (
             {"data_format": ["str", *["no_header_tensor:99"] * 11]},
-            "item 0, 'text': an array of type number 99",
+            "item 0, column 'text': an array of type number 99",
         ),
-        ({"data_format": ["bool", *["bytes"] * 11]}, "item 0, 'id': 8 bytes are no bool"),
-        ({"data_format": ["numpy", *["bytes"] * 11]}, "item 0, 'id': "),
+        ({"data_format": ["bool", *["bytes"] * 11]}, "item 0, column 'id': 8 bytes are no bool"),
+        ({"data_format": ["numpy", *["bytes"] * 11]}, "item 0, column 'id': "),
     ],
 )
 def test_an_index_that_does_not_fit_is_refused(tmp_path: Path, changes: Any, said: str | None) -> None:

@@ -12,6 +12,7 @@ from .base import Unit
 from .example_records import ExampleRecords
 from .input_path import InputPath
 from .packages import needed
+from .packed_rows import ranges
 
 __all__ = ["BagzFiles"]
 
@@ -45,12 +46,8 @@ class BagzFiles(ExampleRecords):
         """Cut a file's records into ranges."""
         with file.open() as stream:
             ends = self._ends(stream, file.name)
-        first, records = 0, len(ends) - 1
-        while first < records:
-            stop = int(np.searchsorted(ends, ends[first] + _UNIT_BYTES, "right")) - 1
-            stop = min(max(stop, first + 1), records)
+        for first, stop in ranges(ends, _UNIT_BYTES):
             yield Unit(f"{file.name}, records from {first}", (number, first, stop), stop - first)
-            first = stop
 
     def _ends(self, stream: BinaryIO, name: str) -> Any:
         """Where each record begins, and where the last ends (int64)."""

@@ -13,15 +13,15 @@ import numpy as np
 from ...errors import SchemaError
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import Options, RawBatch, Unit, column_names
 from .convert import converted, json_converter, numbers
 from .flat_json import flat_records
 from .input_path import InputPath
 from .json_arrow import ArrowLines, arrow_kind, arrow_lines
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
-from .splits import refuse_split_files
 from .text_blocks import BlockPlace, line_blocks, read_block
+from .text_files import TextFiles
 
 __all__ = ["JsonLines"]
 
@@ -30,39 +30,23 @@ _PLAIN: Final = {bool: "bool", int: "int64", float: "float64", str: "string"}
 _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
 
-class JsonLines(Source):
+class JsonLines(TextFiles):
     """Files with one JSON object a line. A key that is missing means null, as ``null`` does."""
 
     kind: ClassVar[str] = "jsonl"
     about: ClassVar[str] = "JSON Lines files"
-    reads: ClassVar[str] = "a file, or a folder of them"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the name; a folder or a pattern by the names of all its files."""
-        return source.holds_only(cls.suffixes)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
         path, fixed = self.path, options.overrides
-        self._files = self.input.files(self.suffixes)
-        refuse_split_files(path, [file.name for file in self._files])
+        self._files: list[InputPath] = []
         evidence: dict[str, _KeyEvidence] = {}
         self.units = []
         row = 0
-        for number, file in enumerate(self._files):
-            alone = len(self._files) == 1
-            row += self._look_through_file(number, row, evidence, fixed, progress if alone else None)
-            if not alone:
-                file.release()
-                if progress is not None:
-                    progress(number + 1, len(self._files))
+        for file, tell in self.each_file(progress):
+            self._files.append(file)
+            row += self._look_through_file(len(self._files) - 1, row, evidence, fixed, tell)
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
@@ -100,10 +84,7 @@ class JsonLines(Source):
             units.append(Unit(file.name, (number, place), row - place.row))
             if progress is not None:
                 progress(block.offset + len(block.data), total)
-        if units:
-            last = units[-1]
-            units[-1] = Unit(last.name, (number, last.place[1]._replace(size=None)), last.rows)
-        self.units = [*self.units, *units]
+        self.add_units(units)
         return row
 
     def _look_at(

@@ -19,6 +19,7 @@ from .json_file import json_object
 from .litdata_values import LitDataLeaf
 from .overrides import apply_overrides
 from .packages import needed
+from .packed_rows import add_cells, cut_cells, ranges
 
 __all__ = ["LitDataChunks"]
 
@@ -149,13 +150,10 @@ class LitDataChunks(Source):
             raise SchemaError(
                 f"{name} is damaged or cut off: its items do not follow each other in {size:,} bytes"
             )
-        pieces, first = [], 0
-        while first < many:
-            stop = int(np.searchsorted(ends, ends[first] + _UNIT_BYTES, "right")) - 1
-            stop = min(max(stop, first + 1), many)
+        pieces = []
+        for first, stop in ranges(ends, _UNIT_BYTES):
             start, end = int(ends[first]), int(ends[stop])
             pieces.append(_Piece(start, end - start, None, ends[first : stop + 1] - start))
-            first = stop
         return pieces
 
     def _frames(
@@ -199,16 +197,7 @@ class LitDataChunks(Source):
         """The leaves of an item, behind the sizes of all."""
         if self._bare:
             return [item]
-        at = 4 * len(self._leaves)
-        if at > len(item):
-            raise SchemaError(f"{where} is damaged: the sizes of its parts are cut off")
-        found = []
-        for size in struct.unpack_from(f"<{len(self._leaves)}I", item):
-            found.append(item[at : at + size])
-            at += size
-        if at != len(item):
-            raise SchemaError(f"{where} is damaged: {len(item):,} bytes where its parts say {at:,}")
-        return found
+        return cut_cells(item, [None] * len(self._leaves), where)
 
     def _look(self, stream: BinaryIO, name: str, pieces: list[_Piece], row: int) -> int:
         """Take the first items of a chunk into account, and return how many."""
@@ -216,11 +205,7 @@ class LitDataChunks(Source):
             if i >= _SAMPLE_ITEMS:
                 return i
             where = f"{name}, item {i}"
-            for leaf, cell in zip(self._leaves, self._cells(item, where), strict=True):
-                try:
-                    leaf.add(cell, row + i)
-                except ValueError as error:  # noqa: PERF203
-                    raise SchemaError(f"{where}, {leaf.name!r}: {error}") from None
+            add_cells(self._leaves, self._cells(item, where), row + i, where)
         return len(pieces[0].ends) - 1 if pieces else 0
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
@@ -238,7 +223,7 @@ class LitDataChunks(Source):
                     try:
                         value = self._leaves[place].value(cells[place], column)
                     except ValueError as error:
-                        raise SchemaError(f"{where}, {self._leaves[place].name!r}: {error}") from None
+                        raise SchemaError(f"{where}, column {self._leaves[place].name!r}: {error}") from None
                     columns[column.name].append(value)
                 rows += 1
         yield RawBatch(columns, rows)

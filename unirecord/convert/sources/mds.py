@@ -20,6 +20,7 @@ from .input_path import InputPath
 from .json_file import json_object
 from .mds_values import MdsField, encoded_size, is_encoding
 from .overrides import apply_overrides
+from .packed_rows import add_cells, cut_cells, ranges
 
 __all__ = ["MdsShards"]
 
@@ -84,7 +85,10 @@ class MdsShards(Source):
                         f"{_shown(columns)}"
                     )
                 looked += self._look(number, stream, ends, row)
-            self.units += _units(number, shard.file.name, ends)
+            self.units += [
+                Unit(f"{shard.file.name}, samples from {first}", (number, first, stop), stop - first)
+                for first, stop in ranges(ends, _UNIT_BYTES)
+            ]
             row += len(ends) - 1
             shard.file.release()
             if progress is not None:
@@ -160,30 +164,11 @@ class MdsShards(Source):
             stream.seek(int(ends[sample]))
             data = memoryview(stream.read(int(ends[sample + 1] - ends[sample])))
             where = f"{self._shards[number].file.name}, sample {sample}"
-            for field, cell in zip(self._fields, self._cells(data, where), strict=True):
-                try:
-                    field.add(cell, row + sample)
-                except ValueError as error:  # noqa: PERF203
-                    raise SchemaError(f"{where}, column {field.name!r}: {error}") from None
+            add_cells(self._fields, cut_cells(data, self._sizes, where), row + sample, where)
             seen, size = seen + 1, size + len(data)
             if size >= _BATCH_BYTES:
                 break
         return seen
-
-    def _cells(self, data: memoryview, where: str) -> list[memoryview]:
-        """The bytes of each column of a sample: sizes of those that differ, then all."""
-        at = 4 * sum(size is None for size in self._sizes)
-        if at > len(data):
-            raise SchemaError(f"{where} is damaged: its sizes are cut off")
-        given = iter(struct.unpack_from(f"<{at // 4}I", data))
-        found = []
-        for size in self._sizes:
-            length = next(given) if size is None else size
-            found.append(data[at : at + length])
-            at += length
-        if at != len(data):
-            raise SchemaError(f"{where} is damaged: {len(data):,} bytes where its columns say {at:,}")
-        return found
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of the samples of a shard."""
@@ -191,18 +176,16 @@ class MdsShards(Source):
         shard = self._shards[number]
         with shard.file.open() as stream:
             ends, _ = _header(stream, shard)
-            while first < stop:
-                last = int(np.searchsorted(ends, ends[first] + _BATCH_BYTES, "right")) - 1
-                last = min(max(last, first + 1), first + _BATCH_ROWS, stop)
-                stream.seek(int(ends[first]))
-                data = memoryview(stream.read(int(ends[last] - ends[first])))
-                yield self._batch(shard.file.name, data, ends[first : last + 1] - ends[first], first)
-                first = last
+            for start, end in ranges(ends, _BATCH_BYTES, first, stop, _BATCH_ROWS):
+                stream.seek(int(ends[start]))
+                data = memoryview(stream.read(int(ends[end] - ends[start])))
+                yield self._batch(shard.file.name, data, ends[start : end + 1] - ends[start], start)
 
     def _batch(self, name: str, data: memoryview, ends: Any, first: int) -> RawBatch:
         places = ends.tolist()
         rows = [
-            self._cells(data[a:b], f"{name}, sample {i}") for i, (a, b) in enumerate(pairwise(places), first)
+            cut_cells(data[a:b], self._sizes, f"{name}, sample {i}")
+            for i, (a, b) in enumerate(pairwise(places), first)
         ]
         columns: dict[str, Any] = {}
         for column in self.schema:
@@ -281,15 +264,6 @@ def _header(stream: BinaryIO, shard: _Shard) -> tuple[Any, Columns]:
             f"{name} has the columns {_shown(columns)}, but its index says {_shown(shard.columns)}"
         )
     return ends, columns
-
-
-def _units(number: int, name: str, ends: Any) -> Iterator[Unit]:
-    first, rows = 0, len(ends) - 1
-    while first < rows:
-        stop = int(np.searchsorted(ends, ends[first] + _UNIT_BYTES, "right")) - 1
-        stop = min(max(stop, first + 1), rows)
-        yield Unit(f"{name}, samples from {first}", (number, first, stop), stop - first)
-        first = stop
 
 
 def _check_hash(shard: _Shard) -> None:

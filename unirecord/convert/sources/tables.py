@@ -7,20 +7,19 @@ from typing import ClassVar
 
 from ...errors import SchemaError
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import Options, RawBatch, Unit, column_names
 from .cell_types import CellEvidence
 from .convert import converted, text_converter
 from .csv_arrow import arrow_block
 from .csv_file import CsvFile
-from .input_path import InputPath
 from .overrides import apply_overrides
-from .splits import refuse_split_files
 from .text_blocks import BlockPlace, csv_blocks, read_block
+from .text_files import TextFiles
 
 __all__ = ["CsvTable"]
 
 
-class CsvTable(Source):
+class CsvTable(TextFiles):
     """Text files of comma, semicolon, tab or bar separated values, whose first line names the columns of all.
 
     Empty cells are null. A column is int64, uint64, float64 or bool when all its cells are, else string.
@@ -28,28 +27,15 @@ class CsvTable(Source):
 
     kind: ClassVar[str] = "csv"
     about: ClassVar[str] = "CSV or TSV files"
-    reads: ClassVar[str] = "a file, or a folder of them"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the name; a folder or a pattern by the names of all its files."""
-        return source.holds_only(cls.suffixes)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
-        files = self.input.files(self.suffixes)
-        refuse_split_files(self.path, [file.name for file in files])
         self._files: list[CsvFile] = []
         self.units = []
         evidence: list[CellEvidence] = []
         rows = 0
-        for file in files:
+        for file, tell in self.each_file(progress):
             table = CsvFile(file)
             if self._files and table.header != self._files[0].header:
                 raise SchemaError(
@@ -58,13 +44,7 @@ class CsvTable(Source):
                 )
             evidence = evidence or [CellEvidence() for _ in table.header]
             self._files.append(table)
-            rows += self._look_through_file(
-                len(self._files) - 1, evidence, progress if len(files) == 1 else None
-            )
-            if len(files) > 1:
-                file.release()
-                if progress is not None:
-                    progress(len(self._files), len(files))
+            rows += self._look_through_file(len(self._files) - 1, evidence, tell)
         names, notes = column_names(self._files[0].header, self.path)
         self.notes += notes
         if not rows:
@@ -84,9 +64,7 @@ class CsvTable(Source):
             units[i:] = [Unit(table.name, (number, place), row - place.row)]
             if progress is not None:
                 progress(place.offset + len(block.data), total)
-        last = units[-1]
-        units[-1] = Unit(last.name, (number, last.place[1]._replace(size=None)), last.rows)
-        self.units = [*self.units, *units]
+        self.add_units(units)
         return row
 
     def _look_at(self, table: CsvFile, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
