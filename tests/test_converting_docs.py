@@ -43,6 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder(tmp_path / "blobs", {"a.bin": b"\0", "b.dat": b""})
     small = picture(2, 2)
     folder(tmp_path / "pictures", {"1.png": small, "2.png": small})
+    folder(tmp_path / "imagenet", {"train/cat/1.png": small, "val/cat/2.png": small})
     Path("labels.csv").write_text("file,score\n1,0.5\n2,1\n")
     folder(tmp_path / "val2017", {"1.png": small})
     Path("annotations").mkdir()

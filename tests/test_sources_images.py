@@ -204,24 +204,87 @@ def test_natural_order_is_total_and_counts(names: list[str]) -> None:
     assert [int(name) for name in numbers] == sorted(map(int, numbers))
 
 
+def split_rows(path: str, **options: Any) -> list[tuple[Any, ...]]:
+    source = open_source(path, options=Options(**options))
+    return [(r["split"], r.get("class"), r.get("label"), r["path"]) for r in rows_of(source)]
+
+
+def test_a_split_is_one_dataset_whose_classes_are_those_of_all_parts(tmp_path: Path) -> None:
+    files = ["val/10/1.png", "val/owl/1.png", "train/dog/1.png", "train/dog/a/0.png", "train/2/1.png"]
+    path = folder(tmp_path, dict.fromkeys(files, picture(1, 1)))
+    source = open_source(path)
+    assert list(source.schema.names) == ["image", "split", "label", "class", "path", "width", "height"]
+    assert source.metadata == {"classes": ["2", "10", "dog", "owl"]}
+    assert any("split, by the folders: 3 train, 2 val" in note for note in source.notes)
+    assert split_rows(path) == [
+        ("train", "2", 0, "train/2/1.png"), ("train", "dog", 2, "train/dog/1.png"),
+        ("train", "dog", 2, "train/dog/a/0.png"), ("val", "10", 1, "val/10/1.png"), ("val", "owl", 3, "val/owl/1.png"),
+    ]  # fmt: skip
+    assert [row[2] for row in split_rows(path, classes=["owl", "dog", "x", "10", "2"])] == [4, 1, 1, 3, 0]
+    with pytest.raises(SchemaError, match="class 'dog', which the dataset has not"):
+        open_source(path, options=Options(classes=["2", "10", "owl"]))
+
+
+def test_parts_of_a_split_may_be_flat(tmp_path: Path) -> None:
+    path = folder(tmp_path, dict.fromkeys(["Train/2.png", "Train/1.png", "Test/a.png"], picture(1, 1)))
+    assert [row[::3] for row in split_rows(path)] == [
+        ("Train", "Train/1.png"), ("Train", "Train/2.png"), ("Test", "Test/a.png"),
+    ]  # fmt: skip
+    assert list(open_source(path).schema.names) == ["image", "split", "path", "width", "height"]
+
+
+def test_a_part_without_classes_has_no_labels(tmp_path: Path) -> None:
+    files = ["train/cat/1.png", "train/dog/1.png", "test/1.png"]
+    path = folder(tmp_path, dict.fromkeys(files, picture(1, 1)))
+    source = open_source(path)
+    assert (str(source.schema["label"]), str(source.schema["class"])) == ("int32?", "string?")
+    assert [row[:3] for row in split_rows(path)] == [
+        ("train", "cat", 0),
+        ("train", "dog", 1),
+        ("test", None, None),
+    ]
+    assert any(note.startswith("test: no class folders") for note in source.notes)
+
+
 @pytest.mark.parametrize(
-    "folders",
+    ("stray", "said"),
     [
-        ["train", "val"],
-        ["train/cat", "train/dog", "val/cat"],
-        ["Train", "Test"],
-        ["train/cat"],
-        ["training", "validation", "extra"],
+        ("x.png", r"beside train, val \('x.png'.*of no part"),
+        ("val/x.png", r"val holds 1 pictures beside its class"),
     ],
 )
-def test_folders_that_are_splits_are_refused_with_the_way(tmp_path: Path, folders: list[str]) -> None:
+def test_pictures_beside_the_parts_of_a_split_are_refused(tmp_path: Path, stray: str, said: str) -> None:
+    files = ["train/cat/1.png", "val/cat/1.png", stray]
+    with pytest.raises(SchemaError, match=said):
+        open_source(folder(tmp_path, dict.fromkeys(files, picture(1, 1))))
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [["train", "val"], ["train/cat", "val/cat"], ["train/cat"], ["training", "validation", "extra"]],
+)
+def test_folders_called_like_a_split_are_classes_when_that_is_said(
+    tmp_path: Path, folders: list[str]
+) -> None:
     path = folder(tmp_path, {f"{name}/{i}.png": picture(1, 1) for i, name in enumerate(folders)})
-    first = folders[0].partition("/")[0]
-    with pytest.raises(SchemaError, match=f"parts of a split.*write {path}/{first} {first}`") as caught:
-        open_source(path)
-    assert ("--classes-from" in str(caught.value)) == (len({f.partition("/")[0] for f in folders}) > 1)
+    tops = {name.partition("/")[0] for name in folders}
+    assert {row[0] for row in split_rows(path)} == tops
     source = open_source(path, options=Options(folders_are_classes=True))
-    assert len({r["class"] for r in rows_of(source)}) == len({f.partition("/")[0] for f in folders})
+    assert {r["class"] for r in rows_of(source)} == tops
+    assert "split" not in source.schema
+
+
+def test_a_table_of_labels_goes_with_a_split(tmp_path: Path) -> None:
+    folder(tmp_path, dict.fromkeys(["p/train/1.png", "p/val/2.png"], picture(1, 1)))
+    (tmp_path / "t.csv").write_text("file_name,age\ntrain/1.png,3\nval/2.png,5\n")
+    found = rows_of(open_source(str(tmp_path / "p"), options=Options(labels=str(tmp_path / "t.csv"))))
+    assert [(r["split"], r["path"], r["age"]) for r in found] == [
+        ("train", "train/1.png", 3),
+        ("val", "val/2.png", 5),
+    ]
+    (tmp_path / "t.csv").write_text("file_name,split\ntrain/1.png,a\nval/2.png,b\n")
+    found = rows_of(open_source(str(tmp_path / "p"), options=Options(labels=str(tmp_path / "t.csv"))))
+    assert [r["split"] for r in found] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numbers_source import Numbers, values
 
-from unirecord import StaleError, UniRecordDataset, write_dataset
+from unirecord import ExistsError, StaleError, UniRecordDataset, write_dataset
 from unirecord.cli import main
 from unirecord.convert import division
 from unirecord.convert.conversion import Interrupted
@@ -177,7 +177,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"split": SPLIT, "stratify": "x"}, WrongSourceError, "--stratify: there is no column"),
     ({"split": SPLIT, "stratify": "n", "split_by": "name"}, ValueError, "exclude each other"),
     ({"split": SPLIT, "limit": 5}, ValueError, "exclude each other"),
-    ({"split_by": "name"}, ValueError, "not given"),
+    ({"stratify": "name"}, ValueError, "not given"),
 ]
 
 
@@ -227,3 +227,46 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert said in capfd.readouterr().err
     assert main([*call[:3], "--stratify", "cls"]) == 2
     assert main([*call[:3], "--split", "train"]) == 2
+
+
+def test_each_value_of_a_column_is_a_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "x.csv"
+    table.write_text(
+        "split,fold,n\n" + "".join(f"{'val' if i % 3 else 'train'},{i % 2},{i}\n" for i in range(20))
+    )
+    assert main(["write", str(table), str(tmp_path / "a"), "--split-by", "split", "--columns", "n"]) == 0
+    assert "train: wrote 7 rows" in capsys.readouterr().out
+    assert write_dataset(table, tmp_path / "b", split_by="fold", where="n < 9", id=ID) == 9
+    for path, wanted in (
+        ("a/train", range(0, 20, 3)), ("a/val", [i for i in range(20) if i % 3]), ("b/0", range(0, 9, 2)),
+        ("b/1", range(1, 9, 2)),
+    ):  # fmt: skip
+        with UniRecordDataset(tmp_path / path) as ds:
+            assert [int(row["n"]) for row in ds] == list(wanted)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ExistsError, match=r"b.0"):
+        write_dataset(table, tmp_path / "b", split_by="fold")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--split-by", "x"], "strings and integers, not of float64"),
+        (["--split-by", "name"], "one is 'a/b'"),
+        (["--split-by", "empty"], "one is None"),
+        (["--split-by", "nam"], "nam"),
+        (["--split-by", "n", "--limit", "3"], "--split excludes --limit"),
+        (["--split-by", "n", "--stratify", "name"], "--stratify says how --split is made"),
+        (["--split-by", "n", "--sort", "n"], "exclude each other"),
+        (["--split-by", "n", "--engine", "ray"], "leave out --split-by"),
+        (["--split-by", "n", "--where", "n > 9"], "there are no rows"),
+    ],
+)
+def test_values_that_name_no_folder_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], said: str
+) -> None:
+    (tmp_path / "x.csv").write_text("n,x,name,empty\n1,1.5,a/b,z\n2,2.5,c,\n")
+    assert main(["write", str(tmp_path / "x.csv"), str(tmp_path / "d"), *argv]) == 2
+    assert said in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == ["x.csv"]

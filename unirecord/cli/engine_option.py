@@ -27,6 +27,7 @@ def engine_of(args: argparse.Namespace) -> Engine | None:
         "--workers": args.workers > 1,
         "--limit": args.limit is not None,
         "--split": args.split is not None,
+        "--split-by": args.split_by is not None,
     }
     for name, given in excluded.items():
         if given:

@@ -37,7 +37,9 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
         help="datasets DST/train, … of train=0.9,val=0.1, by a hash of each row",
     )
     group.add_argument(
-        "--split-by", metavar="A", help="by a hash of this column: its equal values stay together"
+        "--split-by",
+        metavar="A",
+        help="by a hash of this column: its equal values stay together; without --split: a dataset of each value",
     )
     group.add_argument(
         "--stratify", metavar="A", help="these shares of the rows with each value of this column"
@@ -80,10 +82,9 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
         raise UsageError(
             "--seed says which rows --sample draws or --split parts; there is no --sample and no --split"
         )
-    for name, value in (("--split-by", args.split_by), ("--stratify", args.stratify)):
-        if value is not None and args.split is None:
-            raise UsageError(f"{name} says how --split is made; there is no --split")
-    if args.split is not None and (args.limit is not None or args.append):
+    if args.stratify is not None and args.split is None:
+        raise UsageError("--stratify says how --split is made; there is no --split")
+    if (args.split is not None or args.split_by is not None) and (args.limit is not None or args.append):
         raise UsageError(
             "--split excludes --limit (--sample takes rows of all) and --append (write the new rows to another DST: "
             "with the same --seed each row goes to the same share)"
@@ -119,7 +120,7 @@ def _order(args: argparse.Namespace) -> RowOrder | None:
 
 def _split_choice(args: argparse.Namespace) -> SplitChoice | None:
     if args.split is None:
-        return None
+        return None if args.split_by is None else SplitChoice(None, args.split_by)
     try:
         shares = _pairs(args.split)
     except argparse.ArgumentTypeError as error:

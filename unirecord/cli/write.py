@@ -187,7 +187,7 @@ def _run(args: argparse.Namespace) -> int:
 def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
     """Return the dataset to append to, if any; refuse a target that is in the way before any work is done."""
     if choice.split is not None:
-        names = list(choice.split.shares)
+        names = list(choice.split.shares or ())
         try:
             check_split_target(args.target, names, overwrite=args.overwrite, resume=args.resume)
         except ExistsError as error:

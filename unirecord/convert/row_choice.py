@@ -15,7 +15,6 @@ from .steps.columns import Keep, Rename, check_columns
 from .steps.fit import LeaveOutMisfits, refuse_left_out
 from .steps.picture_change import Encoding, PictureChange
 from .steps.sample import EvenSample
-from .steps.share import KeepShare
 from .steps.stepped_source import SteppedSource
 from .steps.where import Where
 from .stored_rows import RowOrder
@@ -126,17 +125,13 @@ class RowChoice:
         """What is chosen of a source, as the shares of ``split`` by name; raises like `of`."""
         assert self.split is not None
         if source.read_once:
-            raise WrongSourceError(f"--split: {source.path} is read once, but each share is read by itself")
+            raise WrongSourceError(f"a split: {source.path} is read once, but each share is read by itself")
         names = self._names(source)
         steps, share = self._choosing(source, names)
-        division = self.split.division(source, self._stepped(source, steps, 1.0), self.seed)
+        chosen = self._stepped(source, steps, 1.0)
         return {
-            name: self._finished(
-                source, names, [*steps, KeepShare(division, number)], share * float(fraction)
-            )
-            for number, (name, fraction) in enumerate(
-                zip(self.split.shares, self.split.fractions(), strict=True)
-            )
+            name: self._finished(source, names, [*steps, step], share * part)
+            for name, step, part in self.split.steps(source, chosen, self.seed)
         }
 
     def _names(self, source: Source) -> list[str]:

@@ -98,7 +98,8 @@ def write_dataset(
         limit, sample, seed: the first so many of those rows; or so many of them, drawn evenly from all by ``seed``.
         resize, max_side, reencode, picture_columns: what becomes of pictures (docs/converting.md).
         split, split_by, stratify: shares such as ``{"train": 0.9, "val": 0.1}``, each a dataset in the folder ``path``,
-            by a hash of the row or of one column, or in these shares of each value of a column (docs/converting.md).
+            by a hash of the row or of one column, or in these shares of each value of a column; ``split_by`` alone
+            makes a dataset of each value of the column (docs/converting.md).
         sort, shuffle_seed: the order of the rows: by a scalar column (its new name), or random; ``limit`` counts then.
         on_error: whether what cannot be read or does not fit ends it (``"raise"``), is left out (``"skip"``), or is
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
@@ -123,12 +124,12 @@ def write_dataset(
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
     place = check_path(path)
     listed = _report_path(report, place, on_error, overwrite=overwrite)
-    if split is not None:
-        check_split_target(place, list(split), overwrite=overwrite, resume=resume)
+    if choice.split is not None:
+        check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
         if limit is not None:
             raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
     given = source_of(source, schema=schema, names=names, kind=kind, **options)
-    if split is not None:
+    if choice.split is not None:
         base = None if id is None else check_id(id)
         wishes = {
             name: Conversion(
@@ -180,9 +181,9 @@ def _split(
     split: Mapping[str, float | str] | None, split_by: str | None, stratify: str | None
 ) -> SplitChoice | None:
     if split is None:
-        if split_by is not None or stratify is not None:
-            raise ValueError("split_by= and stratify= say how split= is made, which is not given")
-        return None
+        if stratify is not None:
+            raise ValueError("stratify= says how split= is made, which is not given")
+        return None if split_by is None else SplitChoice(None, split_by)
     return SplitChoice(split, split_by, stratify)
 
 

@@ -15,7 +15,7 @@ from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .picture_check import check_picture, require_pillow
-from .picture_classes import refuse_splits, same_classes, some
+from .picture_classes import Layout, layout_of, same_classes, some, splits_of
 from .picture_labels import LABEL_FILES, PictureLabels, label_file
 
 __all__ = ["ImageFolder"]
@@ -78,37 +78,29 @@ class ImageFolder(Source):
         if table is not None:
             self._take_labels(found, table, options)
             return
-        top = [p for p in found if "/" not in p]
-        folders = {p.partition("/")[0] for p in found if "/" in p}
         if not found:
             raise SchemaError(self._nothing_found())
-        if not options.get("folders_are_classes"):
-            refuse_splits(self.path, map(utf8_name, folders))
-        if folders and top:
-            raise SchemaError(
-                f"{self.path} holds {len(top):,} pictures beside its class folders ({min(top)!r}, …): they have no "
-                f"class. Move them into a folder or away"
-            )
-        # By class, then by path: plain sorting would put "a-b/x" before "a/x".
-        place = {name: i for i, name in enumerate(sorted(folders, key=natural_order))}
-        self._files = sorted(found, key=lambda p: (place.get(p.partition("/")[0], 0), p))
+        folders_are_classes = bool(options.get("folders_are_classes"))
+        self._layout = layout = layout_of(self.path, found, folders_are_classes=folders_are_classes)
+        # By split and class, then by path: plain sorting would put "a-b/x" before "a/x".
+        splits = {name: i for i, name in enumerate(layout.splits)}
+        classes = {name: i for i, name in enumerate(layout.classes)}
+        self._files = sorted(found, key=lambda path: (*_number(layout.place(path), splits, classes), path))
         self.units = self._ranges()
-        columns: dict[str, Any] = {
-            "image": _image_type(found),
-            "label": "int32",
-            "class": "string",
-            "path": "string",
-        }
-        columns |= {"width": "int32", "height": "int32"}
-        self.classes = [utf8_name(name) for name in place]
+        self.classes = [utf8_name(name) for name in layout.classes]
         if options.classes is not None:
             self.classes = same_classes(self.path, self.classes, options.classes)
-        if not folders:
-            del columns["label"], columns["class"]
-        else:
+        columns: dict[str, Any] = {"image": _image_type(found)}
+        if layout.splits:
+            columns["split"] = "string"
+        if layout.classes:
             self.metadata = {"classes": self.classes}
-            columns["label"] = {"type": "int32", "annotations": {"classes": self.classes}}
+            null = "?" if layout.flat else ""
+            columns["label"] = {"type": f"int32{null}", "annotations": {"classes": self.classes}}
+            columns["class"] = f"string{null}"
             self.notes.append(f"{len(self.classes):,} classes: {some(self.classes)}")
+        columns |= {"path": "string", "width": "int32", "height": "int32"}
+        self.notes += layout.notes()
         self.schema = apply_overrides(columns, options.overrides)
 
     def _ranges(self) -> list[Unit]:
@@ -129,7 +121,12 @@ class ImageFolder(Source):
         self._files = sorted((path for path in found if path in labels), key=natural_order)
         self.units = self._ranges()
         self.classes = []
-        columns = {"image": _image_type(self._files), "path": "string", "width": "int32", "height": "int32"}
+        splits = () if options.get("folders_are_classes") or "split" in labels.types else splits_of(found)
+        self._layout = Layout(splits if all("/" in path for path in found) else (), ())
+        columns: dict[str, Any] = {"image": _image_type(self._files)}
+        if self._layout.splits:
+            columns["split"] = "string"
+        columns |= {"path": "string", "width": "int32", "height": "int32"}
         self.schema = apply_overrides({**columns, **labels.types}, options.overrides)
 
     def _pictures(self) -> Iterator[str]:
@@ -169,8 +166,9 @@ class ImageFolder(Source):
                 left_out.append(LeftOut(utf8_name(relative), str(error)))
                 continue
             path = utf8_name(relative)
-            name = utf8_name(relative.partition("/")[0])
-            rows.append((data, labels.get(name), name, path, header.width, header.height))
+            split, name = (one and utf8_name(one) for one in self._layout.place(relative))
+            label = None if name is None else labels.get(name)
+            rows.append((data, split, label, name, path, header.width, header.height))
             taken.append(relative)
             size += len(data)
             if size >= _BATCH_BYTES:
@@ -192,13 +190,20 @@ class ImageFolder(Source):
         return data, header
 
     def _batch(self, rows: list[tuple[Any, ...]], relative: list[str], left_out: list[LeftOut]) -> RawBatch:
-        names = ("image", "label", "class", "path", "width", "height")
+        names = ("image", "split", "label", "class", "path", "width", "height")
         values = zip(*rows, strict=True) if rows else ([] for _ in names)
         columns = {n: list(v) for n, v in zip(names, values, strict=True)}
         if self._labels is not None:
             columns |= self._labels.of(relative)
         columns = {name: columns[name] for name in self.schema.names}
         return RawBatch(columns, len(rows), tuple(left_out))
+
+
+def _number(
+    place: tuple[str | None, str | None], splits: Mapping[str, int], classes: Mapping[str, int]
+) -> tuple[int, int]:
+    split, name = place
+    return splits[split] if split else 0, classes[name] if name else 0
 
 
 def _image_type(paths: Sequence[str]) -> dict[str, Any]:
