@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from unirecord import Writer
+from unirecord.cli import bench_pipeline
 from unirecord.cli.bench_rates import Measured, Need, advice, step_that_hides
 from unirecord.cli.main import main
 
@@ -155,3 +159,47 @@ def test_a_pipeline_is_timed_and_judged(
     assert main(["bench", "--pipeline", "job_of_mine:build"]) == 2
     assert main([*argv, "--io", "mmap"]) == 2
     assert main(["bench"]) == 2
+
+
+class Tuned:
+    """A pipeline with a clock of its own, whose numbers of threads are found after so many results."""
+
+    def __init__(self, found_after: int) -> None:
+        self.now, self.made, self.counted_from = 0.0, 0, -1
+        self.found_after = found_after
+        self._stats = self
+
+    def forget(self) -> None:
+        self.counted_from = self.made
+
+    def stats(self) -> Any:
+        return SimpleNamespace(settled=self.made >= self.found_after)
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(7):
+            self.now += 0.2 if self.made < self.found_after else 0.1
+            self.made += 1
+            yield self.made
+
+
+@pytest.mark.parametrize(("found_after", "begun"), [(0, 3), (20, 20), (10**6, 26)])
+def test_a_pipeline_is_timed_when_its_numbers_of_threads_have_been_found(
+    found_after: int, begun: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline: Any = Tuned(found_after)
+    monkeypatch.setattr(bench_pipeline.time, "perf_counter", lambda: pipeline.now)
+    results, seconds = bench_pipeline._timed(pipeline, 1.0)
+    assert abs(pipeline.counted_from - begun) <= 3
+    assert results / seconds == pytest.approx(5 if found_after > 100 else 10)
+
+
+def test_advice_on_a_pipeline_names_what_to_change() -> None:
+    def advice(bottleneck: str, limit: str, cores: float) -> str:
+        stage = SimpleNamespace(name="f", limit=limit, cores=cores, workers=2.0)
+        stats: Any = SimpleNamespace(bottleneck=bottleneck, stages=[stage], threads=2, one_more_core=150.0)
+        return bench_pipeline._what_to_change(stats)
+
+    assert "processes=" in advice("f", "auto", 1.0)
+    assert "one more gives about 150.0" in advice("f", "auto", 2.0)
+    assert "with 3 worker(s)" in advice("f", "3", 1.0)
+    assert "larger batches" in advice("consumer", "auto", 1.0)

@@ -10,13 +10,17 @@ import time
 from typing import Any, Final
 
 from ..pipeline.pipeline import Pipeline
+from ..pipeline.pipeline_stats import PipelineStats
 from .terminal import print_json, say
 from .usage import UsageError
 
 __all__ = ["bench_pipeline"]
 
 _ENOUGH: Final = 1.1  # a pipeline this much faster than the job keeps up with its own jitter
-_WARM_UP: Final = 0.5  # of the timed part: threads start, and their number is tried
+_WARM_UP: Final = 0.5  # of the timed part: threads and processes start
+_MOST_WARM_UP: Final = 5.0  # of the timed part, while numbers of threads are still tried out
+_MOST_WARM_UP_S: Final = 10.0
+_LOOK_S: Final = 0.1
 
 
 def bench_pipeline(
@@ -24,8 +28,7 @@ def bench_pipeline(
 ) -> int:
     """Times what ``name``, "module:function", returns, and says whether it feeds steps of ``step_ms``."""
     pipeline = _made(name, path)
-    _take(pipeline, _WARM_UP * seconds)
-    results, took = _take(pipeline, seconds)
+    results, took = _timed(pipeline, seconds)
     if not results:
         raise UsageError(f"{name} gives no results")
     rate, stats = results / took, pipeline.stats()
@@ -42,12 +45,20 @@ def bench_pipeline(
         )
         if step_ms is not None:
             needed = f"The job needs {1e3 / step_ms:,.1f} results/s (one every {step_ms:g} ms)"
-            say(
-                f"{needed}: enough."
-                if met
-                else f"{needed}: short. It is {stats.bottleneck} that sets the pace."
-            )
+            say(f"{needed}: enough." if met else f"{needed}: short. {_what_to_change(stats)}")
     return 0
+
+
+def _what_to_change(stats: PipelineStats) -> str:
+    if stats.bottleneck == "consumer":
+        return "No stage sets the pace, but the thread that takes the results: make larger batches."
+    slowest = next(stage for stage in stats.stages if stage.name == stats.bottleneck)
+    advice = f"{slowest.name} sets the pace"
+    if slowest.limit != "auto":
+        return f"{advice}, with {slowest.limit} worker(s)."
+    if slowest.cores < 0.8 * min(slowest.workers, stats.threads):
+        return f"{advice}, and waits: if it holds the GIL, give it processes=."
+    return f"{advice}, and the cores are full: one more gives about {stats.one_more_core:,.1f} results/s."
 
 
 def _made(name: str, path: str | None) -> Pipeline:
@@ -71,18 +82,24 @@ def _made(name: str, path: str | None) -> Pipeline:
     return pipeline
 
 
-def _take(pipeline: Pipeline, seconds: float) -> tuple[int, float]:
-    """Results and seconds, over epochs until ``seconds`` are over."""
-    results, start = 0, time.perf_counter()
-    now = start
-    while now - start < seconds:
-        before = results
+def _timed(pipeline: Pipeline, seconds: float) -> tuple[int, float]:
+    """Results and seconds, epoch after epoch, from when the numbers of threads have been found."""
+    clock, least = time.perf_counter, _WARM_UP * seconds
+    most = max(least, min(_MOST_WARM_UP * seconds, _MOST_WARM_UP_S))
+    asked, begun = clock(), 0.0
+    look, results, seen = asked + least, 0, -1
+    while seen:
+        seen = 0
         for result in pipeline:
             del result
-            results += 1
-            now = time.perf_counter()
-            if now - start >= seconds:
-                break
-        if results == before:
-            break
-    return results, now - start
+            now, seen = clock(), seen + 1
+            if begun:
+                results += 1
+                if now - begun >= seconds:
+                    return results, now - begun
+            elif now >= look:  # not after each result: this thread is to wait for the pipeline
+                look = now + _LOOK_S
+                if now - asked >= most or pipeline.stats().settled:
+                    begun = now
+                    pipeline._stats.forget()
+    return 0, 1.0

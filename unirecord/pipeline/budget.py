@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core import usable_cores
@@ -17,10 +17,14 @@ _MOST_BY_DEFAULT = 2 << 30
 
 @dataclass(frozen=True)
 class Budget:
-    """``cpus``: cores' worth of computing. ``memory``: bytes of what is made ahead, without what the user holds."""
+    """``cpus``: cores' worth of computing. ``memory``: bytes of what is made ahead, without what the user holds.
+
+    ``whole``: the process has no more cores than that.
+    """
 
     cpus: int
     memory: int
+    whole: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, cpus: object, memory: object) -> Budget:
@@ -28,8 +32,9 @@ class Budget:
 
         ValueError, TypeError where that is no number of cores, or no size.
         """
+        available = available_cpus()
         if cpus is None:
-            cpus = available_cpus()
+            cpus = available
         elif isinstance(cpus, bool) or not isinstance(cpus, int):
             raise TypeError(f"cpus must be a number of cores, got {cpus!r}")
         elif cpus < 1:
@@ -38,7 +43,7 @@ class Budget:
             memory = max(_LEAST_MEMORY, min(_MOST_BY_DEFAULT, available_memory() // 4))
         else:
             memory = parse_size(memory)  # type: ignore[arg-type]
-        return cls(cpus, memory)
+        return cls(cpus, memory, cpus >= available)
 
 
 def available_cpus(root: Path = Path("/sys/fs/cgroup")) -> int:

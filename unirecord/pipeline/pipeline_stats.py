@@ -57,6 +57,7 @@ class PipelineStats:
         bottleneck: "consumer", or the name of the stage that sets the pace.
         one_more_core: results a second that one more core would give, about.
         reasons: what was chosen while it ran, and why.
+        settled: whether no other number of threads is being tried out, nor has still to be.
     """
 
     results: int
@@ -70,6 +71,7 @@ class PipelineStats:
     bottleneck: str
     one_more_core: float
     reasons: tuple[str, ...]
+    settled: bool
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that JSON can hold."""
@@ -126,9 +128,13 @@ class StatsOfPasses:
             self._ended[number] = self._figures(number, lane)
         self._lanes = ()
 
+    def forget(self) -> None:
+        """From now on only what comes is counted, in the middle of a pass too."""
+        self.results = self.skipped = self.wait_ns = self.consumer_ns = 0
+        self._ended = {n: [-value for value in _so_far(lane)] for n, lane in enumerate(self._lanes)}
+
     def _figures(self, number: int, lane: Lane) -> list[int]:
-        now = [lane.busy_ns, lane.cpu_ns, lane.elements, lane.wait_in_ns, lane.wait_out_ns]
-        return [a + b for a, b in zip(now, self._ended.get(number, [0] * 5), strict=True)]
+        return [a + b for a, b in zip(_so_far(lane), self._ended.get(number, [0] * 5), strict=True)]
 
     def summary(self, names: Sequence[tuple[str, int]], threads: int) -> PipelineStats:
         """The figures so far, of stages with these names and numbers of workers (0: shared)."""
@@ -168,7 +174,12 @@ class StatsOfPasses:
             bottleneck,
             more,
             tuple(tuner.reasons) if tuner is not None else (),
+            tuner is not None and (tuner.settled or all(limits)),
         )
+
+
+def _so_far(lane: Lane) -> list[int]:
+    return [lane.busy_ns, lane.cpu_ns, lane.elements, lane.wait_in_ns, lane.wait_out_ns]
 
 
 def _pace(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..order.spec import check_integer
@@ -13,10 +15,33 @@ from .lane import Lane
 __all__ = ["PipelinePlan", "Tuner"]
 
 _LOOK_NS = 200_000_000
-_MOST_WORKERS = 64
-_CORES_FULL = 0.85  # of the budget: more threads would only take turns
-_GAIN = 1.1  # a change is kept when it makes the rate this much larger
-_NO_LOSS = 0.98  # fewer threads are kept when the rate stays
+_MOST_WORKERS = 256
+_CORES_FULL = 0.97  # of the budget: more threads would only take turns
+_STARVED = 0.05  # of the time that the consumer waits: below it, nothing is gained by a change
+_GAIN = 1.03  # more threads are kept when they make the rate this much larger
+_NO_LOSS = 0.98  # fewer are kept when the rate stays
+_UNCLEAR = 0.08  # a rate this near to what is needed is looked at again
+_MOST_LOOKS = 4
+_SOON_NS = 2_000_000_000  # a larger number that was no better than a smaller one is tried again after this
+_AGAIN_NS = 30_000_000_000  # and any other that was no better; then after twice as long
+
+
+@dataclass
+class _Trial:
+    """A number of threads that is only being tried: the number before, and the rates of both, look by look."""
+
+    before: int
+    rate_before: float
+    tried: int
+    rates: list[float] = field(default_factory=list)
+
+    @property
+    def needed(self) -> float:
+        return _GAIN if self.tried > self.before else _NO_LOSS
+
+    @property
+    def growth(self) -> float:
+        return statistics.median(self.rates) / self.rate_before
 
 
 @dataclass(frozen=True)
@@ -44,8 +69,9 @@ class Tuner:
     """Changes ``workers``, the number of tasks of shared stages that run at a time; ``reasons`` say why.
 
     It begins with one for each core. Where the cores are not full although all are busy, tasks wait for something (a
-    disk, a network, a lock): it tries twice as many, and keeps them where the rate grows. What it needs of cores never
-    exceeds the budget: it knows what a task needs before it adds one.
+    disk, a network, a lock): it tries twice as many, or fewer, and keeps them where the rate is better. A budget that
+    is smaller than what the process has is never exceeded: it knows what a task needs of a core before it adds one.
+    Where it has no more than that, the system sees to it, and a core that tasks leave idle is filled.
     """
 
     def __init__(
@@ -60,7 +86,7 @@ class Tuner:
 
         It goes on where that of the pass ``before`` was, in the middle of a trial too: epochs may be shorter than one.
         """
-        self._cpus = budget.cpus
+        self._cpus, self._whole = budget.cpus, budget.whole
         self._frozen = frozen
         self.workers = plan.workers if plan is not None else budget.cpus
         self.reasons = [
@@ -70,20 +96,23 @@ class Tuner:
         ]
         self.cores_used = 0.0
         self.wait_ns = 0
+        self.settled = frozen
         self._seen_wait = 0
         self._since = 0
         self._before: dict[int, tuple[int, int, int]] = {}
-        self._trial: tuple[int, float] | None = None  # the number before, and its rate
-        self._refused: set[int] = set()
+        self._trial: _Trial | None = None
+        self._rates: list[float] = []  # of this number of threads, the latest looks
+        self._refused: dict[int, tuple[int, int]] = {}  # until when, and for how long
+        self._lost: _Trial | None = None  # what has just been refused
         self._weights: list[float] = []
         if before is not None and not frozen:
-            self.workers, self.reasons = before.workers, list(before.reasons)
-            self._trial, self._refused = before._trial, set(before._refused)
-            self._weights = list(before._weights)
+            self.workers, self.reasons, self.settled = before.workers, list(before.reasons), before.settled
+            self._trial, self._rates = before._trial, before._rates
+            self._refused, self._lost, self._weights = before._refused, before._lost, before._weights
 
     def plan(self) -> PipelinePlan:
         """What is known to be good: not what is only being tried."""
-        return PipelinePlan(self.workers if self._trial is None else self._trial[0])
+        return PipelinePlan(self.workers if self._trial is None else self._trial.before)
 
     def waited(self, start: int, end: int) -> None:
         """Notes when the consumer waited."""
@@ -103,10 +132,11 @@ class Tuner:
         cpu = sum(lane.cpu_ns - self._before[id(lane)][1] for lane in shared)
         work = sum((lane.elements - self._before[id(lane)][2]) * lane.weight for lane in shared)
         self.cores_used = cpu / spent
-        starved = (self.wait_ns - self._seen_wait) / spent > 0.1
+        starved = (self.wait_ns - self._seen_wait) / spent > _STARVED
         self._begin(lanes, now)
         if not self._frozen:
-            self._decide(work / spent, starved and all_busy)
+            self._decide(work / spent, starved and all_busy, now)
+            self.settled = self._trial is None
 
     def _begin(self, lanes: Sequence[Lane], now: int) -> None:
         self._since, self._seen_wait = now, self.wait_ns
@@ -120,37 +150,75 @@ class Tuner:
                 )  # what an element is worth stays what it was at first
         self._weights = [lane.weight for lane in lanes]
 
-    def _decide(self, rate: float, short: bool) -> None:
+    def _decide(self, rate: float, short: bool, now: int) -> None:
         if self._trial is not None:
-            before, rate_before = self._trial
-            self._trial = None
-            kept = _GAIN if self.workers > before else _NO_LOSS
-            if rate >= kept * rate_before:
-                self.reasons.append(
-                    f"{self.workers} threads: {rate / rate_before:.2f} times the rate of {before}"
-                )
-            else:
-                self._refused.add(self.workers)
-                self.reasons.append(
-                    f"{before} threads again: with {self.workers} the rate was {rate / rate_before:.2f} times theirs"
-                )
-                self.workers = before
+            self._trial.rates.append(rate)
+            if self._is_unclear(self._trial):
                 return
+            if not self._kept(self._trial, now):
+                return
+        else:
+            self._reconsider(rate)
+            self._rates = [*self._rates[1 - _MOST_LOOKS :], rate]
         if self.cores_used > 1.05 * self._cpus and self.workers > self._cpus:
-            self.workers = max(self._cpus, int(self.workers * self._cpus / self.cores_used))
+            self._change(max(self._cpus, int(self.workers * self._cpus / self.cores_used)))
             self.reasons.append(f"{self.workers} threads: more would use over {self._cpus} cores")
             return
-        other = self._other(short) if rate > 0 else None
-        if other is not None and other not in self._refused:
-            self._trial, self.workers = (self.workers, rate), other
+        usual = statistics.median(self._rates)
+        other = self._other(short, now) if usual > 0 else None
+        if other is not None:
+            trial = _Trial(self.workers, usual, other)
+            self._change(other)
+            self._trial = trial
 
-    def _other(self, short: bool) -> int | None:
+    def _change(self, workers: int) -> None:
+        self.workers, self._trial, self._rates = workers, None, []
+
+    def _is_unclear(self, trial: _Trial) -> bool:
+        return len(trial.rates) < _MOST_LOOKS and abs(trial.growth - trial.needed) < _UNCLEAR
+
+    def _kept(self, trial: _Trial, now: int) -> bool:
+        """Ends a trial: whether what was tried stays."""
+        tried, growth, kept = trial.tried, trial.growth, trial.growth >= trial.needed
+        self._change(tried if kept else trial.before)
+        if not kept:
+            self._refuse(tried, now)
+            self._lost = trial
+            self.reasons.append(
+                f"{self.workers} threads again: with {tried} the rate was {growth:.2f} times theirs"
+            )
+            return False
+        if tried > trial.before:
+            self._refuse(trial.before, now)
+        else:  # others on the machine may have made it look so
+            self._refused[trial.before] = now + _SOON_NS, _AGAIN_NS // 2
+        self._rates = trial.rates
+        self.reasons.append(f"{tried} threads: {growth:.2f} times the rate of {trial.before}")
+        return True
+
+    def _reconsider(self, rate: float) -> None:
+        """Forgets a refusal where the number before has become slower by itself, so that the trial says nothing."""
+        if self._lost is None:
+            return
+        trial, self._lost = self._lost, None
+        if self.workers == trial.before and statistics.median(trial.rates) >= trial.needed * rate:
+            self._refused.pop(trial.tried, None)
+
+    def _refuse(self, workers: int, now: int) -> None:
+        _, wait = self._refused.get(workers, (0, _AGAIN_NS // 2))
+        self._refused[workers] = now + 2 * wait, 2 * wait
+
+    def _other(self, short: bool, now: int) -> int | None:
         """Another number of threads that is worth a try."""
-        if not short or self.cores_used >= _CORES_FULL * self._cpus:
+        if not short:
             return None
-        fitting = int(self.workers * self._cpus / max(self.cores_used, 1e-3))
+        full = self.cores_used >= _CORES_FULL * self._cpus
+        filling = self.workers * self._cpus / max(self.cores_used, 1e-3)
+        fitting = math.ceil(filling) if self._whole else int(filling)
         more = min(2 * self.workers, _MOST_WORKERS, fitting)
-        if more > self.workers and more not in self._refused:
-            return more
-        fewer = self.workers // 2
-        return fewer if 1 <= fewer < self.workers == self._cpus else None
+        fewer = self.workers // 2 if self.workers <= self._cpus else max(self._cpus, self.workers // 2)
+        numbers = ([] if full else [more]) + ([] if full and self.workers <= self._cpus else [fewer])
+        for number in numbers:
+            if 1 <= number != self.workers and self._refused.get(number, (0, 0))[0] <= now:
+                return number
+        return None
