@@ -20,8 +20,12 @@ import pytest
 import unirecord
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.errors import TransformError
+from unirecord.pipeline.chunk import Chunk
+from unirecord.pipeline.lane import Lane, Task
 from unirecord.pipeline.operator import SkipSample
+from unirecord.pipeline.operators import Operator
 from unirecord.pipeline.shared_memory import Channel
+from unirecord.pipeline.stage import Stage
 
 ROWS = 120
 
@@ -161,6 +165,17 @@ def test_a_process_that_dies_is_an_error_with_its_exit_code_and_row(path: Path, 
     assert caught.value.row == 77
     assert found == list(range(len(found)))
     assert children() == before
+
+
+@pytest.mark.parametrize(("workers", "together"), [({"processes": 2}, 4), ({"threads": 2}, 1)])
+def test_processes_get_samples_of_milliseconds_several_at_a_time(
+    workers: dict[str, int], together: int
+) -> None:
+    operator = Operator("map", "f", grown, **workers)  # type: ignore[arg-type]
+    lane = Lane(Stage((operator,)), lambda chunk, slots: chunk, None)
+    task = Task(Chunk([0], (0,), (1,), (0,), ()))
+    lane.finish(task, [task.chunk], 5_000_000, 100)
+    assert lane.per_task == together
 
 
 def shared_pieces() -> int:

@@ -15,6 +15,7 @@ __all__ = ["Lane", "Task"]
 
 _TASK_NS = 1_000_000  # a task takes about this long: far more than it costs to hand it over
 _TOGETHER_NS = 4_000_000  # of several samples in one call, between which no other thread need come to the GIL
+_PROCESS_NS = 20_000_000  # of one for another process, which does nothing until it is handed the next
 _MOST_ELEMENTS = 256
 _CHEAP_NS = 200_000  # below this many tasks are kept ready, so that threads take turns seldom
 _CHEAP_WINDOW = 16
@@ -65,7 +66,7 @@ class Lane:
         self.dropped = False  # whether a last group was left out
         self.largest = 0  # bytes of a result
         self.per_task = 1
-        self._task_ns = _TOGETHER_NS if stage.together else _TASK_NS
+        self._task_ns = _PROCESS_NS if stage.processes else _TOGETHER_NS if stage.together else _TASK_NS
         self.element_ns = 0.0
         self.weight = 0.0  # what an element is worth when work is compared
         self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
