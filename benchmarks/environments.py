@@ -55,7 +55,7 @@ ENVIRONMENTS = {
         "cv2, simplejpeg, spdl.pipeline",
     ),
     "torchvision": Environment(
-        ("numpy", "torch==2.13.0", "torchvision==0.28.0"), "torchvision.transforms.v2"
+        ("numpy", "torch==2.14.1", "torchvision==0.29.1"), "torchvision.transforms.v2, torchvision.io"
     ),
     "dali": Environment(("numpy", "nvidia-dali-cuda120==2.4.0"), "nvidia.dali.fn"),
     "grain": Environment(

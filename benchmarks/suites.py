@@ -104,7 +104,11 @@ def parts(field: Field, plan: Plan) -> Iterator[Measurement]:
 
 def pipeline(field: Field, plan: Plan) -> Iterator[Measurement]:
     """What operators of a pipeline cost, and how its stages scale."""
-    yield from _rounds(field, plan, "pipeline")
+    yield from _task(field, plan, "pipeline", sys.executable)
+    folder, _, reason = image_decoding.make(field, plan, image_decoding.SETS[0])
+    options = () if reason else ("--photographs", str(folder))
+    for measurement in _task(field, plan, "autotuning", sys.executable, *options):
+        yield {**measurement, "suite": "pipeline"}
     yield from image_decoding.operators(field, plan)
 
 

@@ -1,4 +1,4 @@
-"""Pipelines: what empty operators cost, how stages scale, large arrays between processes, what is chosen."""
+"""Pipelines: what empty operators cost, how stages scale, large arrays between processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import multiprocessing
 import statistics
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import answer
 import numpy as np
 
 import unirecord
-from unirecord import Pipeline, PipelinePlan
+from unirecord import Pipeline
 
 LARGE = (3, 2000, 2000)  # 48 MB of float32
 WAIT_S = 0.005
@@ -24,13 +23,9 @@ WAIT_S = 0.005
 def _data(folder: Path) -> str:
     path = folder / "pipeline.urec"
     if not path.exists():
-        with unirecord.Writer(
-            path, {"x": {"type": "float32", "shape": [32]}, "i": "int64", "z": "bytes"}
-        ) as writer:
-            noise = np.random.default_rng(0).integers(0, 4, 60_000, np.uint8).tobytes()
-            packed = zlib.compress(noise)
+        with unirecord.Writer(path, {"x": {"type": "float32", "shape": [32]}, "i": "int64"}) as writer:
             for i in range(20_000):
-                writer.write({"x": np.full(32, i, np.float32), "i": i, "z": packed if i < 1500 else b""})
+                writer.write({"x": np.full(32, i, np.float32), "i": i})
     return str(path)
 
 
@@ -97,21 +92,31 @@ def _spin(sample: Any) -> Any:
     return sample
 
 
-def computing(path: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """A stage of 5 ms of Python."""
-    samples = list(unirecord.UniRecordDataset(path, columns=["i"]).take(100))
-    start = time.perf_counter()
-    for sample in samples:
-        _spin(sample)
-    alone = len(samples) / (time.perf_counter() - start)
-    yield answer.figure("5 ms of Python", "a loop", alone, "samples/s")
-    for option in ({"threads": 1}, {"threads": 2}, {"processes": 1}, {"processes": 2}):
-        loader = unirecord.UniRecordDataset(path, columns=["i"]).pipeline().map(_spin, **option)
-        results = iter(loader)
-        next(results)  # processes start
-        count, took = _seconds(results, seconds)
-        (name, number), *_ = option.items()
-        yield answer.figure("5 ms of Python", f"{name}={number}", count / took, "samples/s")
+def computing(path: str, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """A stage of 5 ms of Python, in turns; what processes give as a share of as many times the loop's rate."""
+    samples = list(unirecord.UniRecordDataset(path, columns=["i"]).take(1000))
+    ways: tuple[dict[str, int], ...] = ({}, {"threads": 2}, {"processes": 1}, {"processes": 2})
+    shares: dict[int, list[float]] = {1: [], 2: []}
+    for number in range(rounds):
+        alone = 0.0
+        for option in ways:
+            results: Any = map(_spin, samples)
+            if option:
+                ds = unirecord.UniRecordDataset(path, columns=["i"])
+                results = iter(ds.pipeline().map(_spin, **option))
+                next(results)  # processes start
+            count, took = _seconds(results, seconds)
+            del results
+            name = " ".join(f"{key}={value}" for key, value in option.items()) or "a loop"
+            yield answer.figure("5 ms of Python", name, count / took, "samples/s", round=number)
+            alone = alone or count / took
+            if "processes" in option:
+                shares[option["processes"]].append(count / took / alone / option["processes"])
+    for processes, found in shares.items():
+        share = statistics.median(found)
+        yield answer.figure(
+            "5 ms of Python", f"processes={processes} / {processes} times the loop", share, "ratio"
+        )
 
 
 def _large() -> Iterator[Any]:
@@ -140,83 +145,42 @@ def _waits(results: Iterator[Any], count: int) -> float:
 
 
 def large(count: int) -> Iterator[dict[str, Any]]:
-    """Arrays of 48 MB from a process that makes one in 20 ms to a consumer that takes 50 ms."""
-    waits = _waits(iter(Pipeline.from_generators([_large])), count)
-    yield answer.figure("48 MB arrays", "made in this process, when asked for", 1e3 * waits, "ms waited")
-    waits = _waits(iter(Pipeline.from_generators([_large], processes=1)), count)
-    yield answer.figure("48 MB arrays", "from_generators, 1 process", 1e3 * waits, "ms waited")
-    queue: Any = multiprocessing.Queue(4)
-    process = multiprocessing.Process(target=_put, args=(queue,), daemon=True)
-    process.start()
-    waits = _waits((queue.get() for _ in range(count)), count)
-    process.terminate()
-    yield answer.figure("48 MB arrays", "multiprocessing.Queue", 1e3 * waits, "ms waited")
-
-
-SHAPES: dict[str, Callable[[Pipeline, Any], Pipeline]] = {
-    "bound by decoding": lambda p, n: (
-        p.map(lambda z: np.frombuffer(zlib.decompress(z), np.uint8), columns=["z"], threads=n)
-        .map(lambda z: z[:1000], columns=["z"], threads=n)
-        .batch(32)
-    ),
-    "bound by augmenting": lambda p, n: (
-        p.map(lambda z: np.ones(60_000, np.float32), columns=["z"], threads=n)
-        .map(lambda z: np.sort(np.sin(z))[:100], columns=["z"], threads=n)
-        .batch(32)
-    ),
-    "one slow stage": lambda p, n: (
-        p.map(lambda z: len(z), columns=["z"], threads=n)
-        .map(lambda z: (time.sleep(0.004), z)[1], columns=["z"], threads=n)
-        .batch(32)
-    ),
-}
-
-
-def chosen(path: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """What "auto" gives after ten seconds at most, beside the best number found by hand."""
-    for name, build in SHAPES.items():
-
-        def loader(plan: PipelinePlan | None = None, build: Any = build) -> Pipeline:
-            ds = unirecord.UniRecordDataset(path, columns=["z"]).take(1500)
-            return build(ds.pipeline(plan=plan), "auto")
-
-        best = 0.0
-        for workers in (1, 2, 3, 4, 8, 16, 32, 64):
-            fixed = loader(PipelinePlan(workers))
-            _seconds(fixed, seconds / 4)
-            count, took = _repeated(fixed, seconds)
-            best = max(best, count / took)
-            yield answer.figure(name, f"{workers} threads", 32 * count / took, "samples/s")
-        tuned = loader()
-        _repeated(tuned, 5)
-        count, took = _repeated(tuned, seconds)
-        yield answer.figure(name, f"auto: {tuned.plan().workers} threads", 32 * count / took, "samples/s")
-        yield answer.figure(name, "auto / best", count / took / best, "ratio")
-
-
-def _repeated(loader: Any, seconds: float) -> tuple[int, float]:
-    """Results over epochs until the time is over."""
-    count, took = 0, 0.0
-    while took < seconds:
-        more, spent = _seconds(loader, seconds - took)
-        count, took = count + more, took + spent
-    return count, took
+    """Arrays of 48 MB from processes that make one in 20 ms each to a consumer that takes 50 ms."""
+    pipelines = {
+        "made in this process, when asked for": Pipeline.from_generators([_large]),
+        "from_generators, 1 process": Pipeline.from_generators([_large], processes=1),
+        "from_generators, 4 processes": Pipeline.from_generators([_large] * 4, processes=4),
+    }
+    for name, pipeline in pipelines.items():
+        results = iter(pipeline)
+        waits = _waits(results, count)
+        results.close()
+        yield answer.figure("48 MB arrays", name, 1e3 * waits, "ms waited")
+    for processes in (1, 4):
+        queue: Any = multiprocessing.Queue(4)
+        made = [multiprocessing.Process(target=_put, args=(queue,), daemon=True) for _ in range(processes)]
+        for process in made:
+            process.start()
+        waits = _waits((queue.get() for _ in range(count)), count)
+        for process in made:
+            process.kill()
+        name = f"multiprocessing.Queue, {processes} process{'es' if processes > 1 else ''}"
+        yield answer.figure("48 MB arrays", name, 1e3 * waits, "ms waited")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--only", nargs="*", default=["overhead", "waiting", "computing", "large", "chosen"])
+    parser.add_argument("--only", nargs="*", default=["overhead", "waiting", "computing", "large"])
     arguments = parser.parse_args()
     arguments.data.mkdir(parents=True, exist_ok=True)
     path, small = _data(arguments.data), arguments.small
     parts = {
         "overhead": lambda: overhead(path, 2 if small else 7),
         "waiting": lambda: waiting(path, 0.5 if small else 3),
-        "computing": lambda: computing(path, 0.5 if small else 4),
+        "computing": lambda: computing(path, 1 if small else 5, 0.5 if small else 2),
         "large": lambda: large(6 if small else 40),
-        "chosen": lambda: chosen(path, 0.3 if small else 3),
     }
     answer.answer([figure for name in arguments.only for figure in parts[name]()])
 
