@@ -90,10 +90,10 @@ def test_the_commands_run(here: Path) -> None:
     for command in commands:
         words = shlex.split(command)
         assert main(words) == 0, command
-        for made in sorted(Path(words[2]).iterdir()) if "--split" in words else [Path(words[2])]:
+        for made in sorted(Path(words[2]).iterdir()) if "--split" in command else [Path(words[2])]:
             with UniRecordDataset(made) as ds:
                 assert ds.schema.names
-                assert len(ds) > 0 or "--split" in words, command
+                assert len(ds) > 0 or "--split" in command, command
         read.add(words[1])
     assert len(read) >= len(SOURCES) - 1
     with UniRecordDataset("train") as ds, UniRecordDataset("digits") as digits:
