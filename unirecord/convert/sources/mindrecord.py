@@ -26,6 +26,9 @@ _HEADER_SIZES: Final = range(16 << 10, (128 << 20) + 1)
 _PAGE_SIZES: Final = range(32 << 10, (256 << 20) + 1)
 _MOST_SHARDS: Final = 1_000
 _VERSIONS: Final = ("2.0", "3.0")
+_ENCRYPTED: Final = (
+    b"ENCRYPT"  # the last bytes of a file that MindSpore has encrypted, after the name of the cipher
+)
 _TYPES: Final = ("int32", "int64", "float32", "float64", "string", "bytes")
 
 
@@ -191,6 +194,12 @@ def _read_header(file: InputPath) -> _Header:
         stream.seek(0)
         head = stream.read(8)
         length = _SIZE.unpack(head)[0] if len(head) == 8 else 0
+        stream.seek(max(size - len(_ENCRYPTED), 0))
+        if stream.read() == _ENCRYPTED:
+            raise SchemaError(
+                f"{file.name} is encrypted, by set_enc_key of MindSpore, which alone reads it: write it anew without"
+            )
+        stream.seek(_SIZE.size)
         if not 2 <= length < min(_HEADER_SIZES.stop, size):
             raise SchemaError(f"{file.name} is no MindRecord file, or was never finished: it has no header")
         text = stream.read(length)
@@ -227,7 +236,7 @@ def _checked(found: dict[str, Any], size: int) -> _Header:
     indexed = [
         str(one["index_field"]) for one in found.get("index_fields") or [] if one["index_field"] in types
     ]
-    pages = sorted(found["page"], key=lambda page: int(page["page_type_id"]))
+    pages = sorted(found["page"] or [], key=lambda page: int(page["page_type_id"]))
     raw = [page for page in pages if page["page_type"] == "RAW_DATA"]
     blobs = [page for page in pages if page["page_type"] == "BLOB_DATA"]
     for page in pages:
