@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..loading.at_exit import closed_at_exit
 from ..loading.delivered import Delivered, Stage, close_after
 from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
@@ -83,7 +84,8 @@ class BatchLoader(Generic[Batch]):
         """Rates and times since the loader was made."""
         return self._recorder.summary(self._memory.allocations)
 
-    def __iter__(self) -> Iterator[Batch]:
+    @closed_at_exit
+    def __iter__(self) -> Generator[Batch, None, None]:
         # A generator: the pass begins when the first batch is asked for.
         run, plan, position = self._cursor.begin(), self._cursor.plan, self._cursor.position
         recorder, clock, mark = self._recorder, perf_counter_ns, position.mark

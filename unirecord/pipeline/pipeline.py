@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from time import perf_counter_ns
 from typing import Any
 
+from ..loading.at_exit import closed_at_exit
 from ..loading.delivered import Stage as BatchStage
 from ..loading.options import check_callable
 from ..order.spec import check_integer
@@ -363,7 +364,8 @@ class Pipeline:
         after = rewritten(draft, self._rules)
         return f"{draft}\n\nas it runs:\n{after}" if after != draft else str(draft)
 
-    def __iter__(self) -> Iterator[Any]:
+    @closed_at_exit
+    def __iter__(self) -> Generator[Any, None, None]:
         # A generator: the pass begins when the first result is asked for.
         graph, stats, clock = self._graph(), self._stats, perf_counter_ns
         plan = self._plan_for(graph)
