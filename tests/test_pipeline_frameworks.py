@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from unirecord import UniRecordDataset, Writer
+from unirecord.errors import TransformError
+from unirecord.frameworks.jax import to_arrays
 from unirecord.pipeline.pipeline import Pipeline
 
 torch = pytest.importorskip("torch")
@@ -82,6 +84,64 @@ def test_nothing_stands_behind_a_device(path: Path) -> None:
         pipeline.map_batch(lambda batch: batch)
     with pytest.raises(ValueError, match="batch"):
         opened(path).pipeline().to_torch()
+
+
+def widened(x: np.ndarray) -> np.ndarray:
+    return (x.astype(np.uint32) << 16).view(np.float32)
+
+
+def test_arrays_that_an_operator_has_made_keep_their_type(path: Path) -> None:
+    ds = opened(path)
+    pipeline = ds.pipeline().select(["x", "i"]).map(widened, columns=["x"]).batch(8)
+    for batch in pipeline.to_torch():
+        assert batch["x"].dtype == torch.float32
+        assert batch["x"][:, 1].tolist() == batch["i"].tolist()
+
+
+def test_arrays_of_any_form_become_tensors(path: Path) -> None:
+    def made(batch: Any) -> Any:
+        i = batch["i"]
+        return {
+            "backwards": i[::-1],
+            "read-only": np.broadcast_to(i[:1], (3,)),
+            "foreign": i.astype(">i4"),
+            "lists": [i[:1], {"inner": i[:2]}],
+            "text": np.array(["a", "b"]),
+            "words": ["a", None],
+        }
+
+    batch = next(iter(opened(path).pipeline().batch(4).map_batch(made).to_torch()))
+    i = opened(path).row_ids().tolist()[:4]
+    assert batch["backwards"].tolist() == i[::-1]
+    assert batch["read-only"].tolist() == [i[0]] * 3
+    assert batch["foreign"].tolist() == i
+    assert [batch["lists"][0].tolist(), batch["lists"][1]["inner"].tolist()] == [i[:1], i[:2]]
+    assert batch["text"].tolist() == ["a", "b"]
+    assert batch["words"] == ["a", None]
+
+
+@pytest.mark.parametrize("form", ["hidden", "tuple"])
+def test_a_mask_that_has_no_name_is_an_error(path: Path, form: str) -> None:
+    def made(batch: Any) -> Any:
+        return {**batch, "w_valid": batch["i"]} if form == "hidden" else (batch["w"], batch["i"])
+
+    with pytest.raises(TransformError, match="mask"):
+        list(opened(path).pipeline().batch(4).map_batch(made).to_torch())
+
+
+def test_jax_gets_the_numbers_that_are_stored(path: Path) -> None:
+    jax = pytest.importorskip("jax")
+    ds = opened(path)
+    for batch in ds.pipeline().batch(8).to_jax():
+        assert batch["x"].dtype == jax.numpy.bfloat16
+        assert np.asarray(batch["x"], np.float32)[:, 1].tolist() == np.asarray(batch["i"]).tolist()
+    large = ds.pipeline().map(lambda i: i + (1 << 40), columns=["i"]).batch(8)
+    with pytest.raises(TransformError, match="jax_enable_x64"):
+        list(large.to_jax())
+    ds.set_epoch(0)
+    rows = [row + (1 << 40) for row in ds.row_ids().tolist()[:8]]
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        assert np.asarray(to_arrays(next(iter(large)))["i"]).tolist() == rows
 
 
 def test_batches_become_jax_arrays(path: Path) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from late_device import Device
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.core import BatchPool
@@ -33,76 +30,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class Event:
-    """Ends when the device has come so far."""
-
-    def __init__(self, device: Device) -> None:
-        self.device = device
-        self.at = device.issued
-
-    def query(self) -> bool:
-        return self.device.done >= self.at
-
-
-class Stream:
-    def __init__(self, device: Device, name: str) -> None:
-        self.device, self.name = device, name
-
-    def record_event(self) -> Event:
-        self.device.log.append(("event", self.name))
-        return Event(self.device)
-
-    def wait_event(self, event: Event) -> None:
-        self.device.log.append(("wait", self.name))
-
-    def synchronize(self) -> None:
-        self.device.log.append(("synchronize", self.name))
-        self.device.run(0)
-
-
-class Device:
-    """Copies between addresses, without a hold on the memory, and leaves the last ``lag`` of them undone."""
-
-    def __init__(self, lag: int) -> None:
-        self.lag = lag
-        self.log: list[tuple[str, str]] = []
-        self.queue: deque[tuple[int, int, int]] = deque()
-        self.issued = self.done = 0
-        self.main = self.current = Stream(self, "main")
-        self.kept: list[torch.Tensor] = []
-
-    def to(self, tensor: torch.Tensor, device: Any, non_blocking: bool = False) -> torch.Tensor:
-        assert non_blocking
-        target = torch.full_like(tensor, -1)
-        self.kept.append(target)
-        self.log.append(("copy", self.current.name))
-        self.queue.append((target.data_ptr(), tensor.data_ptr(), tensor.nbytes))
-        self.issued += 1
-        self.run(self.lag)
-        return target
-
-    def run(self, left: int) -> None:
-        while len(self.queue) > left:
-            ctypes.memmove(*self.queue.popleft())
-            self.done += 1
-
-    @contextmanager
-    def stream(self, stream: Stream) -> Iterator[None]:
-        before, self.current = self.current, stream
-        yield
-        self.current = before
-
-
 @pytest.fixture(params=[1, 5, 1000])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Device:
     device = Device(request.param)
-    monkeypatch.setattr(torch.cuda, "Stream", lambda _=None: Stream(device, "side"))
-    monkeypatch.setattr(torch.cuda, "stream", device.stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: device.current)
-    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *a, **k: device.to(tensor, *a, **k))
-    monkeypatch.setattr(
-        torch.Tensor, "record_stream", lambda tensor, stream: device.log.append(("used", stream.name))
-    )
+    device.stand_in(monkeypatch)
     return device
 
 

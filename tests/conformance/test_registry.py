@@ -34,7 +34,7 @@ FRAMEWORK_NAMES = {
 }
 # What the others stand on; no user reaches these.
 BENEATH = {
-    *("arrow_values", "stock_dataloader", "torch_collate", "valid_names"),
+    *("array_trees", "arrow_values", "stock_dataloader", "torch_collate", "valid_names"),
     *("ray_blocks", "ray_conditions", "ray_session"),
 }
 # What runs on a cluster: tests/ray_jobs.py compares its rows with those of the dataset (`make ray`).

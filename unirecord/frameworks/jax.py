@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from .array_trees import with_arrays
 
 __all__ = ["to_arrays"]
 
 
-def to_arrays(batch: Any, device: Any = None) -> Any:
-    """A batch with JAX arrays in place of its numeric arrays; dicts and tuples are gone into.
+def to_arrays(batch: Any, device: Any = None, bfloat16: Collection[str] = ()) -> Any:
+    """A batch with JAX arrays in place of its numeric arrays; dicts, tuples and lists are gone into.
 
     The numbers are copied: JAX may otherwise look into memory that the next batch is written to. Nullable columns come
-    with a mask ``x_valid``, as for PyTorch.
+    with a mask ``x_valid``, as for PyTorch; columns named in ``bfloat16`` with that type. Where JAX's 64-bit numbers
+    are off, int64 becomes int32, and OverflowError names what does not fit: JAX itself would wrap it around.
     """
-    if isinstance(batch, Mapping):
-        arrays: dict[str, Any] = {}
-        for name, value in batch.items():
-            if isinstance(value, np.ma.MaskedArray):
-                filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
-                arrays[name] = _array(filled, device)
-                arrays[f"{name}_valid"] = _array(~np.ma.getmaskarray(value), device)
-            else:
-                arrays[name] = to_arrays(value, device)
-        return arrays
-    if isinstance(batch, tuple):
-        items = [to_arrays(item, device) for item in batch]
-        return type(batch)(*items) if hasattr(batch, "_fields") else tuple(items)
-    return _array(batch, device) if isinstance(batch, np.ndarray) and batch.dtype.kind in "biufc" else batch
-
-
-def _array(value: Any, device: Any) -> Any:
     import jax
 
-    return jax.device_put(np.array(value), device)
+    def make(array: NDArray[Any], bits: bool) -> Any:
+        if bits:
+            array = array.view(jax.numpy.bfloat16)
+        elif array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+            _check_fits(array)
+        return jax.device_put(np.array(array), device)
+
+    return with_arrays(batch, make, bfloat16)
+
+
+def _check_fits(array: NDArray[Any]) -> None:
+    kept = np.iinfo(np.int32 if array.dtype.kind == "i" else np.uint32)
+    if array.size and not (kept.min <= array.min() and array.max() <= kept.max):
+        values = f"{array.dtype} values from {array.min()} to {array.max()}"
+        raise OverflowError(
+            f"{values} do not fit the {kept.dtype} that JAX makes of them: "
+            'jax.config.update("jax_enable_x64", True), or make them smaller before to_jax()'
+        )

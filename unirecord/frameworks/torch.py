@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
-from ..loading.batch import valid_rows
 from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
+from .array_trees import filled_and_valid, with_arrays
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class Pinned:
         return (delivered.map(self._pinned) for delivered in batches)
 
     def _pinned(self, batch: Any) -> Any:
-        return _with_tensors(batch, lambda tensor: tensor.pin_memory())
+        return _with_tensors(batch, _in_pinned_memory)
 
 
 @dataclass(frozen=True)
@@ -236,46 +237,69 @@ def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict
 
     Columns named in ``bfloat16``, whose bits numpy holds as uint16, become tensors of that type.
     """
-    import torch
-
     tensors: dict[str, Any] = {}
     for name, value in batch.items():
-        if type(value) is np.ndarray:
-            tensor = torch.from_numpy(value)
-            tensors[name] = tensor.view(torch.bfloat16) if name in bfloat16 else tensor
-        elif isinstance(value, np.ma.MaskedArray):
-            filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
-            tensor = torch.from_numpy(filled)
-            tensors[name] = tensor.view(torch.bfloat16) if name in bfloat16 else tensor
-            tensors[f"{name}_valid"] = torch.from_numpy(valid_rows(value))
+        if isinstance(value, np.ma.MaskedArray):
+            filled, valid = filled_and_valid(value)
+            tensors[name] = _tensor(filled, name in bfloat16)
+            tensors[f"{name}_valid"] = _tensor(valid, False)
         else:
-            tensors[name] = value
+            tensors[name] = _tensor(value, name in bfloat16) if type(value) is np.ndarray else value
     return tensors
 
 
-def tensor_stages(device: Any, pin_memory: bool) -> tuple[Callable[[Any], Any] | None, tuple[Stage, ...]]:
-    """What brings tensors to a device: what is done to a batch on any thread, and stages before the consumer."""
+def _tensor(array: NDArray[Any], bits: bool) -> torch.Tensor:
+    """A tensor over the memory of an array, or over a copy where PyTorch cannot look into it.
+
+    That is where it runs backwards, is read-only or has the bytes of another machine. ``bits``: of bfloat16.
+    """
+    import torch
+
+    if not array.flags.writeable or min(array.strides, default=0) < 0 or not array.dtype.isnative:
+        array = np.array(array, array.dtype.newbyteorder("="), order="C")
+    tensor = torch.from_numpy(array)
+    return tensor.view(torch.bfloat16) if bits else tensor
+
+
+@dataclass(frozen=True)
+class OnTheWay:
+    """How the batches of a pipeline come to a device.
+
+    ``change`` is done to a batch on any thread, ``stages`` stand before the consumer, and what makes a batch does so in
+    memory of ``memory(size)``, uint8[size]: None for ordinary memory.
+    """
+
+    change: Callable[[Any], Any]
+    stages: tuple[Stage, ...]
+    memory: Callable[[int], NDArray[np.uint8]] | None
+
+
+def on_the_way(device: Any, pin_memory: bool, bfloat16: Collection[str]) -> OnTheWay:
+    """To ``device``, or nowhere: as tensors, those named in ``bfloat16`` of that type.
+
+    Batches on the way to a CUDA device are made in pinned memory; those that an operator has put elsewhere are copied
+    there. Either kind is used again only when the last view of it is gone, and a copy that runs holds one.
+    """
     import torch
 
     device = None if device is None else torch.device(device)
     cuda = device is not None and device.type == "cuda"
-    pinned = Pinned()._pinned if (pin_memory or cuda) and torch.cuda.is_available() else None
+    pinned = (pin_memory or cuda) and torch.cuda.is_available()
+
+    def change(batch: Any) -> Any:
+        tensors = with_arrays(batch, _tensor, bfloat16)
+        return _with_tensors(tensors, _in_pinned_memory) if pinned else tensors
+
+    stages: tuple[Stage, ...] = ()
     if cuda:
-        return pinned, (CopiedAhead(device),)
-    return pinned, () if device is None or device.type == "cpu" else (Moved(device),)
+        stages = (CopiedAhead(device),)
+    elif device is not None and device.type != "cpu":
+        stages = (Moved(device),)
+    return OnTheWay(change, stages, _pinned if pinned else None)
 
 
-def as_tensors(batch: Any, bfloat16: Collection[str] = ()) -> Any:
-    """A batch of any form with tensors in place of its arrays; dicts, lists and tuples are gone into."""
-    if isinstance(batch, Mapping):
-        whole = to_tensors(batch, bfloat16)
-        return {name: value if name not in batch else as_tensors(value) for name, value in whole.items()}
-    if isinstance(batch, np.ndarray) and batch.dtype.kind in "biufc":
-        return to_tensors({"": batch})[""]
-    if isinstance(batch, tuple):
-        items = [as_tensors(item) for item in batch]
-        return type(batch)(*items) if hasattr(batch, "_fields") else tuple(items)
-    return batch
+def _in_pinned_memory(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if tensor.is_pinned() or tensor.device.type != "cpu" else tensor.pin_memory()
 
 
 def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:

@@ -18,6 +18,9 @@ from .plan import Plan
 
 __all__ = ["BatchMemory", "BatchReader"]
 
+_MOST_AHEAD = 16
+_AHEAD_BYTES = 32 << 20
+
 
 class BatchMemory:
     """Where the batches of a loader lie: the memory that all loaders of the data share, or memory of a special kind."""
@@ -40,7 +43,8 @@ class BatchMemory:
             return plan.data.pool(pieces)
         pool = BatchPool(pieces)
         expected = int(plan.row_bytes * options.batch_size * 1.25) + (1 << 16)
-        for _ in range(pieces + 4):  # some are on their way to a device
+        made_ahead = min(_MOST_AHEAD, _AHEAD_BYTES // expected)  # by a pipeline, of what is cheap
+        for _ in range(pieces + made_ahead + 4):  # some are on their way to a device
             memory = self._get(-(-expected // 4096) * 4096)
             if memory is not None:
                 pool.lend(memory)

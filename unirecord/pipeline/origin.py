@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..format.schema import Column
 from ..loading.loader import BatchMemory
@@ -16,7 +19,9 @@ from .chunk import Chunk
 from .source import DatasetSource, RowNames, rows_at_once
 from .steps import Named
 
-__all__ = ["Cursor", "DatasetOrigin", "Origin", "OriginPass"]
+__all__ = ["Cursor", "DatasetOrigin", "Lend", "Origin", "OriginPass"]
+
+Lend = Callable[[int], NDArray[np.uint8]]
 
 
 class OriginPass(Protocol):
@@ -36,8 +41,8 @@ class OriginPass(Protocol):
     def end(self) -> int:
         """The position behind the last element."""
 
-    def chunks(self, graph: Graph, budget: Budget) -> Iterator[Chunk]:
-        """The elements, as the graph wants them read."""
+    def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
+        """The elements, as the graph wants them read; batches into memory that ``lend(size)`` gives."""
 
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
@@ -102,7 +107,7 @@ class DatasetOrigin:
     def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt) -> None:
         self._cursor = cursor
         self._on_corrupt: OnCorrupt = on_corrupt
-        self._memory = BatchMemory()
+        self._memories: dict[Lend | None, BatchMemory] = {}
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -144,16 +149,18 @@ class DatasetOrigin:
 
     def begin(self) -> OriginPass:
         """Starts a pass of the dataset."""
-        return DatasetPass(self._cursor, self._on_corrupt, self._memory)
+        return DatasetPass(self._cursor, self._on_corrupt, self._memories)
 
 
 class DatasetPass:
     """One pass over the shard."""
 
-    def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt, memory: BatchMemory) -> None:
+    def __init__(
+        self, cursor: Cursor, on_corrupt: OnCorrupt, memories: dict[Lend | None, BatchMemory]
+    ) -> None:
         self._run, self._plan, self._position = cursor.begin(), cursor.plan, cursor.position
         self._on_corrupt: OnCorrupt = on_corrupt
-        self._memory = memory
+        self._memories = memories
         self.epoch, self.start = self._run.epoch, self._run.start
         self.names: Named = RowNames(self._plan)
         self.processes, self.calls_user = None, False
@@ -173,8 +180,9 @@ class DatasetPass:
         """Notes that what lies before a position has been handed out."""
         self._position.mark(self._run, position)
 
-    def chunks(self, graph: Graph, budget: Budget) -> Iterator[Chunk]:
-        """Reads the pass, with threads of the C core."""
+    def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
+        """Reads the pass, with threads of the C core; batches into memory that ``lend(size)`` gives."""
+        lend = lend if graph.batch else None  # samples are put together elsewhere
         plan = self._plan if graph.columns is None else self._plan.with_columns(graph.columns)
         size = graph.batch or rows_at_once(plan.row_bytes)
         ahead = graph.prefetch or LoaderOptions(size).prefetch_for(plan.row_bytes)
@@ -191,7 +199,7 @@ class DatasetPass:
                 plan,
                 self._run,
                 options,
-                self._memory,
+                self._memories.setdefault(lend, BatchMemory(lend)),
                 batched=bool(graph.batch),
                 keyed=any(operator.random for operator in graph.operators),
                 raw=graph.raw,

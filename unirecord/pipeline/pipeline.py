@@ -17,7 +17,7 @@ from .budget import Budget
 from .chunk import Note, Place, position_of
 from .operator import InPlace
 from .operators import Kind, Operator, Threads, check_columns, check_order, check_workers, function_name
-from .origin import Origin, OriginPass
+from .origin import Lend, Origin, OriginPass
 from .pipeline_stats import PipelineStats, StatsOfPasses
 from .resuming import extended, place_at, split_state
 from .rewriting import RULES, Draft, rewritten
@@ -57,6 +57,7 @@ class Pipeline:
         self._rules = tuple(rules)
         self._operators: tuple[Operator, ...] = ()
         self._tails: tuple[BatchStage, ...] = ()
+        self._lend: Lend | None = None
         self._columns = origin.columns
         self._unused()
 
@@ -233,27 +234,34 @@ class Pipeline:
                 their own, beside the step.
             pin_memory: let tensors lie in pinned memory; nothing where there is no CUDA device.
         """
-        from ..frameworks.torch import as_tensors, tensor_stages
+        from ..frameworks.torch import on_the_way
 
-        pinned, stages = tensor_stages(device, pin_memory)
-        bfloat16 = frozenset(column.name for column in self._origin.stored if column.type == "bfloat16")
+        way = on_the_way(device, pin_memory, self._bfloat16)
 
         def to_torch(batch: Any) -> Any:
-            tensors = as_tensors(batch, bfloat16)
-            return tensors if pinned is None else pinned(tensors)
+            return way.change(batch)
 
         other = self._behind(Operator("device", "to_torch", to_torch))
-        other._tails = stages
+        other._tails, other._lend, other._memory = way.stages, way.memory, SlotMemory(way.memory)
         return other
 
     def to_jax(self, device: Any = None) -> Pipeline:
-        """Batches with JAX arrays in place of numeric arrays, on ``device`` or JAX's own choice; the last operator."""
+        """Batches with JAX arrays in place of numeric arrays, on ``device`` or JAX's own choice; the last operator.
+
+        int64 that does not fit int32 is refused where JAX's 64-bit numbers are off.
+        """
         from ..frameworks.jax import to_arrays
 
+        bfloat16 = self._bfloat16
+
         def to_jax(batch: Any) -> Any:
-            return to_arrays(batch, device)
+            return to_arrays(batch, device, bfloat16)
 
         return self._behind(Operator("device", "to_jax", to_jax))
+
+    @property
+    def _bfloat16(self) -> frozenset[str]:
+        return frozenset(column.name for column in self._origin.stored if column.type == "bfloat16")
 
     def apply(self, build: Callable[[Pipeline], Pipeline]) -> Pipeline:
         """What ``build`` makes of this pipeline: for operators that belong together."""
@@ -377,7 +385,7 @@ class Pipeline:
         frozen = self._given_plan is not None
         self._tuner = tuner = Tuner(self._budget, plan, frozen=frozen, before=self._tuner)
         stats.begin(lanes, tuner)
-        source, mark, asked = at.chunks(graph, self._budget), at.mark, clock()
+        source, mark, asked = at.chunks(graph, self._budget, self._lend), at.mark, clock()
         running: Any = run_alone(source, lanes[:1])
         if len(lanes) > 1 or at.processes is not None:
             running = iter(Running(source, lanes, self._budget.memory, tuner))

@@ -17,7 +17,7 @@ from .assembly import Graph
 from .budget import Budget
 from .chunk import Chunk
 from .operators import function_name
-from .origin import OriginPass
+from .origin import Lend, OriginPass
 from .randomness import sample_keys
 from .shared_memory import Channel, Ended
 from .steps import Named
@@ -129,8 +129,8 @@ class _GeneratorPass:
         """There are no conditions."""
         raise AssertionError(condition)
 
-    def chunks(self, graph: Graph, budget: Budget) -> Iterator[Chunk]:
-        """One element after the other."""
+    def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
+        """One element after the other, in memory of their own."""
         keyed = any(operator.random for operator in graph.operators)
         origin = self._origin
         if self._producers is not None:

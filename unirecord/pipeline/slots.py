@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,13 @@ _KEPT_BYTES = 32 << 20
 
 
 class SlotMemory:
-    """Memory of batches that nobody holds any more, for those to come, of this epoch and the next."""
+    """Memory of batches that nobody holds any more, for those to come, of this epoch and the next.
 
-    def __init__(self) -> None:
+    ``get`` gives new memory, uint8[size]; None for ordinary memory.
+    """
+
+    def __init__(self, get: Callable[[int], NDArray[np.uint8]] | None = None) -> None:
+        self._get = get
         self._free: defaultdict[int, deque[NDArray[np.uint8]]] = defaultdict(deque)
         self.allocations = 0
 
@@ -29,7 +34,7 @@ class SlotMemory:
         try:
             memory = free.popleft()
         except IndexError:
-            memory = np.empty(size, np.uint8)
+            memory = np.empty(size, np.uint8) if self._get is None else self._get(size)
             self.allocations += 1
         # Every view of an array over a buffer has this array as its base: when it goes, no view is left.
         lent = np.frombuffer(memoryview(memory), np.uint8)
@@ -37,7 +42,7 @@ class SlotMemory:
         return lent
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SlotMemory, ()
+        return SlotMemory, (self._get,)
 
 
 def _take_back(free: deque[NDArray[np.uint8]], memory: NDArray[np.uint8]) -> None:
