@@ -133,7 +133,8 @@ def test_what_is_left_out_is_in_the_report(here: Path, capsys: pytest.CaptureFix
     files = {"a/1.png": whole, "a/2.png": whole[:900], "a/3.png": b"", "a/notes.txt": b"x", "b/1.png": whole}
     folder(here / "p", files)
     os.mkfifo(here / "p" / "b" / "pipe.png")
-    assert main(["write", "p", "d.urec", "--check-pictures", "--report", "left.jsonl", "--skip-bad"]) == 0
+    call = ["write", "p", "d.urec", "--check-pictures", "--report", "left.jsonl"]
+    assert main([*call, "--on-error", "skip"]) == 0
     out, err = capsys.readouterr()
     assert "wrote 2 rows" in out
     assert "left out 1 file that by name are no pictures" in out

@@ -95,7 +95,7 @@ def test_bad_pictures_are_named_and_exit_1_unless_told(
     assert main(["write", "p", "p.urec"]) == 1
     assert "cat/2.png: its first bytes are those of no known picture format" in capsys.readouterr().err
     assert len(rows("p.urec")) == 1
-    assert main(["write", "p", "p.urec", "--overwrite", "--skip-bad"]) == 0
+    assert main(["write", "p", "p.urec", "--overwrite", "--on-error", "skip"]) == 0
     assert "cat/2.png" in capsys.readouterr().err
 
 

@@ -55,4 +55,4 @@ def say_left_out(left_out: Sequence[LeftOut], item: str, args: argparse.Namespac
     if len(bad) > _SHOWN:
         whole = f"are in {args.report}" if args.report else "are listed with --report FILE"
         warn(f"  … and {len(bad) - _SHOWN:,} more; all {whole}")
-    return 0 if args.skip_bad or args.on_error is not None else 1
+    return 0 if args.on_error is not None else 1

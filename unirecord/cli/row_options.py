@@ -91,8 +91,6 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
         )
     if args.sample is not None and args.limit is not None:
         raise UsageError("--sample and --limit both say how many rows; choose one")
-    if args.skip_bad and args.on_error == "raise":
-        raise UsageError("--skip-bad and --on-error raise exclude each other")
     try:
         return RowChoice(
             columns=args.columns,

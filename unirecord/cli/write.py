@@ -124,11 +124,6 @@ def add_parser(subparsers: Any) -> None:
         "--classes-from", metavar="DATASET", help="number the classes as this dataset does: for val, test"
     )
     parser.add_argument(
-        "--skip-bad",
-        action="store_true",
-        help="exit with 0 even if something that cannot be read was left out",
-    )
-    parser.add_argument(
         "--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"
     )
     add_row_options(parser)
