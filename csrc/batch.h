@@ -18,7 +18,7 @@ typedef struct {
   ur_run *runs;
   int64_t count;
   const int64_t *rows;    /* numbers inside their part */
-  const int64_t *places;  /* position of each in the batch; NULL: as they come */
+  const int64_t *places;  /* place of each in the batch; NULL: as they come */
   void *memory;
 } ur_plan;
 

@@ -4,7 +4,7 @@
 
 #include "batch.h"
 
-/* One output that is a blob, and its position among the blob columns. */
+/* One output that is a blob, and its number among the blob columns. */
 typedef struct {
   const ur_output *output;
   int32_t blob;
@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
   ur_wanted *wanted;
   int32_t count;
-  int32_t last_blob;        /* the highest blob position among them */
+  int32_t last_blob;        /* the highest blob number among them */
   ur_extent *row;           /* last_blob + 1 cells of the row being located */
   ur_extent *cells;         /* rows x count */
 } ur_cell_batch;

@@ -15,8 +15,8 @@ typedef struct {
   ur_column_info info;
   uint64_t stored_width;                /* bytes of its cell in every row, or 0 when they differ */
   uint64_t place;                       /* where the cell starts in a row of fixed width */
-  int32_t blob;                         /* position among the blob columns, or -1 */
-  uint32_t section[UR_SECTION_KINDS];   /* position in the directory + 1, or 0 */
+  int32_t blob;                         /* number among the blob columns, or -1 */
+  uint32_t section[UR_SECTION_KINDS];   /* number in the directory + 1, or 0 */
   _Atomic(ur_decoder *) decoder;        /* of a compressed column, made on first use */
 } ur_column;
 
@@ -43,10 +43,10 @@ struct ur_part {
   _Atomic(uint64_t) units_ahead;        /* where ur_units_check_ahead goes on */
 
   int32_t blob_columns;
-  int32_t *blobs;                       /* schema positions of the blob columns */
+  int32_t *blobs;                       /* ordinals of the blob columns */
   ur_column *columns;
   ur_section_entry *sections;
-  uint32_t groups_section, starts_section, digests_section, statistics_section; /* positions in the directory + 1, or 0 */
+  uint32_t groups_section, starts_section, digests_section, statistics_section; /* numbers in the directory + 1, or 0 */
 };
 
 /* ---- part.c --------------------------------------------------------------------------------------------------- */

@@ -15,11 +15,11 @@
 
 static const uint8_t width_of_type[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 2, 8, 16};
 
-uint64_t ur_seed(const uint8_t id[16], uint64_t domain, uint64_t position) {
+uint64_t ur_seed(const uint8_t id[16], uint64_t domain, uint64_t place) {
   uint8_t bytes[24] = {0};
   memcpy(bytes, id, UR_ID_BYTES);
   bytes[16] = (uint8_t)domain;
-  return ur_xxh3_64(bytes, sizeof bytes, 0) + position * UR_PHI;
+  return ur_xxh3_64(bytes, sizeof bytes, 0) + place * UR_PHI; /* exact: modulo 2^64 is meant */
 }
 
 static bool all_zero(const uint8_t *bytes, uint64_t count) {

@@ -62,7 +62,7 @@ typedef struct {
 } ur_section_entry;
 
 /* The seed of a digest (docs/format.md, "Digests"). */
-uint64_t ur_seed(const uint8_t id[16], uint64_t domain, uint64_t position);
+uint64_t ur_seed(const uint8_t id[16], uint64_t domain, uint64_t place);
 
 /* The header of a data file of `file_bytes` bytes; `bytes` is what there is of its first 128. */
 ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t file_bytes, ur_data_header *out,

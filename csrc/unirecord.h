@@ -75,10 +75,10 @@ typedef struct {
   int32_t status;     /* ur_status */
   int32_t os_errno;   /* 0 unless status is UR_IO or UR_NOT_FOUND */
   int32_t file;       /* ur_file_kind: which of the part's files */
-  int32_t column;     /* schema position, or -1 */
+  int32_t column;     /* its ordinal in the schema, or -1 */
   int32_t reason;     /* ur_reason */
   int32_t reserved;
-  int64_t part;       /* position of the part in its set, or -1 */
+  int64_t part;       /* number of the part in its set, or -1 */
   int64_t row;        /* row within the part, or -1 */
   uint64_t offset;    /* byte offset in the file, or UINT64_MAX */
   char what[160];     /* one sentence without file name, NUL-terminated: what was expected and what was found */
@@ -281,7 +281,7 @@ UR_API ur_status ur_set_part(ur_set *set, int64_t part, ur_part **out, ur_error 
 UR_API ur_status ur_set_find(const ur_set *set, int64_t row, int64_t *part, int64_t *row_in_part);
 
 typedef struct {
-  int32_t column;    /* in: schema position */
+  int32_t column;    /* in: its ordinal in the schema */
   int32_t reserved;  /* in: 0 */
   uint8_t *data;     /* in: values, row after row without gaps */
   uint64_t capacity; /* in: bytes at data */
@@ -349,7 +349,7 @@ UR_API void ur_part_release(ur_part *part); /* NULL is allowed */
 UR_API void ur_part_describe(const ur_part *part, ur_part_info *info);
 UR_API ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_info *info);
 
-/* UR_NOT_FOUND when the index has no such section. column: schema position, or -1. */
+/* UR_NOT_FOUND when the index has no such section. column: its ordinal in the schema, or -1. */
 UR_API ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_section *section);
 
 /* Checks that the files have not changed, and the digests of the index blocks under section bytes [first, first + bytes),
@@ -389,7 +389,7 @@ typedef struct {
   int32_t prefetch;         /* batches that may be ready or in work beyond the one handed out, >= 1 */
   int32_t threads;          /* >= 1 */
   int32_t output_count;
-  const int32_t *columns;   /* output_count schema positions; copied */
+  const int32_t *columns;   /* output_count ordinals of columns; copied */
   int32_t on_corrupt;       /* 0: a corrupt row fails its batch; 1: corrupt rows are left out, and counted */
   int32_t reserved;
 } ur_loader_options;

@@ -122,9 +122,9 @@ def pad(b: bytes, a: int) -> bytes:
     return b + bytes(-len(b) % a)
 
 
-def seal(spec: Spec, domain: int, position: int, content: bytes) -> int:
+def seal(spec: Spec, domain: int, place: int, content: bytes) -> int:
     base = xxhash.xxh3_64_intdigest(spec.id + struct.pack("<Q", domain))
-    return xxhash.xxh3_64_intdigest(content, (base + position * 0x9E3779B97F4A7C15) % 2**64)
+    return xxhash.xxh3_64_intdigest(content, (base + place * 0x9E3779B97F4A7C15) % 2**64)
 
 
 def metadata(spec: Spec) -> dict[str, Any]:

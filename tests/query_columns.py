@@ -30,7 +30,7 @@ class MemoryColumns:
             _Column(column, list(data[column.name]), column.name in plain) if not column.is_blob else None
             for column in schema
         ]
-        self.sorted = {schema.position(name): self._sorted(name, data[name]) for name in ordered}
+        self.sorted = {schema.ordinal(name): self._sorted(name, data[name]) for name in ordered}
 
     @staticmethod
     def _sorted(name: str, values: Sequence[Any]) -> Vector:

@@ -39,8 +39,8 @@ def digest(data: bytes, seed: int = 0) -> int:
     return int(xxhash.xxh3_64_intdigest(data, seed=seed))
 
 
-def seed(part_id: bytes, domain: int, position: int) -> int:
-    return (digest(part_id + struct.pack("<Q", domain)) + position * 0x9E3779B97F4A7C15) & MASK
+def seed(part_id: bytes, domain: int, place: int) -> int:
+    return (digest(part_id + struct.pack("<Q", domain)) + place * 0x9E3779B97F4A7C15) & MASK
 
 
 def zero(data: bytes, rule: str) -> None:

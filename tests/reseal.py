@@ -8,9 +8,9 @@ import xxhash
 from partgen_bytes import up
 
 
-def seal(part_id: bytes, domain: int, position: int, content: bytes) -> int:
+def seal(part_id: bytes, domain: int, place: int, content: bytes) -> int:
     base = xxhash.xxh3_64_intdigest(part_id + struct.pack("<Q", domain))
-    return xxhash.xxh3_64_intdigest(content, (base + position * 0x9E3779B97F4A7C15) % 2**64)
+    return xxhash.xxh3_64_intdigest(content, (base + place * 0x9E3779B97F4A7C15) % 2**64)
 
 
 def _head(file: bytearray, header: int, header_domain: int, head_domain: int) -> None:

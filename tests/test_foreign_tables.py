@@ -91,7 +91,7 @@ def test_large_integers_beside_a_null_keep_every_bit(tmp_path: Path) -> None:
             assert written(tmp_path, schema, {"a": column}) == [{"a": large}, {"a": None}]
 
 
-def test_columns_of_a_dict_are_looked_at_by_position(tmp_path: Path) -> None:
+def test_columns_of_a_dict_are_taken_row_by_row_whatever_their_labels(tmp_path: Path) -> None:
     series = pandas.Series([1, 2, 3], index=["b", "a", "b"])
     assert written(tmp_path, None, {"x": series}) == [{"x": 1}, {"x": 2}, {"x": 3}]
     assert written(tmp_path, None, {"x": pandas.Series([1, 2], index=[1, 0])}) == [{"x": 1}, {"x": 2}]

@@ -21,8 +21,8 @@ TABLE = bytes([6]).ljust(8, b"\0") + struct.pack("<Q", 4) + bytes(16)
 def test_the_seed_is_that_of_the_specification() -> None:
     for domain in range(1, 9):
         base = xxhash.xxh3_64_intdigest(ID + domain.to_bytes(8, "little"))
-        for position in (0, 1, 64, 2**40, 2**63):
-            assert layout.seed(ID, domain, position) == (base + position * 0x9E3779B97F4A7C15) % 2**64
+        for place in (0, 1, 64, 2**40, 2**63):
+            assert layout.seed(ID, domain, place) == (base + place * 0x9E3779B97F4A7C15) % 2**64
 
 
 @given(st.integers(0, 2**63), st.sampled_from([1, 2, 4, 8, 64, 4096]))

@@ -144,7 +144,7 @@ def test_unknown_column_names_the_near_one_and_all_others() -> None:
     schema = Schema.parse({"image": "bytes", "label": "int32"})
     with pytest.raises(SchemaError, match=r"no column 'lable'; did you mean 'label'.*'image', 'label'"):
         schema["lable"]
-    assert schema.position("label") == 1
+    assert schema.ordinal("label") == 1
     assert "label" in schema
     assert "lable" not in schema
 

@@ -391,16 +391,16 @@ def test_check_pictures_says_what_to_install(tmp_path: Path, monkeypatch: pytest
         open_source(path, options=Options(check_pictures=True))
 
 
-def test_reading_goes_on_at_a_position(tmp_path: Path) -> None:
+def test_units_are_read_alike_by_whoever_opens_the_folder(tmp_path: Path) -> None:
     files = {f"a/{i:03}.png": picture(1 + i % 3, 1) for i in range(600)} | {"a/300.png": b"bad"}
     source = open_source(folder(tmp_path, files))
-    batches = list(source.batches())
-    assert len(batches) == 3
-    whole = [path for batch in batches for path in batch.columns["path"]]
-    for done, batch in enumerate(batches, 1):
-        again = open_source(str(tmp_path))
-        rest = [path for later in again.batches(batch.position) for path in later.columns["path"]]
-        assert rest == whole[sum(b.rows for b in batches[:done]) :]
+    whole = [path for batch in source.batches() for path in batch.columns["path"]]
+    again = open_source(str(tmp_path))
+    assert len(again.units) == len(source.units) > 1
+    found: list[str] = []
+    for unit in reversed(again.units):
+        found = [path for batch in again.batches_of(unit) for path in batch.columns["path"]] + found
+    assert found == whole
 
 
 def test_what_a_source_does_not_take_is_refused(tmp_path: Path) -> None:

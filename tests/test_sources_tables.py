@@ -411,21 +411,23 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
                 list(source.batches())
 
 
-def test_reading_tables_goes_on_at_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_of_tables_are_read_alike_by_whoever_opens_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 10_000)
     for name, text in (
         ("x.csv", "a\n" + "".join(f"{i}\n" for i in range(10_000))),
         ("x.jsonl", "".join(f'{{"a": {i}}}\n' for i in range(3_000))),
     ):
-        batches = list(opened(tmp_path, text, name).batches())
-        assert len(batches) > 2
-        done = 0
-        for batch in batches:
-            done += batch.rows
-            rest = opened(tmp_path, text, name).batches(batch.position)
-            assert [v for b in rest for v in b.columns["a"]] == list(
-                range(done, sum(b.rows for b in batches))
-            )
+        rows = text.count("\n") - (name == "x.csv")
+        source = opened(tmp_path, text, name)
+        assert [v for b in source.batches() for v in b.columns["a"]] == list(range(rows))
+        again = opened(tmp_path, text, name)
+        assert len(again.units) > 2
+        found: list[int] = []
+        for unit in reversed(again.units):
+            found = [v for b in again.batches_of(unit) for v in b.columns["a"]] + found
+        assert found == list(range(rows))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

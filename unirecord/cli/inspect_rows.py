@@ -52,10 +52,10 @@ def sort_keys(texts: Sequence[str]) -> list[tuple[str, bool]]:
 
 
 def chosen_columns(parts: PartSet, chosen: Sequence[str] | None) -> list[tuple[int, Column]]:
-    """The columns asked for with their positions, or all."""
+    """The columns asked for with their ordinals, or all."""
     schema = parts.schema
-    positions = range(len(schema)) if chosen is None else [schema.position(name) for name in chosen]
-    return [(position, schema[position]) for position in positions]
+    ordinals = range(len(schema)) if chosen is None else [schema.ordinal(name) for name in chosen]
+    return [(ordinal, schema[ordinal]) for ordinal in ordinals]
 
 
 def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> Iterator[dict[str, Any]]:

@@ -118,7 +118,7 @@ class Dictionary:
 
 
 class FlatColumns(Protocol):
-    """The scalar columns of one part; columns by their position in the schema."""
+    """The scalar columns of one part; columns by their ordinal in the schema."""
 
     name: str
     rows: int

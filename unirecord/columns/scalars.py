@@ -31,34 +31,34 @@ def scalar_arrays(parts: PartSet, names: Sequence[str], selection: Selection) ->
 
 
 def _scalar(parts: PartSet, name: str) -> int:
-    position = parts.schema.position(name)
-    if parts.schema.columns[position].is_blob:
+    ordinal = parts.schema.ordinal(name)
+    if parts.schema.columns[ordinal].is_blob:
         scalars = ", ".join(column.name for _, column in parts.schema.scalars)
         raise SchemaError(
             f"column {name!r} is not scalar: its values are in the data file; scalar columns are: {scalars}"
         )
-    return position
+    return ordinal
 
 
-def _column(parts: PartSet, position: int, selection: Selection) -> Any:
-    column = parts.schema.columns[position]
+def _column(parts: PartSet, ordinal: int, selection: Selection) -> Any:
+    column = parts.schema.columns[ordinal]
     if len(parts) == 1:
-        values, valid = _of_part(columns_of(parts)[0], position, column)
+        values, valid = _of_part(columns_of(parts)[0], ordinal, column)
         where = _index(selection)
         values, valid = values[where], None if valid is None else valid[where]
     else:
-        values, valid = _gathered(parts, position, column, selection)
+        values, valid = _gathered(parts, ordinal, column, selection)
     if column.is_string or valid is None:
         return values
     return np.ma.MaskedArray(values, mask=~valid)
 
 
 def _of_part(
-    part: FlatColumns, position: int, column: Column
+    part: FlatColumns, ordinal: int, column: Column
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if column.is_string:
-        return all_strings(part, position, column.name), None
-    return all_values(part, position), all_valid(part, position)
+        return all_strings(part, ordinal, column.name), None
+    return all_values(part, ordinal), all_valid(part, ordinal)
 
 
 def _index(selection: Selection) -> slice | NDArray[np.int64]:
@@ -73,14 +73,14 @@ def _index(selection: Selection) -> slice | NDArray[np.int64]:
 
 
 def _gathered(
-    parts: PartSet, position: int, column: Column, selection: Selection
+    parts: PartSet, ordinal: int, column: Column, selection: Selection
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Over several parts: each part's share is put where the selection has it."""
     dtype = np.dtype(object) if column.is_string else np.dtype(column.dtype)
     values = np.empty(len(selection), dtype)
     valid = np.empty(len(selection), np.bool_) if column.nullable and not column.is_string else None
     for number, at, rows in _shares(parts, selection):
-        found, has_value = _of_part(columns_of(parts)[number], position, column)
+        found, has_value = _of_part(columns_of(parts)[number], ordinal, column)
         values[at] = found[rows]
         if valid is not None and has_value is not None:
             valid[at] = has_value[rows]

@@ -31,5 +31,5 @@ def failure_of(error: Any) -> Failure:
 
 
 def raise_for(error: Any, paths: Sequence[str], names: Sequence[str] = ()) -> NoReturn:
-    """Raises what a filled ur_error says of one of ``paths`` (data files by position of the part)."""
+    """Raises what a filled ur_error says of one of ``paths`` (data files by number of the part)."""
     raise_failure(failure_of(error), paths, names)

@@ -17,7 +17,7 @@ _FIRST_SIZE: Final = 256  # bytes made room for in a value of variable width, un
 
 
 class RowOutput(NamedTuple):
-    """A column to be read: its position in the schema, and the bytes of a value, 0 when they differ.
+    """A column to be read: its ordinal in the schema, and the bytes of a value, 0 when they differ.
 
     With a ``shape``, which values of fixed width alone can have, values become arrays.
     """

@@ -46,7 +46,7 @@ class DatasetTables(DatasetViews):
                 f"columns must be a list of names, got the string {columns!r}: write [{columns!r}], "
                 f"or ds[{columns!r}] for one column in the order of the samples"
             )
-        return [schema.columns[schema.position(name)].name for name in columns]
+        return [schema.columns[schema.ordinal(name)].name for name in columns]
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.Table:
         """All selected rows as a ``pyarrow.Table``, before sharding and shuffling: the scalar columns, or those named.

@@ -66,10 +66,10 @@ def padding(number: int, multiple: int) -> int:
     return -number % multiple
 
 
-def seed(part_id: bytes, domain: int, position: int = 0) -> int:
-    """Seed of the digest at ``position`` of ``domain`` in this part."""
+def seed(part_id: bytes, domain: int, place: int = 0) -> int:
+    """Seed of the digest at ``place`` of ``domain`` in this part."""
     base = xxh3_64(part_id + domain.to_bytes(8, "little"))
-    return (base + position * PHI) & MASK64
+    return (base + place * PHI) & MASK64
 
 
 def digest(data: bytes | bytearray | memoryview, seed_value: int = 0) -> int:

@@ -134,8 +134,8 @@ def _pad8(data: bytes) -> bytes:
 
 def _encode_scalars(schema: Schema, pieces: Sequence[ColumnBatch]) -> list[bytes]:
     parts: list[bytes] = []
-    for position, column in schema.scalars:
-        cells = [piece.columns[position] for piece in pieces]
+    for ordinal, column in schema.scalars:
+        cells = [piece.columns[ordinal] for piece in pieces]
         if column.nullable:
             parts.append(_bits(_validity(cells)))
         if column.is_string:
@@ -155,8 +155,8 @@ def _encode_blob_fields(
     """Validity of nullable blob columns, lengths of cells and of values where they differ, column after column."""
     parts: list[bytes] = []
     variable = iter(lengths)
-    for position, column in schema.blobs:
-        cells = [piece.columns[position] for piece in pieces]
+    for ordinal, column in schema.blobs:
+        cells = [piece.columns[ordinal] for piece in pieces]
         if column.nullable:
             parts.append(_bits(_validity(cells)))
         if not column.stored_bytes:
@@ -214,8 +214,8 @@ def _interleave(
     first = 0
     for piece in pieces:
         target = stored[first : first + piece.rows]
-        for (position, _), offset, width in zip(schema.blobs, rows_at.offsets, rows_at.widths, strict=True):
-            target[:, offset : offset + width] = np.asarray(piece.columns[position].values)
+        for (ordinal, _), offset, width in zip(schema.blobs, rows_at.offsets, rows_at.widths, strict=True):
+            target[:, offset : offset + width] = np.asarray(piece.columns[ordinal].values)
         first += piece.rows
     return stored.reshape(-1)
 

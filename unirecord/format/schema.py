@@ -214,7 +214,7 @@ class Schema:
         if not isinstance(wire, list) or not 1 <= len(wire) <= _MAX_COLUMNS:
             raise FormatError(f"the stored schema is not a list of 1 to {_MAX_COLUMNS:,} columns")
         schema = cls(_column_from_wire(i, entry) for i, entry in enumerate(wire))
-        if len(schema._positions) != len(wire):
+        if len(schema._ordinals) != len(wire):
             raise FormatError("the stored schema names a column twice")
         return schema
 
@@ -275,22 +275,22 @@ class Schema:
 
     @cached_property
     def scalars(self) -> tuple[tuple[int, Column], ...]:
-        """(position, column) of every scalar column, strings included."""
+        """(ordinal, column) of every scalar column, strings included."""
         return tuple((i, c) for i, c in enumerate(self.columns) if not c.is_blob)
 
     @cached_property
     def blobs(self) -> tuple[tuple[int, Column], ...]:
-        """(position, column) of every blob column."""
+        """(ordinal, column) of every blob column."""
         return tuple((i, c) for i, c in enumerate(self.columns) if c.is_blob)
 
     @cached_property
-    def _positions(self) -> dict[str, int]:
+    def _ordinals(self) -> dict[str, int]:
         return {c.name: i for i, c in enumerate(self.columns)}
 
-    def position(self, name: str) -> int:
-        """The position of column ``name``; SchemaError names the columns there are and the nearest one."""
+    def ordinal(self, name: str) -> int:
+        """The ordinal of column ``name``; SchemaError names the columns there are and the nearest one."""
         try:
-            return self._positions[name]
+            return self._ordinals[name]
         except (KeyError, TypeError):
             raise SchemaError(
                 f"there is no column {name!r}{near(name, self.names) or '.'} "
@@ -298,12 +298,12 @@ class Schema:
             ) from None
 
     def __getitem__(self, key: str | int) -> Column:
-        """Return a column by its name or position."""
-        return self.columns[key if isinstance(key, int) else self.position(key)]
+        """Return a column by its name or ordinal."""
+        return self.columns[key if isinstance(key, int) else self.ordinal(key)]
 
     def __contains__(self, name: object) -> bool:
         """Whether a column has this name."""
-        return name in self._positions
+        return name in self._ordinals
 
     def __len__(self) -> int:
         """Return the number of columns."""

@@ -44,7 +44,7 @@ class Chunk:
 
     def codes(self, field: Field) -> tuple[NDArray[Any], Strings] | None:
         """The codes of a string column that are not null, and the strings they stand for; None when it is plain."""
-        dictionary = self.fields.columns.dictionary(field.position)
+        dictionary = self.fields.columns.dictionary(field.ordinal)
         if dictionary is None:
             return None
         codes = self.at.read(dictionary.codes)
@@ -67,13 +67,13 @@ class Chunk:
 
 def scalar_field(schema: Schema, name: str) -> Field:
     """The scalar column of this name; SchemaError for any other."""
-    position = schema.position(name)
-    column = schema[position]
+    ordinal = schema.ordinal(name)
+    column = schema[ordinal]
     if column.is_blob:
         raise SchemaError(
             f"column {name!r} is {column}: it has no value in the index to sort, count or group by"
         )
-    return Field(column.name, position, column.type, column.nullable)
+    return Field(column.name, ordinal, column.type, column.nullable)
 
 
 def chunks(parts: PartSet, rows: Rows | None, size: int = CHUNK) -> Iterator[Chunk]:

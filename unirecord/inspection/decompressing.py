@@ -27,32 +27,32 @@ Rows = npt.NDArray[np.intp]
 class Decoders:
     """What decompresses the cells of a part's compressed columns.
 
-    ``dictionaries``: by position of the column. ``whole``: these are all that there were; else a column for which there
+    ``dictionaries``: by ordinal of the column. ``whole``: these are all that there were; else a column for which there
     is none here cannot be decompressed, since nobody knows whether it had one.
 
-    ``unavailable``: why columns cannot be read here, by position, and ``lost``: why they cannot be read anywhere.
+    ``unavailable``: why columns cannot be read here, by ordinal, and ``lost``: why they cannot be read anywhere.
     """
 
     def __init__(self, head: DataHead, dictionaries: Mapping[int, bytes], *, whole: bool) -> None:
         self._found: dict[int, Decoder] = {}
         self.unavailable: dict[int, str] = {}
         self.lost: dict[int, str] = {}
-        for position, column in head.schema.blobs:
+        for ordinal, column in head.schema.blobs:
             if column.codec is None:
                 continue
-            if position not in dictionaries and not whole:
-                self.lost[position] = "its dictionary cannot be read"
+            if ordinal not in dictionaries and not whole:
+                self.lost[ordinal] = "its dictionary cannot be read"
             else:
-                self._add(position, column, dictionaries.get(position, b""))
+                self._add(ordinal, column, dictionaries.get(ordinal, b""))
 
-    def _add(self, position: int, column: Column, dictionary: bytes) -> None:
+    def _add(self, ordinal: int, column: Column, dictionary: bytes) -> None:
         assert column.codec is not None
         try:
-            self._found[position] = Decoder(column.codec.code, column.element_bytes, dictionary)
+            self._found[ordinal] = Decoder(column.codec.code, column.element_bytes, dictionary)
         except CodecError as error:
-            self.unavailable[position] = str(error)
+            self.unavailable[ordinal] = str(error)
         except CorruptionError as error:
-            self.lost[position] = str(error)
+            self.lost[ordinal] = str(error)
 
     @classmethod
     def of(
@@ -70,12 +70,12 @@ class Decoders:
 
     def check_available(self, head: DataHead, path: str) -> None:
         """CodecError when a column cannot be read here."""
-        for position, why in self.unavailable.items():
-            raise CodecError(f"{path}, column {head.schema[position].name!r}: {why}")
+        for ordinal, why in self.unavailable.items():
+            raise CodecError(f"{path}, column {head.schema[ordinal].name!r}: {why}")
 
-    def decoder(self, position: int) -> Decoder | None:
+    def decoder(self, ordinal: int) -> Decoder | None:
         """That of a column; None when its cells cannot be decompressed here."""
-        return self._found.get(position)
+        return self._found.get(ordinal)
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ class Values:
 
 
 def _raw_sizes(head: DataHead, group: RowGroup) -> dict[int, U64]:
-    """Bytes of the value of each row of the group, by position of the compressed column."""
+    """Bytes of the value of each row of the group, by ordinal of the compressed column."""
     given = iter(group.page.raw_lengths)
     return {
-        position: next(given)
+        ordinal: next(given)
         if column.has_raw_lengths
         else np.full(group.page.rows, column.fixed_bytes, np.uint64)
-        for position, column in head.schema.blobs
+        for ordinal, column in head.schema.blobs
         if column.codec is not None
     }
 
@@ -118,15 +118,15 @@ def values_of(
     """The values of these rows in the j-th blob column; nothing of a column that ``decoders`` cannot read."""
     places, sizes = cell_places(head, group)
     starts, stored = places[rows, j], sizes[rows, j]
-    position, column = head.schema.blobs[j]
+    ordinal, column = head.schema.blobs[j]
     if column.codec is None:
         good = np.ones(len(rows), bool)
         yield Values(rows, payload, starts.astype(np.int64), stored.astype(np.int64), good)
         return
-    decoder = decoders.decoder(position)
+    decoder = decoders.decoder(ordinal)
     if decoder is None:
         return
-    raw = _raw_sizes(head, group)[position][rows]
+    raw = _raw_sizes(head, group)[ordinal][rows]
     impossible = impossible_sizes(stored, raw)
     raw = np.where(impossible, np.uint64(0), raw)
     for cut in _cuts(raw):

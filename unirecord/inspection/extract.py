@@ -38,10 +38,10 @@ def extract(
     digits and ``._-`` of its last path component are kept, so no value can lead out of the folder. ExistsError before
     anything that is there is replaced.
     """
-    positions = [_position(parts, column, blob=True)]
+    ordinals = [_ordinal(parts, column, blob=True)]
     if name_column is not None:
-        positions.append(_position(parts, name_column, blob=False))
-    reader = SampleReader(parts, [(position, parts.schema[position]) for position in positions])
+        ordinals.append(_ordinal(parts, name_column, blob=False))
+    reader = SampleReader(parts, [(ordinal, parts.schema[ordinal]) for ordinal in ordinals])
     store.make_directory(folder)
     done = Extracted(folder)
     digits = max(len(str(max(parts.rows - 1, 0))), 6)
@@ -62,12 +62,12 @@ def extract(
     return done
 
 
-def _position(parts: PartSet, name: str, blob: bool) -> int:
-    position = parts.schema.position(name)
-    if parts.schema[position].is_blob != blob:
+def _ordinal(parts: PartSet, name: str, blob: bool) -> int:
+    ordinal = parts.schema.ordinal(name)
+    if parts.schema[ordinal].is_blob != blob:
         kind = "scalar: `--csv --columns` prints it" if blob else "no scalar column, which a name is made of"
         raise SchemaError(f"column {name!r} is {kind}")
-    return position
+    return ordinal
 
 
 def _samples(reader: SampleReader, rows: NDArray[np.int64]) -> Iterator[tuple[int, dict[str, Any]]]:

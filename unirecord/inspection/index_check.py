@@ -108,7 +108,7 @@ class IndexFile:
         return metadata.decode_statistics(self.read(section.offset, section.bytes), self.metadata.schema)
 
     def zone_rows(self) -> dict[int, int]:
-        """Rows of a zone by position of the column."""
+        """Rows of a zone by ordinal of the column."""
         found = {s.column: s.extra for s in self.sections.values() if s.kind == layout.SECTION_ZONE_FLAGS}
         return {column: rows for column, rows in found.items() if rows > 0}
 

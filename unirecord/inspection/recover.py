@@ -76,7 +76,7 @@ class IndexedGroups:
         return self.index
 
     def dictionaries(self) -> dict[int, bytes] | None:
-        """The dictionaries of compressed columns, by position; None when the index is not sound."""
+        """The dictionaries of compressed columns, by ordinal; None when the index is not sound."""
         index = self._open()
         if index is None:
             return None
@@ -121,14 +121,14 @@ class IndexedGroups:
 
     def _page(self, index: IndexFile, start: int, stop: int) -> ScalarPage:
         schema, shape = self.head.schema, self.head.header.shape
-        scalars = [_scalar(index, position, column, start, stop) for position, column in schema.scalars]
+        scalars = [_scalar(index, ordinal, column, start, stop) for ordinal, column in schema.scalars]
         lengths, raw_lengths, blob_valid = [], [], []
-        for position, column in schema.blobs:
-            blob_valid.append(validity(index, position, start, stop))
+        for ordinal, column in schema.blobs:
+            blob_valid.append(validity(index, ordinal, start, stop))
             if not column.stored_bytes:
-                lengths.append(_lengths(index, layout.SECTION_LENGTHS, position, start, stop))
+                lengths.append(_lengths(index, layout.SECTION_LENGTHS, ordinal, start, stop))
             if column.has_raw_lengths:
-                raw_lengths.append(_lengths(index, layout.SECTION_RAW_LENGTHS, position, start, stop))
+                raw_lengths.append(_lengths(index, layout.SECTION_RAW_LENGTHS, ordinal, start, stop))
         digests = np.zeros(0, np.uint64)
         if schema.blobs:
             first = start // shape.unit_rows if shape.unit_rows else start * len(schema.blobs)
@@ -145,18 +145,18 @@ class IndexedGroups:
         return sum(int(padded(lengths, shape).sum()) for lengths in cells)
 
 
-def _lengths(index: IndexFile, kind: int, position: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
-    width = index.sections[kind, position].width
-    return index.elements((kind, position), f"<u{width}", start, stop).astype(np.uint64)
+def _lengths(index: IndexFile, kind: int, ordinal: int, start: int, stop: int) -> npt.NDArray[np.uint64]:
+    width = index.sections[kind, ordinal].width
+    return index.elements((kind, ordinal), f"<u{width}", start, stop).astype(np.uint64)
 
 
-def _scalar(index: IndexFile, position: int, column: Column, start: int, stop: int) -> ScalarColumn:
-    valid = validity(index, position, start, stop)
+def _scalar(index: IndexFile, ordinal: int, column: Column, start: int, stop: int) -> ScalarColumn:
+    valid = validity(index, ordinal, start, stop)
     if column.is_string:
-        cells = strings(index, position, start, stop)
+        cells = strings(index, ordinal, start, stop)
         if sum(map(len, cells)) > index.header.data_bytes:
             raise CorruptionError("the strings of a row group take more bytes than the data file has")
         lengths = np.array([len(cell) for cell in cells], np.uint32)
         return ScalarColumn(lengths, valid, memoryview(b"".join(cells)))
-    values = index.elements((layout.SECTION_VALUES, position), column.dtype, start, stop)
+    values = index.elements((layout.SECTION_VALUES, ordinal), column.dtype, start, stop)
     return ScalarColumn(values, valid)

@@ -71,7 +71,7 @@ def _text_ranks(
     chunk: Chunk, field: Field, texts: dict[bytes, int], of_code: dict[int, NDArray[np.int64]]
 ) -> NDArray[np.int64]:
     """The ranks of the strings in a chunk; ``of_code`` keeps those of each part's dictionary."""
-    dictionary = chunk.fields.columns.dictionary(field.position)
+    dictionary = chunk.fields.columns.dictionary(field.ordinal)
     if dictionary is None:
         return np.array([texts.get(t, 0) for t in chunk.fields.strings(field, chunk.at)], np.int64)
     part = chunk.fields.part
@@ -85,11 +85,11 @@ def _ranked_texts(parts: PartSet, field: Field) -> dict[bytes, int]:
     """The rank of each string of a column among all of them."""
     distinct: set[bytes] = set()
     for columns in columns_of(parts):
-        dictionary = columns.dictionary(field.position)
+        dictionary = columns.dictionary(field.ordinal)
         if dictionary is not None:
             distinct.update(dictionary.entries[place] for place in range(len(dictionary.entries)))
         else:
-            strings = columns.strings(field.position)
+            strings = columns.strings(field.ordinal)
             distinct.update(strings[place] for place in range(len(strings)))
     return {text: rank for rank, text in enumerate(sorted(distinct))}
 

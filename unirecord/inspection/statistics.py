@@ -52,7 +52,7 @@ class ColumnStatistics:
 
 def column_statistics(parts: PartSet, name: str, rows: Rows | None = None) -> ColumnStatistics:
     """Statistics of one column over all rows, or over ``rows`` (ascending)."""
-    column = parts.schema[parts.schema.position(name)]
+    column = parts.schema[parts.schema.ordinal(name)]
     found = ColumnStatistics(column.name, str(column), rows=parts.rows if rows is None else len(rows))
     if column.is_blob:
         _describe_sizes(found, parts, rows)
@@ -140,16 +140,16 @@ def _spread(
 
 def _describe_sizes(found: ColumnStatistics, parts: PartSet, rows: Rows | None) -> None:
     """Sizes of blobs that are not null, from the lengths in the index."""
-    position = parts.schema.position(found.name)
-    column = parts.schema[position]
-    fixed, asked = column.fixed_bytes, Field(column.name, position, column.type, column.nullable)
+    ordinal = parts.schema.ordinal(found.name)
+    column = parts.schema[ordinal]
+    fixed, asked = column.fixed_bytes, Field(column.name, ordinal, column.type, column.nullable)
     stride = -(-found.rows // _KEPT)
     kept, total, low, high = [], 0, None, None
     for chunk in chunks(parts, rows):
         if fixed:
             sizes = np.full(len(chunk), fixed, np.uint64)
         else:
-            sizes = chunk.at.read(chunk.fields.columns.value_lengths(position))
+            sizes = chunk.at.read(chunk.fields.columns.value_lengths(ordinal))
         if column.nullable:
             sizes = sizes[chunk.valid(asked)]
             found.nulls += len(chunk) - len(sizes)

@@ -71,11 +71,11 @@ def check_blob_values(
     decoders: Decoders,
 ) -> Iterator[Finding]:
     """Cells of the rows that are not ``lost`` can be decompressed and decoded, and nulls are empty or zero."""
-    for j, (position, column) in enumerate(head.schema.blobs):
+    for j, (ordinal, column) in enumerate(head.schema.blobs):
         valid = group.page.blob_valid[j]
-        if position in decoders.lost:
+        if ordinal in decoders.lost:
             span = (group.first_row, group.first_row + group.page.rows)
-            what = f"the cells cannot be decompressed: {decoders.lost[position]}"
+            what = f"the cells cannot be decompressed: {decoders.lost[ordinal]}"
             yield Finding(group.blob_payload, what, span, column.name)
         problems: dict[str, list[Rows]] = {}
         if valid is not None:

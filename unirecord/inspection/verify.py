@@ -179,10 +179,10 @@ class _Part:
     def _check_rows(self, data: DataFile, head: DataHead, pool: LeavablePool, workers: int) -> End | None:
         end = None
         decoders = Decoders.of(data, head)
-        for position, why in decoders.unavailable.items():
+        for ordinal, why in decoders.unavailable.items():
             what = f"its values were not checked, but for their digests: {why}"
             advice = "Verify it again where it can be read"
-            self.problem(what, "nothing", advice, column=head.schema[position].name)
+            self.problem(what, "nothing", advice, column=head.schema[ordinal].name)
         for found, findings in _in_parallel(data, head, decoders, pool, workers):
             if isinstance(found, Damage):
                 self._damage(found)

@@ -30,7 +30,7 @@ class OpenedData:
         self.snapshot = parts.snapshot
         self.columns = _chosen_columns(self.snapshot.schema, columns)
         self.reader = SampleReader(parts, self.columns)
-        self.row_bytes = parts.mean_row_bytes([position for position, _ in self.columns])
+        self.row_bytes = parts.mean_row_bytes([ordinal for ordinal, _ in self.columns])
         self._names = None if columns is None else list(columns)
         self._pool: BatchPool | None = None
 
@@ -104,7 +104,7 @@ def _opened_again(
 
 
 def _chosen_columns(schema: Schema, names: Sequence[str] | None) -> tuple[tuple[int, Column], ...]:
-    """Schema position and column of each name, or of all columns; ValueError, SchemaError for wrong names."""
+    """Ordinal and column of each name, or of all columns; ValueError, SchemaError for wrong names."""
     if names is None:
         return tuple(enumerate(schema.columns))
     if isinstance(names, str):
@@ -115,5 +115,5 @@ def _chosen_columns(schema: Schema, names: Sequence[str] | None) -> tuple[tuple[
         raise ValueError(f"columns must be a list of one name or more, got {names!r}")
     if len(set(names)) != len(names):
         raise ValueError(f"columns names a column twice: {list(names)}")
-    positions = [schema.position(name) for name in names]
-    return tuple((position, schema.columns[position]) for position in positions)
+    ordinals = [schema.ordinal(name) for name in names]
+    return tuple((ordinal, schema.columns[ordinal]) for ordinal in ordinals)

@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def columns(self) -> tuple[tuple[int, Column], ...]:
-        """Schema position and column of each output."""
+        """Ordinal and column of each output."""
         return self.data.columns
 
     @property
@@ -82,7 +82,7 @@ class Plan:
             first=run.first,
             stride=run.stride,
             samples=run.samples,
-            columns=[position for position, _ in self.columns],
+            columns=[ordinal for ordinal, _ in self.columns],
             **options,
         )
 

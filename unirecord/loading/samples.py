@@ -25,7 +25,7 @@ class SampleReader:
 
     def __init__(self, parts: PartSet, columns: Sequence[tuple[int, Column]]) -> None:
         self._parts = parts
-        self._reader = parts.reader([position for position, _ in columns])
+        self._reader = parts.reader([ordinal for ordinal, _ in columns])
         self._columns = [column for _, column in columns]
         decoders = [(column.name, _decoder(column)) for column in self._columns]
         self._decoders = [(name, decode) for name, decode in decoders if decode is not None]

@@ -38,7 +38,7 @@ class DataHead:
 
 @dataclass(frozen=True)
 class DictionaryPage:
-    """The dictionary of a compressed column: its position, where its page stands and ends, and its content."""
+    """The dictionary of a compressed column: its ordinal, where its page stands and ends, and its content."""
 
     column: int
     offset: int

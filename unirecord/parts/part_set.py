@@ -179,7 +179,7 @@ class PartSet:
         return self.io if name == "auto" else name
 
     def reader(self, columns: Sequence[int]) -> ColumnReader:
-        """How to read these columns (positions in the schema); kept for the next time."""
+        """How to read these columns (ordinals in the schema); kept for the next time."""
         key = tuple(columns)
         reader = self._readers.get(key)
         if reader is None:
@@ -218,7 +218,7 @@ class PartSet:
         return 1
 
     def mean_row_bytes(self, columns: Sequence[int] | None = None) -> float:
-        """Bytes of the data files for each row; 0 without rows. Of some columns (positions in the schema): about.
+        """Bytes of the data files for each row; 0 without rows. Of some columns (ordinals in the schema): about.
 
         What columns of fixed width do not account for is taken to belong to each blob of variable width: too much
         where there are several.
@@ -227,7 +227,7 @@ class PartSet:
         if columns is None:
             return mean
         every = self.schema.columns
-        chosen = [every[position] for position in columns]
+        chosen = [every[ordinal] for ordinal in columns]
         rest = mean - sum(column.fixed_bytes for column in every)
         variable = [column for column in chosen if not column.fixed_bytes]
         strings = [column for column in variable if column.is_string]

@@ -37,16 +37,16 @@ def bind(condition: Condition, fields: PartFields) -> BoundCondition:
 
 def _is_elsewhere(leaf: Condition, fields: PartFields) -> bool:
     """Whether row or part numbers alone leave no row of this part, so that it need not be opened."""
-    places = isinstance(leaf, (tree.Range, tree.OneOf)) and leaf.field.position in (ROW, PART)
+    places = isinstance(leaf, (tree.Range, tree.OneOf)) and leaf.field.ordinal in (ROW, PART)
     return places and not bind(leaf, fields).states.any()
 
 
 def _range(leaf: tree.Range, fields: PartFields) -> BoundCondition:
-    if leaf.field.position == PART:
+    if leaf.field.ordinal == PART:
         return fixed(leaf, fields, (leaf.low <= fields.part <= leaf.high) != leaf.negated)
-    if leaf.field.position == ROW:
+    if leaf.field.ordinal == ROW:
         return _row_range(leaf, fields)
-    vector = fields.columns.values(leaf.field.position)
+    vector = fields.columns.values(leaf.field.ordinal)
     return in_ranges(leaf, leaf.field, fields, vector, [(leaf.low, leaf.high)], leaf.negated, "values")
 
 
@@ -72,11 +72,11 @@ def _row_range(leaf: tree.Range, fields: PartFields) -> BoundCondition:
 def _one_of(leaf: tree.OneOf, fields: PartFields) -> BoundCondition:
     if not leaf.values:
         return present(leaf, leaf.field, fields, True) if leaf.negated else fixed(leaf, fields, False)
-    if leaf.field.position == PART:
+    if leaf.field.ordinal == PART:
         return fixed(leaf, fields, (fields.part in leaf.values) != leaf.negated)
-    if leaf.field.position == ROW:
+    if leaf.field.ordinal == ROW:
         return _row_list(leaf, fields)
-    vector = fields.columns.values(leaf.field.position)
+    vector = fields.columns.values(leaf.field.ordinal)
     ranges = [(value, value) for value in leaf.values]
     if len(ranges) <= (1 if leaf.negated else MAX_RANGES):
         return in_ranges(leaf, leaf.field, fields, vector, ranges, leaf.negated, "values")
@@ -88,10 +88,10 @@ def _one_of(leaf: tree.OneOf, fields: PartFields) -> BoundCondition:
         valid = fields.valid(leaf.field, at)
         return mask if valid is None else mask & valid
 
-    zones = zone_states.fitting(fields.columns.zones(leaf.field.position), rows)
+    zones = zone_states.fitting(fields.columns.zones(leaf.field.ordinal), rows)
     states = zone_states.unknown(rows) if zones is None else zone_states.of_list(zones, wanted, leaf.negated)
     search = () if leaf.negated else ranges
-    return BoundCondition("list", leaf, states, test, search=search, column=leaf.field.position)
+    return BoundCondition("list", leaf, states, test, search=search, column=leaf.field.ordinal)
 
 
 def _row_list(leaf: tree.OneOf, fields: PartFields) -> BoundCondition:

@@ -16,7 +16,7 @@ from .tree import CompareText, Text
 
 def bind_text(leaf: Text, fields: PartFields) -> BoundCondition:
     """The test on the part that ``fields`` reads; on a dictionary it is tried once per distinct string."""
-    dictionary = fields.columns.dictionary(leaf.field.position)
+    dictionary = fields.columns.dictionary(leaf.field.ordinal)
     if dictionary is None:
         return _plain(leaf, fields)
     ranges = code_ranges(leaf.test, dictionary)
@@ -52,7 +52,7 @@ def _table(leaf: Text, fields: PartFields, dictionary: Dictionary, ranges: Range
     """Codes looked up in a table of those that pass."""
     table = _passing(len(dictionary.entries), ranges, leaf.negated)
     codes, rows = dictionary.codes, fields.rows
-    zones = zone_states.fitting(fields.columns.zones(leaf.field.position), rows)
+    zones = zone_states.fitting(fields.columns.zones(leaf.field.ordinal), rows)
     validity = needed_validity(leaf.field, fields, zones)
 
     def test(at: RowsAt) -> Mask:
@@ -63,7 +63,7 @@ def _table(leaf: Text, fields: PartFields, dictionary: Dictionary, ranges: Range
     step = Step(TABLE, SET, 0, data=codes.array, table=table)
     search = () if leaf.negated else ranges
     return BoundCondition(
-        "dictionary", leaf, states, test, [step], [codes], validity, search, leaf.field.position
+        "dictionary", leaf, states, test, [step], [codes], validity, search, leaf.field.ordinal
     )
 
 
@@ -76,7 +76,7 @@ def _passing(entries: int, ranges: Ranges, negated: bool) -> npt.NDArray[np.uint
 
 
 def _plain(leaf: Text, fields: PartFields) -> BoundCondition:
-    strings, rows = fields.columns.strings(leaf.field.position), fields.rows
+    strings, rows = fields.columns.strings(leaf.field.ordinal), fields.rows
 
     def test(at: RowsAt) -> Mask:
         if at.rows is None and not isinstance(leaf.test, AnyOf):

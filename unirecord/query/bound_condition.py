@@ -75,11 +75,11 @@ def any_of(condition: Condition, terms: tuple[BoundCondition, ...]) -> BoundCond
 
 def present(condition: Condition, column: Field, fields: PartFields, has_value: bool) -> BoundCondition:
     """The column has a value, or has none."""
-    vector = fields.columns.validity(column.position) if column.nullable else None
+    vector = fields.columns.validity(column.ordinal) if column.nullable else None
     if vector is None:
         return fixed(condition, fields, has_value)
     rows = fields.rows
-    zones = zone_states.fitting(fields.columns.zones(column.position), rows)
+    zones = zone_states.fitting(fields.columns.zones(column.ordinal), rows)
     states = zone_states.unknown(rows) if zones is None else zone_states.of_presence(zones, has_value)
     step = Step(BITS, SET, 0, not has_value, data=vector.array)
     return BoundCondition(
@@ -98,7 +98,7 @@ def in_ranges(
 ) -> BoundCondition:
     """The element of ``vector`` lies in a range (both ends included); of at most `MAX_RANGES`, one if negated."""
     rows = fields.rows
-    zones = zone_states.fitting(fields.columns.zones(column.position), rows)
+    zones = zone_states.fitting(fields.columns.zones(column.ordinal), rows)
     validity = needed_validity(column, fields, zones)
     if vector.array.dtype == np.bool_:
         vector, zones = Vector(vector.array.view(np.uint8), vector.check), as_bytes(zones)
@@ -118,7 +118,7 @@ def in_ranges(
     steps = [Step(RANGE, OR, 0, negated, data=vector.array, low=low, high=high) for low, high in ranges]
     steps[0] = replace(steps[0], combine=SET)
     return BoundCondition(
-        how, condition, states, test, steps, [vector], validity, () if negated else ranges, column.position
+        how, condition, states, test, steps, [vector], validity, () if negated else ranges, column.ordinal
     )
 
 
@@ -126,7 +126,7 @@ def needed_validity(column: Field, fields: PartFields, zones: Zones | None) -> V
     """The validity of a column, unless its zones say that there is no null."""
     if not column.nullable or (zones is not None and not (zones.flags & zone_states.HAS_NULL).any()):
         return None
-    return fields.columns.validity(column.position)
+    return fields.columns.validity(column.ordinal)
 
 
 def as_bytes(zones: Zones | None) -> Zones | None:

@@ -219,7 +219,7 @@ class _Checker:
 
     def _column(self, name: str) -> Field:
         column = self.schema[name]
-        return Field(column.name, self.schema.position(name), column.type, column.nullable)
+        return Field(column.name, self.schema.ordinal(name), column.type, column.nullable)
 
     def _name_hint(self, name: str) -> str:
         hint = near(name, [*self.schema.names, "row", "part"])

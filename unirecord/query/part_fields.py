@@ -54,20 +54,20 @@ class PartFields:
 
     def values(self, field: Field, at: RowsAt) -> Array:
         """The numbers of a column at these rows, zero where null."""
-        if field.position == ROW:
+        if field.ordinal == ROW:
             return at.numbers() + self.base
-        if field.position == PART:
+        if field.ordinal == PART:
             return np.full(len(at), self.part, np.int64)
-        return at.read(self.columns.values(field.position))
+        return at.read(self.columns.values(field.ordinal))
 
     def valid(self, field: Field, at: RowsAt) -> Mask | None:
         """Which of these rows have a value; None for all."""
-        vector = self.columns.validity(field.position) if field.nullable else None
+        vector = self.columns.validity(field.ordinal) if field.nullable else None
         return None if vector is None else at.bits(vector)
 
     def strings(self, field: Field, at: RowsAt) -> list[bytes]:
         """The strings of a column at these rows; anything where null."""
-        dictionary = self.columns.dictionary(field.position)
+        dictionary = self.columns.dictionary(field.ordinal)
         if dictionary is not None:
             codes = at.read(dictionary.codes)
             distinct, where = np.unique(codes, return_inverse=True)
@@ -77,20 +77,20 @@ class PartFields:
                 dictionary.entries[code] if len(dictionary.entries) else b"" for code in distinct.tolist()
             ]
             return [entries[place] for place in where.tolist()]
-        return plain_strings(self.columns.strings(field.position), at)
+        return plain_strings(self.columns.strings(field.ordinal), at)
 
     def limits(self, field: Field) -> tuple[int, int]:
         """Bounds of a column of integers in this part."""
-        if field.position == ROW:
+        if field.ordinal == ROW:
             return self.base, self.base + self.rows
-        if field.position == PART:
+        if field.ordinal == PART:
             return self.part, self.part
-        if field.position not in self._limits:
-            self._limits[field.position] = self._zone_limits(field)
-        return self._limits[field.position]
+        if field.ordinal not in self._limits:
+            self._limits[field.ordinal] = self._zone_limits(field)
+        return self._limits[field.ordinal]
 
     def _zone_limits(self, field: Field) -> tuple[int, int]:
-        zones = self.columns.zones(field.position)
+        zones = self.columns.zones(field.ordinal)
         if zones is None or zones.bounds is None or not (zones.flags & 4).any():
             return INTEGERS[field.type]
         bounds: Any = zones.bounds

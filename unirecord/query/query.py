@@ -68,8 +68,8 @@ class Query:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns it reads, in the order of the schema."""
-        fields = sorted(fields_in(self.condition), key=lambda field: field.position)
-        return tuple(field.name for field in fields if field.position >= 0)
+        fields = sorted(fields_in(self.condition), key=lambda field: field.ordinal)
+        return tuple(field.name for field in fields if field.ordinal >= 0)
 
     def rows(self, parts: PartSet | Sequence[FlatColumns]) -> Rows:
         """Numbers of the rows that meet the condition, ascending, int64."""

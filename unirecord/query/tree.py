@@ -10,7 +10,7 @@ from .text_tests import AnyOf, Between, TextTest, after_prefix
 from .tokens import KEYWORDS, NAME
 from .value_range import INTEGERS
 
-ROW: Final = -1  # positions of the pseudo columns
+ROW: Final = -1  # ordinals of the pseudo columns
 PART: Final = -2
 
 
@@ -19,7 +19,7 @@ class Field:
     """A scalar column, one of blobs to be asked for nulls alone, or ``row`` or ``part``; ``type`` as in the schema."""
 
     name: str
-    position: int
+    ordinal: int
     type: str
     nullable: bool = False
 
@@ -28,7 +28,7 @@ class Field:
         plain = (
             self.name.isascii() and NAME.fullmatch(self.name) and self.name.lower() not in {*KEYWORDS, "inf"}
         )
-        shadow = self.name in ("row", "part") and self.position >= 0
+        shadow = self.name in ("row", "part") and self.ordinal >= 0
         return self.name if plain and not shadow else "`" + self.name.replace("`", "``") + "`"
 
 

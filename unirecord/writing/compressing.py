@@ -33,7 +33,7 @@ Dictionaries = tuple[tuple[int, bytes], ...]
 class Compressor:
     """Holds the first batches back until dictionaries have been trained on them; later ones it compresses at once.
 
-    ``dictionaries``: (position of the column, content) for those columns that have one, once the first batch is out.
+    ``dictionaries``: (ordinal of the column, content) for those columns that have one, once the first batch is out.
     """
 
     def __init__(self, schema: Schema) -> None:

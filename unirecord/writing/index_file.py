@@ -40,7 +40,7 @@ class IndexInfo:
 def build_index(data_path: str, out: StagedFile, zone_rows: Mapping[int, int] | None = None) -> IndexInfo:
     """Writes the whole index of the data file at ``data_path`` to ``out``; syncing and publishing are the caller's.
 
-    ``zone_rows``: rows of a zone by position of the column, where they are not to be the usual number.
+    ``zone_rows``: rows of a zone by ordinal of the column, where they are not to be the usual number.
     """
     with DataFile(data_path) as data:
         return _Builder(data, out, zone_rows or {}).build()
@@ -82,16 +82,16 @@ class _Builder:
         self.shape = self.head.header.shape
         self.pages = _Pages(data, self.head)
         self.columns = {
-            position: (StringColumn if column.is_string else FixedColumn)(
-                column, zone_rows.get(position, layout.ZONE_ROWS)
+            ordinal: (StringColumn if column.is_string else FixedColumn)(
+                column, zone_rows.get(ordinal, layout.ZONE_ROWS)
             )
-            for position, column in self.schema.scalars
+            for ordinal, column in self.schema.scalars
         }
         self.blobs = {
-            position: BlobValidity() if column.nullable else None for position, column in self.schema.blobs
+            ordinal: BlobValidity() if column.nullable else None for ordinal, column in self.schema.blobs
         }
-        self.variable = [position for position, column in self.schema.blobs if not column.stored_bytes]
-        self.raw = [position for position, column in self.schema.blobs if column.has_raw_lengths]
+        self.variable = [ordinal for ordinal, column in self.schema.blobs if not column.stored_bytes]
+        self.raw = [ordinal for ordinal, column in self.schema.blobs if column.has_raw_lengths]
         self.longest: dict[tuple[int, int], int] = {}  # by kind of section and column
         self.dictionaries = data.dictionaries(self.head)
         self.rows = self.groups = 0
@@ -135,25 +135,25 @@ class _Builder:
                 self._declare(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, 8, starts)
             units = unit_count(self.schema, self.shape, self.rows)
             self._declare(layout.SECTION_DIGESTS, layout.NO_COLUMN, 8, units)
-        for kind, positions in self._length_columns():
-            for position in positions:
-                width = np.min_scalar_type(self.longest.get((kind, position), 0)).itemsize
-                self._declare(kind, position, width, self.rows)
+        for kind, ordinals in self._length_columns():
+            for ordinal in ordinals:
+                width = np.min_scalar_type(self.longest.get((kind, ordinal), 0)).itemsize
+                self._declare(kind, ordinal, width, self.rows)
         for page in self.dictionaries:
             self._declare(layout.SECTION_CODEC_DICTIONARY, page.column, 1, len(page.content))
         described = self._described()
-        for position, column in described.items():
+        for ordinal, column in described.items():
             for kind, (width, count, extra) in column.sections(self.rows).items():
-                self._declare(kind, position, width, count, extra)
+                self._declare(kind, ordinal, width, count, extra)
         for name in self.head.metadata.index:
             width = 8 if self.rows > 1 << 32 else 4
-            self._declare(layout.SECTION_ORDER, self.schema.position(name), width, self.rows)
-        known = [described.get(position) for position in range(len(self.schema))]
+            self._declare(layout.SECTION_ORDER, self.schema.ordinal(name), width, self.rows)
+        known = [described.get(ordinal) for ordinal in range(len(self.schema))]
         self.statistics = metadata.encode_statistics([None if c is None else c.statistics() for c in known])
         self._declare(layout.SECTION_STATISTICS, layout.NO_COLUMN, 1, len(self.statistics))
 
     def _described(self) -> dict[int, FixedColumn | StringColumn | BlobValidity]:
-        """The columns that have sections and statistics, by position: scalar ones, and blobs that may be null."""
+        """The columns that have sections and statistics, by ordinal: scalar ones, and blobs that may be null."""
         return {**self.columns, **{i: blob for i, blob in self.blobs.items() if blob is not None}}
 
     def _length_columns(self) -> tuple[tuple[int, list[int]], ...]:
@@ -162,9 +162,9 @@ class _Builder:
     def _lengths(self, block: Block) -> Iterator[tuple[tuple[int, int], Array]]:
         """Section and column of lengths, as stored and of values, and those of the block."""
         found = zip(self._length_columns(), (block.lengths, block.raw_lengths), strict=True)
-        for (kind, positions), columns in found:
-            for position, lengths in zip(positions, columns, strict=True):
-                yield (kind, position), lengths
+        for (kind, ordinals), columns in found:
+            for ordinal, lengths in zip(ordinals, columns, strict=True):
+                yield (kind, ordinal), lengths
 
     def _declare(self, kind: int, column: int, width: int, count: int, extra: int = 0) -> None:
         self.sections[kind, column] = Section(kind, column, width, 0, width * count, count, extra)
@@ -195,8 +195,8 @@ class _Builder:
         self.written[kind, column] = done + len(content)
 
     def _write_sections(self) -> None:
-        for position, column in self.columns.items():
-            column.start(lambda kind, elements, position=position: self._put(kind, position, elements))
+        for ordinal, column in self.columns.items():
+            column.start(lambda kind, elements, ordinal=ordinal: self._put(kind, ordinal, elements))
         self._put(layout.SECTION_STATISTICS, layout.NO_COLUMN, self.statistics)
         for page in self.dictionaries:
             self._put(layout.SECTION_CODEC_DICTIONARY, page.column, page.content)
@@ -211,11 +211,11 @@ class _Builder:
                     self._put(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, self._row_starts(block))
                 else:
                     self._check_even(block)
-            for (position, column), values in zip(self.columns.items(), block.scalars, strict=True):
-                column.write(values, lambda kind, elements, p=position: self._put(kind, p, elements), last)
-            for (position, blob), valid in zip(self.blobs.items(), block.blob_valid, strict=True):
+            for (ordinal, column), values in zip(self.columns.items(), block.scalars, strict=True):
+                column.write(values, lambda kind, elements, p=ordinal: self._put(kind, p, elements), last)
+            for (ordinal, blob), valid in zip(self.blobs.items(), block.blob_valid, strict=True):
                 if blob is not None and valid is not None:
-                    self._put(layout.SECTION_VALIDITY, position, blob.packed(valid, last))
+                    self._put(layout.SECTION_VALIDITY, ordinal, blob.packed(valid, last))
         for key, entry in self.sections.items():
             if self.written[key] != entry.bytes and entry.kind != layout.SECTION_ORDER:
                 raise CorruptionError(
@@ -253,56 +253,56 @@ class _Builder:
 
     def _write_sorted_rows(self) -> None:
         for name in self.head.metadata.index:
-            position = self.schema.position(name)
-            width = self.sections[layout.SECTION_ORDER, position].width
-            column = self.columns[position]
+            ordinal = self.schema.ordinal(name)
+            width = self.sections[layout.SECTION_ORDER, ordinal].width
+            column = self.columns[ordinal]
             plain = isinstance(column, StringColumn) and column.plain
-            keys = self._string_keys(position) if plain else self._keys(position)
-            refine = self._refine(position) if plain else None
-            for run in sorted_rows(self.rows, keys, self._validity(position), refine):
-                self._put(layout.SECTION_ORDER, position, run.astype(f"<u{width}"))
+            keys = self._string_keys(ordinal) if plain else self._keys(ordinal)
+            refine = self._refine(ordinal) if plain else None
+            for run in sorted_rows(self.rows, keys, self._validity(ordinal), refine):
+                self._put(layout.SECTION_ORDER, ordinal, run.astype(f"<u{width}"))
 
-    def _section(self, kind: int, position: int, start: int, stop: int, dtype: Any) -> Array:
-        entry = self.sections[kind, position]
+    def _section(self, kind: int, ordinal: int, start: int, stop: int, dtype: Any) -> Array:
+        entry = self.sections[kind, ordinal]
         raw = self.out.read_at(entry.offset + start * entry.width, (stop - start) * entry.width)
         return np.frombuffer(raw, dtype=dtype)
 
-    def _keys(self, position: int) -> Any:
-        column = self.columns[position]
+    def _keys(self, ordinal: int) -> Any:
+        column = self.columns[ordinal]
         if isinstance(column, FixedColumn):
             return lambda start, stop: self._section(
-                layout.SECTION_VALUES, position, start, stop, column.dtype
+                layout.SECTION_VALUES, ordinal, start, stop, column.dtype
             )
-        dtype = f"<u{self.sections[layout.SECTION_CODES, position].width}"
-        return lambda start, stop: self._section(layout.SECTION_CODES, position, start, stop, dtype)
+        dtype = f"<u{self.sections[layout.SECTION_CODES, ordinal].width}"
+        return lambda start, stop: self._section(layout.SECTION_CODES, ordinal, start, stop, dtype)
 
-    def _validity(self, position: int) -> Any:
-        if not self.schema[position].nullable:
+    def _validity(self, ordinal: int) -> Any:
+        if not self.schema[ordinal].nullable:
             return lambda start, stop: None
 
         def read(start: int, stop: int) -> Array:
             first = start // 8
-            raw = self._section(layout.SECTION_VALIDITY, position, first, -(-stop // 8), np.uint8)
+            raw = self._section(layout.SECTION_VALIDITY, ordinal, first, -(-stop // 8), np.uint8)
             return np.unpackbits(raw, bitorder="little")[start - 8 * first : stop - 8 * first].astype(bool)
 
         return read
 
-    def _strings(self, position: int, start: int, stop: int) -> list[bytes]:
-        ends = self._section(layout.SECTION_STRING_OFFSETS, position, start, stop + 1, "<u8").tolist()
-        entry = self.sections[layout.SECTION_STRING_BYTES, position]
+    def _strings(self, ordinal: int, start: int, stop: int) -> list[bytes]:
+        ends = self._section(layout.SECTION_STRING_OFFSETS, ordinal, start, stop + 1, "<u8").tolist()
+        entry = self.sections[layout.SECTION_STRING_BYTES, ordinal]
         raw = self.out.read_at(entry.offset + ends[0], ends[-1] - ends[0])
         return [raw[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
 
-    def _string_keys(self, position: int) -> Any:
+    def _string_keys(self, ordinal: int) -> Any:
         def read(start: int, stop: int) -> Array:
-            prefixes = b"".join(string[:8].ljust(8, b"\0") for string in self._strings(position, start, stop))
+            prefixes = b"".join(string[:8].ljust(8, b"\0") for string in self._strings(ordinal, start, stop))
             return np.frombuffer(prefixes, ">u8").astype(np.uint64)
 
         return read
 
-    def _refine(self, position: int) -> Any:
+    def _refine(self, ordinal: int) -> Any:
         def refine(rows: Array) -> Array:
-            strings = {row: self._strings(position, row, row + 1)[0] for row in rows.tolist()}
+            strings = {row: self._strings(ordinal, row, row + 1)[0] for row in rows.tolist()}
             return np.array(sorted(strings, key=strings.__getitem__), dtype=rows.dtype)
 
         return refine

@@ -19,7 +19,7 @@ from .row_groups import group_size
 class PartContent:
     """What every part of a dataset has in common: schema, names of index columns, the user's metadata as msgpack.
 
-    ``dictionaries``: (position of the column, content) for compressed columns, known with the first rows.
+    ``dictionaries``: (ordinal of the column, content) for compressed columns, known with the first rows.
     """
 
     schema: Schema

@@ -202,8 +202,8 @@ class Grouper:
         if not self.schema.blobs or not pieces or not self._gathers(pieces[0]):
             return pieces
         columns = []
-        for position, column in enumerate(self.schema):
-            parts = [piece.columns[position] for piece in pieces]
+        for ordinal, column in enumerate(self.schema):
+            parts = [piece.columns[ordinal] for piece in pieces]
             if column.is_blob:
                 columns.append(ColumnData(self._room[column.name][:rows], _joined_validity(parts)))
             else:

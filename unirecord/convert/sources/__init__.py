@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import START, LeftOut, Options, Position, RawBatch, Source, Unit, WrongSourceError
+from .base import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .input_path import MAX_SPOOL_BYTES, InputPath, open_input
 from .registry import KINDS, SOURCES, open_source, source_type
 
@@ -10,11 +10,9 @@ __all__ = [
     "KINDS",
     "MAX_SPOOL_BYTES",
     "SOURCES",
-    "START",
     "InputPath",
     "LeftOut",
     "Options",
-    "Position",
     "RawBatch",
     "Source",
     "Unit",

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar
 
 from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
@@ -14,11 +14,9 @@ from ...progress import Progress
 from .input_path import InputPath
 
 __all__ = [
-    "START",
     "AskedOption",
     "LeftOut",
     "Options",
-    "Position",
     "RawBatch",
     "Source",
     "Unit",
@@ -29,16 +27,6 @@ __all__ = [
 
 class WrongSourceError(SchemaError):
     """The path is not what this kind of source is read from, or an option is not for it: the call is wrong."""
-
-
-class Position(NamedTuple):
-    """Where a pass goes on: the number of a unit, and how many batches of it are done."""
-
-    unit: int
-    batches: int
-
-
-START: Final = Position(0, 0)
 
 
 @dataclass(frozen=True)
@@ -56,15 +44,11 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class RawBatch:
-    """Some rows: column name → list or array, all of one length; what could not be read in between is left out.
-
-    ``position`` is where the source goes on after them: `Source.batches` takes it, in another process too.
-    """
+    """Some rows: column name → list or array, all of one length; what could not be read in between is left out."""
 
     columns: dict[str, Any]
     rows: int
     left_out: tuple[LeftOut, ...] = ()
-    position: Position = START
 
 
 @dataclass(frozen=True)
@@ -212,23 +196,17 @@ class Source(ABC):
                 f"it changes while it is read, so nothing was published: convert a copy that stays as it is"
             )
 
-    def batches(self, position: Position = START) -> Iterator[RawBatch]:
+    def batches(self) -> Iterator[RawBatch]:
         """Yield every row once, in the same order each time, a few MB at a time.
 
-        ``position`` is that of a batch of an earlier pass, which this one continues. Raises `StaleError` when there
-        were other rows than when the source was looked through.
+        Raises `StaleError` when there were other rows than when the source was looked through.
         """
         self.left_out = list(self._left_out_at_first)
-        for number, unit in enumerate(self.units):
-            if number < position.unit:
-                continue
-            done = position.batches if number == position.unit else 0
-            for i, batch in enumerate(self.batches_of(unit), 1):
-                if i <= done:
-                    continue
+        for unit in self.units:
+            for batch in self.batches_of(unit):
                 self.left_out += batch.left_out
                 if batch.rows:
-                    yield RawBatch(batch.columns, batch.rows, batch.left_out, Position(number, i))
+                    yield batch
 
 
 def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[str]]:

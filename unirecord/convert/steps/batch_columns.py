@@ -15,7 +15,7 @@ __all__ = ["BatchColumns"]
 
 
 class BatchColumns:
-    """Columns by their position in the schema; those of which nothing is asked need not be there."""
+    """Columns by their ordinal in the schema; those of which nothing is asked need not be there."""
 
     def __init__(self, name: str, rows: int, columns: Mapping[int, ColumnData]) -> None:
         self.name, self.rows = name, rows

@@ -81,7 +81,7 @@ class ChangePictures(Step):
                 left_out.append(LeftOut(str(where), str(error)))
             else:
                 places.append(i)
-        changed = RawBatch({**batch.columns, **columns}, batch.rows, batch.left_out, batch.position)
+        changed = RawBatch({**batch.columns, **columns}, batch.rows, batch.left_out)
         return chosen_rows(changed, np.array(places, np.int64), tuple(left_out))
 
     def _changed_columns(self, batch: RawBatch) -> list[str]:

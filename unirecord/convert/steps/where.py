@@ -23,7 +23,7 @@ class Where(Step):
 
     def __init__(self, text: str, schema: Schema) -> None:
         self.query = compile_query(text, schema)
-        if any(field.position < 0 for field in fields_in(self.query.condition)):
+        if any(field.ordinal < 0 for field in fields_in(self.query.condition)):
             raise WrongSourceError(
                 "--where: row and part are numbers in a dataset, which raw data have not; --limit takes the first rows"
             )

@@ -93,7 +93,7 @@ class RecordEncoder:
         Arrays of fixed width in the column's dtype are checked and passed on without a copy: the result
         **views the caller's memory** and must be used up before control returns to the caller. Nulls are None
         in a list, or masked in a numpy masked array. A DataFrame or table is a batch, too. Raises `SchemaError` naming
-        the row (``first_row`` + position).
+        the row (``first_row`` + its place in the batch).
         """
         batch = as_columns(batch)
         if not isinstance(batch, Mapping):
