@@ -192,6 +192,23 @@ UR_API void ur_distinct_find(const ur_distinct *set, const uint8_t *data, const 
 UR_API int32_t ur_strings_extremes(const uint8_t *data, const uint64_t *ends, const uint8_t *valid, uint64_t count,
                                    uint64_t *least, uint64_t *greatest);
 
+/* ---- CSV, as it is looked through before it is converted ---------------------------------------------------------- */
+
+typedef struct { /* what the cells of a column can all be read as */
+  uint8_t whole, real, logical;     /* 1 so far: whole numbers, numbers, true or false; begin with 1. whole implies real */
+  uint8_t empty, filled;            /* whether a cell is, and whether one is not */
+  uint8_t negative;                 /* a whole number is below 0 */
+  uint8_t beyond_low, beyond_high;  /* one is below int64, one above uint64 */
+  uint64_t high;                    /* the greatest whole number of 19 digits or more that uint64 holds */
+  uint64_t longest;                 /* characters */
+} ur_csv_column;
+
+/* Takes the cells of whole records into account, of `count` >= 1 columns. 1, and *rows = how many there are; 0, with
+ * anything in `columns`, where the text is not RFC 4180 (lines end with LF or CRLF, quotes enclose cells and are doubled
+ * in them) of UTF-8 without NUL, or a record has another number of cells. Lines without a byte are passed over. Pure. */
+UR_API int32_t ur_csv_look(const uint8_t *data, uint64_t bytes, uint8_t delimiter, size_t count, ur_csv_column *columns,
+                           uint64_t *rows);
+
 /* ---- order: which row stands at a position of an epoch (pure, no I/O, immutable, O(1) memory in rows) -------------- */
 
 typedef enum {

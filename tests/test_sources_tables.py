@@ -487,7 +487,7 @@ column = st.integers(0, 4).flatmap(
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([None, "int64?", "float64", "float32?", "bool", "string", "text", "uint8?", "bytes"]),
 )
-def test_with_and_without_pyarrow_types_and_values_are_the_same(
+def test_with_and_without_pyarrow_and_c_types_and_values_are_the_same(
     tmp_path: Path, data: Any, ending: str, override: str | None
 ) -> None:
     kinds = data.draw(st.lists(st.sampled_from([number, column]), min_size=2, max_size=2))
@@ -501,6 +501,7 @@ def test_with_and_without_pyarrow_types_and_values_are_the_same(
         with pytest.MonkeyPatch.context() as patch:
             if not use:
                 patch.setattr(tables, "arrow_block", lambda *args: None)
+                patch.setattr(tables, "look_through_csv", lambda *args: None)
             try:
                 source = opened(tmp_path, text, overrides=overrides)
                 columns = {n: [plain(v) for v in values] for n, values in columns_of(source).items()}
@@ -511,9 +512,10 @@ def test_with_and_without_pyarrow_types_and_values_are_the_same(
 
 
 def test_blocks_that_pyarrow_reads_otherwise_are_left_to_csv() -> None:
+    texts = Schema.parse({"a": "string", "b": "string"})
     for data in (b"a\rb\n", b'x"y,1\n', b"a\0b,1\n", b"\xff,1\n", b"1,2,3\n", b""):
-        assert arrow_block(data, 2, ",") is None
-    block = arrow_block(b'1,"a\nb"\n\n2,""\n', 2, ",")
+        assert arrow_block(data, texts, ",") is None
+    block = arrow_block(b'1,"a\nb"\n\n2,""\n', texts, ",")
     assert block is not None
     assert (block.rows, block.texts(1)) == (2, ["a\nb", ""])
 

@@ -237,7 +237,8 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
         takes_classes = source_type(found, args.kind).takes_classes
         if args.classes_from and not takes_classes:
             raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
-        options = Options(overrides, _classes(args, before) if takes_classes else None, **asked)
+        classes = _classes(args, before) if takes_classes else None
+        options = Options(overrides, classes, max(args.workers, 1), **asked)
         with ProgressBar("looking through", 0, format_size) as bar:
             return open_source(found, args.kind, options, bar.update)
     except WrongSourceError as error:

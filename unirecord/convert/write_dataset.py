@@ -33,11 +33,12 @@ def source_of(
     schema: Mapping[str, Any] | Schema | None = None,
     names: Sequence[str] | None = None,
     kind: str | None = None,
+    threads: int = 1,
     **options: Any,
 ) -> Source:
     """Return what a path or an object gives as a source."""
     overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
-    asked = Options(overrides, **options)
+    asked = Options(overrides, threads=threads, **options)
     if isinstance(given, str | os.PathLike):
         return open_source(open_input(os.fspath(given)), kind, asked)
     if isinstance(given, Source):
@@ -128,7 +129,7 @@ def write_dataset(
         check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
         if limit is not None:
             raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
-    given = source_of(source, schema=schema, names=names, kind=kind, **options)
+    given = source_of(source, schema=schema, names=names, kind=kind, threads=workers, **options)
     if choice.split is not None:
         base = None if id is None else check_id(id)
         wishes = {

@@ -11,6 +11,8 @@ from .codec import Decoder as Decoder
 from .codec import Encoder as Encoder
 from .codec import check_codec as check_codec
 from .codec import train_dictionary as train_dictionary
+from .csv_text import ColumnLook as ColumnLook
+from .csv_text import look_through_csv as look_through_csv
 from .digests import Digesting as Digesting
 from .digests import crc32c as crc32c
 from .digests import digest_ranges as digest_ranges

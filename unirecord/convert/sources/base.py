@@ -79,14 +79,22 @@ class AskedOption:
 
 
 class Options:
-    """What a user asks of a source. All obey ``overrides``; each names in ``takes`` what else it obeys."""
+    """What a user asks of a source. All obey ``overrides``; each names in ``takes`` what else it obeys.
+
+    ``threads``: how many may look through it at a time; what is found is the same for any number.
+    """
 
     def __init__(
-        self, overrides: Mapping[str, Any] | None = None, classes: Sequence[str] | None = None, **asked: Any
+        self,
+        overrides: Mapping[str, Any] | None = None,
+        classes: Sequence[str] | None = None,
+        threads: int = 1,
+        **asked: Any,
     ) -> None:
         """``asked``: the values of `AskedOption`; None and False are the same as not asked."""
         self.overrides: Mapping[str, Any] = overrides or {}
         self.classes = classes
+        self.threads = threads
         self._asked = {name: value for name, value in asked.items() if value not in (None, False)}
 
     def get(self, name: str, default: Any = None) -> Any:

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BOOL_CELL", "INT_CELL", "NUMBER", "REAL_CELL", "CellEvidence"]
+from ...core import ColumnLook
+
+__all__ = ["NUMBER", "CellEvidence"]
 
 _LONG_TEXT: Final = 4096
+_BEYOND: Final = 1 << 64  # stands for whole numbers that no 64 bits hold
 # Cells are tested joined by a character that cannot be part of a number: one match per column and chunk.
 _JOIN: Final = "\x1f"
 _WHOLE: Final = r"[-+]?(?:0|[1-9][0-9]*)"  # no leading zeros: 007 is a name
@@ -17,20 +20,22 @@ _REAL: Final = (
     rf"{_WHOLE}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|[-+]?\.[0-9]+(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
 )
 # One way only to match blanks, or a long run of them that is no number takes quadratic time.
-INT_CELL: Final = rf" *(?:{_WHOLE}) *"
-REAL_CELL: Final = rf" *(?:{_REAL}) *"
-BOOL_CELL: Final = "true|false"
-_INTS: Final = re.compile(rf"(?:(?:{INT_CELL})?{_JOIN})*")
-_REALS: Final = re.compile(rf"(?:(?:{REAL_CELL})?{_JOIN})*", re.IGNORECASE)
-_BOOLS: Final = re.compile(rf"(?:(?:{BOOL_CELL})?{_JOIN})*", re.IGNORECASE)
-NUMBER: Final = re.compile(REAL_CELL, re.IGNORECASE)
+_ANY_CASE: Final = re.IGNORECASE | re.ASCII  # or a Turkish dotless i were an i
+_INTS: Final = re.compile(rf"(?:(?: *(?:{_WHOLE}) *)?{_JOIN})*")
+_REALS: Final = re.compile(rf"(?:(?: *(?:{_REAL}) *)?{_JOIN})*", _ANY_CASE)
+_BOOLS: Final = re.compile(rf"(?:(?:true|false)?{_JOIN})*", _ANY_CASE)
+NUMBER: Final = re.compile(rf" *(?:{_REAL}) *", _ANY_CASE)
+_NEGATIVE: Final = re.compile(r"-[1-9]")
 _BIG: Final = re.compile(r"[0-9]{19}")
 _MAX_DIGITS: Final = 30  # a whole number that is written longer is beyond 64 bits
 
 
 @dataclass
 class CellEvidence:
-    """What the cells of one column seen so far allow."""
+    """What the cells of one column seen so far allow.
+
+    ``low`` and ``high`` bound its whole numbers, but may be nearer to 0 where that decides nothing.
+    """
 
     whole: bool = True
     real: bool = True
@@ -52,10 +57,23 @@ class CellEvidence:
             self.whole = self.whole and _INTS.fullmatch(joined) is not None
             self.real = self.real and (self.whole or _REALS.fullmatch(joined) is not None)
             self.logical = self.logical and _BOOLS.fullmatch(joined) is not None
+            if self.whole and _NEGATIVE.search(joined):
+                self.low = min(self.low, -1)
             if self.whole and _BIG.search(joined):
                 values = [_whole(cell) for cell in cells if cell.strip()]
                 self.low, self.high = min(self.low, *values), max(self.high, *values)
         self.longest = max(self.longest, max(map(len, cells)))
+
+    def take(self, look: ColumnLook) -> None:
+        """Take cells into account that were looked through in C, as `add` does."""
+        self.whole = self.whole and look.whole
+        self.real = self.real and look.real
+        self.logical = self.logical and look.logical
+        self.empty = self.empty or look.empty
+        self.filled = self.filled or look.filled
+        self.low = min(self.low, -_BEYOND if look.beyond_low else -look.negative)
+        self.high = max(self.high, _BEYOND if look.beyond_high else look.high)
+        self.longest = max(self.longest, look.longest)
 
     def type(self) -> str:
         """Return the type's name, with ``?`` when a cell was empty."""
@@ -79,4 +97,4 @@ def _whole(cell: str) -> int:
     text = cell.strip()
     if len(text) <= _MAX_DIGITS:
         return int(text)
-    return -(1 << 64) if text.startswith("-") else 1 << 64
+    return -_BEYOND if text.startswith("-") else _BEYOND

@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
+from .ahead import made_ahead
 from .base import Options, RawBatch, Unit, column_names
 from .convert import converted, json_converter, numbers
 from .flat_json import flat_records
@@ -46,7 +47,7 @@ class JsonLines(TextFiles):
         row = 0
         for file, tell in self.each_file(progress):
             self._files.append(file)
-            row += self._look_through_file(len(self._files) - 1, row, evidence, fixed, tell)
+            row += self._look_through_file(len(self._files) - 1, row, evidence, options, tell)
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
@@ -63,16 +64,18 @@ class JsonLines(TextFiles):
         number: int,
         before: int,
         evidence: dict[str, _KeyEvidence],
-        fixed: Mapping[str, Any],
+        options: Options,
         progress: Progress | None,
     ) -> int:
         """Take the rows of a file into account, add its units, and return how many rows it has."""
-        file = self._files[number]
+        file, fixed = self._files[number], options.overrides
         units: list[Unit] = []
         total, row, line = file.size(), 0, 0
-        for block in line_blocks(file):
+        blocks = ((block, _kinds(block.data, evidence)) for block in line_blocks(file))
+        for (block, _), found in made_ahead(
+            lambda one: arrow_lines(one[0].data, one[1]), blocks, options.threads
+        ):
             place = BlockPlace(block.offset, len(block.data), line, row)
-            found = arrow_lines(block.data, _kinds(block.data, evidence))
             if found is not None:
                 _take_in(found, before + row, evidence, fixed)
                 row += found.rows

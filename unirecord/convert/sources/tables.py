@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from ...core import ColumnLook, look_through_csv
 from ...errors import SchemaError
 from ...progress import Progress
+from .ahead import made_ahead
 from .base import Options, RawBatch, Unit, column_names
 from .cell_types import CellEvidence
 from .convert import converted, text_converter
 from .csv_arrow import arrow_block
 from .csv_file import CsvFile
 from .overrides import apply_overrides
-from .text_blocks import BlockPlace, csv_blocks, read_block
+from .text_blocks import Block, BlockPlace, csv_blocks, read_block
 from .text_files import TextFiles
 
 __all__ = ["CsvTable"]
@@ -44,7 +46,7 @@ class CsvTable(TextFiles):
                 )
             evidence = evidence or [CellEvidence() for _ in table.header]
             self._files.append(table)
-            rows += self._look_through_file(len(self._files) - 1, evidence, tell)
+            rows += self._look_through_file(len(self._files) - 1, evidence, options.threads, tell)
         names, notes = column_names(self._files[0].header, self.path)
         self.notes += notes
         if not rows:
@@ -52,14 +54,26 @@ class CsvTable(TextFiles):
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
         self.schema = apply_overrides(found, options.overrides)
 
-    def _look_through_file(self, number: int, evidence: list[CellEvidence], progress: Progress | None) -> int:
+    def _look_through_file(
+        self, number: int, evidence: list[CellEvidence], threads: int, progress: Progress | None
+    ) -> int:
         """Take the rows of a file into account, add its units, and return how many rows it has."""
-        table = self._files[number]
+        table, width = self._files[number], len(evidence)
         total, line, row = table.file.size(), table.lines, 0
         units = [Unit(table.name, (number, BlockPlace(table.start, None, line, 0)), 0)]
-        for i, block in enumerate(csv_blocks(table.file, table.start, table.delimiter)):
+
+        def look(block: Block) -> tuple[int, list[ColumnLook]] | None:
+            return look_through_csv(block.data, table.delimiter, width)
+
+        blocks = csv_blocks(table.file, table.start, table.delimiter)
+        for i, (block, found) in enumerate(made_ahead(look, blocks, threads)):
             place = BlockPlace(block.offset, len(block.data), line, row)
-            row += self._look_at(table, block.data, line, evidence)
+            if found is None:
+                row += self._look_at(table, block.data, line, evidence)
+            else:
+                row += found[0]
+                for column, cells in zip(evidence, found[1], strict=True):
+                    column.take(cells)
             line += block.lines
             units[i:] = [Unit(table.name, (number, place), row - place.row)]
             if progress is not None:
@@ -68,11 +82,7 @@ class CsvTable(TextFiles):
         return row
 
     def _look_at(self, table: CsvFile, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
-        """Take a block into account, and return how many rows it has."""
-        block = arrow_block(data, len(evidence), table.delimiter)
-        if block is not None:
-            block.add_to(evidence)
-            return block.rows
+        """Take a block into account cell by cell, and return how many rows it has."""
         many = 0
         for rows in table.chunks(data, line, len(evidence)):
             many += len(rows)
@@ -87,7 +97,7 @@ class CsvTable(TextFiles):
         convert = [text_converter(c) for c in self.schema]
         data = read_block(table.file, place)
         width = len(table.header)
-        block = arrow_block(data, width, table.delimiter)
+        block = arrow_block(data, self.schema, table.delimiter)
         if block is not None:
             columns = {}
             for i, column in enumerate(self.schema):

@@ -1,0 +1,40 @@
+"""What a function makes of one thing after the other, by threads that are a few ahead of whoever asks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import TypeVar
+
+from ...core import LeavablePool
+
+__all__ = ["made_ahead"]
+
+_Thing = TypeVar("_Thing")
+_Made = TypeVar("_Made")
+
+
+def made_ahead(
+    make: Callable[[_Thing], _Made], things: Iterable[_Thing], threads: int
+) -> Iterator[tuple[_Thing, _Made]]:
+    """Yield each thing with what ``make`` makes of it, in order; with one thread no other is started.
+
+    ``things`` are taken by the caller's thread, at most ``threads`` more than have been yielded.
+    """
+    if threads == 1:
+        for thing in things:
+            yield thing, make(thing)
+        return
+    pool = LeavablePool(threads, "unirecord-look")
+    waiting: deque[tuple[_Thing, Future[_Made]]] = deque()
+    try:
+        for thing in things:
+            waiting.append((thing, pool.submit(make, thing)))
+            if len(waiting) > threads:
+                first, made = waiting.popleft()
+                yield first, made.result()
+        for first, made in waiting:
+            yield first, made.result()
+    finally:
+        pool.leave()
