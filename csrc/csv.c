@@ -46,7 +46,7 @@ static bool take_word(text *t, const char *word) {
   if ((size_t)(t->end - t->at) < size) return false;
   for (size_t i = 0; i < size; i++)
     if (lower(t->at[i]) != (uint8_t)word[i]) return false;
-  t->at += size;
+  t->at += size; /* exact: so many bytes are left */
   return true;
 }
 
@@ -166,8 +166,8 @@ static bool take_cell(text *t, text *cell, uint64_t *length) {
     } else if (c >= 0x80) {
       size_t size = character(at, end);
       if (size == 0) return false;
-      at += size;
-      less += size - 1;
+      at += size; /* exact: character() has looked at them */
+      less += size - 1; /* exact: fewer than the bytes so far */
     } else if (c == 0) {
       return false;
     } else if (!quoted && (c == t->delimiter || c == '\n' || c == '\r')) {
@@ -195,7 +195,7 @@ static bool take_break(text *t) {
 
 int32_t ur_csv_look(const uint8_t *data, uint64_t bytes, uint8_t delimiter, size_t count, ur_csv_column *columns,
                     uint64_t *rows) {
-  text t = {data, data + bytes, data + bytes, delimiter};
+  text t = {data, data + bytes, data + bytes, delimiter}; /* exact: the end of the caller's memory */
   uint64_t found = 0;
   while (t.at < t.end) {
     if (take_break(&t)) continue; /* an empty line is no record */
