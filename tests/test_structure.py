@@ -118,7 +118,12 @@ READS_ANY = {
     *("read_text", "read_bytes"),
 }
 # Raw data are the user's own files, /proc and cgroups the system's; a file without a name is memory.
-READS_OTHER_FILES = {"convert", "pipeline/budget.py", "inspection/index_check.py: tempfile.TemporaryFile"}
+READS_OTHER_FILES = {
+    "convert",
+    "pipeline/budget.py",
+    "cli/trace_state.py",
+    "inspection/index_check.py: tempfile.TemporaryFile",
+}
 READS_OTHER_FILES |= set(HOLDS_SHARED_MEMORY)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..loading.options import LoaderOptions, ReadAhead
+from .asking import DatasetAsking
 from .batch_loader import BatchLoader
-from .tables import DatasetTables
 from .views import UNCHANGED, Sample, Unchanged
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["DatasetLoaders"]
 New = TypeVar("New")
 
 
-class DatasetLoaders(DatasetTables):
+class DatasetLoaders(DatasetAsking):
     """The ways to iterate over a dataset that read ahead."""
 
     @overload

@@ -28,7 +28,7 @@ class Selection:
     arrays are read-only and are shared, not copied, by ``take``, ``skip`` and slices.
     """
 
-    __slots__ = ("_digest", "array", "length", "rows", "start", "step")
+    __slots__ = ("_ascending", "_digest", "array", "length", "rows", "start", "step")
 
     def __init__(
         self, rows: int, start: int = 0, step: int = 1, length: int | None = None, array: Rows | None = None
@@ -38,6 +38,7 @@ class Selection:
         self.start, self.step = start, step
         self.length = rows if length is None else length
         self._digest: str | None = None
+        self._ascending: bool | None = None
         if array is not None:
             self._use(array)
 
@@ -176,6 +177,29 @@ class Selection:
         return labels
 
     # ---- what others need to know --------------------------------------------------------------------------
+
+    def places(self, row_ids: Rows) -> tuple[Rows, Rows]:
+        """(which of ``row_ids``, its place in the selection), for each place at which one of them stands."""
+        if self.array is None:
+            place, off = np.divmod(row_ids - self.start, self.step)
+            which = np.flatnonzero((off == 0) & (place >= 0) & (place < self.length))
+            return which, place[which]
+        sorter = None if self._ascends() else np.argsort(self.array, kind="stable")
+        first = np.searchsorted(self.array, row_ids, "left", sorter)
+        counts = np.searchsorted(self.array, row_ids, "right", sorter) - first
+        which = np.repeat(np.arange(len(row_ids), dtype=np.int64), counts)
+        sorted_place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts) + first[which]
+        return which, sorted_place if sorter is None else sorter[sorted_place]
+
+    def _ascends(self) -> bool:
+        """Whether the array is in order; looked at once."""
+        if self._ascending is None:
+            array = self.array
+            self._ascending = array is None or not any(
+                np.any(np.diff(array[first : first + _CHUNK + 1]) < 0)
+                for first in range(0, len(array), _CHUNK)
+            )
+        return self._ascending
 
     def digest(self) -> str:
         """16 hex digits of what is selected: equal for equal selections, constant size, computed once."""

@@ -1,0 +1,162 @@
+"""Which rows a step of a job gets, and at which steps a row comes: asked of the order, past and future."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..order.spec import Sharding, check_integer
+from ..order.steps import JobSteps
+from .tables import DatasetTables
+
+__all__ = ["DatasetAsking"]
+
+RowIds = NDArray[np.int64]
+
+
+class DatasetAsking(DatasetTables):
+    """The order of a dataset as a function that can be asked, forwards and backwards (docs/order.md)."""
+
+    def steps_in_epoch(
+        self, batch_size: int, *, num_shards: int | None = None, drop_last: bool = False, start: int = 0
+    ) -> int:
+        """How many steps an epoch of the job has: the batches of rank 0, which has most.
+
+        ``batch_size``, ``num_shards``, ``drop_last`` and ``start`` are as for ``rows_of``.
+        """
+        return len(self._job(batch_size, num_shards, drop_last, start))
+
+    @overload
+    def rows_of(
+        self,
+        step: int,
+        batch_size: int,
+        *,
+        epoch: int | None = ...,
+        rank: int | None = ...,
+        num_shards: int | None = ...,
+        drop_last: bool = ...,
+        start: int = ...,
+        read: Literal[False] = ...,
+    ) -> RowIds: ...
+    @overload
+    def rows_of(
+        self,
+        step: int,
+        batch_size: int,
+        *,
+        epoch: int | None = ...,
+        rank: int | None = ...,
+        num_shards: int | None = ...,
+        drop_last: bool = ...,
+        start: int = ...,
+        read: Literal[True],
+    ) -> dict[str, Any]: ...
+    def rows_of(
+        self,
+        step: int,
+        batch_size: int,
+        *,
+        epoch: int | None = None,
+        rank: int | None = None,
+        num_shards: int | None = None,
+        drop_last: bool = False,
+        start: int = 0,
+        read: bool = False,
+    ) -> RowIds | dict[str, Any]:
+        """The rows that a step of the job gets, as numbers that ``read_rows`` takes, int64[rows of the step].
+
+        Nothing is read and nothing moves: it is computed, for past and future steps alike, as ``batches(batch_size)``
+        on every rank delivers them. A whole job's rows come in the order of the epoch: the first samples of all ranks,
+        then the second ones.
+
+        Args:
+            step: counted from 0 in ``epoch``; without an epoch, over all epochs from the start of epoch 0.
+            batch_size: samples in a batch of one rank.
+            epoch: which epoch.
+            rank: only this rank's batch; by default the rows of all ranks.
+            num_shards: how many ranks the job has; by default those of this dataset.
+            drop_last: whether the loaders leave out a last batch that is smaller.
+            start: where the epoch was taken up: the ``position`` of the state that was loaded. Steps count from there.
+            read: the rows themselves, as one batch, in place of their numbers.
+
+        Raises:
+            IndexError: the epoch has no such step.
+            ValueError: ``start`` without ``epoch``, or another wrong argument.
+        """
+        steps = self._job(batch_size, num_shards, drop_last, start)
+        if epoch is None:
+            if start:
+                raise ValueError(
+                    "start is a position in an epoch: give the epoch that was taken up there as well"
+                )
+            epoch, step = steps.split(step)
+        check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        order = self._cursor.plan.order
+        rows = order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank)))
+        return self._cursor.plan.data.reader.batch(rows) if read else rows
+
+    def steps_of(
+        self,
+        rows: int | Sequence[int] | RowIds,
+        batch_size: int,
+        *,
+        epochs: Iterable[int] | None = None,
+        num_shards: int | None = None,
+        drop_last: bool = False,
+        start: int = 0,
+    ) -> dict[str, NDArray[np.int64]]:
+        """When rows come: a dict of int64 arrays ``row``, ``epoch``, ``step``, ``rank``, ``slot``, an entry a delivery.
+
+        The inverse of ``rows_of``: ``step`` counts in its epoch, ``slot`` is the place in the rank's batch. Entries
+        come by epoch, and as the rows were given within one. A row that an epoch does not deliver (``where``, a
+        selection, ``remainder="drop"`` or ``drop_last`` leaves it out) has one entry there with −1 as step, rank and
+        slot; one that is padded has two.
+
+        Args:
+            rows: row numbers in the dataset, as ``row_ids`` gives them.
+            batch_size: as for ``rows_of``.
+            epochs: which epochs; by default the current one.
+            num_shards, drop_last: as for ``rows_of``.
+            start: the position at which each of the epochs was taken up.
+        """
+        steps = self._job(batch_size, num_shards, drop_last, start)
+        order = self._cursor.plan.order
+        asked = np.atleast_1d(np.asarray(rows))
+        if asked.dtype.kind not in "iu" or asked.ndim != 1:
+            raise TypeError(f"rows are integers, not {asked.dtype} of shape {asked.shape}")
+        outside = asked[(asked < 0) | (asked >= order.selection.rows)]
+        if len(outside):
+            raise IndexError(f"there is no row {outside[0]}: the dataset has {order.selection.rows} rows")
+        asked = asked.astype(np.int64)
+        selected, place = order.selection.places(asked)
+        wanted = [self._cursor.position.epoch] if epochs is None else list(epochs)
+        for epoch in wanted:
+            check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        found = [self._deliveries(steps, epoch, asked, selected, place) for epoch in wanted]
+        names = ("row", "epoch", "step", "rank", "slot")
+        table = np.concatenate(found, axis=1) if found else np.empty((len(names), 0), np.int64)
+        return dict(zip(names, table, strict=True))
+
+    def _deliveries(
+        self, steps: JobSteps, epoch: int, asked: RowIds, selected: RowIds, place: RowIds
+    ) -> NDArray[np.int64]:
+        """row, epoch, step, rank, slot of one epoch: [5, entries]."""
+        order = self._cursor.plan.order.order(epoch)
+        which, step, rank, slot = steps.places(order.inverse(place))
+        given = selected[which]
+        absent = np.setdiff1d(np.arange(len(asked)), given)
+        nothing = np.full(len(absent), -1)
+        came = [np.concatenate([values, nothing]) for values in (step, rank, slot)]
+        given = np.concatenate([given, absent])
+        in_turn = np.lexsort((came[2], came[1], came[0], given))
+        entries = np.stack([asked[given], np.full(len(given), epoch), *came])
+        return np.asarray(entries[:, in_turn], np.int64)
+
+    def _job(self, batch_size: int, num_shards: int | None, drop_last: bool, start: int) -> JobSteps:
+        own = self._cursor.plan.order.sharding
+        ranks = own.num_shards if num_shards is None else num_shards
+        return JobSteps(Sharding(own.rows, 0, ranks, own.remainder, start), batch_size, drop_last)
