@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter_ns
 from typing import Any
 
 from ..loading.delivered import Delivered, close_after
 from ..loading.stats import StatsRecorder
 from .chunk import Chunk
 from .lane import Lane
+from .memory_size import bytes_of
 from .operators import Operator
-from .running import Running, run_alone
+from .running import Running
 from .stage import Stage
 
 __all__ = ["on_threads"]
@@ -26,35 +28,77 @@ def on_threads(
 ) -> Iterator[Delivered[Any]]:
     """What ``change`` makes of the batches, in their order, on ``workers`` threads; 0: the thread that asks.
 
-    At most ``workers`` + 1 are under way, and one more has been taken from ``batches``.
+    At most ``workers`` + 1 tasks are under way or not taken, and one more has been read: a batch each, or several of
+    1 MiB and 1 ms together.
     """
-
-    def call(chunk: Chunk, slots: Sequence[Any]) -> Chunk:
-        (delivered,) = chunk.values
-        return chunk.with_values([change(delivered)])
-
-    reading = Lane(Stage((), prefetch=1), call, None)
-    operator = Operator("map_batch", "transform", threads=workers or 1)
-    changing = Lane(Stage((operator,), prefetch=workers + 1), call, reading)
-    lanes = [reading, changing]
-    results = run_alone(_chunks(batches), lanes)
-    if workers:
-        results = iter(Running(_chunks(batches), lanes, _UNBOUNDED, _Waits(changing, recorder), workers))
-    with close_after(results):
+    if not workers:
+        yield from _here(batches, change, recorder)
+        return
+    changing = _Changing(change)
+    operator = Operator("map_batch", "transform", threads=workers)
+    reading = Lane(Stage((), under_way=1), changing, None)
+    lanes = [reading, Lane(Stage((operator,), under_way=workers + 1), changing, reading)]
+    results = iter(Running(_chunks(batches), lanes, _UNBOUNDED, _Waits(lanes[1], recorder), workers))
+    with changing, close_after(results):
         for chunk in results:
-            if chunk.error is not None:
-                raise chunk.error
-            delivered = chunk.values.pop()
+            values, error = chunk.values[::-1], chunk.error
             del chunk
-            yield delivered
+            while values:
+                yield values.pop()  # the user alone holds it
+            if error is not None:
+                raise error
+
+
+def _here(
+    batches: Iterator[Delivered[Any]],
+    change: Callable[[Delivered[Any]], Delivered[Any]],
+    recorder: StatsRecorder,
+) -> Iterator[Delivered[Any]]:
+    with close_after(batches):
+        for delivered in batches:
+            start = perf_counter_ns()
+            changed = change(delivered)
+            recorder.waited_for_transform(perf_counter_ns() - start)
             del delivered
+            yield changed
+            del changed
+
+
+class _Changing:
+    """Applies a function to the batches of a chunk; once the pass has been left, to no more."""
+
+    def __init__(self, change: Callable[[Delivered[Any]], Delivered[Any]]) -> None:
+        self._change = change
+        self._left = False
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._left = True
+
+    def __call__(self, chunk: Chunk, slots: Sequence[Any]) -> Chunk:
+        change, made = self._change, []
+        size = 0
+        for delivered in chunk.values:
+            if self._left:
+                break
+            try:
+                made.append(change(delivered))
+            except BaseException as error:  # those before it are handed out first, whatever it is
+                return chunk.only(range(len(made)), made).until(len(made), error)
+            size += bytes_of(made[-1].batch)
+        changed = chunk.with_values(made)
+        changed.size = size
+        return changed
 
 
 def _chunks(batches: Iterator[Delivered[Any]]) -> Iterator[Chunk]:
     with close_after(batches):
         for delivered in batches:
             place = (delivered.end,)
-            chunk = Chunk([delivered], place, place, (), ())
+            chunk = Chunk([delivered], place, place, place, ())
+            chunk.size = delivered.size
             del delivered
             yield chunk
             del chunk

@@ -74,6 +74,11 @@ class Crew:
         """Whether one waits for work."""
         return bool(self._idle)
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether one more may be put to work: one waits, or may be started."""
+        return bool(self._idle) or len(self._workers) < self._most()
+
     def wake_one(self) -> None:
         """One that waits for work looks again."""
         if self._idle:

@@ -13,7 +13,7 @@ from .stage import Stage
 
 __all__ = ["Lane", "Task"]
 
-_TASK_NS = 1_000_000  # a task takes about this long: far more than it costs to hand it over
+_TASK_NS = 2_000_000  # a task takes about this long: far more than it costs to hand it over
 _TOGETHER_NS = 4_000_000  # of several samples in one call, between which no other thread need come to the GIL
 _PROCESS_NS = 20_000_000  # of one for another process, which does nothing until it is handed the next
 _MOST_ELEMENTS = 256
@@ -61,6 +61,8 @@ class Lane:
         self.inflight: deque[Task] = deque()
         self.ready: deque[Chunk] = deque()
         self.running = 0
+        self._given_window = stage.prefetch or stage.under_way
+        self._cheap_window = 0
         self.handed_out = 0  # of the last lane: results that the consumer has not taken
         self.ended = False
         self.dropped = False  # whether a last group was left out
@@ -101,12 +103,9 @@ class Lane:
 
     def window(self, workers: int) -> int:
         """How many tasks may be under way or done and not taken."""
-        if self.stage.prefetch:
-            return self.stage.prefetch
-        least = 2 * (self.fixed or workers) + 1
-        if not self.tasks or self.element_ns > _CHEAP_NS:
-            return least
-        return max(least, min(_CHEAP_WINDOW, _CHEAP_BYTES // max(1, self.largest)))
+        if self._given_window:
+            return self._given_window
+        return max(2 * (self.fixed or workers) + 1, self._cheap_window)
 
     def is_full(self, workers: int) -> bool:
         """Whether no task may begin before a result is taken."""
@@ -169,7 +168,9 @@ class Lane:
             return self._form_end()
         if not len(chunk):
             return self._fail(chunk)
-        count = min([self.per_task, *(slots.left for slots in self.slots if slots is not None)])
+        count = self.per_task
+        if self.slots:
+            count = min([count, *(slots.left for slots in self.slots if slots is not None)])
         piece = self._take(count)
         if len(piece) < count and piece.error is None and self._held is None and self.upstream is not None:
             piece = self._with_following(piece, count)
@@ -256,29 +257,36 @@ class Lane:
 
     def finish(self, task: Task, results: list[Chunk], wall_ns: int, size: int) -> None:
         """Notes the results of a task, which take ``size`` bytes, and what it took."""
-        count = max(1, len(results) if self.upstream is None else len(task.chunk))
+        count = max(1, len(results) if self.upstream is None else len(task.chunk.values))
         task.chunk, task.slots, task.results = _NOTHING, (), results
         self.running -= 1
         self.busy_ns += wall_ns
         self.cpu_ns += int(wall_ns * self._cpu_share)
-        self.elements += count if self.upstream is not None else sum([len(result) for result in results])
+        self.elements += count if self.upstream is not None else sum([len(r.values) for r in results])
         self.tasks += 1
-        weight = 0.5 if self.tasks < 8 else 0.1
-        self.element_ns += (wall_ns / count - self.element_ns) * (1.0 if self.tasks == 1 else weight)
-        self.largest = max(self.largest, size)
-        fitting = _MOST_ELEMENTS if self.stage.group else int(_TASK_BYTES * count / max(1, size))
+        each = wall_ns / count
+        weight = 1.0 if self.tasks == 1 else 0.5 if self.tasks < 8 else 0.1
+        self.element_ns = each = self.element_ns + (each - self.element_ns) * weight
+        if size > self.largest:
+            self.largest = size
+        if each > _CHEAP_NS:
+            self._cheap_window = 0
+        elif not self._given_window:
+            self._cheap_window = min(_CHEAP_WINDOW, _CHEAP_BYTES // (self.largest or 1))
         if not self.stage.prefetch:
-            self.per_task = max(
-                1, min(_MOST_ELEMENTS, int(self._task_ns / max(1.0, self.element_ns)), fitting)
-            )
-        self._broken = self._broken or any(result.error is not None for result in results)
+            fitting = _MOST_ELEMENTS if self.stage.group else _TASK_BYTES * count // (size or 1)
+            self.per_task = min(_MOST_ELEMENTS, int(self._task_ns / (each or 1.0)), fitting) or 1
+        if results and results[-1].error is not None:
+            self._broken = True
 
     def settle(self) -> None:
         """Moves results that are next in order to where they are taken, and notes the end."""
         inflight = self.inflight
         while inflight and (results := inflight[0].results) is not None:
             inflight.popleft()
-            self.ready.extend(r for r in results if len(r) or r.notes or r.error is not None)
+            for result in results:
+                if result.values or result.notes or result.error is not None:
+                    self.ready.append(result)
         up = self.upstream
         if self.ended or inflight or up is None:
             return
@@ -290,13 +298,11 @@ class Lane:
     def clock(self, workers: int, now: int) -> None:
         """Notes what the stage does from now on; the time up to now goes to what it did before."""
         state = "work" if self.running else "out" if self.is_full(workers) else "in"
-        if state != self._state:
-            self._account(now)
-            self._state = state
-
-    def _account(self, now: int) -> None:
+        if state == self._state:
+            return
         spent, self._since = now - self._since, now
         if self._state == "in":
             self.wait_in_ns += spent
         elif self._state == "out":
             self.wait_out_ns += spent
+        self._state = state

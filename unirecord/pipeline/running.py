@@ -76,7 +76,9 @@ class Running:
         self._closed = False
         self._longer = 0
         # What is cheap is done where it is needed, as long as nobody has asked for a thread, or for results ahead.
-        asked = any(lane.fixed or lane.processes or lane.stage.prefetch for lane in self.lanes)
+        asked = any(
+            lane.fixed or lane.processes or lane.stage.prefetch or lane.stage.under_way for lane in self.lanes
+        )
         self._alone = threads == 0
         self._here = self._alone or not asked
         self._process = os.getpid()
@@ -216,7 +218,7 @@ class Running:
             if job is None:
                 return None, False
             crew.at_work(worker)
-        if self._is_short(job) or not self._could_start() or self._closed:
+        if not crew.may_grow or self._is_short(job) or not self._could_start() or self._closed:
             return job, False
         if not crew.has_idle:
             crew.start()
@@ -246,7 +248,7 @@ class Running:
                 chunk = lane.call(task.chunk, task.slots)
             except caught as error:
                 chunk = Chunk.failed(error)
-            chunk.size = size_of(chunk)
+            chunk.size = chunk.size or size_of(chunk)
             chunks = [chunk]
         wall = perf_counter_ns() - start
         if sampled:
@@ -264,7 +266,7 @@ class Running:
                 return [*chunks, Chunk.failed(error)], True
             if chunk is None:
                 return chunks, True
-            chunk.size = size_of(chunk)
+            chunk.size = chunk.size or size_of(chunk)
             size += chunk.size
             chunks.append(chunk)
         return chunks, False
@@ -294,7 +296,7 @@ class Running:
         return not any(other.inflight or other.ready or other.handed_out for other in behind)
 
     def _could_start(self) -> bool:
-        return any(self._can_start(lane) for lane in self.lanes)
+        return any(map(self._can_start, self.lanes))
 
     def _find(self, now: int) -> tuple[Lane, Task] | None:
         """The job that stands nearest to the consumer and can begin; ``now``: the clock, about."""
@@ -309,15 +311,12 @@ class Running:
                 if not self._can_start(lane):
                     continue
                 task = lane.form()
-                if task is None:
-                    self._settle()
-                elif task.results is None:
+                if task is not None and task.results is None:
                     found = lane, task
                     self._begin(lane, task)
                     break
-                else:
-                    again = True  # nothing to do for it: whatever is behind it may go on
-                    self._settle()
+                again = again or task is not None  # nothing to do for it: whatever is behind it may go on
+                self._settle()
         workers = self._tuner.workers
         for lane in self.lanes:
             lane.clock(workers, now)
@@ -333,7 +332,7 @@ class Running:
         if not lane.fixed and lane.upstream is not None:
             self._shared_running -= 1
         lane.ended = lane.ended or ended
-        size = chunks[0].size if len(chunks) == 1 else sum(chunk.size for chunk in chunks)
+        size = chunks[0].size if len(chunks) == 1 else sum([chunk.size for chunk in chunks])
         self._reserved += size - task.bytes - task.chunk.size
         lane.finish(task, chunks, wall, size)
         self._settle()

@@ -24,13 +24,15 @@ class Stage:
     """``operators`` one behind the other, on ``threads`` (a number, or "auto") or in ``processes``.
 
     ``group`` elements go in together, as a batch: 0 means that as many are taken as is convenient. A last group that is
-    smaller is left out where ``drop_last``. ``prefetch`` is how many results are made ahead; 0: as is convenient.
+    smaller is left out where ``drop_last``. ``prefetch`` is how many results are made ahead, and ``under_way`` how many
+    tasks are, each of as many elements as are worth one; 0: as is convenient.
     """
 
     operators: tuple[Operator, ...]
     group: int = 0
     drop_last: bool = False
     prefetch: int = 0
+    under_way: int = 0
 
     @property
     def name(self) -> str:
