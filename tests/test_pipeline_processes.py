@@ -398,6 +398,38 @@ def test_producers_make_no_more_ahead_than_asked_for(tmp_path: Path) -> None:
     results.close()
 
 
+@pytest.mark.parametrize("where", ["generators", "operator"])
+def test_what_processes_make_ahead_stays_within_the_memory(path: Path, tmp_path: Path, where: str) -> None:
+    made, size = tmp_path / "made", 1 << 20
+    made.touch()
+
+    def large(sample: Any = None) -> Any:
+        with made.open("a") as file:
+            file.write("x")
+        return np.zeros(size, np.uint8)
+
+    def make() -> Iterator[Any]:
+        for _ in range(15):
+            yield large()
+
+    pipeline = Pipeline.from_generators([make] * 2, processes=2, prefetch=8, memory=4 * size)
+    if where == "operator":
+        pipeline = opened(path).take(30).pipeline(memory=4 * size).map(large, processes=2).prefetch(30)
+    most = 0
+    for taken, _ in enumerate(pipeline):
+        time.sleep(0.005)
+        most = max(most, made.stat().st_size - taken - 1)
+    assert made.stat().st_size == 30
+    assert most <= (4 if where == "operator" else 8), "4 here, and one made and one in the making by each"
+
+
+def test_without_a_gil_threads_do_what_processes_would(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    loader = opened(path).pipeline().map(grown, processes=2)
+    assert {sample["process"] for sample in loader} == {os.getpid()}
+    assert loader.stats().stages[1].limit == "2"
+
+
 def test_wrong_generators_are_refused() -> None:
     for wrong, error in (
         (lambda: Pipeline.from_generators([]), TypeError),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -107,7 +108,10 @@ def check_order(operators: Sequence[Operator], new: Operator) -> None:
 
 
 def check_workers(threads: Any, processes: Any) -> tuple[Threads, int]:
-    """The two as they are to be; ValueError, TypeError for anything else."""
+    """The two as they are to be; ValueError, TypeError for anything else.
+
+    Where threads are not held up by one another (free-threaded Python), those are as many threads.
+    """
     processes = check_integer("processes", processes, 0, 1024)
     if threads != "auto":
         threads = check_integer("threads", threads, 1, 1024)
@@ -115,7 +119,15 @@ def check_workers(threads: Any, processes: Any) -> tuple[Threads, int]:
             raise ValueError(
                 "an operator runs on threads or in processes: give one of threads= and processes="
             )
+    if processes and not _has_gil():
+        return processes, 0
     return threads, processes
+
+
+def _has_gil() -> bool:
+    """Whether it is there, and has not been switched off."""
+    held: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return held
 
 
 def check_columns(columns: Any, known: Sequence[str] | None, name: str) -> tuple[str, ...] | None:

@@ -89,7 +89,8 @@ class Pipeline:
             processes: 0, or one for each of ``makes``: it then runs in a process of its own, and its arrays come
                 through shared memory that is used again, without being pickled.
             ordered: one element of each in turn, until all have ended; else as they come, without states.
-            prefetch: elements that each process makes before they are asked for.
+            prefetch: elements that each process makes before they are asked for; fewer where they take more than a
+                quarter of ``memory``, all processes together, but each one.
             seed: for operators with ``random=True``, which are keyed by the element's number.
             cpus, memory: as for ``UniRecordDataset.pipeline``.
         """
@@ -105,7 +106,8 @@ class Pipeline:
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {ordered!r}")
         ahead, seed = check_integer("prefetch", prefetch, 1), check_integer("seed", seed, 0, (1 << 64) - 1)
-        return cls(GeneratorOrigin(makes, processes > 0, ordered, ahead, seed), Budget.of(cpus, memory))
+        budget = Budget.of(cpus, memory)
+        return cls(GeneratorOrigin(makes, processes > 0, ordered, ahead, budget.memory // 4, seed), budget)
 
     # ---- operators ---------------------------------------------------------------------------------------
 

@@ -35,10 +35,11 @@ class GeneratorOrigin:
     """What several generators make: one element of each in turn, or as it comes."""
 
     def __init__(
-        self, makes: Sequence[Make], in_processes: bool, ordered: bool, ahead: int, seed: int
+        self, makes: Sequence[Make], in_processes: bool, ordered: bool, ahead: int, memory: int, seed: int
     ) -> None:
-        self._makes, self._in_processes, self._ordered, self._ahead = makes, in_processes, ordered, ahead
-        self._seed = seed
+        """``memory``: bytes of what processes make before it is asked for, all together; each makes one."""
+        self._makes, self._in_processes, self._ordered = makes, in_processes, ordered
+        self._ahead, self._memory, self._seed = ahead, memory, seed
         self._epoch, self._position, self._begun = 0, 0, False
         self._latest: _GeneratorPass | None = None
 
@@ -108,7 +109,8 @@ class _GeneratorPass:
         self.epoch, self.start, self.end = epoch, start, start
         self.names: Named = self
         in_processes = origin._in_processes
-        self._producers = _Producers(origin._makes, origin._ahead) if in_processes else None
+        memory = origin._memory // len(origin._makes)
+        self._producers = _Producers(origin._makes, origin._ahead, memory) if in_processes else None
         self.processes: Any = self._producers
         self.calls_user = not in_processes
 
@@ -174,17 +176,18 @@ def _in_turn(iterators: Sequence[Iterator[Any]]) -> Iterator[Any]:
 
 
 class _Producers:
-    """A process for each generator, at most ``ahead`` elements before what has been taken from it."""
+    """A process for each generator, at most ``ahead`` elements and ``memory`` bytes before what has been taken."""
 
-    def __init__(self, makes: Sequence[Make], ahead: int) -> None:
-        self._makes, self._ahead = makes, ahead
+    def __init__(self, makes: Sequence[Make], ahead: int, memory: int) -> None:
+        self._makes, self._ahead, self._memory = makes, ahead, memory
         self._processes: list[Process] = []
         self._taken = [0] * len(makes)
 
     def start(self) -> None:
         """Starts the processes."""
         for number, make in enumerate(self._makes):
-            self._processes.append(Process(_Making(make, number, self._ahead), self._processes))
+            making = _Making(make, number, self._ahead, self._memory)
+            self._processes.append(Process(making, self._processes))
 
     def end(self) -> None:
         """Ends the processes, whatever they are at."""
@@ -244,17 +247,17 @@ class _Producers:
 class _Making:
     """What the process of a generator does."""
 
-    def __init__(self, make: Make, number: int, ahead: int) -> None:
-        self._make, self._number, self._ahead = make, number, ahead
+    def __init__(self, make: Make, number: int, ahead: int, memory: int) -> None:
+        self._make, self._number, self._ahead, self._memory = make, number, ahead, memory
 
     def __call__(self, channel: Channel) -> None:
-        sent = 0
+        sent = largest = 0
         try:
             for value in _made(self._make, self._number):
-                channel.send(("value", value))
+                largest = max(largest, channel.send(("value", value)))
                 del value
                 sent += 1
-                channel.await_taken(sent - self._ahead)
+                channel.await_taken(sent - min(self._ahead, self._memory // largest))
         except Ended:
             raise
         except Exception as error:

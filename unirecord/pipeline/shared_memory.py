@@ -48,8 +48,8 @@ class Channel:
 
     # ---- sending -----------------------------------------------------------------------------------------
 
-    def send(self, value: Any) -> None:
-        """Sends any object that can be pickled; Ended if nobody is there."""
+    def send(self, value: Any) -> int:
+        """Sends any object that can be pickled, and says how many bytes it took; Ended if nobody is there."""
         buffers: list[pickle.PickleBuffer] = []
         stream = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
         raw = [np.frombuffer(buffer.raw(), np.uint8) for buffer in buffers]
@@ -67,6 +67,7 @@ class Channel:
             memory[start:stop] = each  # without the GIL where it is long
         del memory
         self._tell((number, *places[-1], self._gone(), dropped), new)
+        return places[-1][1]
 
     def say_taken(self) -> None:
         """Tells the other side that one more object has been taken, and which of its pieces can be filled again."""
