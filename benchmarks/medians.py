@@ -19,6 +19,7 @@ FIGURES = (
     "warm_epochs",
     "settled",
     "value",
+    "chosen",
     "unsynced",
 )
 

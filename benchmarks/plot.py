@@ -58,12 +58,17 @@ def bars(title: str, unit: str, values: Sequence[Bar]) -> str:
 Line = tuple[str, Sequence[tuple[float, float]]]
 
 
-def lines(title: str, unit: str, series: Sequence[Line], labels: Sequence[str]) -> str:
+Ring = tuple[int, float, float]  # number of the line, step, value
+
+
+def lines(
+    title: str, unit: str, series: Sequence[Line], labels: Sequence[str], rings: Sequence[Ring] = ()
+) -> str:
     """Values over steps named by `labels`: (step number, value) each; values on a logarithmic scale."""
-    values = [value for _, points in series for _, value in points]
+    values = [value for _, points in series for _, value in points] + [value for *_, value in rings]
     low = 10 ** math.floor(math.log10(min(values)))
     high = 10 ** math.ceil(math.log10(max(values)))
-    left, top, right, bottom = 70, 40, WIDTH - 180, 300
+    left, top, right, bottom = 70, 40, WIDTH - 260, 300
 
     def place(step: float, value: float) -> tuple[float, float]:
         x = left + (right - left) * step / max(1, len(labels) - 1)
@@ -84,5 +89,11 @@ def lines(title: str, unit: str, series: Sequence[Line], labels: Sequence[str]) 
             f'<rect x="{right + 16}" y="{top + 20 * number}" width="12" height="12" fill="{colour}"/>'
         )
         parts.append(_text(right + 34, top + 10 + 20 * number, name))
+    for number, step, value in rings:
+        x, y = place(step, value)
+        colour = COLOURS[number % len(COLOURS)]
+        parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="none" stroke="{colour}" stroke-width="3"/>'
+        )
     parts.append(_text(12, bottom + 40, unit, "start", MUTED))
     return _document(WIDTH, bottom + 50, parts)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import compression_tables
+import pipeline_tables
 import plot
 import targets
 from medians import Key, Medians, rate, ratio, table, times
@@ -184,6 +185,10 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
             texts[suite] = write(medians)
     if "frameworks" in measured:
         texts["framework-targets"] = targets.frameworks(medians)
+    if "pipeline" in measured:
+        texts |= pipeline_tables.pipeline(medians)
+    if "pictures" in measured:
+        texts |= pipeline_tables.pictures(medians)
     caption = f"*{stored['date']}, {stored['machine']['processor']}*"
     texts = {name: f"{text}\n\n{caption}" for name, text in texts.items()}
     if "peers" in measured:
@@ -193,7 +198,8 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
 
 def plots(stored: Mapping[str, Any]) -> dict[str, str]:
     """All plots by file name."""
-    medians, drawn = Medians(stored["measurements"]), {}
+    medians = Medians(stored["measurements"])
+    drawn = pipeline_tables.threads_plot(medians)
     for workload, title in TITLES.items():
         for cache, word in CACHES.items():
             values = []

@@ -117,6 +117,8 @@ def test_every_table_of_the_page_has_a_text() -> None:
             "frameworks",
             "conversion",
             "compression",
+            "pipeline",
+            "pictures",
         )
     ]
     stored = {"date": "2026-01-01", "machine": {"processor": "one"}, "measurements": peers + others}
@@ -125,6 +127,19 @@ def test_every_table_of_the_page_has_a_text() -> None:
     texts = report.sections(stored)
     assert sorted(wanted) == sorted(texts)
     assert texts["latency"].endswith("*2026-01-01, one*")
+
+
+def test_auto_stands_beside_the_best_setting_by_hand() -> None:
+    place = {"suite": "pipeline", "workload": "sweep: sleeping", "cache": "hot"}
+    rates = {"1 shared": 10.0, "8 shared": 80.0, "8 of its own": 70.0, "auto": 79.0}
+    measured = [{**place, "entrant": name, "samples_per_s": found} for name, found in rates.items()]
+    ratio_ = {**place, "entrant": "auto / the best by hand", "value": 0.98, "chosen": 8, "unit": "ratio"}
+    stored = {"date": "", "machine": {"processor": ""}, "measurements": [*measured, ratio_]}
+    texts = report.sections(stored)
+    assert "| sleeping | 10 to 80, 3 settings | 8 shared | 8 threads, 79 | 0.98 |" in texts["pipeline-sweep"]
+    drawn = report.plots(stored)["pipeline-threads.svg"]
+    assert drawn.count("<circle") == 1
+    assert "sleeping" in drawn
 
 
 def test_tables_of_what_was_not_measured_stay_as_they_are() -> None:
@@ -220,6 +235,25 @@ def test_a_conversion_is_timed_and_leaves_nothing(
     task.main()
     found = last_json(capsys.readouterr().out)
     assert (found["unit"], found["value"] > 0, list((tmp_path / "out").iterdir())) == ("rows/s", True, [])
+
+
+def test_settings_by_hand_and_auto_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = importlib.import_module("tasks.autotuning")
+    numbers = task._numbers(tmp_path)
+    order: list[int] = []
+
+    def taken(loader: object, seconds: float, warm: float) -> tuple[float, float]:
+        order.append(id(loader))
+        return 100.0, 5.0
+
+    monkeypatch.setattr(task, "_slice", taken)
+    shape = task.Shape("sleeping", task._slow, (1, 2), (1,))
+    found = list(task.chosen(shape, lambda: task.unirecord.UniRecordDataset(numbers), 0.01, 2))
+    assert len(order) == 2 * 4 + 1 + 2 * task.PAIRS
+    assert [one["value"] for one in found if one["entrant"] == "auto / the best by hand"] == [1.0]
+    pairs = order[9:]
+    assert all({pairs[i], pairs[i + 1]} == set(pairs) for i in range(0, len(pairs), 2))
+    assert pairs[0] == pairs[3] != pairs[1] == pairs[2], "each is first in every other turn"
 
 
 def test_every_case_of_conversions_has_ways_that_the_task_knows() -> None:
