@@ -4,21 +4,82 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import brotli
 import pytest
+import snappy
 import zstandard
 from sources import rows_at
 
 from unirecord.convert.sources import open_input, open_source
-from unirecord.errors import SchemaError
+from unirecord.errors import MissingError, SchemaError
 
 TEXT = b"a,b\n" + b"".join(b"%d,x%d\n" % (i, i) for i in range(500))
+
+
+def snappy_frames(data: bytes) -> bytes:
+    out = io.BytesIO()
+    snappy.stream_compress(io.BytesIO(data), out)
+    return out.getvalue()
+
+
 PACK: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstandard.ZstdCompressor().compress,
 }  # fmt: skip
+UNMARKED: dict[str, Callable[[bytes], bytes]] = {
+    "br": brotli.compress, "snappy": snappy.compress, "framed.snappy": snappy_frames,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", UNMARKED)
+def test_a_file_packed_without_a_mark_is_known_by_its_name(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "x.csv").write_bytes(TEXT)
+    path = tmp_path / f"x.csv.{suffix}"
+    if suffix == "framed.snappy":
+        path = tmp_path / "framed.csv.snappy"
+    path.write_bytes(UNMARKED[suffix](TEXT))
+    assert rows_at(path) == rows_at(tmp_path / "x.csv")
+    for damaged in (UNMARKED[suffix](TEXT)[:-9], TEXT, UNMARKED[suffix](TEXT) + b"more"):
+        path.write_bytes(damaged)
+        with pytest.raises(SchemaError, match=rf"{path.name} cannot be decompressed"):
+            open_source(str(path))
+
+
+@pytest.mark.parametrize("suffix", ["br", "snappy"])
+def test_a_package_that_is_missing_is_named(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"x.csv.{suffix}"
+    path.write_bytes(UNMARKED[suffix](TEXT))
+    monkeypatch.setitem(sys.modules, {"br": "brotli", "snappy": "snappy"}[suffix], None)
+    with pytest.raises(MissingError, match=r"pip install (brotli|python-snappy)"):
+        open_source(str(path))
+
+
+@pytest.mark.parametrize("suffix", ["br", "framed.snappy"])
+def test_what_an_unmarked_one_unpacks_to_is_bounded(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.csv.{suffix.rpartition('.')[2]}"
+    path.write_bytes(UNMARKED[suffix](b"a\n" + b"1\n" * 1_000_000))
+    with pytest.raises(SchemaError, match=r"delivers more than 1.0 MB, .*--max-spool-bytes"):
+        open_source(open_input(str(path), spool_bytes=1_000_000))
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_what_is_damaged_behind_the_first_stream_is_not_lost_unseen(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"x.csv.{suffix}"
+    whole = PACK[suffix](TEXT[:1000])
+    for rest in (b"Z" + PACK[suffix](TEXT[1000:])[1:], b"not compressed", PACK[suffix](TEXT[1000:])[:9]):
+        path.write_bytes(whole + rest)
+        with pytest.raises(SchemaError, match=r"cannot be decompressed"):
+            open_source(str(path))
+    if suffix in ("gz", "xz"):  # zeros may follow, as on tapes; in xz between streams too
+        path.write_bytes(PACK[suffix](TEXT) + bytes(8))
+        assert len(rows_at(path)) == 500
 
 
 @pytest.mark.parametrize("suffix", PACK)

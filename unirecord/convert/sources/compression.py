@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -17,6 +17,7 @@ __all__ = ["SUFFIXES", "decompressed", "inner_name"]
 _PIECE: Final = 1 << 20
 _PACKED_PIECE: Final = 4_096
 _SNAPPY_RATIO: Final = 32  # a copy of 64 bytes takes three: no block grows more than that
+_SNAPPY_FRAMES: Final = b"\xff\x06\0\0sNaPpY"
 _MAGIC: Final = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _UNMARKED: Final = {".br": "brotli", ".snappy": "snappy"}  # known by their names alone
 SUFFIXES: Final = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd", *_UNMARKED)
@@ -44,6 +45,39 @@ def decompressed(name: str, file: BinaryIO) -> Iterator[bytes]:
         raise
     except Exception as error:  # each library has errors of its own
         raise SchemaError(f"{name} cannot be decompressed: {error}") from None
+
+
+class _Streams:
+    """A bzip2 or xz file: streams one behind another, as parallel compressors write them, zeros between them.
+
+    Python's own files take what follows a stream and is none for the end; what is damaged there would be lost unseen.
+    """
+
+    def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
+        self._file, self._new = file, new
+        self._stream = new()
+        self._begun = False
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, none at the end."""
+        while True:
+            packed = b""
+            if self._stream.eof:
+                packed = self._stream.unused_data.lstrip(b"\0")
+                self._stream, self._begun = self._new(), False
+            if not packed and self._stream.needs_input:
+                packed = self._file.read(_PACKED_PIECE)
+                if not packed and self._begun:
+                    raise EOFError("it is cut off")
+                if not packed:
+                    return b""
+                packed = packed if self._begun else packed.lstrip(b"\0")
+                if not packed:
+                    continue
+            self._begun = True
+            found: bytes = self._stream.decompress(packed, size)
+            if found:
+                return found
 
 
 class _ZstdStream:
@@ -87,6 +121,8 @@ class _BrotliStream:
                 return found
             if not packed and self._decoder.can_accept_more_data():
                 raise EOFError("it is cut off")
+        if self._file.read(1):
+            raise ValueError("there is more behind its end")
         return b""
 
 
@@ -111,6 +147,32 @@ class _SnappyBlock:
         return self._codec.uncompress(packed) if packed else b""
 
 
+class _SnappyFrames:
+    """A file of Snappy's framing format, as its command line writes it: chunks of at most 16 MB, each with its size."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decoder = needed("snappy", "a Snappy file", "python-snappy").StreamDecompressor()
+
+    def read(self, _size: int) -> bytes:
+        """Return what some chunks hold, nothing at the end."""
+        while head := self._file.read(4):
+            size = int.from_bytes(head[1:], "little")
+            body = self._file.read(size)
+            if len(head) < 4 or len(body) < size:
+                raise EOFError("it is cut off")
+            found: bytes = self._decoder.decompress(head + body)
+            if found:
+                return found
+        return b""
+
+
+def _snappy(file: BinaryIO) -> Any:
+    framed = file.read(len(_SNAPPY_FRAMES)) == _SNAPPY_FRAMES
+    file.seek(0)
+    return _SnappyFrames(file) if framed else _SnappyBlock(file)
+
+
 def _zstd(file: BinaryIO) -> Any:
     try:
         return _ZstdStream(file)
@@ -124,9 +186,9 @@ def _zstd(file: BinaryIO) -> Any:
 
 _OPEN: Final[dict[str, Any]] = {
     "gzip": lambda file: gzip.GzipFile(fileobj=file),
-    "bzip2": bz2.BZ2File,
-    "xz": lzma.LZMAFile,
+    "bzip2": lambda file: _Streams(file, bz2.BZ2Decompressor),
+    "xz": lambda file: _Streams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)),
     "zstd": _zstd,
     "brotli": _BrotliStream,
-    "snappy": _SnappyBlock,
+    "snappy": _snappy,
 }
