@@ -1,12 +1,23 @@
-"""A source to one part, by one process."""
+"""A source to one part, by one process; what was written is compared with the source before it is published."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..errors import CorruptionError, SchemaError, StaleError
+from ..format.metadata import check_room, pack_user
 from ..format.schema import Schema
-from ..writing.writer import Writer
+from ..format.values import ColumnBatch, RecordEncoder
+from ..storage.registry import location_of
+from ..writing.batch_writer import BatchWriter
+from ..writing.part_writer import FinishedPart, PartContent
+from ..writing.row_groups import slice_batch
+from ..writing.single_writer import SinglePartWriter
+from ..writing.writer import check_id, check_indexable, check_path
+from .sample_check import SAMPLED_ROWS, compare, some
 from .sources.base import LeftOut, Source
 
 __all__ = ["write_part"]
@@ -26,18 +37,86 @@ def write_part(
 ) -> tuple[int, list[LeftOut]]:
     """Write and publish, at most ``limit`` rows; returns the rows, and what was left out in all.
 
-    ``tell`` is called with the rows so far, after the last one before the index is made. Raises what `Writer` does.
+    ``tell`` is called with the rows so far, after the last one before the index is made. Raises what `Writer` does,
+    StaleError and CorruptionError when what was written is not what the source has; nothing is published then.
     """
-    with Writer(path, schema, index=index, metadata=metadata, overwrite=overwrite, id=id) as writer:
-        for batch in source.batches() if limit != 0 else ():
-            rows = batch.rows if limit is None else min(limit - writer.rows, batch.rows)
-            writer.write_batch({name: _first(batch.columns[name], rows, batch.rows) for name in schema.names})
+    content = PartContent(schema, tuple(index), pack_user(metadata))
+    check_indexable(schema, content.index)
+    check_room(schema, content.index, content.user)
+    place = location_of(path).absolute(check_path(path))
+    target = SinglePartWriter(place, check_id(id), overwrite=overwrite)
+    try:
+        target.keep()
+        writing = _Writing(source, place, schema, BatchWriter(target, content))
+        writing.write(limit, tell)
+        target.before_publishing = writing.check
+        writing.out.finish()
+    finally:
+        target.abort()
+    return writing.rows, list(source.left_out)
+
+
+class _Writing:
+    """The rows of a source on their way into one part, and which row of it each unit of the source begins with."""
+
+    def __init__(self, source: Source, path: str, schema: Schema, out: BatchWriter) -> None:
+        self._source, self._path, self._schema, self.out = source, path, schema, out
+        self._encoder = RecordEncoder(schema, "error")
+        self.rows = 0
+        self._starts: dict[int, int] = {}
+        self._limit: int | None = None
+
+    def write(self, limit: int | None, tell: Callable[[int], None] | None) -> None:
+        """Write at most ``limit`` rows."""
+        self._limit = limit
+        for unit, batch in self._source.numbered_batches() if limit != 0 else ():
+            encoded = self._encoded(batch.columns, self.rows)
+            if limit is not None and self.rows + encoded.rows > limit:
+                encoded = slice_batch(encoded, 0, limit - self.rows)
+            self._starts.setdefault(unit, self.rows)
+            self.out.add(encoded, owned=False)
+            self.rows += encoded.rows
             if tell is not None:
-                tell(writer.rows)
-            if writer.rows == limit:
+                tell(self.rows)
+            if self.rows == limit:
                 break
-    return writer.rows, list(source.left_out)
 
+    def _encoded(self, columns: dict[str, Any], first: int) -> ColumnBatch:
+        return self._encoder.encode_batch({name: columns[name] for name in self._schema.names}, first)
 
-def _first(values: Any, rows: int, of: int) -> Any:
-    return values[:rows] if rows < of else values
+    def check(self, part: FinishedPart) -> None:
+        """Compare the number of rows, and some of them, with the source, which is read again for it."""
+        expected, known = self.rows, self._source.rows
+        if known is not None and self._limit is None:
+            expected = known - sum(one.rows for one in self._source.left_out_in_units)
+        if part.rows != self.rows or self.rows != expected:
+            raise StaleError(
+                f"{self._source.path}: {expected:,} rows were to be written, and {part.rows:,} were; "
+                "nothing was published"
+            )
+        if self._source.read_once:
+            return
+        with tempfile.TemporaryDirectory(
+            prefix="unirecord-"
+        ) as folder:  # the two files have no names in common yet
+            path = os.path.join(folder, "part.urec")
+            os.symlink(part.data.temporary, path)
+            os.symlink(part.index.temporary, f"{path}.idx")
+            for unit in some(sorted(self._starts)):
+                self._compare(path, unit)
+
+    def _compare(self, path: str, unit: int) -> None:
+        first = self._starts[unit]
+        batch = next((one for one in self._source.batches_of(self._source.units[unit]) if one.rows), None)
+        if batch is None:
+            raise StaleError(f"{self._source.units[unit].name} has no rows any more; nothing was published")
+        try:
+            expected = self._encoded(batch.columns, first)
+            compare(
+                path, first, slice_batch(expected, 0, min(SAMPLED_ROWS, expected.rows, self.rows - first)),
+                self._schema, self._source.path,
+            )  # fmt: skip
+        except SchemaError as error:
+            raise StaleError(f"{self._source.path} has changed since it was written: {error}") from None
+        except CorruptionError as error:
+            raise CorruptionError(str(error).replace(path, self._path), path=self._path) from None

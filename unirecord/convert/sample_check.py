@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
 
 from ..errors import CorruptionError
+from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData
 from ..parts.part_set import ColumnResult, PartSet, resolve
 from ..writing.row_groups import slice_batch
 from .task import Job, encoded_batches
 
-__all__ = ["check_samples"]
+__all__ = ["SAMPLED_ROWS", "check_samples", "compare", "some"]
 
-_TASKS: Final = 3
-_ROWS: Final = 100
+_SAMPLES: Final = 3
+SAMPLED_ROWS: Final = 100
 
 
 def check_samples(job: Job, records: Mapping[int, Mapping[str, Any]]) -> None:
     """Compare the first rows of the first, a middle and the last task; CorruptionError when they differ."""
-    tasks = [task for task in sorted(records) if records[task]["parts"]]
-    chosen = sorted({tasks[i * (len(tasks) - 1) // (_TASKS - 1)] for i in range(_TASKS)} if tasks else ())
-    for task in chosen:
+    for task in some([task for task in sorted(records) if records[task]["parts"]]):
         part = records[task]["parts"][0]
         first = next(
             (batch for batch, _ in encoded_batches(job, task) if batch is not None and batch.rows), None
         )
         if first is not None:
-            rows = min(_ROWS, first.rows, part["rows"])
-            _compare(job, os.path.join(job.folder, part["name"]), slice_batch(first, 0, rows))
+            rows = min(SAMPLED_ROWS, first.rows, part["rows"])
+            path = os.path.join(job.folder, part["name"])
+            compare(path, 0, slice_batch(first, 0, rows), job.content.schema, job.source.path)
 
 
-def _compare(job: Job, path: str, expected: ColumnBatch) -> None:
+def some(places: Sequence[int]) -> list[int]:
+    """The first, a middle and the last one, of those that there are."""
+    last = len(places) - 1
+    return sorted({places[i * last // (_SAMPLES - 1)] for i in range(_SAMPLES)} if places else ())
+
+
+def compare(path: str, first: int, expected: ColumnBatch, schema: Schema, source: str) -> None:
+    """Compare the rows of a part from ``first`` on with these; CorruptionError when they differ."""
     with closing(PartSet(resolve(path), verify="always")) as parts:
-        columns = range(len(job.content.schema))
-        found = parts.read(np.arange(expected.rows, dtype=np.int64), columns)
-    for column, data, result in zip(job.content.schema, expected.columns, found, strict=True):
+        found = parts.read(np.arange(first, first + expected.rows, dtype=np.int64), range(len(schema)))
+    for column, data, result in zip(schema, expected.columns, found, strict=True):
         if not _same(data, result):
             raise CorruptionError(
-                f"{path}: column {column.name!r} of the first {expected.rows} rows is not what {job.source.path} has: "
-                "the source has changed since, or memory or disk are faulty; nothing was published",
+                f"{path}: column {column.name!r} of the {expected.rows} rows from {first:,} on is not what {source} "
+                "has: the source has changed since, or memory or disk are faulty; nothing was published",
                 path=path,
                 column=column.name,
             )

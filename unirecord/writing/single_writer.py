@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import ExistsError
 from ..format.layout import Shape
@@ -26,6 +26,9 @@ class SinglePartWriter:
         self.id = part_id
         self.target_bytes: int | None = None
         self._part: PartWriter | None = None
+        self.before_publishing: Callable[[FinishedPart], None] | None = (
+            None  # when it raises, nothing is published
+        )
         check_target_folder(path)
         check_part_free(path, overwrite)
         self._data = StagedFile(path, claims=path, like=path)
@@ -53,6 +56,8 @@ class SinglePartWriter:
             self._part = PartWriter(self._data, self.id, content, shape)
         part = self._part.finish(self.path + ".idx")
         try:
+            if self.before_publishing is not None:
+                self.before_publishing(part)
             self._publish(part)
         finally:
             part.discard()

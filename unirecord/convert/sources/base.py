@@ -189,6 +189,11 @@ class Source(ABC):
             total += unit.rows
         return total
 
+    @property
+    def left_out_in_units(self) -> Sequence[LeftOut]:
+        """What the last pass over `batches` left out, beyond what was known before."""
+        return self.left_out[len(self._left_out_at_first) :]
+
     def batches_of(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the batches of one unit; what a worker process calls.
 
@@ -209,12 +214,16 @@ class Source(ABC):
 
         Raises `StaleError` when there were other rows than when the source was looked through.
         """
+        return (batch for _, batch in self.numbered_batches())
+
+    def numbered_batches(self) -> Iterator[tuple[int, RawBatch]]:
+        """Yield what `batches` does, each with the number of its unit."""
         self.left_out = list(self._left_out_at_first)
-        for unit in self.units:
+        for number, unit in enumerate(self.units):
             for batch in self.batches_of(unit):
                 self.left_out += batch.left_out
                 if batch.rows:
-                    yield batch
+                    yield number, batch
 
 
 def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[str]]:
