@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,33 @@ def test_killed_anywhere_it_goes_on_and_leaves_nothing(seed: int, tmp_path: Path
     assert found == files(tmp_path / "whole")
     if alive:
         assert sorted(os.listdir(tmp_path)) == ["out", "whole"]
+
+
+@pytest.mark.parametrize("name", ["out", "out.urec"])
+def test_nothing_lies_beside_what_is_published_wherever_it_is_killed(name: str, tmp_path: Path) -> None:
+    resumes: dict[str, Any] = {} if name.endswith(".urec") else {"resume": True}
+    folder = tmp_path / "d"
+
+    def work(**options: Any) -> None:
+        write_dataset(Numbers(folder, [60, 5]), folder / name, sort="name", id=ID, **options)
+
+    folder.mkdir()
+    with faults.system(lambda number, call: None) as calls:
+        work()
+    whole = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    left = set()
+    for at in range(calls.count - 44, calls.count + 1, 4):
+        shutil.rmtree(folder)
+        folder.mkdir()
+        assert faults.killed(work, at, torn=False)
+        if (folder / name).exists():
+            assert [one for one in os.listdir(folder) if "unordered" in one] == []
+        else:
+            left |= {one for one in os.listdir(folder) if "unordered" in one}
+            work(**resumes)
+            found = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            assert found == whole
+    assert f".{name}.unordered" in left
 
 
 def test_ctrl_c_in_either_stage_and_another_conversion(

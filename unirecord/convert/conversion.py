@@ -314,6 +314,7 @@ class _Run:
         self._check(rows, entries, left_out)
         if self._before_publishing is not None:
             self._before_publishing()
+        self._wish.source.done()
         self._target.publish(self.job.content, self._empty_shape(), entries)
         return rows, left_out
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ..errors import StaleError, UniRecordError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
+from ..parts import manifest
 from ..storage import local
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile
@@ -57,7 +58,8 @@ def in_order(
     """Give the rows of ``source`` in order, once they have been written beside ``target``.
 
     That takes as much disk again as the rows. Ctrl-C and a full disk leave them to ``resume``; otherwise they are
-    removed at the end. Raises what `Conversion` does, `BusyError` when another one is at it.
+    removed once all is written and compared, before it is published, so that nothing is left beside a dataset. Raises
+    what `Conversion` does, `BusyError` when another one is at it.
     """
     check_sort(order, source.schema)
     folder, name = os.path.split(os.path.abspath(target))
@@ -69,13 +71,19 @@ def in_order(
         rows = StoredRows(place, order, source, _what(source, options))
         rows.left_out = left_out
         rows._left_out_at_first = tuple(left_out)
+
+        def remove() -> None:
+            _remove(place)
+            lock.discard()
+
+        rows.when_done = remove
         try:
             yield rows
         except BaseException as error:
             rows.close()
             wrong = isinstance(error, UniRecordError) and type(error) is not UniRecordError
             if wrong or target.endswith(".urec"):
-                remove_tree(place)
+                _remove(place)
             elif isinstance(error, KeyboardInterrupt):
                 raise Interrupted(
                     "interrupted; nothing was published, and the rows that were read are kept: the same command "
@@ -83,9 +91,20 @@ def in_order(
                 ) from None
             raise
         rows.close()
-        remove_tree(place)
     finally:
         lock.discard()
+
+
+def _remove(place: str) -> None:
+    """Remove the rows; what says that they are all there goes first, what says that they are ours last."""
+    location = location_of(place)
+    if not location.is_directory(place):
+        return
+    local.clear(os.path.join(place, _MARK))
+    for name in location.names(place):
+        if name != manifest.NAME and not location.is_directory(os.path.join(place, name)):
+            local.clear(os.path.join(place, name))
+    remove_tree(place)
 
 
 def _stored(

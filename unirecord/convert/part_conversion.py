@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from ..errors import CorruptionError, SchemaError, StaleError
 from ..format.metadata import check_room, pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
+from ..storage.linked import linked
 from ..storage.registry import location_of
 from ..writing.batch_writer import BatchWriter
 from ..writing.part_writer import FinishedPart, PartContent
@@ -94,14 +94,14 @@ class _Writing:
                 f"{self._source.path}: {expected:,} rows were to be written, and {part.rows:,} were; "
                 "nothing was published"
             )
-        if self._source.read_once:
-            return
-        with tempfile.TemporaryDirectory(
-            prefix="unirecord-"
-        ) as folder:  # the two files have no names in common yet
+        if not self._source.read_once:
+            self._compare_some(part)
+        self._source.done()
+
+    def _compare_some(self, part: FinishedPart) -> None:
+        files = {"part.urec": part.data.temporary, "part.urec.idx": part.index.temporary}
+        with linked(files) as folder:  # the two have no names in common yet
             path = os.path.join(folder, "part.urec")
-            os.symlink(part.data.temporary, path)
-            os.symlink(part.index.temporary, f"{path}.idx")
             for unit in some(sorted(self._starts)):
                 self._compare(path, unit)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -57,6 +57,7 @@ class StoredRows(Source):
         self._left_out_at_first = ()
         self._folder, self._order = folder, order
         self._opened: tuple[PartSet, Any] | None = None
+        self.when_done: Callable[[], None] | None = None
         parts, _ = self._open()
         self.schema = parts.schema
         size = int(_UNIT_BYTES / max(parts.mean_row_bytes(), 1.0))
@@ -74,8 +75,8 @@ class StoredRows(Source):
         """Nothing: a dataset says what it holds."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the open files."""
-        return {**self.__dict__, "_opened": None}
+        """All but the open files, and what only this process does at the end."""
+        return {**self.__dict__, "_opened": None, "when_done": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows at a range of places."""
@@ -87,6 +88,12 @@ class StoredRows(Source):
             {column.name: _raw(column, data) for column, data in zip(self.schema, found, strict=True)},
             unit.rows,
         )
+
+    def done(self) -> None:
+        """Close the files, and do what was asked for then."""
+        self.close()
+        if self.when_done is not None:
+            self.when_done()
 
     def close(self) -> None:
         """Close the files."""

@@ -189,6 +189,10 @@ class Source(ABC):
             total += unit.rows
         return total
 
+    def done(self) -> None:
+        """Told when all has been written and compared, before it is published: it will not be read again."""
+        return
+
     @property
     def left_out_in_units(self) -> Sequence[LeftOut]:
         """What the last pass over `batches` left out, beyond what was known before."""
