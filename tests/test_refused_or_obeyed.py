@@ -163,6 +163,15 @@ def test_a_view_is_the_data_as_if_opened_so(path: Path) -> None:
         assert view.state_dict() == again.state_dict()
 
 
+def test_a_view_of_selected_rows_keeps_the_sizes_of_their_blocks(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a.urec", {"i": "int64"}) as writer:
+        writer.write_batch({"i": list(range(5000))})
+    ds = UniRecordDataset(tmp_path / "a.urec", shuffle="block", seed=5).select(range(0, 5000, 7))
+    for view in (ds.view(), ds.view(columns=["i"]), ds.view(transform=None), ds.view(seed=5)):
+        assert view.row_ids().tolist() == ds.row_ids().tolist()
+        view.load_state_dict(ds.state_dict())
+
+
 def test_few_columns_of_large_rows_are_read_far_ahead(tmp_path: Path) -> None:
     with Writer(tmp_path / "a.urec", {"label": "int32", "image": "bytes"}) as writer:
         writer.write_batch({"label": list(range(64)), "image": [bytes(100_000)] * 64})

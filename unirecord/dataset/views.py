@@ -84,13 +84,12 @@ class DatasetViews:
         spec = plan.order.spec.changed(asked, seed, block_rows, window_blocks)
         spec.check_blocks_given((block_rows, window_blocks))
         own_rows, own_window = plan.blocks
-        plan = plan.ordered(
-            spec,
-            (
-                own_rows if block_rows is None else block_rows,
-                own_window if window_blocks is None else window_blocks,
-            ),
+        given = (
+            own_rows if block_rows is None else block_rows,
+            own_window if window_blocks is None else window_blocks,
         )
+        chosen = given == plan.blocks and spec.mode == plan.order.spec.mode
+        plan = plan.seeded(spec) if chosen else plan.ordered(spec, given)
         shard, old = (plan.order.sharding.shard_id, plan.order.sharding.num_shards), plan.order.sharding
         if shard_id is not None or num_shards is not None:
             shard = check_shard_arguments(shard_id, num_shards)

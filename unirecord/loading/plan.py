@@ -110,6 +110,10 @@ class Plan:
         spec = self.data.with_blocks(spec, len(self.order.selection), blocks)
         return replace(self, order=self.order.with_spec(spec), blocks=blocks)
 
+    def seeded(self, spec: OrderSpec) -> Plan:
+        """The same rows in the same kind of order: blocks keep the sizes that were chosen when there were more rows."""
+        return replace(self, order=self.order.with_spec(spec))
+
     def sharded(self, shard_id: int, num_shards: int, remainder: str) -> Plan:
         """The same order shared out otherwise."""
         rows = len(self.order.selection)
