@@ -90,9 +90,10 @@ class ReadMemory:
     ``default_collate`` makes there do.
     """
 
-    def __init__(self, torch: Any, bfloat16: frozenset[str]) -> None:
+    def __init__(self, torch: Any, bfloat16: frozenset[str], listed: frozenset[str]) -> None:
         self._torch = torch
         self._bfloat16 = bfloat16
+        self._listed = listed
         self._in_worker = torch.utils.data.get_worker_info() is not None
         self._shared = _collated and self._in_worker
         self._tensors: dict[
@@ -152,7 +153,9 @@ class ReadMemory:
         torch = self._torch
         result: dict[str, Any] = Collated() if self._in_worker else {}
         for name, value in self._values.items():
-            if type(value) is not np.ndarray:  # masked, ragged, or a list of strings
+            if name in self._listed:  # default_collate would take None anywhere but in the first place
+                result[name] = list(self._items[name])
+            elif type(value) is not np.ndarray:  # masked, or ragged arrays and objects
                 result[name] = _named(name, collate, self._items[name])
             elif id(value) in self._tensors:
                 result[name] = self._tensors[id(value)]
@@ -187,7 +190,12 @@ def samples_for_collate(
         _introduce()
         _known_to_torch = True
     bfloat16 = frozenset(column.name for column in columns if column.type == "bfloat16")
-    memory = ReadMemory(sys.modules["torch"], bfloat16)
+    listed = frozenset(
+        column.name
+        for column in columns
+        if column.type in ("string", "bytes", "text") and not column.is_array
+    )
+    memory = ReadMemory(sys.modules["torch"], bfloat16, listed)
 
     def read() -> Sequence[dict[str, Any]]:
         batch = reader.batch(rows, memory.empty)
