@@ -17,7 +17,7 @@ WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
 FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open close fopen fstat fstatfs getrlimit \
 	read pread preadv preadv2 writev syscall ur_ring_take ur_zstd_library pthread_create pthread_mutex_init pthread_setspecific
 
-FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax
+FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
 .PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray exports demo bench wheel clean
 
@@ -49,6 +49,7 @@ lint: venv
 docs: build
 	$(BIN)/python docs/build_api.py
 	$(BIN)/python docs/build_map.py
+	cd tests && ../$(BIN)/python -m conformance.matrix
 	$(BIN)/python docs/wrap.py
 
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.

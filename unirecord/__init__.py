@@ -120,7 +120,7 @@ _HOMES = {
 }
 
 
-_ADAPTERS = ("torch", "tf", "ray")
+_ADAPTERS = ("torch", "tf", "jax", "grain", "ray")
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import conformance.tf_consumers
-import conformance.torch_consumers  # noqa: F401  (registers its consumers)
+import conformance.frameworks  # noqa: F401  (registers consumers)
 from conformance import records
 from conformance.case import CASES_A_DATASET, draw
 from conformance.known import excused

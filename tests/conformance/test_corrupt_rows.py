@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-import conformance.tf_consumers
-import conformance.torch_consumers  # noqa: F401  (registers its consumers)
+import conformance.frameworks  # noqa: F401  (registers consumers)
 from conformance import records, views
 from conformance.canonical import frozen
 from conformance.consumers import CONSUMERS, Consumer, Options

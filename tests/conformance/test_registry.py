@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import conformance.tf_consumers
-import conformance.torch_consumers  # noqa: F401  (registers its consumers)
+import conformance.frameworks  # noqa: F401  (registers consumers)
 import unirecord.frameworks
 from conformance.case import CASES_A_DATASET
 from conformance.consumers import CONSUMERS
@@ -21,20 +20,27 @@ NO_LOADERS = {
     *("path", "schema", "column_names", "metadata", "num_rows", "shard_id", "num_shards", "io", "epoch"),
     *("transform", "on_corrupt", "row_ids", "locate", "set_epoch", "state_dict", "load_state_dict"),
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close"),
+    *("rows_of", "steps_of", "steps_in_epoch"),
 }
 # What the modules of frameworks export and what it is reached through.
 FRAMEWORK_NAMES = {
     "torch.loader": "unirecord.torch.loader",
     "torch.TorchLoader": "unirecord.torch.loader",
     "torch.to_tensors": "unirecord.torch.loader",
+    "jax.loader": "unirecord.jax.loader",
     "jax.to_arrays": "UniRecordDataset.pipeline",
+    "grain.Source": "unirecord.grain.Source",
+    "grain.batches": "unirecord.grain.batches",
+    "grain.dataset": "unirecord.grain.dataset",
+    "hf.to_hf": "UniRecordDataset.to_hf",
+    "hf.to_hf_table": "UniRecordDataset.to_hf_table",
     "tf.to_tf": "UniRecordDataset.to_tf",
     "arrow.to_arrow": "UniRecordDataset.to_arrow",
     "arrow.to_batches": "UniRecordDataset.to_batches",
 }
 # What the others stand on; no user reaches these.
 BENEATH = {
-    *("array_trees", "arrow_values", "stock_dataloader", "torch_collate", "valid_names"),
+    *("array_trees", "arrow_values", "hf_features", "stock_dataloader", "torch_collate", "valid_names"),
     *("ray_blocks", "ray_conditions", "ray_session"),
 }
 # What runs on a cluster: tests/ray_jobs.py compares its rows with those of the dataset (`make ray`).

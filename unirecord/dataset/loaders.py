@@ -11,6 +11,7 @@ from .batch_loader import BatchLoader
 from .views import UNCHANGED, Sample, Unchanged
 
 if TYPE_CHECKING:
+    import datasets
     import tensorflow
     from typing_extensions import Unpack
 
@@ -154,3 +155,20 @@ class DatasetLoaders(DatasetAsking):
 
         dataset: Any = self
         return to_tf(dataset, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
+
+    def to_hf(self, num_shards: int | None = None) -> datasets.IterableDataset:
+        """This shard as a Hugging Face ``datasets.IterableDataset`` with typed features (docs/frameworks.md).
+
+        ``num_shards``: into how many stretches its workers and nodes can divide it; the parts, or 64, by default.
+        """
+        from ..frameworks.hf import to_hf
+
+        dataset: Any = self
+        return to_hf(dataset, num_shards)
+
+    def to_hf_table(self) -> datasets.Dataset:
+        """The scalar columns of this shard as an Arrow-backed ``datasets.Dataset``, in the order of ``ds[i]``."""
+        from ..frameworks.hf import to_hf_table
+
+        dataset: Any = self
+        return to_hf_table(dataset)

@@ -48,9 +48,9 @@ class Samples:
         sample = self._reader.one(row)
         return sample if self._transform is None else self._transformed(sample, row)
 
-    def many(self, indices: Sequence[int]) -> list[Any]:
-        """The samples at ``indices``; corrupt ones are not left out."""
-        rows = self._rows(indices)
+    def many(self, indices: Sequence[int], epoch: int | None = None) -> list[Any]:
+        """The samples at ``indices``, in the current epoch or another; corrupt ones are not left out."""
+        rows = self._rows(indices, epoch)
         return self._all_transformed(self._reader.many(rows), rows)
 
     def for_collate(self, indices: Sequence[int], caller: FrameType) -> list[Any]:

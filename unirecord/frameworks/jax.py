@@ -1,16 +1,132 @@
-"""JAX: the arrays of a batch on a device."""
+"""JAX: batches as arrays on a device, or as this process's part of arrays that all processes share."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dataset.batch_loader import BatchLoader
+from ..dataset.dataset import UniRecordDataset
+from ..errors import SchemaError
+from ..loading.delivered import Delivered
+from ..loading.options import LoaderOptions
 from .array_trees import with_arrays
+from .valid_names import check_valid_names
 
-__all__ = ["to_arrays"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..loading.options import ReadAhead
+
+__all__ = ["loader", "to_arrays"]
+
+_IN_FLIGHT = 2  # batches on their way to the device: the one that is used, and the next
+
+
+def loader(
+    ds: UniRecordDataset,
+    batch_size: int,
+    *,
+    device: Any = None,
+    sharding: Any = None,
+    transform: Callable[[Any], Any] | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
+    **read_ahead: Unpack[ReadAhead],
+) -> BatchLoader[Any]:
+    """Batches of a dataset's shard with ``jax.Array`` in place of arrays; iterate over it once per epoch.
+
+    Columns of fixed width are arrays [batch, …], on the CPU over the memory that was read into; strings are lists,
+    other values of variable width ``RaggedArray``. A nullable column ``x`` comes with ``x_valid`` (bool [batch]); where
+    that is False, ``x`` is NaN or 0. The next batch is on its way to the device while one is used. docs/frameworks.md
+    has examples.
+
+    Args:
+        ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold.
+        batch_size: samples in a batch of this process.
+        device: a ``jax.Device``; JAX's default by default.
+        sharding: a ``jax.sharding.Sharding`` instead of a device: arrays are global, and this process's batch is its
+            part of them (``jax.make_array_from_process_local_data``). Every process must come to the same batches:
+            refused with ``remainder="uneven"`` or ``on_corrupt="skip"``.
+        transform, collate_fn: as for ``UniRecordDataset.batches``; the dataset's own transform by default.
+        **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers`` as for ``batches``.
+
+    Raises:
+        OverflowError: (while iterating) JAX without ``jax_enable_x64`` keeps 32 bits, and an integer needs more.
+        SchemaError: a mask ``x_valid`` would hide a column of that name.
+    """
+    if not isinstance(ds, UniRecordDataset):
+        raise TypeError(
+            f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
+        )
+    if device is not None and sharding is not None:
+        raise ValueError("device= and sharding= both say where arrays are to be: give one of them")
+    options = LoaderOptions(
+        batch_size,
+        transform=ds.transform if transform is None else transform,
+        collate_fn=collate_fn,
+        on_corrupt=ds.on_corrupt,
+        **read_ahead,
+    )
+    if not options.changes_batches:
+        check_valid_names(ds)
+    if sharding is not None:
+        _check_global(ds, options)
+    bfloat16 = frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
+    return BatchLoader(ds, options, stages=[_ToArrays(device, sharding, bfloat16)])
+
+
+def _check_global(ds: UniRecordDataset, options: LoaderOptions) -> None:
+    """Refuses what would leave processes with batches of different sizes, or with what no array holds."""
+    if ds.on_corrupt == "skip":
+        raise ValueError(
+            'with on_corrupt="skip" processes may get batches of different sizes, which make no global array: '
+            "use ds.view(on_corrupt='raise')"
+        )
+    if ds.num_shards > 1 and ds.state_dict()["remainder"] == "uneven":
+        raise ValueError(
+            'with remainder="uneven" one process may have a batch that the others lack, and JAX would wait for them '
+            'for ever: use ds.view(remainder="pad") or "drop"'
+        )
+    local = [name for name in ds.column_names if ds.schema[name].fixed_bytes == 0]
+    if local and not options.changes_batches:
+        raise SchemaError(
+            f"columns {local} have no fixed width, and no form in an array that processes share: leave them out with "
+            "columns=[...], or give them one with transform="
+        )
+
+
+class _ToArrays:
+    """The stage that puts JAX arrays in place of numpy's, a batch ahead of the one in use."""
+
+    def __init__(self, device: Any, sharding: Any, bfloat16: frozenset[str]) -> None:
+        self._device = device
+        self._sharding = sharding
+        self._bfloat16 = bfloat16
+
+    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+        ready: deque[Delivered[Any]] = deque()
+        for delivered in batches:
+            ready.append(delivered.map(self._arrays))
+            del delivered
+            if len(ready) == _IN_FLIGHT:
+                yield ready.popleft()
+        while ready:
+            yield ready.popleft()
+
+    def _arrays(self, batch: Any) -> Any:
+        return with_arrays(batch, self._array, self._bfloat16)
+
+    def _array(self, array: NDArray[Any], bits: bool) -> Any:
+        import jax
+
+        array = _as_jax_keeps_it(array, bits)
+        if self._sharding is None:
+            return jax.device_put(array, self._device)
+        return jax.make_array_from_process_local_data(self._sharding, array)
 
 
 def to_arrays(batch: Any, device: Any = None, bfloat16: Collection[str] = ()) -> Any:
@@ -23,13 +139,20 @@ def to_arrays(batch: Any, device: Any = None, bfloat16: Collection[str] = ()) ->
     import jax
 
     def make(array: NDArray[Any], bits: bool) -> Any:
-        if bits:
-            array = array.view(jax.numpy.bfloat16)
-        elif array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
-            _check_fits(array)
-        return jax.device_put(np.array(array), device)
+        return jax.device_put(np.array(_as_jax_keeps_it(array, bits)), device)
 
     return with_arrays(batch, make, bfloat16)
+
+
+def _as_jax_keeps_it(array: NDArray[Any], bits: bool) -> NDArray[Any]:
+    """The array, of bfloat16 where it holds the bits of those; OverflowError where JAX would cut an integer."""
+    import jax
+
+    if bits:
+        return array.view(jax.numpy.bfloat16)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+        _check_fits(array)
+    return array
 
 
 def _check_fits(array: NDArray[Any]) -> None:
@@ -38,5 +161,5 @@ def _check_fits(array: NDArray[Any]) -> None:
         values = f"{array.dtype} values from {array.min()} to {array.max()}"
         raise OverflowError(
             f"{values} do not fit the {kept.dtype} that JAX makes of them: "
-            'jax.config.update("jax_enable_x64", True), or make them smaller before to_jax()'
+            'jax.config.update("jax_enable_x64", True), or make them smaller before they become arrays of JAX'
         )

@@ -1,0 +1,234 @@
+"""What is promised of every framework, the rule of each for each kind of column, and both as the tables of the docs.
+
+`python -m conformance.matrix` writes the tables of docs/frameworks.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conformance.records import Field
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
+
+CHECKS = {
+    "order": "epochs as `row_ids()`",
+    "resume": "resume after every batch",
+    "ranks": "from 2 to 3 ranks",
+    "transform": "an error in a transform",
+    "leaks": "nothing left after ten epochs",
+    "workers": "worker processes",
+}
+
+# Each kind of column of the table: how it is declared, and values of three rows.
+KINDS: dict[str, tuple[Field, list[Any]]] = {
+    "number": (Field("number", "number", "int16"), [np.int16(1), np.int16(-2), np.int16(3)]),
+    "number, null": (Field("number", "number", "float32?", True), [np.float32(1), None, np.float32(3)]),
+    "bfloat16": (Field("b", "fixed", {"type": "bfloat16", "shape": [2]}), [np.array([1, 2], np.uint16)] * 3),
+    "string": (Field("string", "string", "string"), ["a", "", "é"]),
+    "string, null": (Field("string", "string", "string?", True), ["a", None, ""]),
+    "bytes": (Field("bytes", "bytes", "bytes"), [b"a", b"", b"b\0"]),
+    "bytes, null": (Field("bytes", "bytes", "bytes?", True), [b"a", None, b"b\0"]),
+    "text": (Field("text", "text", "text"), ["a", "", "é"]),
+    "array": (Field("a", "fixed", {"type": "int32", "shape": [2]}), [np.array([1, 2], np.int32)] * 3),
+    "array, null": (
+        Field("a", "fixed", {"type": "int32?", "shape": [2]}, True),
+        [np.array([1, 2], np.int32), None, np.array([3, 4], np.int32)],
+    ),
+    "ragged": (
+        Field("r", "free", {"type": "int32", "shape": [-1]}),
+        [np.arange(2, dtype=np.int32), np.zeros(0, np.int32), np.arange(3, dtype=np.int32)],
+    ),
+    "object": (Field("o", "object", "object"), [{"a": [1]}, None, "x"]),
+}
+
+REFUSED = "refused"  # making or reading it raises an error that names the column
+
+
+@dataclass(frozen=True)
+class Row:
+    """A way to read: its consumer, what each kind of column becomes, and why a promise does not apply to it.
+
+    ``rules`` has a text for each kind; ``otherwise`` the kinds whose values are not compared, since they are others.
+    """
+
+    title: str
+    consumer: str
+    rules: dict[str, str]
+    workers: str = "none: threads in C"
+    excused: dict[str, str] = field(default_factory=dict)
+    otherwise: frozenset[str] = frozenset()
+
+
+def _rules(**given: str) -> dict[str, str]:
+    names = {name.replace(", ", "_"): name for name in KINDS}
+    assert given.keys() == names.keys(), given.keys() ^ names.keys()
+    return {names[name]: text for name, text in given.items()}
+
+
+_ARRAYS = _rules(
+    number="array",
+    number_null="masked array",
+    bfloat16="uint16 of its bits",
+    string="list",
+    string_null="list with None",
+    bytes="`RaggedArray`",
+    bytes_null="`RaggedArray`",
+    text="`RaggedArray`",
+    array="array",
+    array_null="masked array",
+    ragged="`RaggedArray`",
+    object="`RaggedArray`",
+)
+_MASKS = {
+    "number, null": "NaN or 0, and `x_valid`",
+    "bfloat16": "bfloat16",
+    "array, null": "NaN or 0, and `x_valid`",
+}
+_TENSORS = {**_ARRAYS, **_MASKS, "number": "tensor", "array": "tensor"}
+_JAX = {**_ARRAYS, **_MASKS, "number": "`jax.Array`", "array": "`jax.Array`"}
+_TF = {
+    **_TENSORS,
+    "string": "`tf.string`",
+    "string, null": '"", and `x_valid`',
+    "bytes": "`tf.string`",
+    "bytes, null": '"", and `x_valid`',
+    "text": "`tf.string`",
+    "ragged": "`tf.RaggedTensor`",
+    "object": REFUSED,
+}
+_STOCK = {
+    **_TENSORS,
+    "number, null": REFUSED,
+    "string": "list",
+    "string, null": "list with None",
+    "bytes": "list",
+    "bytes, null": "list with None",
+    "text": "list",
+    "array, null": REFUSED,
+    "ragged": REFUSED,
+    "object": REFUSED,
+}
+_SAMPLES = dict.fromkeys(KINDS, "as `ds[i]` has it")
+_HF = {
+    "number": "`Value`, `ClassLabel`",
+    "number, null": "null",
+    "bfloat16": "uint16 of its bits",
+    "string": "string",
+    "string, null": "null",
+    "bytes": "binary, `Image`",
+    "bytes, null": "null",
+    "text": "large string",
+    "array": "`List`, `Array2D` …",
+    "array, null": "null",
+    "ragged": "`LargeList`",
+    "object": "JSON text",
+}
+
+_OWN_RANKS = "no: {} counts the samples of one rank, and knows of no others"
+_NO_TF_STATE = "loads: `tf.data` cannot say what has been delivered, so a state comes from another loader"
+_TORCH_WORKERS = "fork, spawn, forkserver"
+
+ROWS = [
+    Row("`ds.batches`", "batches", _ARRAYS),
+    Row("`unirecord.torch.loader`", "torch.loader", _TENSORS),
+    Row(
+        "PyTorch `DataLoader`",
+        "DataLoader",
+        _STOCK,
+        _TORCH_WORKERS,
+        {
+            "resume": "no: it does not say how far it has come; torchdata's does",
+            "ranks": "no: it has no state",
+        },
+    ),
+    Row(
+        "torchdata `StatefulDataLoader`",
+        "StatefulDataLoader",
+        _STOCK,
+        _TORCH_WORKERS,
+        {"ranks": _OWN_RANKS.format("its state")},
+    ),
+    Row(
+        "`ds.to_tf`",
+        "to_tf",
+        _TF,
+        excused={
+            "resume": _NO_TF_STATE,
+            "ranks": _NO_TF_STATE,
+            "transform": "no: a dataset with a transform is refused: its types are not known; `.map()` follows",
+        },
+    ),
+    Row("`unirecord.jax.loader`", "jax.loader", _JAX),
+    Row("`unirecord.grain.batches`", "grain.batches", _ARRAYS, "Grain's, by pickling"),
+    Row(
+        "Grain `MapDataset`",
+        "grain MapDataset",
+        _SAMPLES,
+        "Grain's, by pickling",
+        {"ranks": _OWN_RANKS.format("Grain's state")},
+    ),
+    Row(
+        "Grain `DataLoader`",
+        "grain.DataLoader",
+        _SAMPLES,
+        "Grain's, by pickling",
+        {"ranks": _OWN_RANKS.format("Grain's state")},
+    ),
+    Row(
+        "`ds.to_hf`",
+        "to_hf",
+        _HF,
+        "those of a `DataLoader`",
+        {
+            "ranks": _OWN_RANKS.format("the state of `datasets`"),
+            "transform": "no: a dataset with a transform is refused: its features are not known; `.map()` follows",
+        },
+        otherwise=frozenset({"object"}),
+    ),
+]
+
+
+def promises() -> str:
+    """The table of promises, and a sentence for each cell that is not a plain yes."""
+    names = [name for name in CHECKS if name != "workers"]
+    lines = [
+        "| | " + " | ".join([*(CHECKS[name] for name in names), CHECKS["workers"]]) + " |",
+        "|---" * (len(names) + 2) + "|",
+    ]
+    notes: dict[str, int] = {}
+    for row in ROWS:
+        cells = []
+        for name in names:
+            reason = row.excused.get(name)
+            if reason is None:
+                cells.append("yes")
+            else:
+                word, _, why = reason.partition(": ")
+                cells.append(f"{word} ({notes.setdefault(why, len(notes) + 1)})")
+        lines.append(f"| {row.title} | " + " | ".join([*cells, row.workers]) + " |")
+    told = [f"({number}) {why}." for why, number in notes.items()]
+    return "\n".join(lines) + "\n\n" + "\n\n".join(told)
+
+
+def rules() -> str:
+    """The table of what each kind of column becomes."""
+    lines = ["| | " + " | ".join(row.title for row in ROWS) + " |", "|---" * (len(ROWS) + 1) + "|"]
+    lines += [f"| {kind} | " + " | ".join(row.rules[kind] for row in ROWS) + " |" for kind in KINDS]
+    return "\n".join(lines)
+
+
+def page(text: str) -> str:
+    """docs/frameworks.md with its tables as they are here."""
+    for name, table in (("matrix", promises()), ("rules", rules())):
+        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+        text = f"{text.split(begin)[0]}{begin}\n{table}\n\n{end}{text.split(end)[1]}"
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,196 @@
+"""The matrix of docs/frameworks.md: each framework keeps each promise, or says why not, and treats each kind of column
+by its rule."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import os
+import re
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import conformance.frameworks  # noqa: F401  (registers consumers)
+from conformance import matrix
+from conformance.canonical import freeze
+from conformance.consumers import CONSUMERS, Consumer, Options, Reading
+from conformance.matrix import KINDS, REFUSED, ROWS, Row
+from conformance.records import Field
+from unirecord import UniRecordDataset, Writer, append
+
+CONSUMER = {consumer.name: consumer for consumer in CONSUMERS}
+N = [Field("n", "number", "int64")]
+ROW_COUNT, SIZE = 61, 7
+by_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.consumer)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("matrix") / "numbers"
+    for first, last in ((0, 20), (20, 41), (41, ROW_COUNT)):
+        with append(found, {"n": "int64"}) if first else Writer(found, {"n": "int64"}) as writer:
+            writer.write_batch({"n": list(range(first, last))})
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported_for_good() -> Iterator[None]:
+    """What frameworks have imported is not looked through at each collection."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def opened(path: Path, rank: int = 0, ranks: int = 1, **options: Any) -> UniRecordDataset:
+    return UniRecordDataset(path, rank, ranks, shuffle=True, seed=3, remainder="uneven", **options)
+
+
+def made(row: Row, ds: UniRecordDataset, size: int = SIZE, fields: list[Field] = N) -> Reading:
+    return CONSUMER[row.consumer].make(ds, Options(size), fields)
+
+
+def numbers(batches: Iterator[list[dict[str, Any]]]) -> list[list[int]]:
+    return [[struct.unpack("<q", sample["n"][1])[0] for sample in batch] for batch in batches]
+
+
+def skip_excused(row: Row, check: str) -> Consumer:
+    if check in row.excused:
+        pytest.skip(row.excused[check])
+    return CONSUMER[row.consumer]
+
+
+@by_row
+def test_epochs_are_those_of_row_ids_differ_and_repeat(row: Row, path: Path) -> None:
+    ds, found = opened(path), []
+    reading = made(row, ds)
+    for epoch in (0, 1, 0):
+        reading.set_epoch(ds, epoch)
+        found.append(list(itertools.chain(*numbers(reading.batches()))))
+        assert found[-1] == opened_at(path, epoch)
+    assert found[0] == found[2] != found[1]
+
+
+@cache
+def opened_at(path: Path, epoch: int) -> list[int]:
+    ds = opened(path)
+    ds.set_epoch(epoch)
+    return [int(row) for row in ds.row_ids()]
+
+
+@by_row
+def test_a_pass_is_resumed_after_every_batch(row: Row, path: Path) -> None:
+    consumer = skip_excused(row, "resume")
+    whole = opened_at(path, 1)
+    for delivered in range(1, -(-ROW_COUNT // SIZE) + 1):
+        ds = opened(path)
+        reading = made(row, ds)
+        reading.set_epoch(ds, 1)
+        running = reading.batches()
+        first = numbers(itertools.islice(running, delivered))
+        state = reading.owner.state_dict()
+        if not consumer.own_states:
+            state = json.loads(json.dumps(state))
+        again = made(row, opened(path))
+        again.owner.load_state_dict(state)
+        assert list(itertools.chain(*first, *numbers(again.batches()))) == whole
+        if hasattr(running, "close"):
+            running.close()
+
+
+@by_row
+def test_three_ranks_go_on_where_two_have_stopped(row: Row, path: Path) -> None:
+    skip_excused(row, "ranks")
+    delivered, state = [], None
+    for rank in range(2):
+        reading = made(row, opened(path, rank, 2))
+        delivered += numbers(itertools.islice(reading.batches(), 3))
+        state = reading.owner.state_dict()
+    for rank in range(3):
+        again = made(row, opened(path, rank, 3))
+        again.owner.load_state_dict(state)
+        delivered += numbers(again.batches())
+    assert Counter(itertools.chain(*delivered)) == Counter(range(ROW_COUNT))
+
+
+def fail(sample: dict[str, Any]) -> dict[str, Any]:
+    if sample["n"] == 17:
+        raise RuntimeError("no seventeen")
+    return sample
+
+
+@by_row
+def test_an_error_in_a_transform_comes_out_and_is_not_waited_for(row: Row, path: Path) -> None:
+    skip_excused(row, "transform")
+    ds = opened(path, transform=fail)
+    with pytest.raises(Exception, match="no seventeen"):
+        list(made(row, ds).batches())
+    good = ds.view(transform=None)
+    assert sorted(itertools.chain(*numbers(made(row, good).batches()))) == list(range(ROW_COUNT))
+
+
+def held() -> Counter[str]:
+    """Descriptors, threads, child processes and shared memory of this process."""
+    gc.collect()
+    threads = os.listdir("/proc/self/task")
+    children = [Path(f"/proc/self/task/{thread}/children") for thread in threads]
+    found = Counter({"descriptors": len(os.listdir("/proc/self/fd")), "threads": len(threads)})
+    found["processes"] = sum(len(path.read_text().split()) for path in children if path.exists())
+    found["shared memory"] = len(re.findall(r"/dev/shm|/memfd", Path("/proc/self/maps").read_text()))
+    return found
+
+
+@by_row
+def test_ten_epochs_leave_nothing(row: Row, path: Path) -> None:
+    with opened(path) as ds:
+        reading = made(row, ds)
+
+        def epoch(number: int) -> None:
+            reading.set_epoch(ds, number)
+            assert sum(map(len, numbers(reading.batches()))) == ROW_COUNT
+
+        for number in range(3):  # frameworks start threads of their own when they are first used
+            epoch(number)
+        before = held()
+        for number in range(10):
+            epoch(number)
+        assert not held() - before
+
+
+@by_row
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_of_column_has_its_rule(row: Row, kind: str, path: Path) -> None:
+    column, values = KINDS[kind]
+    with UniRecordDataset(of_kind(path.parent, kind)) as ds:
+
+        def read() -> list[Any]:
+            reading = made(row, ds, size=3, fields=[column])
+            return [sample[column.name] for batch in reading.batches() for sample in batch]
+
+        if row.rules[kind] == REFUSED:
+            with pytest.raises(Exception, match=column.name):
+                read()
+        elif kind not in row.otherwise:
+            assert read() == [freeze(value) for value in values]
+
+
+def of_kind(folder: Path, kind: str) -> Path:
+    column, values = KINDS[kind]
+    path = folder / f"{list(KINDS).index(kind)}.urec"
+    if not path.exists():
+        with Writer(path, {column.name: column.spec}) as writer:
+            for value in values:
+                writer.write({column.name: value})
+    return path
+
+
+def test_the_page_has_the_matrix() -> None:
+    page = matrix.PAGE.read_text(encoding="utf-8")
+    assert matrix.page(page).split() == page.split(), "make docs writes it"

@@ -1,0 +1,174 @@
+"""ds.to_hf() and ds.to_hf_table() in the hands of Hugging Face's datasets."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import pickle
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pytest
+from datasets.distributed import split_dataset_by_node
+from PIL import Image
+from torch.utils.data import DataLoader
+
+from unirecord import UniRecordDataset, Writer, append, write_dataset
+
+NAMES = ["cat", "dog", "owl"]
+SCHEMA = {
+    "n": "int64",
+    "label": {"type": "int32?", "annotations": {"classes": NAMES}},
+    "image": {"type": "bytes?", "annotations": {"media_type": "image/png"}},
+    "pixels": {"type": "uint8?", "shape": [2, 3]},
+    "boxes": {"type": "float32", "shape": [-1, 4]},
+    "tag": "object",
+    "name": "string?",
+}
+
+
+def png(n: int) -> bytes:
+    written = io.BytesIO()
+    Image.fromarray(np.full((2, 2), n, np.uint8)).save(written, "PNG")
+    return written.getvalue()
+
+
+def record(n: int) -> dict[str, Any]:
+    return {
+        "n": n,
+        "label": None if n % 5 == 0 else n % 3,
+        "image": None if n % 4 == 0 else png(n),
+        "pixels": None if n % 7 == 0 else np.full((2, 3), n, np.uint8),
+        "boxes": np.full((n % 3, 4), n, np.float32),
+        "tag": {"n": [n]},
+        "name": None if n % 2 else f"row {n}",
+    }
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("hf") / "set"
+    for part in range(3):
+        with append(found, SCHEMA) if part else Writer(found, SCHEMA) as writer:
+            for n in range(part * 20, part * 20 + 20):
+                writer.write(record(n))
+    return found
+
+
+def test_features_say_what_columns_are(path: Path) -> None:
+    data = UniRecordDataset(path).to_hf()
+    features = data.features
+    assert isinstance(features["image"], datasets.Image)
+    assert features["label"].names == NAMES
+    assert features["pixels"] == datasets.Array2D((2, 3), "uint8")
+    for n, row in enumerate(data):
+        expected = record(n)
+        assert row["label"] == expected["label"]
+        assert (row["image"] is None) == (expected["image"] is None)
+        if row["image"] is not None:
+            assert row["image"].getpixel((0, 0)) == n
+        wanted = expected["pixels"]
+        assert row["pixels"] == (None if wanted is None else wanted.tolist())
+        assert row["boxes"] == expected["boxes"].tolist()
+        assert row["tag"] == f'{{"n": [{n}]}}'
+        assert row["name"] == expected["name"]
+
+
+def test_shards_are_the_parts_or_equal_stretches(path: Path) -> None:
+    assert UniRecordDataset(path).to_hf().num_shards == 3
+    assert UniRecordDataset(path, shuffle=True).to_hf().num_shards == 60
+    assert UniRecordDataset(path).to_hf(num_shards=7).num_shards == 7
+    shared = [
+        [row["n"] for row in split_dataset_by_node(UniRecordDataset(path).to_hf(), rank, 3)]
+        for rank in range(3)
+    ]
+    assert shared == [[*range(first, first + 20)] for first in (0, 20, 40)]
+
+
+def test_epochs_follow_set_epoch_behind_operators_too(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2)
+    data = ds.to_hf().map(lambda row: {"n": row["n"]})
+    for epoch in (0, 3, 1):
+        data.set_epoch(epoch)
+        ds.set_epoch(epoch)
+        assert [row["n"] for row in data] == ds.row_ids().tolist()
+
+
+def test_without_a_shuffle_every_epoch_is_in_order(path: Path) -> None:
+    data = UniRecordDataset(path, columns=["n"]).to_hf()
+    data.set_epoch(2)
+    assert [row["n"] for row in data] == list(range(60))
+
+
+@pytest.mark.parametrize("taken", [1, 20, 33, 59])
+def test_a_state_behind_operators_goes_on_at_the_sample(path: Path, taken: int) -> None:
+    def made() -> Any:
+        data = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7)
+        data = data.map(lambda row: {"n": row["n"] + 100})
+        data.set_epoch(1)
+        return data
+
+    data = made()
+    first = [row["n"] for row in itertools.islice(iter(data), taken)]
+    again = made()
+    again.load_state_dict(data.state_dict())
+    assert first + [row["n"] for row in again] == [row["n"] for row in made()]
+
+
+def test_a_state_of_another_epoch_is_refused(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=["n"], shuffle=True)
+    state = ds.to_hf().state_dict()
+    ds.set_epoch(4)
+    with pytest.raises(ValueError, match="epoch 0"):
+        list(_loaded(ds.to_hf(), state))
+
+
+def _loaded(data: Any, state: Any) -> Any:
+    data.load_state_dict(state)
+    return data
+
+
+def test_workers_of_a_data_loader_share_the_rows(path: Path) -> None:
+    data = UniRecordDataset(path, columns=["n"], shuffle=True).to_hf().with_format("torch")
+    found = [int(n) for batch in DataLoader(data, batch_size=16, num_workers=2) for n in batch["n"]]
+    assert sorted(found) == list(range(60))
+    assert [row["n"] for row in pickle.loads(pickle.dumps(data)).with_format(None)] != list(range(60))
+
+
+def test_a_dataset_with_a_transform_is_refused(path: Path) -> None:
+    ds = UniRecordDataset(path, transform=len)
+    with pytest.raises(ValueError, match="transform"):
+        ds.to_hf()
+    with pytest.raises(ValueError, match="transform"):
+        ds.to_hf_table()
+
+
+def test_a_table_has_the_scalars_of_the_shard_in_its_order(path: Path) -> None:
+    ds = UniRecordDataset(path, 1, 2, shuffle=True, seed=4)
+    table = ds.to_hf_table()
+    assert table.features["label"].names == NAMES
+    assert table["n"][:] == ds.row_ids().tolist()
+    assert table["name"][:] == [record(n)["name"] for n in ds.row_ids()]
+    with pytest.raises(ValueError, match="scalar"):
+        ds.view(columns=["image"]).to_hf_table()
+
+
+def test_what_was_converted_comes_back(path: Path, tmp_path: Path) -> None:
+    given = datasets.Dataset.from_dict(
+        {"picture": [png(1), png(2)], "label": [0, 2], "words": ["a", None]},
+        features=datasets.Features(
+            {
+                "picture": datasets.Image(),
+                "label": datasets.ClassLabel(names=NAMES),
+                "words": datasets.Value("string"),
+            }
+        ),
+    )
+    write_dataset(given, tmp_path / "a.urec")
+    back = UniRecordDataset(tmp_path / "a.urec").to_hf()
+    assert back.features == {**given.features, "words": back.features["words"]}
+    for found, row in zip(back, given, strict=True):
+        assert found["picture"].tobytes() == row["picture"].tobytes()
+        assert (found["label"], found["words"]) == (row["label"], row["words"])
