@@ -130,6 +130,9 @@ def build(path):
 
 def nothing():
     return 3
+
+def fails():
+    raise KeyError("no such thing")
 """
 
 
@@ -149,13 +152,16 @@ def test_a_pipeline_is_timed_and_judged(
     assert main(argv) == 0
     shown = capsys.readouterr().out
     assert word in shown
-    assert "batch(8)" in shown
+    assert "  batch(8)" in shown.splitlines()
     assert main([*argv, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["need"]["met"] == (word == "enough")
     assert report["stats"]["stages"][0]["name"] == "read"
     for wrong in ("job_of_mine", "job_of_mine:none", "no_module_of_mine:build", "job_of_mine:nothing"):
         assert main(["bench", str(part), "--pipeline", wrong]) == 2
+    capsys.readouterr()
+    assert main(["bench", "--pipeline", "job_of_mine:fails"]) == 2
+    assert "job_of_mine:fails failed: KeyError('no such thing')" in capsys.readouterr().err
     assert main(["bench", "--pipeline", "job_of_mine:build"]) == 2
     assert main([*argv, "--io", "mmap"]) == 2
     assert main(["bench"]) == 2
@@ -194,12 +200,14 @@ def test_a_pipeline_is_timed_when_its_numbers_of_threads_have_been_found(
 
 
 def test_advice_on_a_pipeline_names_what_to_change() -> None:
-    def advice(bottleneck: str, limit: str, cores: float) -> str:
-        stage = SimpleNamespace(name="f", limit=limit, cores=cores, workers=2.0)
-        stats: Any = SimpleNamespace(bottleneck=bottleneck, stages=[stage], threads=2, one_more_core=150.0)
+    def advice(bottleneck: str, limit: str, one_more_core: float) -> str:
+        stage = SimpleNamespace(name="f", limit=limit)
+        stats: Any = SimpleNamespace(
+            bottleneck=bottleneck, stages=[stage], rate=100.0, one_more_core=one_more_core
+        )
         return bench_pipeline._what_to_change(stats)
 
-    assert "processes=" in advice("f", "auto", 1.0)
-    assert "one more gives about 150.0" in advice("f", "auto", 2.0)
-    assert "with 3 worker(s)" in advice("f", "3", 1.0)
-    assert "larger batches" in advice("consumer", "auto", 1.0)
+    assert "processes=" in advice("f", "auto", 100.0)
+    assert "one more gives about 150.0" in advice("f", "auto", 150.0)
+    assert "with 3 worker(s)" in advice("f", "3", 100.0)
+    assert "larger batches" in advice("consumer", "auto", 100.0)

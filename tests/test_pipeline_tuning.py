@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 
 from unirecord import PipelinePlan, UniRecordDataset, Writer
 from unirecord.pipeline.budget import Budget, available_cpus, available_memory
+from unirecord.pipeline.lane import Lane
+from unirecord.pipeline.pipeline_stats import StageStats, _pace
+from unirecord.pipeline.stage import Stage
 from unirecord.pipeline.tuning import Tuner
 
 MS = 1_000_000
@@ -275,6 +278,38 @@ def test_stats_name_what_sets_the_pace(path: Path) -> None:
     assert [stage.elements for stage in loader.stats().stages][-1] < 100
     list(loader)
     assert loader.stats().results == 199
+
+
+@pytest.mark.parametrize(
+    ("workers", "cores", "limit", "more"),
+    [
+        (2.0, 2.0, 0, 150.0),
+        (8.0, 1.9, 0, 150.0),  # more threads than cores: a core counts, not a thread
+        (0.9, 0.7, 0, 100.0),  # a lock lets one in at a time
+        (8.0, 0.3, 0, 100.0),  # waits
+        (2.0, 2.0, 2, 100.0),  # it has as many as were asked for
+    ],
+)
+def test_one_more_core_helps_where_cores_are_what_is_short(
+    workers: float, cores: float, limit: int, more: float
+) -> None:
+    read = StageStats("read", "1", 0.1, 10, 1.0, 0.1, 0.0, 0.0, 0.1)
+    slow = StageStats("slow", "auto", workers, 10, 1.0, cores, 0.0, 0.0, 0.9)
+    threads = max(2, round(workers))
+    found = _pace([read, slow], [1, limit], (threads, 2), 100.0, 0.9)
+    assert found == ("slow", pytest.approx(more))
+
+
+def test_times_of_a_stage_never_run_backwards() -> None:
+    lane = Lane(Stage(()), lambda chunk, slots: chunk, None)
+    begun = lane._since
+    lane.running = 1
+    lane.clock(1, begun + 500)
+    lane.running = 0
+    lane.clock(1, begun + 300)  # from a thread that has waited for the lock
+    lane.running = 1
+    lane.clock(1, begun + 600)
+    assert lane.wait_in_ns == 600
 
 
 def test_budgets_are_those_of_the_cgroup(tmp_path: Path) -> None:

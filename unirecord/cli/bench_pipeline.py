@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any, Final
 
+from ..errors import UniRecordError
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.pipeline_stats import PipelineStats
 from .terminal import print_json, say
@@ -38,7 +39,7 @@ def bench_pipeline(
         report = {"pipeline": name, "results_per_s": rate, "shortest_step_ms": _ENOUGH * 1e3 / rate}
         print_json({**report, **need, "stats": stats.to_dict(), "plan": pipeline.plan().to_dict()}, indent=2)
     else:
-        say(str(pipeline), "", *str(stats).splitlines(), "")
+        say(*str(pipeline).splitlines(), "", *str(stats).splitlines(), "")
         shortest = _ENOUGH * 1e3 / rate
         say(
             f"The pipeline gives {rate:,.1f} results/s: it keeps up with steps of {shortest:,.3g} ms or more."
@@ -56,8 +57,8 @@ def _what_to_change(stats: PipelineStats) -> str:
     advice = f"{slowest.name} sets the pace"
     if slowest.limit != "auto":
         return f"{advice}, with {slowest.limit} worker(s)."
-    if slowest.cores < 0.8 * min(slowest.workers, stats.threads):
-        return f"{advice}, and waits: if it holds the GIL, give it processes=."
+    if stats.one_more_core <= stats.rate:
+        return f"{advice}, and leaves cores idle: it waits, or holds the GIL (then give it processes=)."
     return f"{advice}, and the cores are full: one more gives about {stats.one_more_core:,.1f} results/s."
 
 
@@ -76,7 +77,12 @@ def _made(name: str, path: str | None) -> Pipeline:
     takes_path = bool(inspect.signature(function).parameters)
     if takes_path and path is None:
         raise UsageError(f"{name} takes a path: unirecord bench PATH --pipeline {name}")
-    pipeline = function(path) if takes_path else function()
+    try:
+        pipeline = function(path) if takes_path else function()
+    except UniRecordError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{name} failed: {error!r} (--debug shows where)") from error
     if not isinstance(pipeline, Pipeline):
         raise UsageError(f"{name} must return a pipeline, not {pipeline!r:.100}")
     return pipeline

@@ -300,6 +300,7 @@ class Lane:
         state = "work" if self.running else "out" if self.is_full(workers) else "in"
         if state == self._state:
             return
+        now = max(now, self._since)  # a thread that has waited for the lock comes with a time that is over
         spent, self._since = now - self._since, now
         if self._state == "in":
             self.wait_in_ns += spent

@@ -11,6 +11,7 @@ from .tuning import Tuner
 
 __all__ = ["PipelineStats", "StageStats", "StatsOfPasses"]
 
+_FULL = 0.8  # of the cores; in what is left, threads change places
 _WAITING_SHARE = 0.05  # below this share of waiting, the consumer sets the pace
 
 
@@ -136,8 +137,8 @@ class StatsOfPasses:
     def _figures(self, number: int, lane: Lane) -> list[int]:
         return [a + b for a, b in zip(_so_far(lane), self._ended.get(number, [0] * 5), strict=True)]
 
-    def summary(self, names: Sequence[tuple[str, int]], threads: int) -> PipelineStats:
-        """The figures so far, of stages with these names and numbers of workers (0: shared)."""
+    def summary(self, names: Sequence[tuple[str, int]], cpus: int) -> PipelineStats:
+        """The figures so far, of stages with these names and numbers of workers (0: shared), on so many cores."""
         figures = [self._figures(n, lane) for n, lane in enumerate(self._lanes)] or [
             self._ended.get(n, [0] * 5) for n in range(len(names))
         ]
@@ -158,10 +159,10 @@ class StatsOfPasses:
             for (name, limit), (busy, cpu, elements, wait_in, wait_out) in zip(names, figures, strict=True)
         )
         tuner = self._tuner
-        threads = threads if tuner is None else tuner.workers
+        threads = cpus if tuner is None else tuner.workers
         limits = [limit for _, limit in names]
         rate = self.results / elapsed * 1e9 if self.results else 0.0
-        bottleneck, more = _pace(stages, limits, threads, rate, self.wait_ns / elapsed)
+        bottleneck, more = _pace(stages, limits, (threads, cpus), rate, self.wait_ns / elapsed)
         return PipelineStats(
             self.results,
             (self.wait_ns + self.consumer_ns) / 1e9,
@@ -183,21 +184,27 @@ def _so_far(lane: Lane) -> list[int]:
 
 
 def _pace(
-    stages: Sequence[StageStats], limits: Sequence[int], threads: int, rate: float, waiting: float
+    stages: Sequence[StageStats],
+    limits: Sequence[int],
+    pool: tuple[int, int],
+    rate: float,
+    waiting: float,
 ) -> tuple[str, float]:
-    """What sets the pace, and the rate with one more core."""
+    """What sets the pace, and the rate with one more core; ``pool``: shared threads, and cores for them."""
     if waiting <= _WAITING_SHARE or not rate:
         return "consumer", rate
     own = {
         n: stage.workers / limit for n, (stage, limit) in enumerate(zip(stages, limits, strict=True)) if limit
     }
     shared = [n for n, limit in enumerate(limits) if not limit]
-    pool = sum(stages[n].workers for n in shared) / max(1, threads)
+    threads, cpus = pool
+    in_use = sum(stages[n].workers for n in shared) / max(1, threads)
     fullest = max(own, key=lambda n: own[n])
-    if own[fullest] >= pool:
+    if own[fullest] >= in_use:
         return stages[fullest].name, rate
     slowest = max(shared, key=lambda n: stages[n].workers)
     cores = sum(stages[n].cores for n in shared)
-    if cores < 0.8 * min(threads, sum(stages[n].workers for n in shared)):
-        return stages[slowest].name, rate  # its threads wait, for a lock or for others: a core would not help
-    return stages[slowest].name, min(rate * (threads + 1) / threads, rate / max(own[fullest], 1e-9))
+    computing = min(threads, cpus)
+    if cores < _FULL * computing:
+        return stages[slowest].name, rate  # they wait, for a lock or for others: a core would not help
+    return stages[slowest].name, min(rate * (computing + 1) / computing, rate / max(own[fullest], 1e-9))

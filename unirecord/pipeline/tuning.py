@@ -136,7 +136,7 @@ class Tuner:
         self._begin(lanes, now)
         if not self._frozen:
             self._decide(work / spent, starved and all_busy, now)
-            self.settled = self._trial is None
+            self.settled = self._trial is None and self._lost is None
 
     def _begin(self, lanes: Sequence[Lane], now: int) -> None:
         self._since, self._seen_wait = now, self.wait_ns
