@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from ..order.spec import Sharding, check_integer
 from ..order.steps import JobSteps
 from .tables import DatasetTables
+from .views import Given
 
 __all__ = ["DatasetAsking"]
 
 RowIds = NDArray[np.int64]
 
 
-class DatasetAsking(DatasetTables):
+class DatasetAsking(DatasetTables[Given]):
     """The order of a dataset as a function that can be asked, forwards and backwards (docs/order.md)."""
 
     def steps_in_epoch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,32 @@ from .cursor import Cursor
 from .loaders import DatasetLoaders
 from .position import Position
 from .samples import Samples
-from .views import Sample
+from .views import Given, Sample, Unchanged, ViewOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
 
 __all__ = ["UniRecordDataset"]
 
+New = TypeVar("New")
 
-class UniRecordDataset(DatasetLoaders):
+
+class OpenOptions(TypedDict, total=False):
+    """The options of a dataset that say nothing about what a sample is."""
+
+    columns: Sequence[str] | None
+    where: str | None
+    shuffle: Shuffle
+    seed: int
+    remainder: Remainder
+    io: Io
+    verify: Verify
+    on_corrupt: OnCorrupt
+    block_rows: int | None
+    window_blocks: int | None
+
+
+class UniRecordDataset(DatasetLoaders[Given]):
     """A map-style dataset over one part, a directory of parts, or a list or glob of either.
 
     ``ds[i]`` is the i-th sample of this shard in the current epoch: a dict in the order of the schema, or of
@@ -62,6 +82,26 @@ class UniRecordDataset(DatasetLoaders):
         ValueError, TypeError: another wrong argument.
     """
 
+    @overload
+    def __init__(
+        self: UniRecordDataset[Sample],
+        path: PathLike | Sequence[PathLike],
+        shard_id: int | None = ...,
+        num_shards: int | None = ...,
+        *,
+        transform: None = ...,
+        **options: Unpack[OpenOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: UniRecordDataset[New],
+        path: PathLike | Sequence[PathLike],
+        shard_id: int | None = ...,
+        num_shards: int | None = ...,
+        *,
+        transform: Callable[[Sample], New],
+        **options: Unpack[OpenOptions],
+    ) -> None: ...
     def __init__(
         self,
         path: PathLike | Sequence[PathLike],
@@ -101,7 +141,7 @@ class UniRecordDataset(DatasetLoaders):
         shard_id: int | None = None,
         num_shards: int | None = None,
         **options: Any,
-    ) -> UniRecordDataset:
+    ) -> UniRecordDataset[Any]:
         """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm).
 
         Args:
@@ -159,7 +199,7 @@ class UniRecordDataset(DatasetLoaders):
         return self._cursor.position.epoch
 
     @property
-    def transform(self) -> Callable[[Sample], Any] | None:
+    def transform(self) -> Callable[[Sample], Given] | None:
         """What is called with every sample; ``view(transform=...)`` has another."""
         return self._transform
 
@@ -168,7 +208,19 @@ class UniRecordDataset(DatasetLoaders):
         """What batches and iterations do with corrupt rows: "raise" or "skip"."""
         return self._on_corrupt
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:  # `view` knows no class but its own
+
+        @overload  # type: ignore[override]
+        def view(self, *, transform: Unchanged = ..., **options: Unpack[ViewOptions]) -> Self: ...
+        @overload
+        def view(self, *, transform: None, **options: Unpack[ViewOptions]) -> UniRecordDataset[Sample]: ...
+        @overload
+        def view(
+            self, *, transform: Callable[[Sample], New], **options: Unpack[ViewOptions]
+        ) -> UniRecordDataset[New]: ...
+        def view(self, **options: Any) -> Any: ...
+
+    else:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(no_attribute(type(self).__name__, name, OF_DATASETS), name=name, obj=self)
@@ -201,11 +253,11 @@ class UniRecordDataset(DatasetLoaders):
     # ---- samples -----------------------------------------------------------------------------------------
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice | Sequence[int] | NDArray[np.integer[Any]]) -> list[Any]: ...
+    def __getitem__(self, index: int) -> Given: ...
     @overload
     def __getitem__(self, index: str) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice | Sequence[int] | NDArray[np.integer[Any]]) -> list[Given]: ...
     def __getitem__(self, index: Any) -> Any:
         if type(index) is int:
             return self._samples.one(index)
@@ -217,11 +269,11 @@ class UniRecordDataset(DatasetLoaders):
             return self._samples.one(index.__index__())
         return self._samples.many(index)
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+    def __getitems__(self, indices: Sequence[int]) -> list[Given]:
         """The samples at ``indices``, read with one call; with ``on_corrupt="skip"`` without those that are corrupt."""
         return self._samples.for_collate(indices, sys._getframe(1))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Given]:
         return self._samples.epoch()
 
     def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
@@ -282,7 +334,7 @@ class UniRecordDataset(DatasetLoaders):
         """
         self._cursor.plan.data.parts.close()
 
-    def __enter__(self) -> UniRecordDataset:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

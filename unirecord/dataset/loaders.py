@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from ..loading.options import LoaderOptions, ReadAhead
 from .asking import DatasetAsking
 from .batch_loader import BatchLoader
-from .views import UNCHANGED, Sample, Unchanged
+from .views import UNCHANGED, Given, Sample, Unchanged
 
 if TYPE_CHECKING:
     import datasets
@@ -23,7 +23,7 @@ __all__ = ["DatasetLoaders"]
 New = TypeVar("New")
 
 
-class DatasetLoaders(DatasetAsking):
+class DatasetLoaders(DatasetAsking[Given]):
     """The ways to iterate over a dataset that read ahead."""
 
     @overload
@@ -51,7 +51,17 @@ class DatasetLoaders(DatasetAsking):
         self,
         batch_size: int,
         *,
-        transform: Unchanged | None = ...,
+        transform: None,
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[dict[str, Any]]: ...
+    @overload
+    def batches(
+        self: DatasetLoaders[Sample],
+        batch_size: int,
+        *,
+        transform: Unchanged = ...,
         collate_fn: None = ...,
         batch_transform: None = ...,
         **read_ahead: Unpack[ReadAhead],
@@ -61,7 +71,7 @@ class DatasetLoaders(DatasetAsking):
         self,
         batch_size: int,
         *,
-        transform: Callable[[Sample], Any],
+        transform: Callable[[Sample], Any] | Unchanged = ...,
         collate_fn: None = ...,
         batch_transform: None = ...,
         **read_ahead: Unpack[ReadAhead],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..columns.scalars import scalar_arrays
 from ..order.selection import Selection
-from .views import UNCHANGED, DatasetViews
+from .views import UNCHANGED, DatasetViews, Given
 
 if TYPE_CHECKING:
     import pandas
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["DatasetTables"]
 
 
-class DatasetTables(DatasetViews):
+class DatasetTables(DatasetViews[Given]):
     """Rows of a dataset by column, before it is iterated over."""
 
     def scalars(self, columns: Sequence[str] | None = None, *, order: str = "rows") -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict
 
 from ..loading.options import OnCorrupt, check_callable, check_on_corrupt
 from ..loading.plan import Plan
@@ -15,11 +15,19 @@ from .cursor import Cursor
 from .samples import Samples
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, TypeVar
+else:
+    from typing import TypeVar
 
-__all__ = ["UNCHANGED", "DatasetViews", "Sample", "Unchanged"]
+__all__ = ["UNCHANGED", "DatasetViews", "Given", "Sample", "Unchanged", "ViewOptions"]
 
 Sample = dict[str, Any]
+
+# What a dataset gives for a sample: what its transform returns, without one a `Sample`.
+if TYPE_CHECKING:
+    Given = TypeVar("Given", covariant=True, default=Sample)
+else:
+    Given = TypeVar("Given", covariant=True)
 
 
 class Unchanged(Enum):
@@ -32,7 +40,22 @@ class Unchanged(Enum):
 UNCHANGED: Final = Unchanged.UNCHANGED
 
 
-class DatasetViews:
+class ViewOptions(TypedDict, total=False):
+    """The options of a view that say nothing about what a sample is."""
+
+    columns: Sequence[str] | Unchanged | None
+    where: str | None
+    shuffle: Shuffle | Unchanged
+    seed: int | None
+    shard_id: int | None
+    num_shards: int | None
+    remainder: Remainder | None
+    on_corrupt: OnCorrupt | None
+    block_rows: int | None
+    window_blocks: int | None
+
+
+class DatasetViews(Generic[Given]):
     """What a dataset stands on (a plan with its position, a transform), and the datasets that are made of that."""
 
     _cursor: Cursor

@@ -30,7 +30,7 @@ _IN_FLIGHT = 2  # batches whose copy to the device runs while another one is use
 
 @overload
 def loader(
-    ds: UniRecordDataset,
+    ds: UniRecordDataset[Any],
     batch_size: int,
     *,
     transform: Callable[[Any], Any] | None = ...,
@@ -52,17 +52,17 @@ def loader(
 ) -> TorchLoader[dict[str, Any]]: ...
 @overload
 def loader(
-    ds: UniRecordDataset,
+    ds: UniRecordDataset[Any],
     batch_size: int,
     *,
-    transform: Callable[[Any], Any],
+    transform: Callable[[Any], Any] | None = ...,
     collate_fn: None = ...,
     pin_memory: bool = ...,
     device: Any = ...,
     **read_ahead: Unpack[ReadAhead],
 ) -> TorchLoader[Any]: ...
 def loader(
-    ds: UniRecordDataset,
+    ds: UniRecordDataset[Any],
     batch_size: int,
     *,
     transform: Callable[[Any], Any] | None = None,
@@ -122,7 +122,7 @@ class TorchLoader(BatchLoader[Batch]):
     """What ``loader`` returns: batches with a length, an epoch and a state, like a stateful ``DataLoader``."""
 
     def __init__(
-        self, ds: UniRecordDataset, options: LoaderOptions, *, pin_memory: bool, device: Any
+        self, ds: UniRecordDataset[Any], options: LoaderOptions, *, pin_memory: bool, device: Any
     ) -> None:
         import torch
 
@@ -142,7 +142,7 @@ class TorchLoader(BatchLoader[Batch]):
         super().__init__(ds, options, stages=stages, memory=_pinned if pinned else None)
 
 
-def _bfloat16_columns(ds: UniRecordDataset) -> frozenset[str]:
+def _bfloat16_columns(ds: UniRecordDataset[Any]) -> frozenset[str]:
     return frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
 
 
