@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import duckdb
@@ -71,6 +72,57 @@ def test_scalars_of_a_selection(path: Path, name: str) -> None:
         assert values.tolist() == [expected(i)[column] for i in rows], column
     table = ds.to_arrow()
     assert table.to_pylist() == [expected(i) for i in rows]
+
+
+WAYS = {
+    **{name: narrow for name, (narrow, _) in SELECTIONS.items() if narrow is not None},
+    "where": lambda ds: ds.view(where="label == 3"),
+    "skip": lambda ds: ds.skip(5),
+    "split": lambda ds: ds.split(0.5)[1],
+    "shuffled": lambda ds: ds.view(shuffle=True),
+    "shard": lambda ds: ds.view(shard_id=1, num_shards=3),
+    "all of it": lambda ds: ds.view(where="label >= 3", shuffle=True, shard_id=1, num_shards=2),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("order", ["rows", "samples"])
+def test_row_numbers_index_a_column_of_all_rows_and_are_refused_by_any_other(
+    path: Path, way: str, order: str
+) -> None:
+    whole = UniRecordDataset(path)
+    ds = WAYS[way](whole)
+    ids = ds.row_ids()
+    rows = (
+        ids if order == "samples" else ds.view(shuffle=False, shard_id=0, num_shards=1).row_ids()
+    ).tolist()
+    for name, values in ds.scalars(order=order).items():
+        of_all = whole.scalars([name])[name]
+        right = [expected(i)[name] for i in ids.tolist()]
+        assert of_all[ids].tolist() == right  # the whole data's columns take them
+        if order == "samples":
+            assert values.tolist() == right
+        if rows == list(range(len(rows))):
+            assert values[ids].tolist() == right  # value i is that of row i
+            continue
+        for wrong in (ids, ids[:1], ids[ids >= 0]):
+            for index in (values.__getitem__, values.take):
+                with pytest.raises(IndexError, match=r'scalars\(order="samples"\)'):
+                    index(wrong)
+        places = np.argsort(ids)  # no row numbers
+        if order == "samples":
+            assert values[places].tolist() == [expected(i)[name] for i in sorted(ids.tolist())]
+
+
+def test_columns_and_row_numbers_are_arrays_as_others_are(path: Path) -> None:
+    ds = UniRecordDataset(path, where="label == 3")
+    label, ids = ds["label"], ds.row_ids()
+    assert (label == 3).all()
+    assert ids[label == 3].tolist() == ids.tolist()
+    assert repr(ids[:2]) == "array([ 3, 10])"
+    assert repr(label[:2]) == "array([3, 3], dtype=int32)"
+    assert pickle.loads(pickle.dumps(label)).tolist() == label.tolist()
+    assert ds.scalars(["score"])["score"].mean() == np.mean([i / 2 for i in ids.tolist() if i % 5])
 
 
 def test_one_whole_part_is_a_view(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..order.spec import Sharding, check_integer
 from ..order.steps import JobSteps
+from .row_numbers import row_numbers
 from .tables import DatasetTables
 from .views import Given
 
@@ -97,7 +98,7 @@ class DatasetAsking(DatasetTables[Given]):
             epoch, step = steps.split(step)
         check_integer("epoch", epoch, 0, (1 << 63) - 1)
         order = self._cursor.plan.order
-        rows = order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank)))
+        rows = row_numbers(order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank))))
         return self._cursor.plan.data.reader.batch(rows) if read else rows
 
     def steps_of(

@@ -20,6 +20,7 @@ from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from .cursor import Cursor
 from .loaders import DatasetLoaders
 from .position import Position
+from .row_numbers import row_numbers
 from .samples import Samples
 from .views import Given, Sample, Unchanged, ViewOptions
 
@@ -280,10 +281,10 @@ class UniRecordDataset(DatasetLoaders[Given]):
         """Row numbers in the dataset of the samples of this shard in this epoch, int64[stop − start].
 
         ``start`` and ``stop`` are clipped like those of a slice. They number all rows of the data, also after ``where``
-        and selections: ``read_rows`` and ``locate`` take them. ``scalars()`` has only the selected rows, so index it
-        with none of them: ``scalars(order="samples")`` is in the order of ``ds[i]``.
+        and selections: ``read_rows`` and ``locate`` take them. ``scalars()`` of a selection has only its rows, and
+        refuses them as indexes: ``scalars(order="samples")`` is in the order of ``ds[i]``.
         """
-        return self._cursor.plan.order.row_ids(start, stop, self.epoch)
+        return row_numbers(self._cursor.plan.order.row_ids(start, stop, self.epoch))
 
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row, and the row's number in that part; IndexError when there is none.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..columns.scalars import scalar_arrays
 from ..order.selection import Selection
+from .row_numbers import in_own_order
 from .views import UNCHANGED, DatasetViews, Given
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ class DatasetTables(DatasetViews[Given]):
 
         ``order="rows"``: of all selected rows, before sharding and shuffling, [num_rows]; views of the mapped index
         where a single part is selected whole (read-only), copies otherwise. ``order="samples"``: of the samples of this
-        shard in this epoch, [len(ds)], so that value i belongs to ``ds[i]``. Nullable columns are masked arrays,
-        strings arrays of ``str`` objects.
+        shard in this epoch, [len(ds)], so that value i belongs to ``ds[i]`` and to ``row_ids()[i]``. Nullable columns
+        are masked arrays, strings arrays of ``str`` objects. Where value i is not that of row i of the data, the array
+        refuses to be indexed with what ``row_ids`` gives (IndexError).
         """
         plan = self._cursor.plan
         if order not in ("rows", "samples"):
@@ -35,7 +37,10 @@ class DatasetTables(DatasetViews[Given]):
             selection = Selection(
                 selection.rows, array=plan.order.row_ids(0, None, self._cursor.position.epoch)
             )
-        return scalar_arrays(plan.data.parts, self._column_names(columns), selection)
+        found = scalar_arrays(plan.data.parts, self._column_names(columns), selection)
+        if selection.array is None and (selection.start, selection.step) == (0, 1):
+            return found
+        return {name: in_own_order(column) for name, column in found.items()}
 
     def _column_names(self, columns: Sequence[str] | None) -> list[str]:
         schema = self._cursor.plan.data.snapshot.schema
