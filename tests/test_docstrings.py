@@ -33,7 +33,7 @@ def arguments(node: Documented) -> list[str]:
     """Names of the arguments of a function, or of what makes a class."""
     if isinstance(node, ast.ClassDef):
         made = [one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"]
-        return arguments(made[0]) if made else []
+        return arguments(made[-1]) if made else []  # overloads stand before it
     if isinstance(node, ast.Module):
         return []
     found = node.args
