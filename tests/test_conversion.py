@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -32,7 +33,7 @@ from unirecord.convert import division
 from unirecord.convert.conversion import Conversion, Interrupted, Standing
 from unirecord.convert.division import divide
 from unirecord.convert.row_choice import RowChoice
-from unirecord.convert.sources import text_blocks
+from unirecord.convert.sources import open_source, text_blocks
 from unirecord.convert.sources.base import Source, Unit
 from unirecord.format.schema import Schema
 
@@ -364,6 +365,17 @@ def test_division_depends_on_the_source_alone() -> None:
     assert len(divide([Unit("", i, None) for i in range(5)], 1.0, 10**9)) == 5
 
 
+def test_data_of_a_few_hundred_megabytes_has_tasks_for_several_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()
+    units = [Unit(str(i), i, 1000) for i in range(1000)]
+    counts = [len(divide(units, row_bytes, 20_000_000_000)) for row_bytes in (10.0, 150.0, 500.0, 3000.0)]
+    assert counts[:2] == [1, 10]
+    assert 16 <= counts[2] <= 18
+    assert 45 <= counts[3] <= 50
+
+
 def test_the_command_makes_the_same_bytes_with_any_number_of_workers(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,3 +414,15 @@ def test_what_a_program_holds_is_written_by_workers_too(tmp_path: Path) -> None:
     assert write_dataset(iter(rows), tmp_path / "once") == 3_000
     check(tmp_path / "once", 3_000)
     assert sorted(os.listdir(tmp_path)) == ["1", "2", "once"]
+
+
+def test_a_worker_imports_its_own_kind_of_source_alone(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    code = (
+        "import pickle, sys\nimport unirecord.convert.worker\n"
+        "source = pickle.loads(sys.stdin.buffer.read())\n"
+        "kinds = [n for n in sys.modules if n.startswith('unirecord.convert.sources.')]\n"
+        "assert 'unirecord.convert.sources.tables' in kinds and 'unirecord.convert.sources.mds' not in kinds, kinds"
+    )
+    data = pickle.dumps(open_source(str(tmp_path / "x.csv")))
+    subprocess.run([sys.executable, "-c", code], input=data, check=True)

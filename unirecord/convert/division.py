@@ -10,17 +10,20 @@ from .sources.base import Unit
 __all__ = ["divide"]
 
 _TASKS: Final = 64  # about so many at least, where each has enough to do
-_LEAST_BYTES: Final = 64 << 20
+_ENOUGH_BYTES: Final = 64 << 20
+_FEW_TASKS: Final = 16  # about so many of smaller data, so that a few workers end at about the same time
+_LEAST_BYTES: Final = 16 << 20
 
 
 def divide(units: Sequence[Unit], row_bytes: float, max_part_bytes: int) -> list[tuple[int, int]]:
     """Return the tasks as ranges [start, stop) of units; a task makes one part, or several where it grows too large.
 
-    A task has about a 64th of all, at least 64 MB and at most ``max_part_bytes``. A unit whose rows are not known
-    counts as a task's worth, since it may be anything.
+    A task has about a 64th of all, at least 64 MB (of less than 1 GB a 16th, at least 16 MB) and at most
+    ``max_part_bytes``. A unit whose rows are not known counts as a task's worth, since it may be anything.
     """
     total = sum((unit.rows or 0) * row_bytes for unit in units)
-    wanted = min(max(total / _TASKS, _LEAST_BYTES), max_part_bytes)
+    least = min(max(total / _FEW_TASKS, _LEAST_BYTES), _ENOUGH_BYTES)
+    wanted = min(max(total / _TASKS, least), max_part_bytes)
     tasks: list[tuple[int, int]] = []
     start, size = 0, 0.0
     for place, unit in enumerate(units):
