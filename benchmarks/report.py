@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import compression_tables
+import conversion_targets
 import pipeline_tables
 import plot
 import targets
@@ -129,6 +130,10 @@ def _frameworks(medians: Medians) -> str:
     return table(["workload", "loop", "samples/s"], rows)
 
 
+def _processor(microseconds: float | None) -> str:
+    return "–" if microseconds is None else f"{microseconds:.3g}"
+
+
 def _conversion(medians: Medians) -> str:
     rows = []
     for workload in medians.workloads("conversion"):
@@ -141,10 +146,11 @@ def _conversion(medians: Medians) -> str:
                 cells += [
                     rate(value),
                     rate(medians.figure(key, "bytes_per_s")),
+                    _processor(medians.figure(key, "processor_us")),
                     times(ratio(mine[count], value)),
                 ]
             rows.append([workload, entrant, *cells])
-    one = ["rows/s", "bytes/s", "UniRecord / this"]
+    one = ["rows/s", "bytes/s", "processor µs a row", "UniRecord / this"]
     head = ["what", "by", *(f"{name}, {count}" for count in ("1 process", "2 processes") for name in one)]
     return table(head, rows)
 
@@ -183,6 +189,8 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
     for suite, write in SUITES.items():
         if suite in measured:
             texts[suite] = write(medians)
+    if "conversion" in measured:
+        texts["conversion-targets"] = conversion_targets.write(medians)
     if "frameworks" in measured:
         texts["framework-targets"] = targets.frameworks(medians)
     if "pipeline" in measured:

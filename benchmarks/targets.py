@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from medians import Key, Medians, ratio, table
+from medians import Key, Medians, rate, ratio, table
 
 OFF, ON = "UniRecord, verify=never", "UniRecord"
 UNCACHED = (OFF, ON, "UniRecord, io=uring-direct, verify=never", "UniRecord, io=uring-direct")
@@ -135,7 +135,7 @@ def frameworks(medians: Medians) -> str:
             one: Key = ("frameworks", workload, "hot", 2, mine)
             two: Key = ("frameworks", workload, "hot", 2, other)
             target = Target(f"{TITLES[workload]}, {mine}", other, one, two, least)
-            rows.append(_row(target, ratio(medians.figure(one), medians.figure(two))))
+            rows.append(row(target, ratio(medians.figure(one), medians.figure(two))))
     return table(["what", "against", "wanted", "measured", "met"], rows)
 
 
@@ -149,12 +149,18 @@ def _best_peer(medians: Medians, cache: str) -> tuple[str, float | None]:
     return best
 
 
-def _row(target: Target, measured: float | None) -> list[str]:
-    wanted = f"{'≤' if target.most else '≥'} {target.wanted:g}"
+def _shown(value: float, small: str) -> str:
+    """A rate with k or M, all else as ``small`` says."""
+    return rate(value) if value >= 1000 else format(value, small)
+
+
+def row(target: Target, measured: float | None) -> list[str]:
+    """A line of a table of targets."""
+    wanted = f"{'≤' if target.most else '≥'} {_shown(target.wanted, 'g')}"
     if measured is None:
         return [target.text, target.against, wanted, "–", "not measured"]
     met = measured <= target.wanted if target.most else measured >= target.wanted
-    return [target.text, target.against, wanted, f"{measured:.2f}", "yes" if met else "**no**"]
+    return [target.text, target.against, wanted, _shown(measured, ".2f"), "yes" if met else "**no**"]
 
 
 def write(medians: Medians) -> str:
@@ -163,10 +169,10 @@ def write(medians: Medians) -> str:
     for target in [*_reading(), *_others()]:
         mine = medians.figure(target.mine, target.figure)
         other = medians.figure(target.other, target.figure) if target.other else None
-        rows.append(_row(target, ratio(mine, other) if target.other else mine))
+        rows.append(row(target, ratio(mine, other) if target.other else mine))
     for text, cache, entrant in _uncached():
         name, value = _best_peer(medians, cache)
         mine = medians.figure(("peers", "blobs", cache, 1, entrant))
         target = Target(text, f"best peer: {name}", ("", "", "", 0, ""), None, 2.0)
-        rows.append(_row(target, ratio(mine, value)))
+        rows.append(row(target, ratio(mine, value)))
     return table(["what", "against", "wanted", "measured", "met"], rows)
