@@ -26,11 +26,11 @@ def _head(file: bytearray, header: int, header_domain: int, head_domain: int) ->
 
 def page_header(file: bytearray, at: int, payload_bytes: int | None = None) -> None:
     """The digests of the page at `at`: of its payload, if its length is given, and of its header."""
-    part_id = bytes(file[24:40])
+    part_id, kind = bytes(file[24:40]), int.from_bytes(file[at + 4 : at + 6], "little")
     if payload_bytes is not None:
-        file[at + 48 : at + 56] = seal(
-            part_id, 4, at, bytes(file[at + 64 : at + 64 + payload_bytes])
-        ).to_bytes(8, "little")
+        domain = {4: 10}.get(kind, 4 if kind < 0x8000 else 11)
+        payload = bytes(file[at + 64 : at + 64 + payload_bytes])
+        file[at + 48 : at + 56] = seal(part_id, domain, at, payload).to_bytes(8, "little")
     file[at + 56 : at + 64] = seal(part_id, 3, at, bytes(file[at : at + 56])).to_bytes(8, "little")
 
 
@@ -43,7 +43,7 @@ def content(file: bytearray) -> None:
     """The content digest in the end page of a data file whose pages can be found."""
     *_, (end, kind, _) = found = pages(file)
     assert kind == 3
-    sums = b"".join(bytes(file[at + 48 : at + 56]) for at, kind, _ in found if kind == 1)
+    sums = b"".join(bytes(file[at + 48 : at + 56]) for at, kind, _ in found if kind in (1, 4))
     file[end + 48 : end + 56] = seal(bytes(file[24:40]), 9, 0, sums).to_bytes(8, "little")
     page_header(file, end)
 

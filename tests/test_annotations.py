@@ -31,9 +31,9 @@ SCHEMA = {
 ROW = {"image": b"x", "label": 1, "when": 3, "boxes": np.zeros((1, 4), np.float32)}
 
 
-def write_one(path: Path, schema: Any = SCHEMA) -> Path:
+def write_one(path: Path, schema: Any = SCHEMA, **row: Any) -> Path:
     with Writer(path, schema) as writer:
-        writer.write(ROW)
+        writer.write(row or ROW)
     return path
 
 
@@ -112,6 +112,19 @@ def test_appended_parts_keep_what_the_dataset_says(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"annotations of column 'image' are .* leave annotations out"):
         unirecord.append(path, {**SCHEMA, "image": {"type": "bytes?", "annotations": {"a": 1}}})
     assert len(UniRecordDataset(path)) == 4
+
+
+FLOATS = {"0.5": 0.5, "1.0": 1.0, "-0.0": -0.0, "12345678.9": 12345678.9, "0.0001": 1e-4, "1e-05": 1e-5,
+          "1.5e-05": 1.5e-5, "1e+16": 1e16, "1000000000000000.0": 1e15, "5e-324": 5e-324}  # fmt: skip
+
+
+def test_floats_of_a_manifest_are_written_as_the_page_says(tmp_path: Path) -> None:
+    path = write_one(
+        tmp_path / "set", {"x": {"type": "int8", "annotations": {"f": list(FLOATS.values())}}}, x=1
+    )
+    text = (path / "manifest.json").read_text()
+    assert f'{{"f":[{",".join(FLOATS)}]}}' in text
+    assert list(map(repr, annotations(path)["x"]["f"])) == list(map(repr, FLOATS.values()))
 
 
 def test_repair_keeps_annotations(tmp_path: Path) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import msgpack
 import pytest
 from probe import Probe, expected
-from reference import read_part
+from reference import read_directory, read_part
 
 import unirecord
 from unirecord.inspection.verify import verify
 
-KINDS = {"variable", "units", "fixed", "scalar", "empty", "compressed", "nullable", "nullable_fixed"}
+KINDS = {"variable", "units", "fixed", "scalar", "empty", "compressed", "nullable", "nullable_fixed", "later"}
 FROZEN = sorted((Path(__file__).parent / "data").glob("version*/*.urec"))
 
 
@@ -37,3 +38,31 @@ def test_frozen_part_is_read_as_ever(tmp_path: Path, path: Path) -> None:
 
 def test_there_is_a_frozen_part_of_every_kind() -> None:
     assert {path.stem for path in FROZEN} >= KINDS
+
+
+@pytest.fixture
+def frozen_directory(tmp_path: Path) -> Path:
+    """Two compressed parts with dictionaries of their own, annotations, and an entry of a later version."""
+    return Path(shutil.copytree(FROZEN[0].parents[1] / "version1" / "set", tmp_path / "set"))
+
+
+def stored(path: Path) -> list[list[bytes | None]]:
+    return [row for part in read_directory(path) for row in part.raw]
+
+
+def test_frozen_directory_is_read_and_appended_to_as_ever(frozen_directory: Path) -> None:
+    want = msgpack.unpackb((frozen_directory / "rows").read_bytes())
+    assert stored(frozen_directory) == want
+    assert verify(frozen_directory).ok
+    dataset = unirecord.UniRecordDataset(frozen_directory)
+    before = [dataset[i] for i in range(len(dataset))]
+    assert [row["text"] for row in before] == [None if row[2] is None else row[2].decode() for row in want]
+    assert [row["fixed"].tobytes() for row in before] == [row[3] for row in want]
+    assert dataset.metadata == {"made": "by a test"}
+    assert dataset.schema["n"].annotations == {"classes": ["cat", "dög"], "scale": 1e-05}
+    with unirecord.append(frozen_directory) as writer:
+        writer.write(before[1])
+    assert stored(frozen_directory) == [*want, want[1]]
+    listed = json.loads((frozen_directory / "manifest.json").read_text())
+    assert listed["optional"] == {"later": [0.5, None]}
+    assert verify(frozen_directory).ok

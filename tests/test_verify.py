@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from partgen import generate
-from small_parts import fixed_part, nullable_part, scalar_part, variable_part
+from small_parts import compressed_part, fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
 from unirecord.core import LeavablePool
+from unirecord.inspection import walk
+from unirecord.inspection.repair import repair
 from unirecord.inspection.verify import verify
 
 MAKERS = {
@@ -22,6 +24,7 @@ MAKERS = {
     "fixed": fixed_part,
     "scalar": scalar_part,
     "nullable": nullable_part,
+    "compressed": compressed_part,
 }
 
 
@@ -49,6 +52,32 @@ def test_flipped_bits_are_found_wherever_they_are(tmp_path: Path, kind: str, suf
         report = verify(made.path, threads=1)
         assert not report.ok, f"byte {place} of {path}"
         content[place] ^= bit
+
+
+def test_verify_and_repair_take_no_more_steps_a_column_where_there_are_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lengths of all columns are gone through a few times for a row group, not once for each column."""
+    counted: list[int] = []
+    lengths_of = walk.cell_lengths
+    monkeypatch.setattr(walk, "cell_lengths", lambda *args: counted.append(1) or lengths_of(*args))
+    steps = []
+    for columns in (2, 40):
+        path = tmp_path / f"{columns}.urec"
+        schema = {f"c{i}": {"type": "text?", **({"codec": "zstd"} if i % 2 else {})} for i in range(columns)}
+        with unirecord.Writer(path, schema) as writer:
+            writer.write_batch({name: ["a", None, "é" * 99] for name in schema})
+        counted.clear()
+        assert verify(path).ok
+        content = path.read_bytes()
+        path.write_bytes(content[:-64] + bytes(64))
+        Path(f"{path}.idx").unlink()
+        repair(path, output=tmp_path / f"{columns}-mended.urec")
+        steps.append(len(counted))
+    assert len(set(steps)) == 1
+    with unirecord.UniRecordDataset(tmp_path / "40-mended.urec") as ds:
+        assert ds[1] == dict.fromkeys(schema)
+        assert ds[2] == dict.fromkeys(schema, "é" * 99)
 
 
 def test_report_names_the_damaged_cell(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@
 #include "expect.h"
 #include "unirecord.h"
 
-enum { MOST_COLUMNS = 256, MOST_ROWS = 64, MOST_BYTES = 1 << 20 };
+enum { MOST_COLUMNS = 256, MOST_ROWS = 64, MOST_BYTES = 1 << 20, SECTION_KINDS = 18 };
 
 static uint32_t load32(const uint8_t *at) { return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24; }
 static uint64_t load64(const uint8_t *at) { return load32(at) | (uint64_t)load32(at + 4) << 32; }
@@ -139,7 +139,7 @@ static void look_at_part(ur_set *set) {
   int32_t count = info.columns < MOST_COLUMNS ? info.columns : MOST_COLUMNS;
   for (int32_t c = -1; c < count; c++) {
     if (c >= 0) EXPECT_EQUAL(ur_part_column(part, c, &columns[c]), UR_OK);
-    for (int32_t kind = 0; kind < 16; kind++) {
+    for (int32_t kind = 0; kind < SECTION_KINDS; kind++) {
       ur_section section;
       if (ur_part_section(part, kind, c, &section) != UR_OK) continue;
       if (ur_part_check(part, &section, 0, section.bytes, &error) != UR_OK) continue;

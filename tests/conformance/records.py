@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from conformance.other_writer import write_otherwise
 from unirecord import Writer, append
 
 NUMBERS = [
@@ -202,6 +203,10 @@ def _store(
     first = 0
     for part, size in enumerate(sizes):
         schema = {field.name: _stored(field, codecs) for field in fields}
+        if form != "directory" and size < 100 and codecs.random() < 0.7:
+            write_otherwise(paths[part], schema, records[first : first + size], index, codecs)
+            first += size
+            continue
         if form != "directory":
             writer = Writer(paths[part], schema, index=index)
         else:

@@ -16,7 +16,7 @@ from ..format.schema import Column
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from .walk import cell_places
 
-__all__ = ["Decoders", "Values", "pieces_of", "values_of"]
+__all__ = ["CellValues", "Decoders", "Values", "pieces_of"]
 
 _PIECE_BYTES: Final = 64 << 20  # decompressed at a time, unless a single value has more
 
@@ -112,28 +112,36 @@ def pieces_of(head: DataHead, group: RowGroup, rows: Rows) -> Iterator[Rows]:
         yield rows[cut]
 
 
-def values_of(
-    head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], j: int, rows: Rows, decoders: Decoders
-) -> Iterator[Values]:
-    """The values of these rows in the j-th blob column; nothing of a column that ``decoders`` cannot read."""
-    places, sizes = cell_places(head, group)
-    starts, stored = places[rows, j], sizes[rows, j]
-    ordinal, column = head.schema.blobs[j]
-    if column.codec is None:
-        good = np.ones(len(rows), bool)
-        yield Values(rows, payload, starts.astype(np.int64), stored.astype(np.int64), good)
-        return
-    decoder = decoders.decoder(ordinal)
-    if decoder is None:
-        return
-    raw = _raw_sizes(head, group)[ordinal][rows]
-    impossible = impossible_sizes(stored, raw)
-    raw = np.where(impossible, np.uint64(0), raw)
-    for cut in _cuts(raw):
-        data, good = decoder.decode(payload, starts[cut], np.where(impossible[cut], 0, stored[cut]), raw[cut])
-        ends = np.cumsum(raw[cut], dtype=np.int64)
-        lengths = raw[cut].astype(np.int64)
-        yield Values(rows[cut], data, ends - lengths, lengths, good & ~impossible[cut])
+class CellValues:
+    """The values of a row group's blob columns; where its cells lie is worked out once for all columns."""
+
+    def __init__(
+        self, head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], decoders: Decoders
+    ) -> None:
+        self._blobs, self._payload, self._decoders = head.schema.blobs, payload, decoders
+        self._places, self._sizes = cell_places(head, group)
+        self._raw = _raw_sizes(head, group)
+
+    def of(self, j: int, rows: Rows) -> Iterator[Values]:
+        """Those of these rows in the j-th blob column; nothing of a column that cannot be decompressed."""
+        starts, stored = self._places[rows, j], self._sizes[rows, j]
+        ordinal, column = self._blobs[j]
+        if column.codec is None:
+            good = np.ones(len(rows), bool)
+            yield Values(rows, self._payload, starts.astype(np.int64), stored.astype(np.int64), good)
+            return
+        decoder = self._decoders.decoder(ordinal)
+        if decoder is None:
+            return
+        raw = self._raw[ordinal][rows]
+        impossible = impossible_sizes(stored, raw)
+        raw = np.where(impossible, np.uint64(0), raw)
+        stored = np.where(impossible, np.uint64(0), stored)
+        for cut in _cuts(raw):
+            data, good = decoder.decode(self._payload, starts[cut], stored[cut], raw[cut])
+            ends = np.cumsum(raw[cut], dtype=np.int64)
+            lengths = raw[cut].astype(np.int64)
+            yield Values(rows[cut], data, ends - lengths, lengths, good & ~impossible[cut])
 
 
 def _cuts(sizes: npt.NDArray[Any]) -> Iterator[slice]:

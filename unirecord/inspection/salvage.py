@@ -15,7 +15,7 @@ from ..format.schema import Column
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from .content import check_group, read_payload
-from .decompressing import Decoders, pieces_of, values_of
+from .decompressing import CellValues, Decoders, pieces_of
 from .finding import lost_rows
 from .recover import head_from_index, opened_index
 from .walk import Ancillary, Damage, End, walk
@@ -152,10 +152,11 @@ def _blobs(
     keep: npt.NDArray[np.intp],
     decoders: Decoders,
 ) -> Iterator[ColumnData]:
+    found = CellValues(head, group, payload, decoders)
     for j, (_, column) in enumerate(head.schema.blobs):
         present = group.page.blob_valid[j]
         valid = None if present is None else present[keep]
-        every = list(values_of(head, group, payload, j, keep, decoders))
+        every = list(found.of(j, keep))
         if column.fixed_bytes:
             width = np.arange(column.fixed_bytes)
             yield ColumnData(np.concatenate([v.data[v.starts[:, None] + width] for v in every]), valid)

@@ -14,7 +14,7 @@ from ..format.page import ScalarColumn
 from ..format.schema import Column
 from ..format.values import array_in_cell, decode_cell
 from ..parts.data_file import DataHead, RowGroup
-from .decompressing import Decoders, Values, values_of
+from .decompressing import CellValues, Decoders, Values
 from .finding import Finding, findings_for
 
 __all__ = ["check_blob_values", "check_scalar_values"]
@@ -71,6 +71,7 @@ def check_blob_values(
     decoders: Decoders,
 ) -> Iterator[Finding]:
     """Cells of the rows that are not ``lost`` can be decompressed and decoded, and nulls are empty or zero."""
+    cells = CellValues(head, group, payload, decoders)
     for j, (ordinal, column) in enumerate(head.schema.blobs):
         valid = group.page.blob_valid[j]
         if ordinal in decoders.lost:
@@ -79,13 +80,13 @@ def check_blob_values(
             yield Finding(group.blob_payload, what, span, column.name)
         problems: dict[str, list[Rows]] = {}
         if valid is not None:
-            for values in values_of(head, group, payload, j, np.flatnonzero(~valid & ~lost), decoders):
+            for values in cells.of(j, np.flatnonzero(~valid & ~lost)):
                 problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
                 problems.setdefault("the value is null, and has bytes", []).append(_filled(column, values))
         if valid is None and column.codec is None and _takes_any_bytes(column):
             continue
         rows = np.flatnonzero(~lost if valid is None else ~lost & valid)
-        for values in values_of(head, group, payload, j, rows, decoders):
+        for values in cells.of(j, rows):
             problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
             problems.setdefault(f"the bytes are no value of {column}", []).append(_no_values(column, values))
         for what, found in problems.items():
@@ -110,8 +111,7 @@ def _filled(column: Column, values: Values) -> Rows:
 
 def _no_values(column: Column, values: Values) -> Rows:
     """Which rows hold bytes that are no value of the column."""
-    ascii_only = column.type == "text" and bool((values.data < 0x80).all())
-    if _takes_any_bytes(column) or ascii_only:
+    if _takes_any_bytes(column) or _is_ascii(column, values):
         return np.empty(0, np.intp)
     if column.free_dims == 1:
         assert column.dtype is not None
@@ -120,6 +120,13 @@ def _no_values(column: Column, values: Values) -> Rows:
         odd: Rows = values.rows[(values.sizes % entry != 0) & values.good]
         return odd
     return _undecodable(column, values)
+
+
+def _is_ascii(column: Column, values: Values) -> bool:
+    """Whether all bytes around the values of a text column are ASCII; not asked where most are of other columns."""
+    if column.type != "text" or 2 * int(values.sizes.sum()) < len(values.data):
+        return False
+    return bool((values.data < 0x80).all())
 
 
 def _undecodable(column: Column, values: Values) -> Rows:

@@ -174,8 +174,10 @@ class DataFile:
 
     def each_dictionary(self, head: DataHead) -> Iterator[DictionaryPage]:
         """The same, one by one up to the first page that is damaged."""
+        if all(column.codec is None for column in head.schema):
+            return
         offset, last = head.header.header_bytes, -1
-        while any(column.codec is not None for column in head.schema):
+        while True:
             header = self.page_header(head, offset)
             if header.kind == layout.PAGE_DICTIONARY:
                 page = self.dictionary(head, offset, header, last)

@@ -1,0 +1,75 @@
+"""Writes parts by tests/partgen_bytes.py, with what docs/format.md allows and the package's writer does not do."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+from partgen import MadePart, write
+from partgen_bytes import Col, Spec
+
+CODECS = {"zstd": 1, "shuffle+zstd": 2}
+
+
+def write_otherwise(
+    path: Path,
+    schema: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    index: Sequence[str],
+    pick: random.Random,
+) -> None:
+    """The records as a part with other units, groups, gaps, zones and dictionaries, and things of a later version."""
+    columns = [_column(name, spec, pick) for name, spec in schema.items()]
+    spec = Spec(pick.randbytes(16), columns, list(index))
+    spec.align, spec.length_width = 2 ** pick.randint(0, 6), pick.choice([1, 2, 4, 8])
+    spec.unit_rows = pick.choice([0, 1, 2, 8, 64]) if spec.blobs else 0
+    size = pick.choice([1, 2, 7, 100]) * max(spec.unit_rows, 1)
+    spec.group_rows = size if spec.row_bytes or not spec.blobs else 0
+    spec.groups = [min(size, len(records) - first) for first in range(0, len(records), size)]
+    spec.gaps = [pick.choice([0, 64, 4096]) if spec.blobs else 0 for _ in spec.groups]
+    spec.plain = {c.name for c in columns if c.base == "string" and pick.random() < 0.5}
+    spec.zone_rows = {c.name: pick.choice([1, 3, 10**12]) for c in columns if pick.random() < 0.5}
+    _add_later_things(spec, pick)
+    raw = [[_stored(c, record[c.name]) for c in columns] for record in records]
+    write(MadePart(path, spec, raw))
+
+
+def _add_later_things(spec: Spec, pick: random.Random) -> None:
+    """What a reader of this version ignores."""
+    spec.unknown = pick.choice([{}, {"later": [1, {"x": None}]}])
+    spec.optional = pick.choice([0, 1, 1 << 31])
+    if pick.random() < 0.5:
+        spec.ancillary = {(0x8000, 0): b"bloom", (0xFFFF, 65535): bytes(pick.choice([0, 70_000]))}
+    for number in range(len(spec.groups) + 1):
+        if pick.random() < 0.3:
+            spec.pages[number] = [(0x9000, pick.randbytes(pick.choice([0, 99])))]
+
+
+def _column(name: str, spec: Any, pick: random.Random) -> Col:
+    given = spec if isinstance(spec, dict) else {"type": spec}
+    base = given["type"].removesuffix("?")
+    codec = CODECS[given["codec"].split(":")[0]] if "codec" in given else 0
+    dictionary = b"xyz\0zzzz" * 9 if codec and pick.random() < 0.5 else b""
+    said = {"unit": "ms"} if pick.random() < 0.2 else {}
+    return Col(name, base, given.get("shape"), given["type"] != base, said, codec, dictionary)
+
+
+def _stored(column: Col, value: Any) -> bytes | None:
+    """A value as a cell holds it before it is compressed."""
+    if value is None and column.nullable:
+        return None
+    if column.base == "object":
+        packed: bytes = msgpack.packb(value)
+        return packed
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    array = np.asarray(value)
+    free = [length for length, given in zip(array.shape, column.shape or (), strict=True) if given < 0]
+    return array.tobytes() + (struct.pack(f"<{len(free)}Q", *free) if len(free) > 1 else b"")
