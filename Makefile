@@ -135,7 +135,7 @@ build/fuzz/fuzz_open: tests/c/fuzz_open.c tests/c/memory_files.c $(C_SOURCES) $(
 
 fuzz: build/fuzz/fuzz_open
 	$(PYTHON) tests/fuzz_seeds.py build/fuzz/seeds
-	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=5120 -max_total_time=$(FUZZ_SECONDS) \
+	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=7168 -max_total_time=$(FUZZ_SECONDS) \
 		-print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
 
 # FUZZ_CASES mutated JPEGs through the optional unit, under the sanitizers.

@@ -28,26 +28,26 @@ def write(medians: Medians) -> str:
         for what in ("batches, 1 threads", "batches, 2 threads", "cold epoch"):
             plain, packed = found(kind, f"plain, {what}"), found(kind, f"compressed, {what}")
             floor = found(kind, f"{FLOOR}, {what.removeprefix('batches, ')}")
+            unpacked = found(kind, "blocks of 64 KiB unpacked") if what == "batches, 1 threads" else None
             cells = [
                 rate(plain),
                 rate(packed),
                 times(ratio(packed, plain)),
                 rate(floor),
                 times(ratio(packed, floor)),
+                times(ratio(unpacked, plain)),
             ]
             rates.append([f"{kind}, {what.replace('1 threads', '1 thread')}", *cells])
         single = found(kind, "compressed, random row")
         rows.append([f"{kind}: UniRecord", times(single), "1", times(both)])
         for name in PEERS:
             theirs = found(kind, f"{name}, random row")
-            rows.append(
-                [
-                    f"{kind}: {name}",
-                    times(theirs),
-                    times(ratio(theirs, single)),
-                    times(found(kind, f"{name}, ratio")),
-                ]
-            )
+            size = times(found(kind, f"{name}, ratio"))
+            rows.append([f"{kind}: {name}", times(theirs), times(ratio(theirs, single)), size])
+            first = found(kind, f"{name}, first row of a shard")
+            if first is not None:
+                title = f"{kind}: {name}, first row of a shard"
+                rows.append([title, times(first), times(ratio(first, single)), size])
     return "\n\n".join(
         [
             table(
@@ -55,7 +55,16 @@ def write(medians: Medians) -> str:
                 ratios,
             ),
             table(
-                ["samples/s", "plain", "compressed", "of plain", "libzstd alone", "of libzstd alone"], rates
+                [
+                    "samples/s",
+                    "plain",
+                    "compressed",
+                    "of plain",
+                    "libzstd alone",
+                    "of libzstd alone",
+                    "blocks, of plain",
+                ],
+                rates,
             ),
             table(["a random row", "µs", "× ours", "ratio of all files"], rows),
         ]

@@ -15,7 +15,7 @@ from caches import cold
 from compressible import KINDS, cells_of, values_of
 
 import unirecord
-from unirecord.core import Encoder
+from unirecord.core import Decoder, Encoder
 from unirecord.format.schema import Schema
 from unirecord.writing.compressing import choose_dictionary, encoder_of
 
@@ -49,13 +49,19 @@ def make(kind: str, folder: Path, rows: int) -> None:
     (folder / ".complete").touch()
 
 
-def blocks(folder: Path, kind: str) -> int:
-    """Bytes of the values in blocks of 64 KiB, each a frame of the level that the columns have."""
+def blocks(folder: Path, kind: str) -> tuple[int, float]:
+    """Bytes of the values in blocks of 64 KiB, each a frame of the level that the columns have; seconds to unpack all."""
     codec = Schema.parse({"v": KINDS[kind]})[0].codec
     assert codec is not None
-    joined = (folder / "data.bin").read_bytes()
+    joined, width = (folder / "data.bin").read_bytes(), 4 if codec.shuffles else 1
     cut = [joined[at : at + BLOCK] for at in range(0, len(joined), BLOCK)]
-    return int(Encoder(codec.code, 4 if codec.shuffles else 1, codec.level).encode(cut)[1].sum())
+    frames, stored, raw = Encoder(codec.code, width, codec.level).encode(cut)
+    decoder, least = Decoder(codec.code, width), 1e9
+    for _ in range(3):
+        start = time.process_time()
+        decoder.decode(np.frombuffer(frames, np.uint8), np.cumsum(stored) - stored, stored, raw)
+        least = min(least, time.process_time() - start)
+    return int(stored.sum()), least
 
 
 def rate(step: Callable[[], int], seconds: float) -> float:
@@ -102,7 +108,9 @@ def main() -> None:
     found.append(answer.figure(kind, "ratio of data file and index", raw / size, "x"))
     data = (folder / "compressed.urec").stat().st_size
     found.append(answer.figure(kind, "ratio of the data file", raw / data, "x"))
-    found.append(answer.figure(kind, "ratio in blocks of 64 KiB", raw / blocks(folder, kind), "x"))
+    size, took = blocks(folder, kind)
+    found.append(answer.figure(kind, "ratio in blocks of 64 KiB", raw / size, "x"))
+    found.append(answer.figure(kind, "blocks of 64 KiB unpacked", rows / took, "samples/s"))
     for name in ("plain", "compressed"):
         found += figures(kind, name, folder / f"{name}.urec", seconds, threads)
     answer.answer(found)
