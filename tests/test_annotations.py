@@ -191,6 +191,25 @@ def test_a_folder_of_pictures_says_what_it_holds(tmp_path: Path, capsys: pytest.
     assert annotations(tmp_path / "out") == said
 
 
+class Torchvision:
+    """A dataset as torchvision has them: pairs, and the names of the classes."""
+
+    classes = ("cat", "dog")
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, i: int) -> tuple[Any, int]:
+        if i >= 4:
+            raise IndexError
+        return np.zeros((2, 2), np.uint8), i % 2
+
+
+def test_the_classes_of_a_torchvision_dataset_are_said_of_its_labels(tmp_path: Path) -> None:
+    unirecord.write_dataset(Torchvision(), tmp_path / "set", names=["image", "target"])
+    assert annotations(tmp_path / "set") == {"target": {"classes": ["cat", "dog"]}}
+
+
 def test_more_than_fifteen_keys_of_a_later_version_are_ignored_in_parts_of_a_directory(
     tmp_path: Path,
 ) -> None:

@@ -63,6 +63,7 @@ def test_cifar_is_read_from_pickles_and_from_binary_files(tmp_path: Path) -> Non
     wanted = [{"image": images[i].tolist(), "label": labels[i]} for i in range(40)]
     source = open_source(str(tmp_path / "c"))
     assert source.metadata == {"classes": [f"c{i}" for i in range(10)]}
+    assert source.schema["label"].annotations == source.metadata
     assert rows_at(tmp_path / "c") == wanted
     raw = images.transpose(0, 3, 1, 2).reshape(40, -1)
     rows = b"".join(bytes([label]) + pixels.tobytes() for label, pixels in zip(labels, raw, strict=True))

@@ -114,6 +114,8 @@ def test_coco_annotations_become_arrays_by_picture(tmp_path: Path) -> None:
     source = open_source(coco(tmp_path, COCO))
     assert source.kind == "coco"
     assert source.metadata == {"classes": ["car", "dog"], "category_ids": [3, 18]}
+    assert source.schema["labels"].annotations == {"classes": ["car", "dog"]}
+    assert source.schema["image"].annotations == {"media_type": "image/png"}
     empty, full = rows_at(source.path)
     assert empty["image"] == SMALL["b.png"]
     assert (empty["boxes"], empty["labels"], empty["masks"]) == ([], [], [])

@@ -39,7 +39,8 @@ def test_every_value_equals_that_of_tarfile() -> None:
     assert source.kind == "webdataset"
     array = {"type": "float32", "shape": [8, 8]}
     assert source.schema.to_spec() == {
-        "key": "string", "cls": "int64", "json": "object", "pixels_npy": array, "png": "bytes",
+        "key": "string", "cls": "int64", "json": "object", "pixels_npy": array,
+        "png": {"type": "bytes", "annotations": {"media_type": "image/png"}},
     }  # fmt: skip
     rows = rows_at(FOLDER)
     assert source.rows == len(rows) == 200
@@ -93,6 +94,16 @@ def test_kinds_of_files(tmp_path: Path) -> None:
     ]
     for name in ("x.tar.gz", "y.tgz"):
         assert rows_at(archive(tmp_path / name, files, mode="w:gz")) == rows_at(path)
+
+
+def test_the_media_type_of_files_is_that_of_their_endings(tmp_path: Path) -> None:
+    files = {"1.jpg": b"a", "1.left.PNG": b"b", "1.mp3": b"c", "1.pyd": b"d", "2.jpg": b"e"}
+    schema = open_source(str(archive(tmp_path / "x.tar", files))).schema
+    said = {column.name: column.annotations.get("media_type") for column in schema}
+    assert said == {
+        "key": None, "jpg": "image/jpeg", "left_png": "image/png", "mp3": "audio/mpeg", "pyd": None
+    }  # fmt: skip
+    assert (schema["jpg"].nullable, schema["mp3"].nullable) == (False, True)
 
 
 @pytest.mark.parametrize(

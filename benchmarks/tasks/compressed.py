@@ -50,7 +50,7 @@ def make(kind: str, folder: Path, rows: int) -> None:
 
 
 def blocks(folder: Path, kind: str) -> tuple[int, float]:
-    """Bytes of the values in blocks of 64 KiB, each a frame of the level that the columns have; seconds to unpack all."""
+    """Bytes of the values in blocks of 64 KiB, each a frame of the columns' level; seconds to unpack all."""
     codec = Schema.parse({"v": KINDS[kind]})[0].codec
     assert codec is not None
     joined, width = (folder / "data.bin").read_bytes(), 4 if codec.shuffles else 1

@@ -12,6 +12,7 @@ from ...errors import SchemaError
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
+from .media_types import annotated
 from .overrides import apply_overrides
 from .plain_pickle import plain_pickle
 
@@ -70,6 +71,7 @@ class CifarFiles(Source):
         classes = self._classes(os.path.dirname(files[0].path))
         if classes is not None:
             self.metadata = {"classes": classes}
+            types["label"] = annotated("int32", classes=classes)
         self.schema = apply_overrides(types, options.overrides)
 
     def _content(self, number: int) -> tuple[Any, Any, Any]:

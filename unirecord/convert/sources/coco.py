@@ -17,6 +17,7 @@ from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSo
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .image_header import NotAnImageError, read_image_header
 from .input_path import InputPath
+from .media_types import annotated, bytes_of
 from .overrides import apply_overrides
 
 __all__ = ["CocoFile"]
@@ -109,7 +110,7 @@ class CocoFile(Source):
 
     def _types(self, annotations: list[dict[str, Any]]) -> dict[str, Any]:
         columns: dict[str, Any] = {
-            "image": "bytes",
+            "image": bytes_of(str(image["file_name"]) for image in self._images),
             "path": "string",
             "image_id": "int64",
             "width": "int32",
@@ -122,6 +123,8 @@ class CocoFile(Source):
             columns["boxes"] = {"type": "float64", "shape": [-1, 4]}
         if "category_id" in has:
             columns["labels"] = {"type": "int32", "shape": [-1]}
+            if self.classes:
+                columns["labels"] = annotated(columns["labels"], classes=self.classes)
         if "area" in has:
             columns["areas"] = {"type": "float64", "shape": [-1]}
         if "iscrowd" in has:

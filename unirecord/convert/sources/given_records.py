@@ -9,10 +9,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from ...writing.inference import infer_schema
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
+from .media_types import annotated
 from .overrides import apply_overrides
 
 __all__ = ["GivenRecords"]
@@ -71,6 +73,7 @@ class GivenRecords(Source):
         classes = getattr(given, "classes", None)  # torchvision
         if isinstance(classes, list | tuple) and all(isinstance(c, str) for c in classes):
             self.metadata = {"classes": list(classes)}
+            self.schema = _with_classes(self.schema, list(classes))
 
     def _first(self, items: Iterable[Any]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -150,3 +153,16 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "getbands") and hasattr(value, "tobytes"):  # a PIL picture
         return np.asarray(value)
     return value
+
+
+def _with_classes(schema: Schema, classes: list[str]) -> Schema:
+    """The schema, in which the names are said of its integers when it has one column of them."""
+    integers = [column.name for column in schema if not column.is_blob and "int" in column.type]
+    if len(integers) != 1 or schema[integers[0]].annotations:
+        return schema
+    return Schema.parse(
+        {
+            name: annotated(spec, classes=classes) if name in integers else spec
+            for name, spec in schema.to_spec().items()
+        }
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
@@ -13,6 +13,7 @@ from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSo
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
+from .media_types import PICTURES, bytes_of
 from .overrides import apply_overrides
 from .picture_check import check_picture, require_pillow
 from .picture_classes import Layout, layout_of, same_classes, some, splits_of
@@ -20,14 +21,6 @@ from .picture_labels import LABEL_FILES, PictureLabels, label_file
 
 __all__ = ["ImageFolder"]
 
-_MEDIA_TYPES: Final = {
-    **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "image/jpeg"),
-    **dict.fromkeys((".bmp", ".dib"), "image/bmp"),
-    **dict.fromkeys((".tif", ".tiff"), "image/tiff"),
-    ".png": "image/png",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-}
 _BATCH_ROWS: Final = 256
 _BATCH_BYTES: Final = 16_000_000
 
@@ -60,7 +53,7 @@ class ImageFolder(Source):
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """A folder with pictures; and any that holds nothing else that is known."""
-        return source.is_folder and source.holds(frozenset(_MEDIA_TYPES))
+        return source.is_folder and source.holds(frozenset(PICTURES))
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
@@ -90,7 +83,7 @@ class ImageFolder(Source):
         self.classes = [utf8_name(name) for name in layout.classes]
         if options.classes is not None:
             self.classes = same_classes(self.path, self.classes, options.classes)
-        columns: dict[str, Any] = {"image": _image_type(found)}
+        columns: dict[str, Any] = {"image": bytes_of(found)}
         if layout.splits:
             columns["split"] = "string"
         if layout.classes:
@@ -123,7 +116,7 @@ class ImageFolder(Source):
         self.classes = []
         splits = () if options.get("folders_are_classes") or "split" in labels.types else splits_of(found)
         self._layout = Layout(splits if all("/" in path for path in found) else (), ())
-        columns: dict[str, Any] = {"image": _image_type(self._files)}
+        columns: dict[str, Any] = {"image": bytes_of(self._files)}
         if self._layout.splits:
             columns["split"] = "string"
         columns |= {"path": "string", "width": "int32", "height": "int32"}
@@ -134,9 +127,9 @@ class ImageFolder(Source):
         self._other_suffixes: Counter[str] = Counter()
         for path, reason in walk(self.input.path):
             suffix = os.path.splitext(path)[1].lower()
-            if reason is not None and (suffix in _MEDIA_TYPES or path.endswith("/")):
+            if reason is not None and (suffix in PICTURES or path.endswith("/")):
                 self.left_out.append(LeftOut(utf8_name(path), reason))
-            elif suffix in _MEDIA_TYPES:
+            elif suffix in PICTURES:
                 yield path
             else:
                 self._other_suffixes[suffix] += 1
@@ -204,9 +197,3 @@ def _number(
 ) -> tuple[int, int]:
     split, name = place
     return splits[split] if split else 0, classes[name] if name else 0
-
-
-def _image_type(paths: Sequence[str]) -> dict[str, Any]:
-    """Bytes, with the media type that all these pictures have by their names, or ``image/*``."""
-    found = {_MEDIA_TYPES[os.path.splitext(path)[1].lower()] for path in paths}
-    return {"type": "bytes", "annotations": {"media_type": found.pop() if len(found) == 1 else "image/*"}}

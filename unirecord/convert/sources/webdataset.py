@@ -17,6 +17,7 @@ from .arrow_types import nullable
 from .base import LeftOut, Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
 from .json_text import parse_json
+from .media_types import annotated, media_type
 from .npy_bytes import npy_array
 from .overrides import apply_overrides
 from .splits import refuse_split_files
@@ -232,8 +233,9 @@ class _Ending:
         elif kind in _NUMBERS:
             name = "string" if self._as_bytes else "int64"
         if missing and isinstance(name, str) and name != "object":
-            return nullable(name) or name
-        return name
+            name = nullable(name) or name
+        media = media_type(f"x.{kind}") if name in ("bytes", "bytes?") else None
+        return annotated(name, media_type=media) if media else name
 
 
 def _is_whole(data: bytes) -> bool:
