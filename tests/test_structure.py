@@ -39,6 +39,7 @@ errors elsewhere sizes progress
 CALLED_FOR = {
     ("dataset", "frameworks"): "ds.to_tf(...), ds.to_arrow(), ds.to_pandas()",
     ("pipeline", "frameworks"): "pipeline.to_torch(...), pipeline.to_jax(...)",
+    ("loading", "frameworks"): "batch['tokens'].to_torch(...)",
 }
 
 # Third-party packages that every installation has; all others are imported when they are first needed.

@@ -126,9 +126,7 @@ def _ragged_lists(column: Column, values: RaggedArray) -> pyarrow.Array:
     dtype, shape = column.dtype, column.item_shape
     assert dtype is not None
     if column.free_dims == 1 and shape[0] == -1:
-        entry = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
-        flat = np.require(values.data, requirements=["A"]).view(dtype)
-        return _lists(column, flat, {0: values.offsets // entry})
+        return _lists(column, values.values.reshape(-1), {0: values.element_offsets})
     nothing = np.zeros([max(size, 0) for size in shape], dtype)
     items = [nothing if item is None else item for item in values]
     flat = np.concatenate([np.zeros(0, dtype), *(item.reshape(-1) for item in items)])

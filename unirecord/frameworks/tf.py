@@ -180,10 +180,8 @@ def _ragged_parts(ragged: RaggedArray, free: int) -> list[Any]:
     column = ragged.column
     inner = (column.shape or ())[free:]
     dtype = column.dtype
-    assert dtype is not None
     if free == 1:
-        entry = dtype.itemsize * int(np.prod(inner, dtype=np.int64))
-        return [ragged.data.view(dtype).reshape(-1, *inner), ragged.offsets // entry]
+        return [ragged.values, ragged.element_offsets]
     nothing = np.empty((0,) * free + inner, dtype)
     arrays = [nothing if array is None else array for array in ragged]
     values = (

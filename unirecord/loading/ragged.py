@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import CorruptionError
 from ..format.schema import Column
 from ..format.values import array_in_cell, decode_cell
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..frameworks.torch_ragged import RaggedTensor
 
 __all__ = ["RaggedArray"]
 
@@ -50,6 +57,78 @@ class RaggedArray:
         """Bytes of each value, int64[n]."""
         lengths: NDArray[np.int64] = np.diff(self.offsets)
         return lengths
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The elements of all values, one value after the other, [total, …]; those of bytes are uint8.
+
+        It looks into the batch. TypeError for text, objects, and arrays whose first dimension is not the only free one.
+        """
+        dtype, inner, _ = self._elements()
+        return np.require(self.data, requirements=["A", "W"]).view(dtype).reshape(-1, *inner)
+
+    @property
+    def element_offsets(self) -> NDArray[np.int64]:
+        """Where each value starts in ``values``, int64[n + 1]: value i is ``values[offsets[i]:offsets[i + 1]]``."""
+        _, _, size = self._elements()
+        offsets, rest = np.divmod(self.offsets, size)
+        if rest.any():
+            value = int(np.flatnonzero(rest)[0]) - 1
+            raise CorruptionError(
+                f"column {self.column.name!r}: value {value} of the batch has {self.lengths[value]:,} bytes, no whole "
+                f"number of {size}-byte entries",
+                column=self.column.name,
+            )
+        return offsets
+
+    @property
+    def element_lengths(self) -> NDArray[np.int64]:
+        """How many elements each value has along its free dimension, int64[n]; 0 where null."""
+        lengths: NDArray[np.int64] = np.diff(self.element_offsets)
+        return lengths
+
+    def mask(self, length: int | None = None) -> NDArray[np.bool_]:
+        """Which places of ``pad()`` hold an element: bool [n, length], the attention mask of padded tokens.
+
+        Args:
+            length: of the free dimension; by default the longest value's. ValueError where a value is longer.
+        """
+        lengths = self.element_lengths
+        longest = int(lengths.max(initial=0))
+        if length is not None and length < longest:
+            raise ValueError(
+                f"column {self.column.name!r}: values of up to {longest} elements do not fit {length}"
+            )
+        within: NDArray[np.bool_] = np.arange(longest if length is None else length) < lengths[:, None]
+        return within
+
+    def _elements(self) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+        """Type, shape and bytes of what lies along the free dimension."""
+        column = self.column
+        if not column.is_array and column.type == "bytes":
+            return np.dtype(np.uint8), (), 1
+        shape, dtype = column.shape or (), column.dtype
+        if dtype is None or column.free_dims != 1 or shape[0] != -1:
+            raise TypeError(
+                f"column {column.name!r} is {column.spec!r}: only bytes, and arrays whose first dimension alone is "
+                "free, are one run of elements"
+            )
+        return dtype, shape[1:], dtype.itemsize * math.prod(shape[1:])
+
+    def to_torch(self, dtype: torch.dtype | None = None) -> RaggedTensor:
+        """The values as one tensor with the places where each begins, over the memory of the batch.
+
+        Args:
+            dtype: of the elements, such as ``torch.int64`` for tokens stored as ``uint16`` or ``uint32``, which
+                embeddings do not take; by default their own. ValueError where a value does not fit.
+        """
+        from ..frameworks.torch_ragged import ragged_tensor
+
+        return ragged_tensor(self, dtype)
+
+    def to(self, device: Any, dtype: torch.dtype | None = None) -> RaggedTensor:
+        """``to_torch(dtype)`` on ``device``."""
+        return self.to_torch(dtype).to(device)
 
     def cell(self, i: int) -> memoryview:
         """The stored bytes of value ``i``, as a memoryview, empty where null; IndexError when there is none."""
