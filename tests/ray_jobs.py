@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ from unirecord.convert import division
 from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
 from unirecord.frameworks import ray_datasink
+from unirecord.frameworks import ray_engine as ray_engine_module
 from unirecord.frameworks.ray_engine import ray_engine
+from unirecord.storage.attempts import ORPHAN_SECONDS
 
 N = 1000
 
@@ -99,6 +102,12 @@ def disturbed(how: str, folder: Path) -> Any:
             given = list(blocks)
             if how == "twice":
                 super().write(given, ctx)
+            if how == "twice at once":
+                other = ray.remote(num_cpus=0)(base.write).remote(
+                    self, given, ctx
+                )  # another attempt, elsewhere
+                mine = super().write(given, ctx)
+                return mine if ctx.task_idx % 2 else ray.get(other)
             if how == "killed when written" and first_time(ctx.task_idx):
                 super().write(given, ctx)
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -113,7 +122,9 @@ def disturbed(how: str, folder: Path) -> Any:
     return Disturbed
 
 
-@pytest.mark.parametrize("how", ["in peace", "twice", "killed at work", "killed when written"])
+@pytest.mark.parametrize(
+    "how", ["in peace", "twice", "twice at once", "killed at work", "killed when written"]
+)
 def test_every_row_is_written_once(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if how != "in peace":
         kind = disturbed(how, tmp_path)
@@ -199,6 +210,77 @@ def test_a_conversion_on_ray_makes_the_same_bytes(
     convert(tmp_path / "ray", engine=ray_engine(str(tmp_path / "ray")))
     assert files(tmp_path / "ray") == files(tmp_path / "one")
     assert len(list(tmp_path.glob("death*"))) == deaths
+
+
+class Raced(Numbers):
+    """Each attempt at the last unit begins when there are two of them."""
+
+    def read(self, unit: Any) -> Iterator[Any]:
+        if unit.name == f"unit {len(self.sizes) - 1}" and (self.folder / "raced").exists():
+            (self.folder / f"attempt-{os.getpid()}-{time.monotonic_ns()}").touch()
+            ends = time.monotonic() + 120
+            while len(list(self.folder.glob("attempt-*"))) < 2 and time.monotonic() < ends:
+                time.sleep(0.05)
+        yield from super().read(unit)
+
+
+def test_two_attempts_at_one_task_that_both_end_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    ended: list[str] = []
+
+    class AllTold:
+        """Ray, but the driver hears of the two attempts that are left when both have ended."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(ray, name)
+
+        def wait(self, refs: list[Any]) -> Any:
+            if not list(tmp_path.glob("first")):
+                (tmp_path / "first").touch()
+                return ray.wait(refs)
+            ready, rest = ray.wait(refs, num_returns=len(refs))
+            ended.extend(folder for folder, _ in ray.get(ready))
+            return ready, rest
+
+    units = [900, 50]
+
+    def convert(target: Path, **options: Any) -> None:
+        Conversion(
+            Raced(tmp_path, units),
+            str(target),
+            Schema.parse(SCHEMA),
+            id=bytes(16),
+            max_part_bytes=1 << 30,
+            **options,
+        ).run()
+
+    convert(tmp_path / "one")
+    (tmp_path / "raced").touch()
+    monkeypatch.setattr(ray_engine_module, "import_ray", AllTold)
+    convert(tmp_path / "ray", engine=ray_engine(str(tmp_path / "ray")))
+    assert len(set(ended)) == 2
+    assert len({Path(folder).name.rpartition("-")[0] for folder in ended}) == 1  # of one task
+    assert files(tmp_path / "ray") == files(tmp_path / "one")
+    assert not (tmp_path / ".ray.attempts").exists()
+
+
+def test_what_a_failed_job_leaves_is_swept_by_age(tmp_path: Path) -> None:
+    def fails() -> None:
+        with pytest.raises(SchemaError, match="expected int8"):
+            unirecord.ray.write(numbered(), tmp_path / "out", schema={"n": "int8"}, min_task_bytes=1)
+
+    fails()
+    (left,) = (tmp_path / ".out.attempts").iterdir()
+    assert any(left.iterdir())
+    unirecord.ray.write(numbered(), tmp_path / "out")
+    assert left.exists()
+    for place in [*left.rglob("*"), left]:
+        os.utime(place, (time.time() - 2 * ORPHAN_SECONDS,) * 2)
+    unirecord.ray.write(numbered(), tmp_path / "out", overwrite=True)
+    assert not (tmp_path / ".out.attempts").exists()
+    check(tmp_path / "out")
 
 
 def test_a_task_that_always_dies_ends_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

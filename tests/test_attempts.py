@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from numbers_source import SCHEMA, Numbers
 
-from unirecord import MissingError, SchemaError, UniRecordDataset, verify
+from unirecord import MissingError, SchemaError, UniRecordDataset, UniRecordError, verify
 from unirecord.cli import main
 from unirecord.convert import division
 from unirecord.convert.conversion import Conversion
 from unirecord.convert.task import Job, finish_task
 from unirecord.format.schema import Schema
+from unirecord.frameworks.ray_datasink import _PartsJob
 from unirecord.frameworks.ray_engine import attempt
-from unirecord.storage.attempts import Attempts
+from unirecord.storage.attempts import ORPHAN_SECONDS, Attempts
 
 ID = bytes(range(16))
 UNITS = [130, 70, 1, 300, 0, 220, 90, 260, 40, 180]
@@ -112,6 +113,39 @@ def test_what_is_left_of_other_runs_is_removed_when_nothing_has_changed_for_long
     os.utime(young.run, (time.time() - 7200,) * 2)  # one file below that was written lately keeps it
     Attempts(str(tmp_path / "out")).start(orphan_seconds=3600)
     assert fresh.exists()
+
+
+def test_attempts_of_a_job_that_failed_stay_for_one_may_still_be_at_work(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    block = pyarrow.table({"n": [1, 2, 3]})
+
+    def job(**options: Any) -> _PartsJob:
+        return _PartsJob(
+            str(tmp_path / "out"), {}, (), b"\xc0", 1 << 30, options.get("overwrite", False), False
+        )
+
+    failed = job()
+    failed.begin(block.schema)
+    made = [failed.write([block], 0) for _ in range(2)]
+    failed.give_up()
+    late = failed.write([block], 1)  # a task that nobody waits for any more
+    assert all(os.path.isdir(one[1]) and os.listdir(one[1]) for one in (*made, late))
+    with pytest.raises(UniRecordError, match="committed or given up"):
+        failed.commit([made[0]])
+    assert not (tmp_path / "out").exists()
+    good = job()
+    good.begin(block.schema)
+    twice = [good.write([block], 0) for _ in range(2)]
+    good.commit([twice[1]])
+    good.give_up()
+    with UniRecordDataset(tmp_path / "out") as ds:
+        assert [int(row["n"]) for row in ds] == [1, 2, 3]
+    (run,) = (tmp_path / ".out.attempts").iterdir()
+    assert sorted(map(str, run.iterdir())) == sorted(one[1] for one in (*made, late))
+    for place in [*run.rglob("*"), run]:
+        os.utime(place, (time.time() - 2 * ORPHAN_SECONDS,) * 2)
+    job(overwrite=True).give_up()
+    assert not run.exists()
 
 
 def test_an_attempt_of_a_run_that_is_over_writes_nothing(tmp_path: Path) -> None:
