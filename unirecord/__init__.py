@@ -127,7 +127,10 @@ def __getattr__(name: str) -> Any:
     if name in _ADAPTERS:
         return import_module(f"{__name__}.{name}")
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .elsewhere import OF_PACKAGES
+
+        more = f"; {OF_PACKAGES[name]}" if name in OF_PACKAGES else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{more}")
     value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
