@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from unirecord.pipeline.budget import Budget, available_cpus, available_memory
 from unirecord.pipeline.lane import Lane
 from unirecord.pipeline.pipeline_stats import StageStats, _pace
 from unirecord.pipeline.stage import Stage
-from unirecord.pipeline.tuning import Tuner
+from unirecord.pipeline.tuning import Tuner as _Tuner
 
 MS = 1_000_000
 
@@ -34,6 +35,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 MOST = 256
+Tuner = partial(_Tuner, waited_for_cores=lambda: 0)
 STEP = 50 * MS
 
 
@@ -69,7 +71,7 @@ class Machine:
         """The highest rate of some numbers of workers."""
         return max(map(self.rate, numbers))
 
-    def run(self, tuner: Tuner, seconds: float) -> list[int]:
+    def run(self, tuner: _Tuner, seconds: float) -> list[int]:
         """Runs for so long; the numbers of workers that were used."""
         used = []
         for _ in range(int(seconds * 20)):
@@ -141,6 +143,15 @@ def test_a_trial_that_something_else_has_spoilt_is_repeated_soon() -> None:
     machine.run(tuner, 0.6)  # everything takes five times as long
     machine.noise = 0.0
     assert machine.run(tuner, 5)[-1] == MOST
+
+
+def test_fewer_threads_are_not_tried_where_others_take_the_cores() -> None:
+    machine = Machine(0.0, 1.0, 2, noise=1.0)
+    machine.others = SimpleNamespace(uniform=lambda low, high: 0.6 * high)  # 0.8 of two cores are left
+    taken = SimpleNamespace(look=lambda: int(1.2 * machine.now))
+    used = machine.run(_Tuner(Budget(2, 1 << 30), waited_for_cores=taken.look), 20)
+    assert min(used) == 2
+    assert 1 in machine.run(Tuner(Budget(2, 1 << 30)), 20), "it cannot be told from a lock otherwise"
 
 
 def test_a_number_that_was_no_better_is_tried_again_when_the_stage_has_changed() -> None:

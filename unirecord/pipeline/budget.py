@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core import usable_cores
 from ..sizes import parse_size
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "waited_for_cores"]
 
 _LEAST_MEMORY = 64 << 20
 _MOST_BY_DEFAULT = 2 << 30
+_MOST_LOOKED_AT = 40
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,20 @@ def available_cpus(root: Path = Path("/sys/fs/cgroup")) -> int:
     except (OSError, ValueError):  # no cgroup, or one of the first version
         pass
     return cores
+
+
+def waited_for_cores() -> int:
+    """Nanoseconds in which threads of this process could have run and others did, so far; 0 where that is not told.
+
+    Where there are more than a few threads, looking costs too much: 0 as well.
+    """
+    try:
+        tasks = os.listdir("/proc/self/task")
+        if len(tasks) > _MOST_LOOKED_AT:
+            return 0
+        return sum(int(Path(f"/proc/self/task/{task}/schedstat").read_bytes().split()[1]) for task in tasks)
+    except (OSError, ValueError, IndexError):  # a thread has ended meanwhile
+        return 0
 
 
 def available_memory(root: Path = Path("/sys/fs/cgroup")) -> int:

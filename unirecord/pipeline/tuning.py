@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..order.spec import check_integer
-from .budget import Budget
+from .budget import Budget, waited_for_cores
 from .lane import Lane
 
 __all__ = ["PipelinePlan", "Tuner"]
@@ -81,12 +81,14 @@ class Tuner:
         *,
         frozen: bool = False,
         before: Tuner | None = None,
+        waited_for_cores: Callable[[], int] = waited_for_cores,
     ) -> None:
         """Begins with ``plan``, and stays with it where it is ``frozen``.
 
         It goes on where that of the pass ``before`` was, in the middle of a trial too: epochs may be shorter than one.
         """
         self._cpus, self._whole = budget.cpus, budget.whole
+        self._waited_for_cores, self._seen_delay, self._delay = waited_for_cores, 0, 0.0
         self._frozen = frozen
         self.workers = plan.workers if plan is not None else budget.cpus
         self.reasons = [
@@ -132,6 +134,7 @@ class Tuner:
         cpu = sum(lane.cpu_ns - self._before[id(lane)][1] for lane in shared)
         work = sum((lane.elements - self._before[id(lane)][2]) * lane.weight for lane in shared)
         self.cores_used = cpu / spent
+        self._delay = max(0, self._waited_for_cores() - self._seen_delay) / spent
         starved = (self.wait_ns - self._seen_wait) / spent > _STARVED
         self._begin(lanes, now)
         if not self._frozen:
@@ -140,6 +143,7 @@ class Tuner:
 
     def _begin(self, lanes: Sequence[Lane], now: int) -> None:
         self._since, self._seen_wait = now, self.wait_ns
+        self._seen_delay = 0 if self._frozen else self._waited_for_cores()
         for lane, weight in zip(lanes, self._weights, strict=False):
             lane.weight = lane.weight or weight
         for lane in lanes:
@@ -217,7 +221,9 @@ class Tuner:
         fitting = math.ceil(filling) if self._whole else int(filling)
         more = min(2 * self.workers, _MOST_WORKERS, fitting)
         fewer = self.workers // 2 if self.workers <= self._cpus else max(self._cpus, self.workers // 2)
-        numbers = ([] if full else [more]) + ([] if full and self.workers <= self._cpus else [fewer])
+        # Fewer cannot do what is computed now, or would be if others did not take the cores.
+        too_few = self.cores_used + self._delay > 1.2 * fewer
+        numbers = ([] if full else [more]) + ([] if too_few else [fewer])
         for number in numbers:
             if 1 <= number != self.workers and self._refused.get(number, (0, 0))[0] <= now:
                 return number
