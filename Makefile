@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray exports demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray mindspore exports demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -187,6 +187,17 @@ test: venv build lint
 ray: venv build
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*"
 	$(BIN)/python -m pytest -q tests/ray_jobs.py
+
+# ds.to_mindspore() beside MindRecord, in an environment of its own: MindSpore takes 800 MB, and has pins of its own.
+MINDSPORE := build/mindspore
+
+$(MINDSPORE)/ready: Makefile
+	$(PYTHON) -m venv $(MINDSPORE)
+	$(MINDSPORE)/bin/python -m pip install -qq "setuptools<80" "mindspore==2.10.0" cffi msgpack "pytest>=8" hypothesis xxhash
+	@touch $@
+
+mindspore: venv build $(MINDSPORE)/ready
+	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(MINDSPORE)/bin/python -m pytest -q mindspore_reads.py conformance/test_matrix.py
 
 # Sources read, and exports read back, by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
 exports: venv build

@@ -11,6 +11,7 @@ MODULES = {
     "jax_consumers": "jax",
     "grain_consumers": "grain",
     "hf_consumers": "datasets",
+    "mindspore_consumers": "mindspore",
 }
 
 REGISTERED = [

@@ -113,6 +113,18 @@ _STOCK = {
     "ragged": REFUSED,
     "object": REFUSED,
 }
+_MINDSPORE = {
+    **_ARRAYS,
+    **_MASKS,
+    "bfloat16": "uint16 of its bits",
+    "string": "array of `str`",
+    "string, null": '"", and `x_valid`',
+    "bytes": REFUSED,
+    "bytes, null": REFUSED,
+    "text": "array of `str`",
+    "ragged": REFUSED,
+    "object": REFUSED,
+}
 _SAMPLES = dict.fromkeys(KINDS, "as `ds[i]` has it")
 _HF = {
     "number": "`Value`, `ClassLabel`",
@@ -131,6 +143,9 @@ _HF = {
 
 _OWN_RANKS = "no: {} counts the samples of one rank, and knows of no others"
 _NO_TF_STATE = "loads: `tf.data` cannot say what has been delivered, so a state comes from another loader"
+_NO_MINDSPORE_STATE = (
+    "loads: MindSpore cannot say what has been delivered, so a state comes from another loader"
+)
 _TORCH_WORKERS = "fork, spawn, forkserver"
 
 ROWS = [
@@ -190,7 +205,19 @@ ROWS = [
         },
         otherwise=frozenset({"object"}),
     ),
+    Row(
+        "`ds.to_mindspore`",
+        "to_mindspore",
+        _MINDSPORE,
+        excused={
+            "resume": _NO_MINDSPORE_STATE,
+            "ranks": _NO_MINDSPORE_STATE,
+            "transform": "no: a dataset with a transform is refused: its types are not known; `.map()` follows",
+        },
+    ),
 ]
+# Consumers of what is too large for every run: `make mindspore`.
+APART = {"to_mindspore"}
 
 
 def promises() -> str:

@@ -12,6 +12,7 @@ from .views import UNCHANGED, Given, Sample, Unchanged
 
 if TYPE_CHECKING:
     import datasets
+    import mindspore.dataset
     import tensorflow
     from typing_extensions import Unpack
 
@@ -165,6 +166,25 @@ class DatasetLoaders(DatasetAsking[Given]):
 
         dataset: Any = self
         return to_tf(dataset, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
+
+    def to_mindspore(
+        self,
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        prefetch: int | None = None,
+        num_threads: int | None = None,
+    ) -> mindspore.dataset.GeneratorDataset:
+        """This shard as a ``mindspore.dataset.GeneratorDataset`` whose rows are batches (docs/frameworks.md).
+
+        ``batch_size``, ``drop_last``, ``prefetch`` and ``num_threads`` are as for ``batches``.
+        """
+        from ..frameworks.mindspore import to_mindspore
+
+        dataset: Any = self
+        return to_mindspore(
+            dataset, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads
+        )
 
     def to_hf(self, num_shards: int | None = None) -> datasets.IterableDataset:
         """This shard as a Hugging Face ``datasets.IterableDataset`` with typed features (docs/frameworks.md).
