@@ -21,6 +21,8 @@ _CHEAP_NS = 200_000  # below this many tasks are kept ready, so that threads tak
 _CHEAP_WINDOW = 16
 _CHEAP_BYTES = 32 << 20  # so much of cheap results is kept ready
 _CPU_SAMPLE_NS = 2_000_000  # of work between two looks at the processor's time
+_FEW = 8  # tasks, of which each counts much for what an element takes
+_MUCH_LONGER = 4.0  # times what was known; more is believed when it comes again
 _TASK_BYTES = 1 << 20  # results that are larger are not worth a task together
 
 
@@ -110,6 +112,13 @@ class Lane:
     def is_full(self, workers: int) -> bool:
         """Whether no task may begin before a result is taken."""
         return len(self.inflight) + len(self.ready) + self.handed_out >= self.window(workers)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is under way, ready, or begun."""
+        if self.inflight or self.ready or self._group or self._notes:
+            return False
+        return self._held is None
 
     @property
     def has_input(self) -> bool:
@@ -264,9 +273,8 @@ class Lane:
         self.cpu_ns += int(wall_ns * self._cpu_share)
         self.elements += count if self.upstream is not None else sum([len(r.values) for r in results])
         self.tasks += 1
-        each = wall_ns / count
-        weight = 1.0 if self.tasks == 1 else 0.5 if self.tasks < 8 else 0.1
-        self.element_ns = each = self.element_ns + (each - self.element_ns) * weight
+        self._note_each(wall_ns / count)
+        each = self.element_ns
         if size > self.largest:
             self.largest = size
         if each > _CHEAP_NS:
@@ -298,12 +306,31 @@ class Lane:
     def clock(self, workers: int, now: int) -> None:
         """Notes what the stage does from now on; the time up to now goes to what it did before."""
         state = "work" if self.running else "out" if self.is_full(workers) else "in"
-        if state == self._state:
-            return
+        if state != self._state:
+            self._account(now)
+            self._state = state
+
+    def _account(self, now: int) -> None:
         now = max(now, self._since)  # a thread that has waited for the lock comes with a time that is over
         spent, self._since = now - self._since, now
         if self._state == "in":
             self.wait_in_ns += spent
         elif self._state == "out":
             self.wait_out_ns += spent
-        self._state = state
+
+    def passed(self, count: int, begun: int, now: int) -> None:
+        """Notes that ``count`` elements went through the stage without a task, while the clock went on."""
+        self._account(begun)
+        self._since = now
+        took = now - begun
+        self.busy_ns += took
+        self.cpu_ns += int(took * self._cpu_share)
+        self.elements += count
+        self.tasks += 1
+        self._note_each(took / count)
+
+    def _note_each(self, each: float) -> None:
+        if self.tasks < _FEW:
+            self.element_ns += (each - self.element_ns) * (1.0 if self.tasks == 1 else 0.5)
+        else:  # a thread may be held up by others: one task that took long says little
+            self.element_ns += 0.1 * (min(each, _MUCH_LONGER * self.element_ns) - self.element_ns)

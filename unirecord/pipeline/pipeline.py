@@ -21,9 +21,10 @@ from .origin import Lend, Origin, OriginPass
 from .pipeline_stats import PipelineStats, StatsOfPasses
 from .resuming import extended, place_at, split_state
 from .rewriting import RULES, Draft, rewritten
-from .running import Running, run_alone
+from .running import Running
 from .slots import SlotMemory
 from .steps import Named
+from .straight import run_alone
 from .tails import through
 from .tuning import PipelinePlan, Tuner
 
@@ -388,7 +389,7 @@ class Pipeline:
         self._tuner = tuner = Tuner(self._budget, plan, frozen=frozen, before=self._tuner)
         stats.begin(lanes, tuner)
         source, mark, asked = at.chunks(graph, self._budget, self._lend), at.mark, clock()
-        running: Any = run_alone(source, lanes[:1])
+        running: Any = run_alone(source, lanes[0])
         if len(lanes) > 1 or at.processes is not None:
             running = iter(Running(source, lanes, self._budget.memory, tuner))
         if self._tails:

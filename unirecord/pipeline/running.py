@@ -16,8 +16,9 @@ from .chunk import Chunk
 from .crew import Crew, Worker
 from .lane import Lane, Task
 from .memory_size import size_of
+from .straight import Straight
 
-__all__ = ["Running", "run_alone"]
+__all__ = ["Running"]
 
 _SIGNAL_S = 0.1  # how long a signal may be waited for
 _SHORT_NS = 30_000  # what it takes to wake a thread, about
@@ -26,6 +27,7 @@ _READ_BYTES = 1 << 20
 _READ_NS = 300_000
 _LARGE_RESULT = 64 << 20
 _HANDED_OVER_NS = 50_000  # what it costs that another thread makes a result, about
+_MOST_SHORTER = 8  # of those that do not, which are remembered: what a function takes may change
 _MOST_LONGER = 2  # tasks that take longer than that, beyond those that do not: one may be held up by others
 
 
@@ -81,6 +83,7 @@ class Running:
         )
         self._alone = threads == 0
         self._here = self._alone or not asked
+        self._straight = Straight(source, self.lanes)
         self._process = os.getpid()
 
     # ---- the consumer's side -----------------------------------------------------------------------------
@@ -93,17 +96,41 @@ class Running:
                 lane.start()  # processes, while there are no threads of this pass
             if not self._here:
                 self._begin_threads()
-            while (chunk := self._next()) is not None:
+            while True:
+                if self._here and not self._got:
+                    yield from self._gone_straight()
+                chunk = self._next()
+                if chunk is None:
+                    return
                 yield chunk
                 del chunk
         finally:
             self.close()
 
-    def _next(self) -> Chunk | None:
+    def _check(self) -> None:
         if self._process != os.getpid():
             raise ValueError("an iterator made before fork() cannot be used in the child: make a new one")
         if self._closed:
             raise ValueError("this iteration has been ended, as the interpreter ends")
+
+    def _gone_straight(self) -> Iterator[Chunk]:
+        """Results that are made without tasks and queues, as long as that may be."""
+        straight, waited = self._straight, self._tuner.waited
+        while straight.is_open():
+            self._check()
+            start = perf_counter_ns()
+            chunk = straight.next(start)
+            waited(start, perf_counter_ns())
+            if chunk is None:
+                break
+            if chunk.error is not None:
+                self.lanes[-1].ended = True
+            yield chunk
+            del chunk
+        self._settle()
+
+    def _next(self) -> Chunk | None:
+        self._check()
         if not self._got:
             start = perf_counter_ns()
             if self._here:
@@ -144,7 +171,8 @@ class Running:
                 with self._lock:
                     self._finish(*job, chunks, ended, wall, start + wall)
                 if job[0].upstream is not None:
-                    self._longer += 1 if wall > _HANDED_OVER_NS * results else -1
+                    longer = self._longer + (1 if wall > _HANDED_OVER_NS * results else -1)
+                    self._longer = max(-_MOST_SHORTER, longer)
             if self._alone:
                 assert job is not None, "nothing is under way, and nothing can be begun"
             elif (job is None and self._out.empty()) or self._longer > _MOST_LONGER:
@@ -351,32 +379,6 @@ class Running:
         if last.ended and not self._ended:
             self._ended = True
             self._out.put(None)
-
-
-def run_alone(source: Iterator[Chunk], lanes: Sequence[Lane]) -> Iterator[Chunk]:
-    """A pass on the thread that asks, one chunk after the other: nothing is gained by others, or none are wanted.
-
-    The stages must make one chunk of each; the source reads ahead itself.
-    """
-    reading, *stages = lanes
-    try:
-        while True:
-            start = perf_counter_ns()
-            chunk = next(source, None)
-            read = perf_counter_ns()
-            reading.busy_ns += read - start
-            if chunk is None:
-                return
-            reading.elements += len(chunk)
-            for lane in stages:
-                chunk = lane.call(chunk, ())
-                lane.wait_in_ns += read - start
-                start, read = read, perf_counter_ns()
-            yield chunk
-            del chunk
-    finally:
-        if hasattr(source, "close"):
-            source.close()
 
 
 @atexit.register
