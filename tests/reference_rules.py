@@ -144,6 +144,7 @@ def unpack(raw: bytes, deepest: int = 64) -> Any:
     """One whole msgpack value without extension types and duplicate keys."""
 
     def pairs(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
+        need(all(type(k) in (str, int, bytes) for k, _ in items), "kind of a key in a msgpack map")
         need(len({repr(k) for k, _ in items}) == len(items), "a key stands twice in a msgpack map")
         return dict(items)
 
