@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import reference
 import reseal
 import zstandard
 from partgen import MadePart, write
@@ -173,3 +174,27 @@ def test_repaired_rows_are_compressed_again(tmp_path: Path) -> None:
     assert [found[i]["text"] for i in range(len(found))] == [row["text"] for row in made.rows[: len(found)]]
     assert len(found) == 6
     assert [column.codec is not None for column in found.schema] == [False, False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("number", "column"), [(0, 0), (0, 1), (0, 3), (0, 99), (1, 2), (1, 4), (1, 2**64 - 1)]
+)
+def test_a_dictionary_of_a_column_that_has_none_or_another_is_found(
+    tmp_path: Path, number: int, column: int
+) -> None:
+    """Right digests over the number of a column that is plain, missing, or named by the page before or after."""
+    made = compressed_part(tmp_path / "a.urec")
+    data = bytearray(made.data)
+    at = [at for at, kind, _ in reseal.pages(made.data) if kind == 4][number]
+    data[at + 8 : at + 16] = column.to_bytes(8, "little")
+    reseal.page_header(data, at)
+    made.path.write_bytes(data)
+    assert not verify(made.path).ok
+    with pytest.raises(reference.Bad):
+        reference.read_data(bytes(data))
+    with unirecord.UniRecordDataset(made.path) as ds:  # which reads the index's
+        assert [ds[i]["text"] for i in range(7)] == [row["text"] for row in made.rows]
+    Path(f"{made.path}.idx").unlink()
+    repair(made.path, output=tmp_path / "out.urec")
+    with unirecord.UniRecordDataset(tmp_path / "out.urec") as ds:
+        assert [ds[i]["text"] for i in range(len(ds))] == [row["text"] for row in made.rows][: len(ds)]

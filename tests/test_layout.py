@@ -148,7 +148,10 @@ def test_a_page_header_comes_back_and_only_at_its_place() -> None:
         {"kind": 0}, {"kind": 4}, {"gap": 32}, {"gap": 4_160}, {"rows": 0}, {"rows": 2**63}, {"first_row": 2**63},
         {"payload_bytes": 2**63}, {"payload_bytes": 2**64 - 1}, {"kind": 2, "payload_digest": 1},
         {"kind": 3, "first_row": 1}, {"kind": 3, "payload_bytes": 1, "first_row": 0},
-        {"first_row": 2**62, "rows": 2**62},
+        {"first_row": 2**62, "rows": 2**62}, {"kind": 5}, {"kind": 0x7FFF}, {"kind": 0x8000, "gap": 64},
+        {"kind": 0x8000, "payload_bytes": 2**26 + 1}, {"kind": 4, "rows": 0, "payload_bytes": 0},
+        {"kind": 4, "rows": 0, "payload_bytes": 2**20 + 1}, {"kind": 4, "rows": 0, "first_row": 1},
+        {"kind": 4, "rows": 0, "gap": 64},
     ],
 )  # fmt: skip
 def test_page_headers_that_break_a_rule_are_refused(fields: dict[str, Any]) -> None:
