@@ -10,8 +10,11 @@ import msgpack
 
 from ..errors import FormatError, SchemaError
 
-__all__ = ["checked_annotations", "pack_annotations", "unpack_annotations"]
+__all__ = ["ARROW_KEY", "checked_annotations", "pack_annotations", "unpack_annotations"]
 
+ARROW_KEY: Final = (
+    b"unirecord.annotations"  # of the metadata of an Arrow field: the column's annotations, as JSON
+)
 MAX_DEPTH: Final = 16
 _MANIFEST_INTEGERS: Final = range(-(1 << 63), 1 << 64)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError
+from ..format.annotations import ARROW_KEY
 from ..format.schema import Column
 from ..format.values.object_json import base64_text, object_text
 from ..loading.batch import valid_rows
@@ -24,7 +26,7 @@ _COMPLEX: Final = {"complex64": "float32", "complex128": "float64"}  # as pairs:
 
 
 def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
-    """The Arrow schema of columns; where Arrow has no such type, the field's metadata says which it was."""
+    """The Arrow schema of columns; the fields' metadata have types that Arrow has not, and what was said of columns."""
     import pyarrow
 
     return pyarrow.schema([_field(column) for column in columns])
@@ -34,8 +36,10 @@ def _field(column: Column) -> pyarrow.Field:
     import pyarrow
 
     plain = not column.is_array and column.type != "object"
-    metadata = None if plain else {TYPE_KEY: str(column).encode()}
-    return pyarrow.field(column.name, _type(column), nullable=column.nullable, metadata=metadata)
+    metadata = {} if plain else {TYPE_KEY: str(column).encode()}
+    if column.packed_annotations:
+        metadata[ARROW_KEY] = json.dumps(column.annotations, ensure_ascii=False).encode()
+    return pyarrow.field(column.name, _type(column), nullable=column.nullable, metadata=metadata or None)
 
 
 def _type(column: Column) -> pyarrow.DataType:

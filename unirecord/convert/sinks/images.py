@@ -97,6 +97,7 @@ class _Names:
         self, columns: Sequence[Column], classes: Sequence[str] | None, rows: UniRecordDataset
     ) -> None:
         names = {column.name: column for column in columns}
+        self._media_type = _picture(columns).annotations.get("media_type")
         self._path = "path" in names and names["path"].is_string
         self._class = "class" in names and names["class"].is_string
         numbered = "label" in names and names["label"].dtype is not None and names["label"].dtype.kind in "iu"
@@ -108,7 +109,7 @@ class _Names:
         row, self._row = self._row, self._row + 1
         if self._path and batch["path"][i] is not None:
             return _checked("path", row, batch["path"][i].split("/"))
-        suffix = "" if data is None else encoded(data)[1]
+        suffix = "" if data is None else encoded(data, self._media_type)[1]
         folder = self._folder(batch, i)
         name = f"{row:0{self._digits}d}{suffix}"
         return name if folder is None else _checked("class", row, [folder, name])

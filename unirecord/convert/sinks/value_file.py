@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mimetypes
 import re
 from typing import Any, Final
 
@@ -13,14 +14,18 @@ from ...format.values.object_json import object_text
 
 __all__ = ["encoded", "safe_name"]
 
+_MEDIA_TYPES: Final = mimetypes.MimeTypes()  # those that Python knows, not the system
 _MOST_NAME: Final = 100  # characters of a name that come from the data
 
 
-def encoded(value: Any) -> tuple[bytes, str]:
-    """The bytes to write for a value, and the ending of the file's name."""
+def encoded(value: Any, media_type: object = None) -> tuple[bytes, str]:
+    """The bytes to write for a value, and the ending of the file's name: by its first bytes, else by ``media_type``."""
     if isinstance(value, bytes):
         kind = file_kind(value)
-        return value, ".bin" if kind is None else kind.suffix
+        said = (
+            _MEDIA_TYPES.guess_extension(media_type) if kind is None and isinstance(media_type, str) else None
+        )
+        return value, kind.suffix if kind is not None else said or ".bin"
     if isinstance(value, str):
         return value.encode(), ".txt"
     if isinstance(value, np.ndarray):

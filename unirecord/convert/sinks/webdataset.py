@@ -48,7 +48,7 @@ class WebDatasetSink(FileSink):
                     _add(tar, f"{key}.json", json_line(values).encode())
                 for name in blobs:
                     if sample[name] is not None:
-                        data, suffix = encoded(sample[name])
+                        data, suffix = encoded(sample[name], rows.schema[name].annotations.get("media_type"))
                         _add(tar, f"{key}.{name}{suffix}", data)
                 advance(1)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
-from .arrow_types import ArrowEvidence, annotated, class_names, features_of, is_file, is_time
+from .arrow_types import ArrowEvidence, annotated, annotations_of, class_names, features_of, is_file, is_time
 from .arrow_values import arrow_errors, arrow_values
 from .base import RawBatch, Source, column_names
 from .overrides import apply_overrides
@@ -44,7 +44,13 @@ class ArrowSource(Source):
                     for chunk in _chunks(sample.column(i)):
                         evidence.sample(chunk)
             found[name] = annotated(evidence.spec(), feature)
-            labels = class_names(feature)
+            said = annotations_of(fields.field(i).metadata)
+            if said:
+                spec = found[name] if isinstance(found[name], Mapping) else {"type": found[name]}
+                found[name] = {**spec, "annotations": {**spec.get("annotations", {}), **said}}
+            labels = class_names(feature) or class_names(
+                {"_type": "ClassLabel", "names": said.get("classes")}
+            )
             if labels is not None:
                 classes[name] = labels
             self._note(pa, name, fields.field(i).type, feature)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...errors import SchemaError
+from ...format.annotations import ARROW_KEY
 from ...format.schema import Schema
 from .packages import needed
 
-__all__ = ["ArrowEvidence", "annotated", "class_names", "features_of", "nullable"]
+__all__ = ["ArrowEvidence", "annotated", "annotations_of", "class_names", "features_of", "nullable"]
 
 _LONG_TEXT: Final = 4096
 _ELEMENTS: Final = {
@@ -51,6 +52,16 @@ def class_names(feature: Any) -> list[str] | None:
     if isinstance(names, dict):  # older files: number → name
         names = [names[key] for key in sorted(names, key=lambda k: int(k) if str(k).isdigit() else -1)]
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+
+def annotations_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What `unirecord export` has said of a column in the metadata of its field; nothing where that is damaged."""
+    try:
+        found = json.loads((metadata or {}).get(ARROW_KEY, b"{}"))
+        Schema.parse({"x": {"type": "bytes", "annotations": found}})
+    except (ValueError, RecursionError, SchemaError):
+        return {}
+    return dict(found)
 
 
 def annotated(spec: Any, feature: Any) -> Any:
