@@ -12,6 +12,7 @@ SWEEP, OPERATORS = "sweep: ", "five operators in Python"
 HAND = (" shared", " of its own")
 AUTO, RATIO = "auto", "auto / the best by hand"
 PIPELINE = "UniRecord, pipeline"
+PLOT = "![Rate against the number of threads, a line a pipeline](../plots/pipeline-threads.svg)"
 
 
 def pipeline(medians: Medians) -> dict[str, str]:
@@ -25,7 +26,7 @@ def pipeline(medians: Medians) -> dict[str, str]:
                     costs.append([workload, key[4], f"{rate(medians.figure(key, 'value'))} {unit}"])
     return {
         "pipeline": table(["case", "what", "measured"], costs),
-        "pipeline-sweep": _sweep(medians),
+        "pipeline-sweep": f"{_sweep(medians)}\n\n{PLOT}" if threads_plot(medians) else _sweep(medians),
         "pipeline-operators": "\n\n".join(_beside(medians, "pipeline", OPERATORS)),
     }
 

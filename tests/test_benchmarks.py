@@ -137,6 +137,7 @@ def test_auto_stands_beside_the_best_setting_by_hand() -> None:
     stored = {"date": "", "machine": {"processor": ""}, "measurements": [*measured, ratio_]}
     texts = report.sections(stored)
     assert "| sleeping | 10 to 80, 3 settings | 8 shared | 8 threads, 79 | 0.98 |" in texts["pipeline-sweep"]
+    assert "plots/pipeline-threads.svg" in texts["pipeline-sweep"]
     drawn = report.plots(stored)["pipeline-threads.svg"]
     assert drawn.count("<circle") == 1
     assert "sleeping" in drawn

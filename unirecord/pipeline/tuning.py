@@ -22,8 +22,11 @@ _GAIN = 1.03  # more threads are kept when they make the rate this much larger
 _NO_LOSS = 0.98  # fewer are kept when the rate stays
 _UNCLEAR = 0.08  # a rate this near to what is needed is looked at again
 _MOST_LOOKS = 4
-_SOON_NS = 2_000_000_000  # a larger number that was no better than a smaller one is tried again after this
-_AGAIN_NS = 30_000_000_000  # and any other that was no better; then after twice as long
+_LEAST_LOOKS = 2  # before a number is refused
+_SOON_NS = (
+    3_000_000_000  # a number that was no better is tried again after this: others may have made it look so
+)
+_AGAIN_NS = 30_000_000_000  # and then after this, twice as long each time
 
 
 @dataclass
@@ -179,7 +182,10 @@ class Tuner:
         self.workers, self._trial, self._rates = workers, None, []
 
     def _is_unclear(self, trial: _Trial) -> bool:
-        return len(trial.rates) < _MOST_LOOKS and abs(trial.growth - trial.needed) < _UNCLEAR
+        looks, clear = len(trial.rates), abs(trial.growth - trial.needed) >= _UNCLEAR
+        if looks < _LEAST_LOOKS and trial.growth < trial.needed:
+            return True
+        return looks < _MOST_LOOKS and not clear
 
     def _kept(self, trial: _Trial, now: int) -> bool:
         """Ends a trial: whether what was tried stays."""
@@ -192,10 +198,7 @@ class Tuner:
                 f"{self.workers} threads again: with {tried} the rate was {growth:.2f} times theirs"
             )
             return False
-        if tried > trial.before:
-            self._refuse(trial.before, now)
-        else:  # others on the machine may have made it look so
-            self._refused[trial.before] = now + _SOON_NS, _AGAIN_NS // 2
+        self._refuse(trial.before, now)
         self._rates = trial.rates
         self.reasons.append(f"{tried} threads: {growth:.2f} times the rate of {trial.before}")
         return True
@@ -209,8 +212,9 @@ class Tuner:
             self._refused.pop(trial.tried, None)
 
     def _refuse(self, workers: int, now: int) -> None:
-        _, wait = self._refused.get(workers, (0, _AGAIN_NS // 2))
-        self._refused[workers] = now + 2 * wait, 2 * wait
+        _, wait = self._refused.get(workers, (0, 0))
+        wait = max(_AGAIN_NS, 2 * wait) if wait else _SOON_NS
+        self._refused[workers] = now + wait, wait
 
     def _other(self, short: bool, now: int) -> int | None:
         """Another number of threads that is worth a try."""
