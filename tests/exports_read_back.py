@@ -55,7 +55,7 @@ def plain(value: Any) -> Any:
 def expected(kind: str, record: dict[str, Any]) -> dict[str, Any]:
     """What docs/exporting.md says that a row becomes."""
     import numpy as np
-    from test_export import as_json, floats
+    from exported_rows import as_json, floats
 
     wanted = {name: value for name, value in record.items() if name not in LEFT_OUT[kind]}
     thing = as_json(record)["thing"]
@@ -78,7 +78,7 @@ def same_number(found: Any, wanted: Any) -> bool:
 
 def check(kind: str, python: Path, folder: Path, parts: int | None) -> int:
     """Export, read back, and compare every value; the number of rows."""
-    from test_export import ROWS, SCHEMA
+    from exported_rows import ROWS, SCHEMA
 
     import unirecord
 
@@ -108,7 +108,7 @@ def main() -> None:
     here = Path(__file__).parent
     sys.path[:0] = [str(here), str(here.parent / "benchmarks")]
     import environments
-    from test_export import ROWS, SCHEMA
+    from exported_rows import ROWS, SCHEMA
 
     from unirecord import Writer
 

@@ -1,45 +1,31 @@
-"""Conversions by several processes: the same bytes whatever their number, and whatever was killed on the way."""
+"""Conversions by several processes: the same bytes whatever their number, and what becomes of rows that do not fit."""
 
 from __future__ import annotations
 
 import json
 import os
 import pickle
-import random
-import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import faults
 import pytest
-from numbers_source import SCHEMA, Numbers, values
+from numbers_converted import ID, ROWS, UNITS, check, convert, files, written_alone
+from numbers_source import Numbers, values
 
 from unirecord import (
-    BusyError,
-    ExistsError,
     SchemaError,
-    StaleError,
     UniRecordDataset,
     UniRecordError,
-    verify,
     write_dataset,
 )
 from unirecord.cli import main
 from unirecord.convert import division
-from unirecord.convert.conversion import Conversion, Interrupted, Standing
+from unirecord.convert.conversion import Standing
 from unirecord.convert.division import divide
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import open_source, text_blocks
-from unirecord.convert.sources.base import Source, Unit
-from unirecord.format.schema import Schema
-
-ID = bytes(range(16))
-UNITS = [130, 70, 1, 300, 0, 220, 90, 260, 40, 180]
-ROWS = sum(UNITS)
+from unirecord.convert.sources.base import Unit
 
 
 @pytest.fixture(autouse=True)
@@ -47,36 +33,9 @@ def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
-
-
-def convert(target: Path, source: Source, **options: Any) -> tuple[int, list[Any]]:
-    progress = options.pop("progress", None)
-    wish = Conversion(source, str(target), Schema.parse(SCHEMA), **{"id": ID, "index": ["n"], **options})
-    return wish.run(progress)
-
-
-def check(target: Path, rows: int = ROWS) -> None:
-    ds = UniRecordDataset(target)
-    assert [one["n"] for one in ds] == list(range(rows))
-    assert all(ds[i] == values(i) for i in range(0, rows, 97))
-    assert verify(target).ok
-
-
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What one process makes of it."""
-    folder = tmp_path_factory.mktemp("reference")
-    before, division._LEAST_BYTES = division._LEAST_BYTES, 100_000
-    try:
-        convert(folder / "out", Numbers(folder, UNITS))
-    finally:
-        division._LEAST_BYTES = before
-    check(folder / "out")
-    found = files(folder / "out")
-    assert len(found) > 8  # several parts
-    return found
+    return written_alone(tmp_path_factory.mktemp("reference"))
 
 
 @pytest.mark.parametrize("workers", [2, 5])
@@ -116,209 +75,6 @@ def test_nothing_to_write_makes_an_empty_dataset(tmp_path: Path) -> None:
     for units in ([], [0, 0]):
         convert(tmp_path / "out", Numbers(tmp_path, units), workers=2, overwrite=True)
         assert len(UniRecordDataset(tmp_path / "out")) == 0
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_killed_at_any_system_call_any_number_of_times_it_goes_on(
-    seed: int, reference: dict[str, bytes], tmp_path: Path
-) -> None:
-    """A process that dies at a random call that changes files, again and again, until one has come through."""
-    chance = random.Random(seed)
-    target, finished = tmp_path / "out", 0
-    for attempt in range(100):
-        at, torn = chance.randint(1, 160), chance.random() < 0.5
-        alive = not faults.killed(
-            lambda: convert(target, Numbers(tmp_path, UNITS), resume=True) and None,  # type: ignore[func-returns-value]
-            at,
-            torn,
-        )
-        now = len(list((tmp_path / ".out.tmp").glob(".task-*")))
-        assert target.exists() or now >= finished or attempt == 0, "finished parts were lost"
-        finished = now
-        if alive or target.exists():
-            break
-    assert target.exists()
-    if not alive:  # it died after it had published
-        with pytest.raises(ExistsError):
-            convert(target, Numbers(tmp_path, UNITS), resume=True)
-    found = {name: data for name, data in files(target).items() if not name.startswith(".")}
-    assert found == reference
-
-
-def start(tmp_path: Path, out: str, pause: float) -> subprocess.Popen[str]:
-    code = (
-        "import sys; from pathlib import Path; from numbers_source import *\n"
-        "from unirecord.convert import division; division._LEAST_BYTES = 100_000\n"
-        "from unirecord.convert.conversion import Conversion\n"
-        f"source = Numbers(Path({str(tmp_path)!r}), {UNITS}, pause={pause})\n"
-        f"wish = Conversion(source, {out!r}, Schema.parse(SCHEMA), id=bytes(range(16)), index=['n'],\n"
-        "    workers=2, resume=True)\n"
-        "wish.run(lambda standing: print(standing.tasks, standing.resumed, flush=True))\n"
-    )
-    place = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    return subprocess.Popen(
-        [sys.executable, "-c", code], env=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def children(process: subprocess.Popen[str]) -> list[int]:
-    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(pid) for pid in path.read_text().split()] if path.exists() else []
-
-
-@pytest.mark.parametrize("who", ["all", "parent", "worker"])
-def test_killed_at_random_moments_with_workers(who: str, reference: dict[str, bytes], tmp_path: Path) -> None:
-    chance = random.Random(who)
-    target = tmp_path / "out"
-    for _ in range(30):
-        process = start(tmp_path, str(target), 0.005)
-        assert process.stdout is not None
-        process.stdout.readline()  # it is at work
-        for _ in range(2):
-            time.sleep(chance.random() * 0.1)
-            workers = children(process)
-            victims = workers[:1] if who == "worker" else [process.pid] + (workers if who == "all" else [])
-            for pid in victims:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            if who != "worker":
-                break
-        _, err = process.communicate()
-        if process.returncode == 0:
-            break
-        assert who != "worker", err
-        for pid in workers:  # none outlives its parent for long
-            deadline = time.monotonic() + 20
-            while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert not Path(f"/proc/{pid}").exists()
-        if chance.random() < 0.3:
-            convert_rest = start(tmp_path, str(target), 0)
-            assert convert_rest.wait() == 0, convert_rest.stderr
-            break
-    assert files(target) == reference
-    assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_worker_that_dies_is_replaced(reference: dict[str, bytes], tmp_path: Path) -> None:
-    convert(tmp_path / "out", Numbers(tmp_path, UNITS, deadly=600, deaths=2), workers=2)
-    assert (tmp_path / "death1").exists()
-    assert files(tmp_path / "out") == reference
-
-
-def test_a_task_that_kills_every_worker_ends_the_conversion(
-    reference: dict[str, bytes], tmp_path: Path
-) -> None:
-    source = Numbers(tmp_path, UNITS, deadly=600, deaths=3)
-    with pytest.raises(UniRecordError, match=r"3 workers have died at task .* by signal 9"):
-        convert(tmp_path / "out", source, workers=2)
-    assert not (tmp_path / "out").exists()
-    seen: list[int] = []
-    convert(tmp_path / "out", source, workers=2, resume=True, progress=lambda s: seen.append(s.resumed))
-    assert seen[-1] > 0
-    assert files(tmp_path / "out") == reference
-
-
-def test_finished_parts_are_checked_before_they_are_taken_up(
-    reference: dict[str, bytes], tmp_path: Path
-) -> None:
-    source = Numbers(tmp_path, UNITS, deadly=ROWS - 1, deaths=3)
-    with pytest.raises(UniRecordError):
-        convert(tmp_path / "out", source, workers=2)
-    folder = tmp_path / ".out.tmp"
-    finished = len(list(folder.glob(".task-*")))
-    parts = sorted(folder.glob("part-*.urec"))
-    parts[0].write_bytes(parts[0].read_bytes()[:-100])
-    (folder / f"{parts[1].name}.idx").unlink()
-    (folder / ".task-000002.json").write_text("{")
-    seen: list[int] = []
-    convert(tmp_path / "out", source, resume=True, progress=lambda s: seen.append(s.resumed))
-    assert seen[-1] == finished - 3
-    assert files(tmp_path / "out") == reference
-
-
-def test_another_conversion_is_not_gone_on_with(tmp_path: Path) -> None:
-    with pytest.raises(UniRecordError):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS, deadly=ROWS - 1, deaths=3), workers=2)
-    with pytest.raises(StaleError, match="its content"):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS[:-1]), resume=True)
-    with pytest.raises(StaleError, match="index differs"):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True, index=[])
-    with pytest.raises(StaleError, match="id differs"):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True, id=bytes(16))
-    assert (tmp_path / ".out.tmp").exists()  # still there for who knows better
-    convert(tmp_path / "out", Numbers(tmp_path, UNITS))
-    check(tmp_path / "out")
-    assert not (tmp_path / ".out.tmp").exists()
-
-
-def test_a_live_conversion_is_not_disturbed(tmp_path: Path) -> None:
-    process = start(tmp_path, str(tmp_path / "out"), 0.01)
-    assert process.stdout is not None
-    process.stdout.readline()
-    with pytest.raises(BusyError):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True)
-    assert process.wait() == 0
-    check(tmp_path / "out")
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
-    workers: int, reference: dict[str, bytes], tmp_path: Path
-) -> None:
-    def interrupt(standing: Standing) -> None:
-        if standing.tasks == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(
-        Interrupted, match=r"nothing was published, and \d+ finished parts are kept.*--resume"
-    ):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS), workers=workers, progress=interrupt)
-    assert os.listdir(tmp_path) == [".out.tmp"]
-    seen: list[int] = []
-    convert(
-        tmp_path / "out", Numbers(tmp_path, UNITS), resume=True, progress=lambda s: seen.append(s.resumed)
-    )
-    assert seen[-1] >= 3
-    assert files(tmp_path / "out") == reference
-
-
-def test_ctrl_c_before_the_first_part_leaves_nothing(tmp_path: Path) -> None:
-    def interrupt(standing: Standing) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS), progress=interrupt)
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_overwriting_and_appending_go_on_too(workers: int, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        convert(tmp_path / name, Numbers(tmp_path, [30]))
-    before = files(tmp_path / "a")
-    options: dict[str, Any] = {"append": True, "index": None, "id": bytes(16)}
-    convert(tmp_path / "a", Numbers(tmp_path, UNITS), workers=workers, **options)
-
-    def interrupt(standing: Standing) -> None:
-        if standing.tasks == 4:
-            raise KeyboardInterrupt
-
-    with pytest.raises(Interrupted):
-        convert(tmp_path / "b", Numbers(tmp_path, UNITS), progress=interrupt, **options)
-    assert len(UniRecordDataset(tmp_path / "b")) == 30
-    convert(tmp_path / "b", Numbers(tmp_path, UNITS), workers=workers, resume=True, **options)
-    assert files(tmp_path / "a") == files(tmp_path / "b")
-    assert [row["n"] for row in UniRecordDataset(tmp_path / "a")] == [*range(30), *range(ROWS)]
-    assert all(
-        files(tmp_path / "a")[name] == data for name, data in before.items() if name != "manifest.json"
-    )
-    with pytest.raises(Interrupted):
-        convert(tmp_path / "b", Numbers(tmp_path, UNITS), progress=interrupt, overwrite=True)
-    assert len(UniRecordDataset(tmp_path / "b")) == 30 + ROWS
-    convert(tmp_path / "b", Numbers(tmp_path, UNITS), workers=workers, resume=True, overwrite=True)
-    check(tmp_path / "b")
-    assert not [name for name in os.listdir(tmp_path / "b") if name.startswith(".")]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exported_rows import ROWS, SCHEMA, N, as_json, check_table, same, write_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from test_export import ROWS, SCHEMA, N, as_json, check_table, same
 
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
@@ -45,11 +45,7 @@ def mds_row(i: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("formats") / "data"
-    with Writer(path, SCHEMA, max_part_bytes=20_000) as writer:
-        for record in ROWS:
-            writer.write(record)
-    return path
+    return write_rows(tmp_path_factory.mktemp("formats") / "data")
 
 
 def written(folder: Path, schema: dict[str, Any], rows: list[dict[str, Any]]) -> Path:

@@ -14,22 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from partgen import MadePart, generate
+from read_parts import WAYS, many_parts, part, read_all, stored
 
-from unirecord import ClosedError, CorruptionError, FormatError, MissingError, SchemaError, StaleError, Writer
+from unirecord import ClosedError, CorruptionError, MissingError, SchemaError, Writer
 from unirecord.columns.part_columns import PartColumns, columns_of
 from unirecord.columns.whole import all_strings, all_valid, all_values
-from unirecord.parts.part_set import ColumnResult, PartSet, resolve
-
-WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
-
-
-def stored(result: ColumnResult, i: int) -> bytes | None:
-    """Value i as its bytes."""
-    if result.valid is not None and not result.valid[i]:
-        return None
-    if result.offsets is None:
-        return result.data[i].tobytes()
-    return result.data[result.offsets[i] : result.offsets[i + 1]].tobytes()
+from unirecord.parts.part_set import PartSet, resolve
 
 
 def expect_rows(parts: PartSet, made: MadePart, rows: list[int]) -> None:
@@ -37,29 +27,6 @@ def expect_rows(parts: PartSet, made: MadePart, rows: list[int]) -> None:
     results = parts.read(np.array(rows, np.int64), columns)
     for c in columns:
         assert [stored(results[c], i) for i in range(len(rows))] == [made.raw[row][c] for row in rows]
-
-
-def part(folder: Path, name: str = "a.urec", rows: int = 100, more: int = 0) -> Path:
-    path = folder / name
-    schema = {"x": "int32", "name": "string?", "image": "bytes", "v": {"type": "float32", "shape": [4]}}
-    with Writer(path, schema) as writer:
-        for i in range(rows):
-            writer.write(
-                {
-                    "x": i,
-                    "name": None if i % 7 == 3 else f"n{i % 5}",
-                    "image": bytes([i % 256]) * (i + more),
-                    "v": np.full(4, i, np.float32),
-                }
-            )
-    return path
-
-
-def many_parts(folder: Path, rows: int) -> Path:
-    with Writer(folder, {"x": "int64", "blob": "bytes"}, max_part_bytes="20KB") as writer:
-        for i in range(rows):
-            writer.write({"x": i, "blob": bytes(1000)})
-    return folder
 
 
 @pytest.mark.parametrize("io", WAYS)
@@ -205,147 +172,14 @@ def test_different_schemas_are_named(tmp_path: Path) -> None:
         resolve([a, b])
 
 
-# ---- wrong files -----------------------------------------------------------------------------------------------------
-
-
-def read_all(path: Path, io: str = "mmap") -> list[ColumnResult]:
-    source = resolve(path)
-    return PartSet(source, io).read(np.arange(source.rows), range(len(source.schema)))
-
-
-def test_a_missing_index_says_how_to_rebuild_it(tmp_path: Path) -> None:
-    path = part(tmp_path)
-    os.unlink(f"{path}.idx")
-    with pytest.raises(MissingError, match=r"a\.urec\.idx.*unirecord repair"):
-        resolve(path)
-
-
-def test_an_index_that_waits_under_its_second_name_is_used(tmp_path: Path) -> None:
-    path = part(tmp_path)
-    os.rename(f"{path}.idx", f"{path}.idx.new")
-    assert len(read_all(path)[0].data) == 100
-    other = part(tmp_path, "b.urec", 5)
-    shutil.copy(f"{other}.idx", f"{path}.idx")  # left over from what stood there before
-    assert len(read_all(path)[0].data) == 100
-
-
-def test_the_index_of_another_part_is_named(tmp_path: Path) -> None:
-    path, other = part(tmp_path), part(tmp_path, "b.urec")
-    shutil.copy(f"{other}.idx", f"{path}.idx")
-    ids = [resolve(other).parts[0].id, Path(path).read_bytes()[24:40]]
-    with pytest.raises(StaleError, match=r"a\.urec\.idx") as caught:
-        resolve(path)
-    assert all(part_id is not None and part_id.hex() in str(caught.value) for part_id in ids)
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"hello, world", b"\x89UREC\r\n\x1a"])
-@pytest.mark.parametrize("suffix", ["", ".idx"])
-def test_a_file_that_is_not_ours_is_refused(tmp_path: Path, content: bytes, suffix: str) -> None:
-    path = part(tmp_path)
-    Path(f"{path}{suffix}").write_bytes(content)
-    with pytest.raises(FormatError, match=r"a\.urec" + suffix.replace(".", r"\.")):
-        resolve(path)
-
-
-def test_an_unfinished_file_can_be_salvaged(tmp_path: Path) -> None:
-    path = part(tmp_path)
-    data = path.read_bytes()
-    path.write_bytes(data[:-64])
-    with pytest.raises(CorruptionError, match=r"a\.urec.*cut off.*unirecord repair"):
-        resolve(path)
-    os.unlink(f"{path}.idx")
-    with pytest.raises(FormatError, match=r"a\.urec.*unfinished.*unirecord repair"):
-        resolve(path)
-
-
-def test_a_newer_file_asks_for_an_upgrade(tmp_path: Path) -> None:
-    path = part(tmp_path)
-    data = bytearray(path.read_bytes())
-    data[8] = 2
-    path.write_bytes(data)
-    with pytest.raises(FormatError, match="upgrade unirecord"):
-        resolve(path)
-
-
-@pytest.mark.parametrize("io", WAYS)
-def test_a_damaged_blob_is_named_and_others_are_read(tmp_path: Path, io: str) -> None:
-    path = part(tmp_path, more=5_000)  # a digest for each blob
-    source = resolve(path)
-    offset, size = PartSet(source).part(0).locate(42, 2)
-    data = bytearray(path.read_bytes())
-    data[offset + size // 2] ^= 1
-    path.write_bytes(data)
-    parts = PartSet(source, io)
-    parts.read(np.array([41, 43]), [0, 1, 2, 3])
-    with pytest.raises(CorruptionError, match=r"a\.urec, row 42.*digest.*unirecord verify") as caught:
-        parts.read(np.array([41, 42]), [0, 2])
-    assert (caught.value.path, caught.value.row) == (str(path), 42)
-    assert caught.value.offset == offset
-    assert stored(PartSet(source, io, "never").read(np.array([42]), [2])[0], 0) != bytes([42]) * 5_042
-
-
-def test_small_rows_share_a_digest_and_are_damaged_together(tmp_path: Path) -> None:
-    path = part(tmp_path)
-    source = resolve(path)
-    offset, size = PartSet(source).part(0).locate(42, 2)
-    data = bytearray(path.read_bytes())
-    data[offset + size // 2] ^= 1
-    path.write_bytes(data)
-    parts = PartSet(source)
-    parts.read(np.array([31, 48]), [0, 1, 2, 3])
-    for row in (32, 41, 42, 47):
-        with pytest.raises(CorruptionError, match=rf"a\.urec, row {row}.*digest"):
-            parts.read(np.array([row]), [2])
-
-
-def test_a_damaged_index_can_be_rebuilt(tmp_path: Path) -> None:
-    path = part(tmp_path)
-    index = bytearray(Path(f"{path}.idx").read_bytes())
-    index[-100] ^= 1
-    Path(f"{path}.idx").write_bytes(index)
-    with pytest.raises(CorruptionError, match=r"a\.urec\.idx.*unirecord repair"):
-        read_all(path)
-
-
-@pytest.mark.parametrize("io", WAYS[:-1])
-def test_a_file_cut_under_a_reader_is_stale(tmp_path: Path, io: str) -> None:
-    path = part(tmp_path)
-    parts = PartSet(resolve(path), io)
-    parts.read(np.array([1]), [2])
-    os.truncate(path, 4096)
-    with pytest.raises(StaleError, match=r"a\.urec.*4096 bytes"):
-        parts.read(np.array([1]), [2])
-
-
-def test_a_replaced_part_is_refused_by_its_id(tmp_path: Path) -> None:
-    path = part(tmp_path)
-    source = resolve(path)
-    other = part(tmp_path, "b.urec")
-    for suffix in ("", ".idx"):
-        os.replace(f"{other}{suffix}", f"{path}{suffix}")
-    with pytest.raises(StaleError, match="another part"):
-        PartSet(source).read(np.array([1]), [2])
-
-
-def test_a_missing_part_of_a_directory_is_named(tmp_path: Path) -> None:
-    folder = many_parts(tmp_path / "set", 300)
-    name = resolve(folder).parts[1].path
-    os.rename(f"{name}.idx", tmp_path / "kept")
-    with pytest.raises(MissingError, match=r"part-000.*\.idx.*repair"):
-        resolve(folder)
-    os.unlink(name)
-    with pytest.raises(MissingError, match=r"part-000.*missing"):
-        resolve(folder)
-
-
-# ---- processes and threads -------------------------------------------------------------------------------------------
-
-
 class Contested(list[Any]):
     """Looks as if it held something until it is asked for it: another thread was faster."""
 
     def __bool__(self) -> bool:
         return True
+
+
+# ---- processes and threads -------------------------------------------------------------------------------------------
 
 
 def test_the_last_spare_buffers_may_go_to_another_thread(tmp_path: Path) -> None:

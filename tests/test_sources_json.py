@@ -1,0 +1,168 @@
+"""JSON Lines as records: types of keys, overrides, errors that name the line, and the same with and without orjson."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from text_sources import columns_of, opened
+
+from unirecord.convert.sources.flat_json import flat_records
+from unirecord.convert.sources.json_text import parse_json
+from unirecord.errors import SchemaError
+
+
+def lines(*records: Any) -> str:
+    return "".join(json.dumps(r) + "\n" for r in records)
+
+
+@pytest.mark.parametrize(
+    ("values", "spec"),
+    [
+        ([1, 2], "int64"),
+        ([1, 2.5], "float64"),
+        ([True], "bool"),
+        (["a", None], "string?"),
+        (["a" * 5000], "text"),
+        ([None], "string?"),
+        ([{"k": [1]}, None], "object"),
+        ([["a"], [1]], "object"),
+        ([[1, 2], [3, 4]], {"type": "int64", "shape": [2]}),
+        ([[1, 2], [3]], {"type": "int64", "shape": [-1]}),
+        ([[1, 2], []], {"type": "int64", "shape": [-1]}),
+        ([[1, 2], [0.5]], {"type": "float64", "shape": [-1]}),
+        ([[[1, 2]], [[3, 4], [5, 6]]], {"type": "int64", "shape": [-1, 2]}),
+        ([[True, False]], {"type": "bool", "shape": [2]}),
+        ([[1], [[2]]], "object"),
+        ([[[1], [2, 3]]], "object"),
+        ([[1, True]], "object"),
+        ([[1], None], {"type": "int64?", "shape": [1]}),
+        ([[]], "object"),
+        ([[1 << 60, 0.5]], "object"),
+        ([[1 << 70]], "object"),
+    ],
+)
+def test_json_values_give_columns(tmp_path: Path, values: list[Any], spec: Any) -> None:
+    source = opened(tmp_path, lines(*({"x": v} for v in values)), "x.jsonl")
+    assert source.schema.to_spec() == {"x": spec}
+    found = [v.tolist() if isinstance(v, np.ndarray) else v for v in columns_of(source)["x"]]
+    assert found == values
+
+
+def test_a_missing_key_is_null_and_keys_may_come_in_any_order(tmp_path: Path) -> None:
+    source = opened(tmp_path, lines({"a": 1, "b": "x"}, {"b": "y", "a": 2}, {"a": 3, "c": 1.5}), "x.ndjson")
+    assert source.schema.to_spec() == {"a": "int64", "b": "string?", "c": "float64?"}
+    assert columns_of(source) == {"a": [1, 2, 3], "b": ["x", "y", None], "c": [None, None, 1.5]}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no records"),
+        ('{"a": 1}\n{"a": 1\n', "line 2: not valid JSON"),
+        ("[1]\n", "line 1: a line holds an object"),
+        (lines({"a": 1}, {"a": "x"}), "row 0 holds int64 and row 1 holds string.*--schema a=string"),
+        (
+            lines({"a": 1}, {"a": [1]}),
+            "single value in row 0 and a list or object in row 1; --schema a=object",
+        ),
+        (lines({"a": 1 << 70}), "more than 64 bits"),
+        ('{"a": ' + "[" * 100_000 + "\n", "line 1"),
+        (f'{{"a": {"[" * 100_000}{"]" * 100_000}}}\n', "nested more than 64 levels deep"),
+        (f'{{"a": {"[" * 900}{"]" * 900}}}\n', "nested more than 64 levels deep"),
+        (f'{{"a": {"[" * 65}{"]" * 65}}}\n', "nested more than 64 levels deep"),
+        ('{"a": 1}\n{"a": 1, "b": 2, "a": 3}\n', "line 2: an object has the key 'a' twice"),
+        ('{"a": [{"b": {"c": 1, "c": 1}}]}\n', "line 1: an object has the key 'c' twice"),
+        (f'{{"a": {"9" * 5000}}}\n', "more digits than 64 bits hold"),
+        (
+            lines({"x": 1}) + '{"x": 2, "y": {"z": [1.5, 1e400]}}\n',
+            "line 2: row 1, field 'y': the number 1e400",
+        ),
+        ('{"a": -1e999}\n', "row 0, field 'a': the number -1e999 is beyond float64"),
+        (f'{{"a": {"1" * 400}.5}}\n', "field 'a': the number 1111"),
+        ('{"a": 1e400, "b": ' + "[" * 100_000 + "\n", "line 1"),
+        ('{"a": "\udcff"}\n', "line 1: not UTF-8"),
+    ],
+)
+def test_a_bad_json_line_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=said) as caught:
+        opened(tmp_path, text, "x.jsonl")
+    assert "x.jsonl" in str(caught.value)
+
+
+def test_a_value_of_64_levels_is_read(tmp_path: Path) -> None:
+    value: Any = None
+    for _ in range(64):
+        value = [value]
+    assert len(opened(tmp_path, lines({"a": value}), "x.jsonl").schema.names) == 1
+
+
+def test_json_overrides(tmp_path: Path) -> None:
+    text = lines({"a": 1, "b": [1, 2], "c": "x"}, {"a": "s", "b": [3, 4], "c": "y"})
+    overrides = {"a": "string", "b": {"type": "float32", "shape": [2]}, "c": "bytes"}
+    source = opened(tmp_path, text, "x.jsonl", overrides=overrides)
+    found = columns_of(source)
+    assert (found["a"], found["c"]) == (["1", "s"], [b"x", b"y"])
+    assert [b.dtype for b in found["b"]] == [np.float32] * 2
+
+
+json_cell = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=6)
+
+json_value = json_cell | st.lists(json_cell, max_size=3) | st.lists(st.integers(0, 9), max_size=3)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), json_value), min_size=1, max_size=6), st.data())
+def test_lines_by_orjson_have_the_values_that_python_reads(rows: list[dict[str, Any]], data: Any) -> None:
+    lines = [
+        json.dumps(row, ensure_ascii=data.draw(st.booleans())).encode("utf-8", "replace") for row in rows
+    ]
+    found = flat_records(lines)
+    if found is not None:
+        assert str(found) == str([parse_json(line.decode()) for line in lines])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b'{"a": 1, "a": 2}'], [b'{"a": "x\\"y"}'], [b'{"a": {"b": 1}}'], [b'{"a": 1}, {"a": 2}'],
+        [b'{"a": [1', b'2]}'], [b'{"a": 1e400}'],
+        [b'{"a": ' + b"[" * 70 + b"]" * 70 + b"}"], [b'{"a": 123456789012345678901}'], [b'{"a": NaN}'],
+        [b'{"a": "\\ud800"}'],
+        [b'{"a": "\xff"}'], [b'{"a": 1}', b"[1]"], [b'{"a":[{"x":1}', b'{"y":2}]}'], [b'{"a": "}{"}'],
+    ],
+)  # fmt: skip
+def test_lines_that_orjson_may_read_otherwise_are_left_to_python(lines: list[bytes]) -> None:
+    assert flat_records(lines) is None
+    plain = [
+        b'{"a": 1, "b": ["x", -0, -0.0]} \r',
+        b'{"n": "name123", "f": 0.0012345678901234567, "g": 1e-05}',
+    ]
+    assert flat_records(plain) == [parse_json(line.decode()) for line in plain]
+
+
+@pytest.mark.parametrize("use", [True, False])
+def test_with_and_without_orjson_types_and_values_are_the_same(
+    tmp_path: Path, use: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not use:
+        monkeypatch.setitem(sys.modules, "orjson", None)
+    rows = [
+        {"i": i, "f": i / 3, "s": "x" * (i % 9), "b": i % 2 == 0, "l": [i, i], **({"n": i} if i % 3 else {})}
+        for i in range(3000)
+    ]
+    source = opened(tmp_path, "".join(json.dumps(row) + "\n" for row in rows), "x.jsonl")
+    assert source.schema.to_spec() == {
+        "i": "int64", "f": "float64", "s": "string", "b": "bool", "l": {"type": "int64", "shape": [2]}, "n": "int64?",
+    }  # fmt: skip
+    found = columns_of(source)
+    assert found["n"] == [row.get("n") for row in rows]
+    assert [found[name][-1] for name in "ifsb"] == [rows[-1][name] for name in "ifsb"]
+    late = opened(tmp_path, '{"a": 1}\n' * 2000 + f'{{"a": {1 << 63}}}\n', "y.jsonl")
+    assert late.schema.to_spec() == {"a": "uint64"}
