@@ -41,7 +41,7 @@ from .row_options import add_row_options, row_choice
 from .table import table
 from .terminal import say
 from .usage import UsageError, count, make_parser, names, size
-from .write_run import convert, convert_shares, say_written
+from .write_run import Writing, convert, convert_shares, say_written
 
 __all__ = ["add_parser"]
 
@@ -170,11 +170,11 @@ def _run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _estimate(chosen, schema, args)
     if choice.split is not None:
-        shares, left_out = convert_shares(args, choice, source, schema, identity)
+        shares, left_out = convert_shares(Writing(args, choice, schema, identity), source)
         for name, rows in shares.items():
             say_written(os.path.join(args.target, name), rows, time.monotonic() - started, f"{name}: ")
     else:
-        rows, left_out = convert(args, choice, chosen, schema, before, identity)
+        rows, left_out = convert(Writing(args, choice, schema, identity, before), chosen)
         say_written(args.target, rows, time.monotonic() - started)
     return say_left_out(left_out, source.item, args)
 

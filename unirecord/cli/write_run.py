@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from ..convert.conversion import Conversion, Standing
@@ -25,21 +26,29 @@ from .progress_bar import ProgressBar, ProgressLines, duration
 from .terminal import say
 from .usage import UsageError
 
-__all__ = ["convert", "convert_shares", "say_written"]
+__all__ = ["Writing", "convert", "convert_shares", "say_written"]
 
 
-def convert(
-    args: argparse.Namespace,
-    choice: RowChoice,
-    source: Source,
-    schema: Schema,
-    before: Any,
-    identity: bytes | None,
-) -> tuple[int, list[LeftOut]]:
+@dataclass(frozen=True)
+class Writing:
+    """What a call of ``unirecord write`` comes to, once all of it has been checked.
+
+    ``before``: the dataset that is appended to, if any.
+    """
+
+    args: argparse.Namespace
+    choice: RowChoice
+    schema: Schema
+    identity: bytes | None
+    before: Any = None
+
+
+def convert(asked: Writing, source: Source) -> tuple[int, list[LeftOut]]:
     """Write what is chosen, and show how far it is; the rows, and what was left out."""
+    args, choice = asked.args, asked.choice
     tell = ProgressLines() if args.progress == "json" else None
     if choice.order is None:
-        return _write(args, choice, source, schema, before, identity, tell)
+        return _write(asked, source, tell)
     with ExitStack() as open_rows:
         with ProgressBar("reading", source.rows or 0, _rows_text) as bar:
             rows = open_rows.enter_context(
@@ -53,22 +62,15 @@ def convert(
                     progress=lambda standing: _show(standing, bar, tell),
                 )
             )
-        return _write(args, choice, rows, schema, before, identity, tell)
+        return _write(asked, rows, tell)
 
 
-def _write(
-    args: argparse.Namespace,
-    choice: RowChoice,
-    source: Source,
-    schema: Schema,
-    before: Any,
-    identity: bytes | None,
-    tell: ProgressLines | None,
-) -> tuple[int, list[LeftOut]]:
+def _write(asked: Writing, source: Source, tell: ProgressLines | None) -> tuple[int, list[LeftOut]]:
+    args = asked.args
     if args.target.endswith(".urec"):
-        return _write_part(args, source, schema, identity)
-    wish = _conversion(args, choice, source, schema, args.target, identity)
-    wish.append = before is not None
+        return _write_part(asked, source)
+    wish = _conversion(asked, source, args.target, asked.identity)
+    wish.append = asked.before is not None
     wish.index = (args.index or None) if wish.append else args.index
     known = source.rows if args.limit is None else args.limit
     with ProgressBar("writing", known or 0, _rows_text) as bar:
@@ -76,18 +78,12 @@ def _write(
     return rows, [*source.left_out, *left_out]
 
 
-def _conversion(
-    args: argparse.Namespace,
-    choice: RowChoice,
-    source: Source,
-    schema: Schema,
-    path: str,
-    identity: bytes | None,
-) -> Conversion:
+def _conversion(asked: Writing, source: Source, path: str, identity: bytes | None) -> Conversion:
+    args = asked.args
     return Conversion(
         source,
         path,
-        schema,
+        asked.schema,
         index=args.index,
         user=pack_user(source.metadata),
         max_part_bytes=args.max_part_bytes or PART_BYTES,
@@ -97,22 +93,19 @@ def _conversion(
         engine=engine_of(args),
         resume=args.resume,
         limit=args.limit,
-        options=choice.options(),
+        options=asked.choice.options(),
     )
 
 
-def convert_shares(
-    args: argparse.Namespace, choice: RowChoice, source: Source, schema: Schema, identity: bytes | None
-) -> tuple[dict[str, int], list[LeftOut]]:
+def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], list[LeftOut]]:
     """Write the shares of a split; the rows of each, and what was left out."""
+    args = asked.args
     try:
-        shares = choice.shares(source)
+        shares = asked.choice.shares(source)
     except WrongSourceError as error:
         raise UsageError(str(error)) from None
     wishes = {
-        name: _conversion(
-            args, choice, share, schema, os.path.join(args.target, name), share_id(identity, name)
-        )
+        name: _conversion(asked, share, os.path.join(args.target, name), share_id(asked.identity, name))
         for name, share in shares.items()
     }
     tell = ProgressLines() if args.progress == "json" else None
@@ -128,19 +121,18 @@ def _show(standing: Standing, bar: ProgressBar, lines: ProgressLines | None) -> 
         lines.update(vars(standing), last=standing.tasks == standing.all_tasks)
 
 
-def _write_part(
-    args: argparse.Namespace, source: Source, schema: Schema, identity: bytes | None
-) -> tuple[int, list[LeftOut]]:
+def _write_part(asked: Writing, source: Source) -> tuple[int, list[LeftOut]]:
+    args = asked.args
     most = min((n for n in (args.limit, source.rows) if n is not None), default=0)
     with ProgressBar("writing", most, _rows_text) as bar:
         return write_part(
             source,
             args.target,
-            schema,
+            asked.schema,
             index=args.index,
             metadata=source.metadata,
             overwrite=args.overwrite,
-            id=identity,
+            id=asked.identity,
             limit=args.limit,
             tell=bar.update,
         )
