@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from pictures.stored import BATCH, Stored, opened
 
 
 class Photographs:
-    def __init__(self, stored: Stored) -> None:
-        self.stored = stored
+    """What ``made`` makes of each picture, as tensors."""
+
+    def __init__(self, stored: Stored, made: Callable[[Any], Any]) -> None:
+        self.stored, self.made = stored, made
 
     def __len__(self) -> int:
         return len(self.stored)
@@ -19,17 +22,27 @@ class Photographs:
     def __getitem__(self, row: int):
         import torch
 
-        return torch.from_numpy(np.ascontiguousarray(opened(self.stored[row], np.random.default_rng())))
+        return torch.from_numpy(self.made(self.stored[row]))
+
+
+def endless(stored: Stored, threads: int, made: Callable[[Any], Any]) -> Iterator:
+    """Shuffled batches of a DataLoader with so many workers, epoch after epoch."""
+    import torch
+
+    torch.set_num_threads(1)
+    loader = torch.utils.data.DataLoader(
+        Photographs(stored, made), BATCH, shuffle=True, num_workers=threads, persistent_workers=True
+    )
+    while True:
+        yield from loader
+
+
+def decoded(jpeg: Any) -> np.ndarray:
+    return np.ascontiguousarray(opened(jpeg, np.random.default_rng()))
 
 
 def batches(stored: Stored, threads: int) -> Iterator:
     import cv2
-    import torch
 
     cv2.setNumThreads(0)
-    torch.set_num_threads(1)
-    loader = torch.utils.data.DataLoader(
-        Photographs(stored), BATCH, shuffle=True, num_workers=threads, persistent_workers=True
-    )
-    while True:
-        yield from loader
+    return endless(stored, threads, decoded)
