@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray mindspore exports demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray mindspore trainers exports demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -187,6 +187,11 @@ test: venv build lint
 ray: venv build
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*"
 	$(BIN)/python -m pytest -q tests/ray_jobs.py
+
+# Lightning, Fabric, Accelerate, torchdata's nodes and transformers' Trainer, which take longer to import than a run can spare.
+trainers: venv build frameworks
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "lightning>=2.6" "accelerate>=1.15" "transformers>=5.23"
+	$(BIN)/python -m pytest -q tests/trainer_loops.py
 
 # ds.to_mindspore() beside MindRecord, in an environment of its own: MindSpore takes 800 MB, and has pins of its own.
 MINDSPORE := build/mindspore

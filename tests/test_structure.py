@@ -21,7 +21,7 @@ CSRC = ROOT / "csrc"
 LAYERS = re.findall(
     r"\w+",
     """
-__init__ __main__ torch tf jax grain ray images
+__init__ __main__ torch tf jax grain lightning ray images
 cli
 frameworks
 inspection convert

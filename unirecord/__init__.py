@@ -120,7 +120,7 @@ _HOMES = {
 }
 
 
-_ADAPTERS = ("torch", "tf", "jax", "grain", "ray")
+_ADAPTERS = ("torch", "tf", "jax", "grain", "lightning", "ray")
 
 
 def __getattr__(name: str) -> Any:

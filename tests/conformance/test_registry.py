@@ -12,8 +12,8 @@ from conformance.consumers import CONSUMERS
 from conformance.test_conformance import DATASETS
 from unirecord import UniRecordDataset
 
-# Too large for every run: `make mindspore`.
-APART = {"UniRecordDataset.to_mindspore"}
+# Too large for every run: `make mindspore`, `make trainers`.
+APART = {"UniRecordDataset.to_mindspore", "unirecord.lightning.loader"}
 COVERED = {consumer.covers for consumer in CONSUMERS} | APART
 DELIVERING_PROTOCOLS = {"__getitem__", "__getitems__", "__iter__"}
 
@@ -36,6 +36,8 @@ FRAMEWORK_NAMES = {
     "grain.dataset": "unirecord.grain.dataset",
     "hf.to_hf": "UniRecordDataset.to_hf",
     "hf.to_hf_table": "UniRecordDataset.to_hf_table",
+    "lightning.loader": "unirecord.lightning.loader",
+    "lightning.LightningLoader": "unirecord.lightning.loader",
     "mindspore.to_mindspore": "UniRecordDataset.to_mindspore",
     "tf.to_tf": "UniRecordDataset.to_tf",
     "arrow.to_arrow": "UniRecordDataset.to_arrow",
