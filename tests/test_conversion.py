@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ from unirecord.convert.division import divide
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import open_source, text_blocks
 from unirecord.convert.sources.base import Unit
+from unirecord.writing import part_writer
+from unirecord.writing.index_file import build_index
 
 
 @pytest.fixture(autouse=True)
@@ -141,9 +144,15 @@ def test_the_command_makes_the_same_bytes_with_any_number_of_workers(
     folder = tmp_path / "out"
     folder.mkdir()
     call = ["write", str(table), "--id", ID.hex(), "--index", "n"]
-    assert main([*call, str(folder / "a"), "--dry-run"]) == 0
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    built = []
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        patch.setattr(part_writer, "build_index", lambda *args: built.append(args) or build_index(*args))
+        assert main([*call, str(folder / "a"), "--dry-run"]) == 0
     assert "nothing was written; about" in capfd.readouterr().out
-    assert os.listdir(folder) == []
+    assert (len(built), os.listdir(folder), os.listdir(temporary)) == (1, [], [])
     assert main([*call, str(folder / "a")]) == 0
     capfd.readouterr()
     assert main([*call, str(folder / "b"), "--workers", "2", "--progress", "json"]) == 0

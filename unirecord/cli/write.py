@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..convert.conversion import take_sample
 from ..convert.ordering import check_sort
 from ..convert.row_choice import RowChoice
+from ..convert.sampling import write_sample
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
@@ -154,6 +154,7 @@ def _run(args: argparse.Namespace) -> int:
     engine_of(args)  # is refused before any work is done
     before = _existing(args, choice)
     source = _look_through(args, before)
+    looked = time.monotonic() - started
     try:
         chosen = choice.of(source)
         if choice.order is not None:
@@ -168,7 +169,7 @@ def _run(args: argparse.Namespace) -> int:
     schema, tried = with_codecs(schema, args.codec, chosen, before)
     _print_plan(source, schema, tried, choice, args)
     if args.dry_run:
-        return _estimate(chosen, schema, args)
+        return _estimate(chosen, schema, args, looked)
     if choice.split is not None:
         shares, left_out = convert_shares(Writing(args, choice, schema, identity), source)
         for name, rows in shares.items():
@@ -335,16 +336,16 @@ def _identity(args: argparse.Namespace) -> bytes | None:
     return bytes.fromhex(args.id)
 
 
-def _estimate(source: Source, schema: Schema, args: argparse.Namespace) -> int:
+def _estimate(source: Source, schema: Schema, args: argparse.Namespace, looked: float) -> int:
     """Say how large the dataset would be and how long it would take, as a sample shows."""
-    found = take_sample(source, schema)
+    found = write_sample(source, schema, args.index)
     known = [unit.rows for unit in source.units if unit.rows is not None]
     if len(known) < len(source.units) or not found.rows:
         say("nothing was written; how many rows there are is known when they are read")
         return 0
     every = round(sum(known) * source.share)
     rows = every if args.limit is None else min(args.limit, every)
-    seconds = found.seconds / found.rows * rows / args.workers
+    seconds = looked + found.seconds / found.rows * rows / args.workers
     about = "" if source.rows is not None else f"about {many(rows, 'row')}, "
     say(
         f"nothing was written; {about}about {format_size(int(found.row_bytes * rows))} of values, "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,23 +13,21 @@ from ..errors import StaleError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
-from ..format.values import RecordEncoder
 from ..parts.identity import data_identity, index_identity
 from ..parts.manifest import PartEntry
 from ..writing.conversion_journal import entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
-from ..writing.row_groups import Grouper, row_weights
+from ..writing.row_groups import Grouper
 from ..writing.writer import check_indexable
 from .division import divide
 from .sample_check import check_samples
+from .sampling import take_sample
 from .sources.base import LeftOut, Source
 from .task import Job, run_task
 from .worker_pool import run_in_workers
 
-__all__ = ["Conversion", "Engine", "Interrupted", "Sample", "Standing", "take_sample"]
-
-_SAMPLED_UNITS = 3
+__all__ = ["Conversion", "Engine", "Interrupted", "Standing"]
 
 # Runs tasks of a job elsewhere: it tells of rows and bytes more, and of each task whose parts are in the job's folder.
 Engine = Callable[
@@ -140,42 +137,6 @@ def _give_up(target: DirectoryWriter, error: BaseException) -> None:
             f"interrupted; nothing was published, and {done:,} finished {'part is' if done == 1 else 'parts are'} "
             "kept: the same command with --resume goes on, without it begins anew"
         ) from None
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The first batch of a few units: rows, bytes of their values, and how long it took to read and encode them."""
-
-    rows: int
-    bytes: int
-    seconds: float
-
-    @property
-    def row_bytes(self) -> float:
-        """Bytes that a row takes, about; 0 without rows."""
-        return self.bytes / self.rows if self.rows else 0.0
-
-
-def take_sample(source: Source, schema: Schema) -> Sample:
-    """The sample of a source, the same each time but for the seconds."""
-    started = time.monotonic()
-    units = () if source.read_once else source.units
-    places = sorted(
-        {i * (len(units) - 1) // max(_SAMPLED_UNITS - 1, 1) for i in range(_SAMPLED_UNITS)} if units else ()
-    )
-    rows, size = 0, 0
-    encoder = RecordEncoder(schema, "error")
-    for place in places:
-        batch = next((one for one in source.batches_of(units[place]) if one.rows), None)
-        if batch is None:
-            continue
-        try:
-            encoded = encoder.encode_batch({name: batch.columns[name] for name in schema.names}, 0)
-        except UniRecordError:  # said where the rows are written
-            continue
-        rows += encoded.rows
-        size += int(row_weights(schema, encoded).sum())
-    return Sample(rows, size, time.monotonic() - started)
 
 
 class _Run:

@@ -98,7 +98,7 @@ def _read_all(fd: int, size: int) -> bytes:
 
 def utf8_name(name: str) -> str:
     """Return a file name as valid Unicode: bytes that are not UTF-8 become ``\\xNN``."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _reason(error: OSError) -> str:

@@ -148,8 +148,14 @@ class InputPath:
         """Whether it is such a file, or a folder or pattern of no others."""
         if self.is_file:
             return self.suffix in suffixes
-        endings = {os.path.splitext(inner_name(name))[1] for name in self.peek if not name.startswith(".")}
-        return bool(endings) and endings <= set(suffixes)
+        return bool(self._endings) and self._endings <= set(suffixes)
+
+    @cached_property
+    def _endings(self) -> frozenset[str]:
+        """The suffixes of the names in `peek`."""
+        return frozenset(
+            os.path.splitext(inner_name(name))[1] for name in self.peek if not name.startswith(".")
+        )
 
     def _below(self) -> Iterator[str]:
         return (path for path, reason in walk(self.path) if reason is None)
