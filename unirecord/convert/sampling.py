@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from ..errors import UniRecordError
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
+from ..storage.temporary_folder import temporary_folder
 from ..writing.batch_writer import PART_BYTES, BatchWriter
 from ..writing.part_sequence import PartSequence
 from ..writing.part_writer import PartContent
@@ -50,7 +50,7 @@ def write_sample(source: Source, schema: Schema, index: Sequence[str]) -> Sample
     """The same, and write it as a part to a temporary folder, which is removed."""
     started = time.monotonic()
     rows, size = 0, 0
-    with TemporaryDirectory(prefix="unirecord-") as folder:
+    with temporary_folder() as folder:
         parts = PartSequence(folder, bytes(16), lambda i: i, PART_BYTES, "")
         try:
             writer = BatchWriter(parts, PartContent(schema, tuple(index), b"\xc0"))
