@@ -106,6 +106,12 @@ def test_a_wrong_call_says_what_to_do(
     assert (here / "x.csv").read_text() == CSV
 
 
+def test_a_dry_run_of_no_rows_says_so(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "x.csv").write_text("a,b\n")
+    assert main(["write", "x.csv", "d", "--dry-run"]) == 0
+    assert "nothing was written; there are no rows" in capsys.readouterr().out
+
+
 def test_a_source_that_changes_while_it_is_read_publishes_nothing(
     here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

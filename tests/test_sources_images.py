@@ -158,6 +158,12 @@ def test_a_folder_without_pictures_says_what_it_holds(tmp_path: Path) -> None:
         open_source(path)
 
 
+def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "x" / "y").mkdir(parents=True)
+    with pytest.raises(SchemaError, match="x is empty: there are no files in it"):
+        open_source(str(tmp_path / "x"))
+
+
 def test_a_link_back_up_the_tree_ends(tmp_path: Path) -> None:
     folder(tmp_path, {"a/1.png": picture(1, 1)})
     os.symlink(tmp_path, tmp_path / "a" / "loop")

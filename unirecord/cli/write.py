@@ -340,6 +340,9 @@ def _estimate(source: Source, schema: Schema, args: argparse.Namespace, looked: 
     """Say how large the dataset would be and how long it would take, as a sample shows."""
     found = write_sample(source, schema, args.index)
     known = [unit.rows for unit in source.units if unit.rows is not None]
+    if len(known) == len(source.units) and not sum(known):
+        say("nothing was written; there are no rows")
+        return 0
     if len(known) < len(source.units) or not found.rows:
         say("nothing was written; how many rows there are is known when they are read")
         return 0

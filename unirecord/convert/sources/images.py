@@ -139,6 +139,8 @@ class ImageFolder(Source):
         bad = next((one for one in self.left_out if not one.expected), None)
         if bad is not None:
             return f"{self.path} holds no picture that can be read ({bad.name}: {bad.reason})"
+        if not self.left_out:
+            return f"{self.path} is empty: there are no files in it"
         others = ", ".join(f"{n:,} {s or 'without suffix'}" for s, n in self._other_suffixes.most_common(3))
         advice = (
             f"; it holds files of other kinds ({others}): give such a file itself as SRC" if others else ""
