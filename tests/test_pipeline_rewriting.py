@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_pipeline import plain
 
-from unirecord import Pipeline, UniRecordDataset, Writer
+from unirecord import Pipeline, SkipSample, UniRecordDataset, Writer
 from unirecord.errors import CorruptionError
 from unirecord.pipeline.rewriting import RULES
 
@@ -38,6 +38,12 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def left_out_by_seven(sample: Any) -> Any:
+    if int(sample["i"]) % 7 == 3:
+        raise SkipSample("by seven")
+    return sample
+
+
 OPERATORS: dict[str, Any] = {
     "scale": lambda p: p.map(lambda x: x * 2, columns=["x"], vectorised=True),
     "shift": lambda p: p.map(lambda i: i + 1, columns=["i"], vectorised=True),
@@ -50,6 +56,7 @@ OPERATORS: dict[str, Any] = {
     "where": lambda p: p.filter("i < 40 and name != 'n3'"),
     "where w": lambda p: p.filter("w > 10"),
     "several": lambda p: p.flat_map(lambda s: [s] * (1 + int(s["i"]) % 2)),
+    "some": lambda p: p.map(left_out_by_seven),
     "select": lambda p: p.select(["i", "x"]),
 }
 

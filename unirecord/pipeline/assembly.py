@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .chunk import Place
+from .gathering import goes_with_the_batch
 from .lane import Lane
 from .operators import Operator
 from .resuming import place_at
@@ -34,6 +35,7 @@ class Graph:
     conditions: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     prefetch: int = 0
+    gathering: bool = False
 
     @property
     def names(self) -> list[tuple[str, int]]:
@@ -56,7 +58,9 @@ def graph_of(draft: Draft) -> Graph:
         if operators and operators[0].kind == "prefetch":
             prefetch = operators.pop(0).size
     stages = tuple(stages_of(operators, draft.fused))
-    return Graph(stages, batch, drop_last, _raw(operators), draft.conditions, draft.columns, prefetch)
+    return Graph(
+        stages, batch, drop_last, _raw(operators), draft.conditions, draft.columns, prefetch, draft.gathering
+    )
 
 
 def _raw(operators: Sequence[Operator]) -> frozenset[str]:
@@ -96,6 +100,11 @@ def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int], memor
         if stage.processes:
             call = ProcessStage(stage.name, call, stage.processes, names.locate)
         lanes.append(Lane(stage, call, lanes[-1], slots_of(stage, following, memory)))
+        before = lanes[-2]
+        if graph.gathering and stage.group and not before.stage.prefetch and before.stage.operators:
+            apart = stage.threads or stage.processes or before.stage.group
+            if not apart and all(map(goes_with_the_batch, before.stage.operators)):
+                before.ahead = lanes[-1]
     return lanes
 
 

@@ -23,10 +23,11 @@ class Chunk:
     sample comes from, or for a batch the list of those of its samples; ``keys`` likewise what their randomness is keyed
     by, and is empty where nothing is random. ``notes`` are the rows left out before the first element, or between.
     ``error`` is what happened instead of the next element: nothing comes after it. ``size`` is what the elements take
-    of memory, about, in bytes.
+    of memory, about, in bytes. ``made`` is what the next stage makes of its elements, group by group, where that
+    has been done in the same task, with the nanoseconds that it took.
     """
 
-    __slots__ = ("begins", "ends", "error", "keys", "notes", "rows", "size", "values")
+    __slots__ = ("begins", "ends", "error", "keys", "made", "notes", "rows", "size", "values")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Chunk:
         self.notes = notes
         self.error = error
         self.size = 0
+        self.made: Sequence[tuple[Chunk, int]] = ()
 
     @classmethod
     def failed(cls, error: BaseException, notes: tuple[Note, ...] = ()) -> Chunk:

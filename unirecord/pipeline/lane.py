@@ -30,11 +30,12 @@ _NOTHING = Chunk([], (), (), (), ())
 
 
 class Task:
-    """Some elements on their way through a stage."""
+    """Some elements on their way through a stage; what the next one makes of each ``group`` of them is made too."""
 
-    __slots__ = ("bytes", "chunk", "results", "slots")
+    __slots__ = ("bytes", "chunk", "group", "results", "slots")
 
-    def __init__(self, chunk: Chunk, slots: Sequence[Any] = ()) -> None:
+    def __init__(self, chunk: Chunk, slots: Sequence[Any] = (), group: int = 0) -> None:
+        self.group = group
         self.chunk = chunk
         self.slots = slots
         self.results: list[Chunk] | None = None
@@ -57,6 +58,8 @@ class Lane:
         self.upstream = upstream
         self.calls_user = upstream is not None and self.processes is None  # for as long as that takes
         self.slots = slots
+        self.ahead: Lane | None = None  # a stage of groups, whose work is done in the tasks of this one
+        self._formed = 0
         self.fixed = (
             stage.processes or stage.threads
         )  # at most so many tasks at a time; 0: the shared threads
@@ -180,6 +183,9 @@ class Lane:
         count = self.per_task
         if self.slots:
             count = min([count, *(slots.left for slots in self.slots if slots is not None)])
+        size = self._group_ahead()
+        if size:
+            count = self._whole_groups(count, len(chunk) - self._at, size)
         piece = self._take(count)
         if len(piece) < count and piece.error is None and self._held is None and self.upstream is not None:
             piece = self._with_following(piece, count)
@@ -187,8 +193,10 @@ class Lane:
             piece.notes, self._notes = self._notes + piece.notes, ()
         if piece.error is not None:
             self._broken = True
+        size = size if size and not self._formed % size and not len(piece) % size else 0
+        self._formed += len(piece)
         dealt = [None if slots is None else iter(slots.take(len(piece))) for slots in self.slots]
-        return Task(piece, dealt)
+        return Task(piece, dealt, size)
 
     def _with_following(self, piece: Chunk, count: int) -> Chunk:
         """A piece and what is ready behind it, up to ``count`` elements: batches come one by one."""
@@ -199,8 +207,29 @@ class Lane:
             total += len(pieces[-1])
         return piece if len(pieces) == 1 else joined(pieces)
 
+    def _group_ahead(self) -> int:
+        """Elements of a group of the stage ahead, where a task is to do its work as well: where both are cheap."""
+        if self.ahead is None or not self.ahead.tasks:
+            return 0
+        size = self.ahead.stage.group
+        return size if size * (self.element_ns + self.ahead.element_ns) <= self._task_ns else 0
+
+    def _whole_groups(self, count: int, held: int, size: int) -> int:
+        """How many elements to take, at most ``count``, so that tasks end where groups of ``size`` do."""
+        begun = self._formed % size
+        if begun:
+            return min(count, size - begun)
+        if held >= size:
+            count = min(count, held)
+        if self.ahead is not None:
+            count = min(count, int(self._task_ns / (self.element_ns + self.ahead.element_ns or 1.0)))
+        return count // size * size or count
+
     def _form_group(self) -> Task | None:
         size = self.stage.group
+        chunk = self._next_input()
+        if chunk is not None and chunk.made and not self._grouped and self._at % size == 0:
+            return self._taken_over(chunk, *chunk.made[self._at // size])
         while self._grouped < size:
             chunk = self._next_input()
             if chunk is None:
@@ -215,6 +244,21 @@ class Lane:
                     return self._fail(piece)
                 self._held = Chunk.failed(piece.error)
         return Task(self._joined())
+
+    def _taken_over(self, chunk: Chunk, result: Chunk, took: int) -> Task:
+        """A group whose work has been done in the task that made its elements."""
+        self._at += self.stage.group
+        if self._at == len(chunk):
+            self._held = None
+        self.busy_ns += took
+        self.cpu_ns += int(took * self._cpu_share)
+        self.elements += self.stage.group
+        self.tasks += 1
+        self._note_each(took / self.stage.group)
+        self.largest = max(self.largest, result.size)
+        self._broken = result.error is not None
+        result.notes, self._notes = self._notes + result.notes, ()
+        return self._done(result)
 
     def _joined(self) -> Chunk:
         pieces, self._group, self._grouped = self._group, [], 0
@@ -269,11 +313,12 @@ class Lane:
         count = max(1, len(results) if self.upstream is None else len(task.chunk.values))
         task.chunk, task.slots, task.results = _NOTHING, (), results
         self.running -= 1
-        self.busy_ns += wall_ns
-        self.cpu_ns += int(wall_ns * self._cpu_share)
+        own_ns = wall_ns - (0 if self.ahead is None else sum([ns for r in results for _, ns in r.made]))
+        self.busy_ns += own_ns
+        self.cpu_ns += int(own_ns * self._cpu_share)
         self.elements += count if self.upstream is not None else sum([len(r.values) for r in results])
         self.tasks += 1
-        self._note_each(wall_ns / count)
+        self._note_each(own_ns / count)
         each = self.element_ns
         if size > self.largest:
             self.largest = size

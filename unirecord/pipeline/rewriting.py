@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ..format.schema import Column
+from .gathering import goes_with_the_batch
 from .operators import Operator
 
 __all__ = ["RULES", "Draft", "Rewriting", "check_rules", "rewritten"]
@@ -15,7 +16,8 @@ __all__ = ["RULES", "Draft", "Rewriting", "check_rules", "rewritten"]
 class Draft:
     """What is to run: ``columns`` are read of rows that meet the ``conditions``, then come the ``operators``.
 
-    ``stored`` are the columns of the dataset that the pipeline begins with. ``fused``: neighbours run as one stage.
+    ``stored`` are the columns of the dataset that the pipeline begins with. ``fused``: neighbours run as one stage;
+    ``gathering``: batches are made in the tasks of cheap maps before them.
     """
 
     operators: tuple[Operator, ...]
@@ -23,15 +25,19 @@ class Draft:
     columns: tuple[str, ...] | None = None
     conditions: tuple[str, ...] = ()
     fused: bool = False
+    gathering: bool = False
 
     def __str__(self) -> str:
         names = [column.name for column in self.stored] if self.columns is None else list(self.columns)
         where = "".join(f" where {condition}" for condition in self.conditions)
         lines = [f"read {', '.join(names)}{where}"]
+        before = Operator("batch", "")
         for operator in self.operators:
             kept = self.fused and len(lines) > 1 and operator.threads == "auto" and not operator.processes
             joined = kept and operator.kind not in ("batch", "prefetch")
-            lines.append(f"{'  + ' if joined else '  '}{operator}")
+            gathered = self.gathering and operator.kind == "batch" and goes_with_the_batch(before)
+            lines.append(f"{'  + ' if joined or gathered else '  '}{operator}")
+            before = operator
         return "\n".join(lines)
 
 
@@ -130,6 +136,11 @@ def fuse_neighbours(draft: Draft) -> Draft:
     return replace(draft, fused=True)
 
 
+def gather_in_the_task(draft: Draft) -> Draft:
+    """A map that turns out to be cheap runs in one task with the batch behind it, and what runs with that."""
+    return replace(draft, gathering=True)
+
+
 def _before_batch(operators: Sequence[Operator]) -> int:
     """How many operators stand before the first batch."""
     return next((n for n, operator in enumerate(operators) if operator.kind == "batch"), len(operators))
@@ -141,6 +152,7 @@ RULES: dict[str, Rewriting] = {
     "vectorised": move_vectorised_behind_the_batch,
     "batches": read_batches,
     "fuse": fuse_neighbours,
+    "gather": gather_in_the_task,
 }
 
 

@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol
 
 from .chunk import Chunk
 from .crew import Crew, Worker
+from .gathering import make_ahead
 from .lane import Lane, Task
 from .memory_size import size_of
 from .straight import Straight
@@ -277,6 +278,8 @@ class Running:
             except caught as error:
                 chunk = Chunk.failed(error)
             chunk.size = chunk.size or size_of(chunk)
+            if task.group and lane.ahead is not None and len(chunk.values) == len(task.chunk.values):
+                make_ahead(chunk, task.group, lane.ahead.call, caught)
             chunks = [chunk]
         wall = perf_counter_ns() - start
         if sampled:
