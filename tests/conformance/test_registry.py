@@ -45,7 +45,8 @@ FRAMEWORK_NAMES = {
 }
 # What the others stand on; no user reaches these.
 BENEATH = {
-    *("array_trees", "arrow_values", "hf_features", "stock_dataloader", "torch_collate", "valid_names"),
+    *("array_trees", "arrow_values", "hf_features", "stock_dataloader", "torch_collate", "torch_ragged"),
+    *("valid_names",),
     *("ray_blocks", "ray_conditions", "ray_session"),
 }
 # What runs on a cluster: tests/ray_jobs.py compares its rows with those of the dataset (`make ray`).
