@@ -15,7 +15,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "unirecord"
-CSRC = ROOT / "csrc"
 
 # The rooms, from the top down. A room may import only what stands below it, or after it in its own line.
 LAYERS = re.findall(
@@ -49,7 +48,6 @@ INSTALLED = {"numpy", "cffi", "msgpack"}
 HOLDS_SHARED_MEMORY = ("dataset/epoch.py", "pipeline/shared_memory.py")
 
 BUILD_SCRIPT = PACKAGE / "_build.py"
-PURE_C = ("hash.c", "object.c", "order.c", "order_permute.c", "part_parse.c", "status.c")
 
 # What changes a file that has a name; a file without one (tempfile.TemporaryFile) is memory.
 CHANGES_FILES = {
@@ -84,6 +82,7 @@ CHANGES_FILES = {
     "tempfile": {"mkstemp", "mkdtemp", "NamedTemporaryFile", "TemporaryDirectory", "mktemp"},
     "np": {"save", "savez", "savetxt", "memmap"},
 }
+
 CHANGES_ANY = {
     "write_text",
     "write_bytes",
@@ -96,7 +95,6 @@ CHANGES_ANY = {
     "hardlink_to",
     "tofile",
 }
-
 
 # What looks names up, lists them, or opens a file.
 READS_FILES = {
@@ -114,10 +112,12 @@ READS_FILES = {
     "np": {"fromfile", "load", "loadtxt", "memmap"},
     "tempfile": {"TemporaryFile"},
 }
+
 READS_ANY = {
     *("exists", "is_file", "is_dir", "is_symlink", "iterdir", "rglob", "resolve", "lstat"),
     *("read_text", "read_bytes"),
 }
+
 # Raw data are the user's own files, /proc and cgroups the system's; a file without a name is memory.
 READS_OTHER_FILES = {
     "convert",
@@ -125,6 +125,7 @@ READS_OTHER_FILES = {
     "cli/trace_state.py",
     "inspection/index_check.py: tempfile.TemporaryFile",
 }
+
 READS_OTHER_FILES |= set(HOLDS_SHARED_MEMORY)
 
 
@@ -390,90 +391,6 @@ def test_every_module_says_its_one_job_first() -> None:
         str(path.relative_to(ROOT)) for path in modules() if not (ast.get_docstring(tree(path)) or "").strip()
     ]
     assert not silent, silent
-
-
-def c_files() -> list[Path]:
-    return sorted([*CSRC.rglob("*.[ch]")])
-
-
-def test_the_c_core_does_not_know_python() -> None:
-    knowing = [path.name for path in c_files() if re.search(r"Python\.h|\bPy[A-Z_]\w*\(", path.read_text())]
-    assert not knowing, knowing
-
-
-def test_every_c_file_says_its_one_job_first() -> None:
-    silent = [path.name for path in c_files() if not path.read_text().startswith(f"/* {path.name} - ")]
-    assert not silent, silent
-
-
-def c_code(path: Path) -> str:
-    """The file without comments and strings."""
-    return re.sub(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"', "", path.read_text(), flags=re.S)
-
-
-@cache
-def c_definitions() -> dict[str, str]:
-    """The file that defines each function of the core which others can call."""
-    pattern = re.compile(r"^(?!static\b|typedef\b)[A-Za-z_][\w \t*()]*?\b(ur_\w+)\([^;{]*\)\s*\{", re.M)
-    return {name: path.name for path in CSRC.rglob("*.c") for name in pattern.findall(c_code(path))}
-
-
-def c_calls() -> dict[str, set[str]]:
-    """For each C file, those whose functions it calls or takes."""
-    defined = c_definitions()
-    return {
-        path.name: {defined[n] for n in re.findall(r"\bur_\w+", c_code(path)) if n in defined} - {path.name}
-        for path in CSRC.rglob("*.c")
-        if path.name != "_core.c"
-    }
-
-
-def cycles(edges: dict[str, set[str]]) -> list[tuple[str, ...]]:
-    """Files that reach themselves, in groups that reach each other."""
-
-    def reached(start: str) -> set[str]:
-        found: set[str] = set()
-        left = [start]
-        while left:
-            for there in edges.get(left.pop(), set()) - found:
-                found.add(there)
-                left.append(there)
-        return found
-
-    far = {name: reached(name) for name in edges}
-    return sorted({tuple(sorted(b for b in far[a] if a in far.get(b, ()))) for a in far if a in far[a]})
-
-
-def test_c_files_call_each_other_in_no_circle() -> None:
-    assert len(c_definitions()) > 100
-    assert cycles(c_calls()) == []
-
-
-def test_the_check_for_circles_sees_them() -> None:
-    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [("b", "c")]
-
-
-def test_c_headers_include_each_other_in_no_circle() -> None:
-    included = {p.name: set(re.findall(r'#include "(\w+\.h)"', p.read_text())) for p in CSRC.rglob("*.h")}
-    assert cycles(included) == []
-
-
-def test_a_c_header_declares_what_files_of_its_group_define() -> None:
-    wrong = []
-    for path in CSRC.rglob("*.h"):
-        if path.name == "unirecord.h":  # all that is public, of every file
-            continue
-        for name in re.findall(r"\b(ur_\w+)\([^;{}]*\)(?:\s*__attribute__[^;]*)?;", c_code(path)):
-            home = c_definitions().get(name)
-            if home is not None and not home.startswith(path.stem.split("_")[0]):
-                wrong.append(f"{path.name} declares {name}, which {home} defines")
-    assert not wrong, wrong
-
-
-@pytest.mark.parametrize("name", PURE_C)
-def test_pure_c_files_touch_no_system_call(name: str) -> None:
-    text = (CSRC / name).read_text()
-    assert not re.search(r"#include <(unistd|fcntl|pthread|sys/\w+|stdio)\.h>", text)
 
 
 def tracked() -> list[Path]:
