@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,10 @@ def opened(path: Path) -> UniRecordDataset:
 
 
 def children() -> set[int]:
-    found = set()
-    for task in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text().split()}
-    return found
+    while True:
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end meanwhile
+            tasks = Path("/proc/self/task").iterdir()
+            return {int(pid) for task in tasks for pid in (task / "children").read_text().split()}
 
 
 def grown(sample: dict[str, Any]) -> dict[str, Any]:
