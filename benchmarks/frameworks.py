@@ -1,4 +1,4 @@
-"""UniRecord inside PyTorch and TensorFlow, through each framework's own loop, beside what its users have today."""
+"""UniRecord in the loops of PyTorch, TensorFlow, JAX, Grain and Hugging Face, beside what their users have today."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ ENTRANTS = (
     Entrant("torch: unirecord.torch.loader", "unirecord_torch", options={"loop": "native"}),
     Entrant("tf: TFRecordDataset, decode_raw, batch", "tfrecord", "tensorflow", options={"shuffle": "no"}),
     Entrant("tf: ds.to_tf", "unirecord_tf"),
+    Entrant("jax: unirecord.jax.loader", "unirecord_loops", options={"loop": "jax"}),
+    Entrant("grain: unirecord.grain.batches", "unirecord_loops", options={"loop": "grain"}),
+    Entrant("hf: ds.to_hf, Arrow", "unirecord_loops", options={"loop": "hf"}),
 )
 
 
 def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Both frameworks, cached, rows of fixed width."""
-    plan = replace(plan, caches=("hot",), threads=(WORKERS,), only=())
+    plan = replace(plan, caches=("hot",), threads=(WORKERS,), only=plan.only)
     for workload in plan.workloads:
         if workload.row_bytes:
             yield from compare(field, plan, "frameworks", workload, ENTRANTS)
