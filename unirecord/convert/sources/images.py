@@ -22,7 +22,7 @@ from .picture_labels import LABEL_FILES, PictureLabels, label_file
 __all__ = ["ImageFolder"]
 
 _BATCH_ROWS: Final = 256
-_BATCH_BYTES: Final = 16_000_000
+_BATCH_BYTES: Final = 4_000_000  # few pictures: those of some batches are changed a second time, as a sample
 
 
 class ImageFolder(Source):
