@@ -30,6 +30,16 @@ def split_jax(field: Field, batch: Mapping[str, Any]) -> list[Any]:
     return masked(field, [freeze(item) for item in array], known)
 
 
+def _back(value: Any) -> Any:
+    """What a collate function returned, in which arrays have become JAX's, as it was."""
+    if isinstance(value, dict):
+        return {name: _back(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_back, value))
+    array = np.asarray(value) if isinstance(value, jax.Array) else value
+    return array.view(np.uint16) if getattr(array, "dtype", None) == jax.numpy.bfloat16 else array
+
+
 @consumer(
     "jax.loader",
     "unirecord.jax.loader",
@@ -50,6 +60,7 @@ def by_loader(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -
     def batches() -> Iterator[list[Sample]]:
         with jax.enable_x64(True):
             for batch in loader:
-                yield samples_of(batch, fields, split_jax, seen=False, collated=options.collate)
+                given = _back(batch) if options.collate else batch
+                yield samples_of(given, fields, split_jax, seen=False, collated=options.collate)
 
     return Reading(batches, loader, loader.__len__)
