@@ -109,7 +109,7 @@ def test_what_the_disk_has_changed_is_not_published(
     with pytest.raises(CorruptionError) as caught:
         write_part(source, path, source.schema, overwrite=True)
     assert str(caught.value).startswith(path)
-    assert "unirecord-" not in str(caught.value)
+    assert "unirecord-" not in str(caught.value).replace(str(tmp_path), "")  # the name of no temporary file
     assert (tmp_path / "a.urec").read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["a.urec", "a.urec.idx"]
 

@@ -145,6 +145,8 @@ def _features(case: Case) -> Iterator[str]:
         yield "stepped"
     if "bfloat16" in {each.type for each in view.written.fields if each.name in view.names}:
         yield "bfloat16"
+    if any(_mixes_keys(value) for record in view.written.records for value in record.values()):
+        yield "maps with mixed keys"
     if any(each.dropped for each in case.passes):
         yield "dropped iterator"
     if any(each.disturbed for each in case.passes):
@@ -157,3 +159,7 @@ def _features(case: Case) -> Iterator[str]:
         yield f"resume in {case.resume.consumer.name}"
         if case.resume.moved:
             yield "moved position"
+
+
+def _mixes_keys(value: object) -> bool:
+    return isinstance(value, dict) and len({type(key) for key in value}) > 1
