@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import reference
 
 from conformance.other_writer import write_otherwise
 from unirecord import Writer, append
@@ -35,7 +36,10 @@ KINDS = {
 }
 
 
-SIZES = {"bulk": 2000, "large": 6000}  # "large": a row that has it has a digest of its own
+SIZES = {
+    "bulk": 2000,
+    "large": 6000,
+}  # "large": the package's writer gives a row that has it a digest of its own
 
 
 @dataclass(frozen=True)
@@ -99,13 +103,21 @@ def write_large(number: int, directory: Path) -> Written:
 
 
 def damage(written: Written, pick: random.Random) -> set[int]:
-    """The rows of which a byte has been changed: some, and a run of neighbours."""
+    """The rows of which a byte has been changed, some and a run of neighbours, and those that share their digests."""
     rows = range(len(written.records))
     start = pick.choice(rows)
-    corrupt = {*pick.sample(rows, 3), *rows[start : start + 6]}
+    changed = {*pick.sample(rows, 3), *rows[start : start + 6]}
+    corrupt, first = set(changed), 0
+    for file, size in zip(written.files, written.parts, strict=True):
+        unit = reference.read_part(file, index=False).head.unit_rows if size else 0
+        own = rows[first : first + size]
+        for row in changed & {*own} if unit else ():
+            begin = (row - first) // unit * unit
+            corrupt |= {*own[begin : begin + unit]}
+        first += size
     for file in written.files:
         raw = bytearray(file.read_bytes())
-        for row in corrupt:
+        for row in changed:
             at = raw.find(written.records[row]["large"])
             if at >= 0:
                 raw[at + 100] ^= 4

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import xxhash
 from conformance.canonical import freeze
 
@@ -136,7 +137,7 @@ def _frozen(sample: Any) -> Any:
 
 
 def _values(column: Any) -> Iterator[Any]:
-    if hasattr(column, "mask"):  # masked where null
+    if isinstance(column, np.ma.MaskedArray):
         known = valid_rows(column)
         return (freeze(item) if valid else None for item, valid in zip(column.data, known, strict=True))
     return (freeze(item) for item in column)

@@ -57,9 +57,13 @@ def _extension(kind: Any) -> str:
 
 def columns_of(block: Any, schema: Schema) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield rows and columns of a block, about 8 MB at a time; SchemaError names a column that it lacks."""
-    from ray.data.block import BlockAccessor
+    import pyarrow
 
-    table = BlockAccessor.for_block(block).to_arrow()
+    table = block
+    if not isinstance(block, pyarrow.Table):
+        from ray.data.block import BlockAccessor
+
+        table = BlockAccessor.for_block(block).to_arrow()
     lacking = [name for name in schema.names if name not in table.column_names]
     if lacking and table.num_rows:
         raise SchemaError(f"a block has no column {lacking[0]!r}; it has {', '.join(table.column_names)}")
@@ -73,10 +77,10 @@ def columns_of(block: Any, schema: Schema) -> Iterator[tuple[int, dict[str, Any]
 
 
 def _values(table: Any, schema: Schema, name: str) -> Any:
-    from ray.data.block import BlockAccessor
-
     column = table.column(name)
     if _extension(column.type):
+        from ray.data.block import BlockAccessor
+
         return list(BlockAccessor.for_block(table.select([name])).to_numpy(name))
     try:
         return arrow_values(column.combine_chunks(), schema[name])
