@@ -361,3 +361,16 @@ def test_refresh_reaches_a_dataset_that_skips(tmp_path: Path) -> None:
 def test_a_transform_is_refused(path: Path) -> None:
     with pytest.raises(ValueError, match=r"view\(transform=None\)"):
         UniRecordDataset(path, columns=["x"], transform=lambda sample: sample).to_tf(4)
+
+
+def test_a_repetition_begins_when_it_is_asked_for(tmp_path: Path) -> None:
+    with Writer(tmp_path / "nine.urec", {"i": "int64"}) as writer:
+        for i in range(9):
+            writer.write({"i": i})
+    for round_ in range(40):  # what reads ahead by itself is sometimes too late to be seen
+        ds = UniRecordDataset(tmp_path / "nine.urec", shuffle=True, seed=round_)
+        repeated = iter(ds.to_tf(9, num_threads=1).repeat())
+        next(repeated)
+        ds[0]
+        ds.set_epoch(7)
+        assert next(repeated)["i"].numpy().tolist() == ds.row_ids().tolist()

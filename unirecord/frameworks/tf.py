@@ -82,6 +82,9 @@ def to_tf(
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.deterministic = True
+    # What TensorFlow reads ahead by itself would begin the next epoch of a repeat() before this one is done with, and
+    # so before set_epoch can name another; the loader has read ahead already.
+    options.experimental_optimization.inject_prefetch = False
     if told is None:
         batches = _of_at_most(batches, full)
     else:

@@ -6,6 +6,7 @@ import atexit
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import wraps
+from threading import current_thread, main_thread
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
@@ -21,13 +22,14 @@ def closed_at_exit(make: Callable[P, Generator[T, None, None]]) -> Callable[P, G
     """For generator functions whose generators users keep: what is left of one is closed before modules are emptied.
 
     A generator in a variable of a script is otherwise finalised when the globals of modules may be None already, and
-    its ``finally`` fails.
+    its ``finally`` fails. Those of other threads stay as they are: their threads may go on while this one ends.
     """
 
     @wraps(make)
     def begin(*args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
         generator = make(*args, **kwargs)
-        _OPEN.add(generator)
+        if current_thread() is main_thread():
+            _OPEN.add(generator)
         return generator
 
     return begin
