@@ -35,10 +35,11 @@ def read_state(path: str) -> dict[str, Any]:
 def _content(path: str) -> Any:
     """What is in the file, without running anything that it holds."""
     try:
-        data = Path(path).read_bytes()[:1]
+        with open(path, "rb") as file:
+            begin = file.read(1)  # a checkpoint may be larger than memory
     except FileNotFoundError:
         raise MissingError(f"{path} does not exist: --state takes a file with a state_dict") from None
-    if data in (b"{", b"["):
+    if begin in (b"{", b"["):
         try:
             return json.loads(Path(path).read_text("utf-8"))
         except (ValueError, RecursionError) as error:
