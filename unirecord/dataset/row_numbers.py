@@ -46,30 +46,25 @@ def _refuse_row_numbers(index: Any) -> None:
             )
 
 
-class OwnOrder(_ShownAsArray):
-    """A column whose value i is not that of row i of the data."""
+class _InOwnOrder:
+    """Mixed into a kind of array: value i is not that of row i of the data."""
 
     def __getitem__(self, index: Any) -> Any:
         _refuse_row_numbers(index)
-        return super().__getitem__(index)
+        return super().__getitem__(index)  # type: ignore[misc]
 
     def take(self, indices: Any, *args: Any, **kwargs: Any) -> Any:
         """As of an array."""
         _refuse_row_numbers(indices)
-        return super().take(indices, *args, **kwargs)
+        return super().take(indices, *args, **kwargs)  # type: ignore[misc]
 
 
-class MaskedOwnOrder(np.ma.MaskedArray[Any, np.dtype[Any]]):
+class OwnOrder(_InOwnOrder, _ShownAsArray):
+    """A column in an order of its own."""
+
+
+class MaskedOwnOrder(_InOwnOrder, np.ma.MaskedArray[Any, np.dtype[Any]]):
     """The same of a nullable column."""
-
-    def __getitem__(self, index: Any) -> Any:
-        _refuse_row_numbers(index)
-        return super().__getitem__(index)
-
-    def take(self, indices: Any, *args: Any, **kwargs: Any) -> Any:
-        """As of a masked array."""
-        _refuse_row_numbers(indices)
-        return super().take(indices, *args, **kwargs)
 
 
 def in_own_order(column: Any) -> Any:
