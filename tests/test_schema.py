@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord.errors import FormatError, SchemaError
+from unirecord.format.column import Column
 from unirecord.format.metadata import check_room
-from unirecord.format.schema import Column, Schema
+from unirecord.format.schema import Schema
 
 SCALARS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 SCALARS += ["float16", "float32", "float64", "string"]

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
         UniRecordError,
     )
     from .format.codec import Codec
-    from .format.schema import Column, Schema
+    from .format.column import Column
+    from .format.schema import Schema
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
     from .inspection.repair import repair
     from .inspection.report import Problem, RepairReport, Report, Salvaged

@@ -1,6 +1,9 @@
-"""The exceptions of UniRecord: one base class, and one class for each thing a caller can do about it."""
+"""The exceptions of UniRecord, one class for each thing a caller can do about it, and a hint for their messages."""
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class UniRecordError(Exception):
@@ -80,3 +83,10 @@ class TransformError(UniRecordError):
         super().__init__(message)
         self.row = row
         self.path = path
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the option nearest to ``word``, or nothing when none is near."""
+    by_folded = {option.lower(): option for option in options}
+    found = difflib.get_close_matches(str(word).lower(), list(by_folded), n=1, cutoff=0.6)
+    return f"; did you mean {by_folded[found[0]]!r}?" if found else ""

@@ -9,7 +9,8 @@ from ..convert.sources import Source
 from ..core import check_codec
 from ..errors import SchemaError
 from ..format.codec import Codec
-from ..format.schema import Column, Schema
+from ..format.column import Column
+from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..parts.part_set import PartSet, Snapshot
 from ..writing.codec_choice import CodecChoice, choose_codecs

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..format.schema import Column
+from ..format.column import Column
 from ..inspection.sorting import sampled_rows, sorted_rows
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet

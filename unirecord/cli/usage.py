@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from ..format.schema import near
+from ..errors import did_you_mean
 from ..sizes import parse_size
 from .terminal import escaped
 
@@ -28,7 +28,7 @@ class CommandParser(argparse.ArgumentParser):
         """Parse; what is unknown is refused here, where the subcommand is known."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            guesses = [near(text.partition("=")[0], self._option_string_actions) for text in unknown]
+            guesses = [did_you_mean(text.partition("=")[0], self._option_string_actions) for text in unknown]
             guess = next((guess for guess in guesses if guess), f"; {self.prog} --help lists the options")
             self.error(f"unknown argument{'s' if len(unknown) > 1 else ''} {' '.join(unknown)}{guess}")
         return found, unknown
@@ -37,7 +37,8 @@ class CommandParser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             known = list(map(str, action.choices))
             raise argparse.ArgumentError(
-                action, f"there is no {str(value)!r}{near(str(value), known)} (there are {', '.join(known)}"
+                action,
+                f"there is no {str(value)!r}{did_you_mean(str(value), known)} (there are {', '.join(known)}",
             )
 
     def _print_message(self, message: str, file: Any = None) -> None:

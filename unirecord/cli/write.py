@@ -26,8 +26,9 @@ from ..convert.sources import (
 )
 from ..convert.sources.overrides import parse_overrides
 from ..convert.split_conversion import check_split_target
-from ..errors import ExistsError, SchemaError
-from ..format.schema import Column, Schema, near
+from ..errors import ExistsError, SchemaError, did_you_mean
+from ..format.column import Column
+from ..format.schema import Schema
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
@@ -266,7 +267,7 @@ def _check_index(index: list[str], schema: Schema) -> None:
     for name in index:
         if name not in schema:
             raise UsageError(
-                f"--index: there is no column {name!r}{near(name, schema.names)}; "
+                f"--index: there is no column {name!r}{did_you_mean(name, schema.names)}; "
                 f"the columns are {', '.join(schema.names)}"
             )
         if schema[name].is_blob:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError
-from ..format.schema import Column
+from ..format.column import Column
 from ..order.selection import Selection
 from ..parts.part_set import PartSet
 from .flat import FlatColumns

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..columns.scalars import scalar_arrays
 from ..core import Order
-from ..format.schema import Column
+from ..format.column import Column
 from ..format.values import decode_cell
 from ..order.selection import Selection
 from ..order.spec import OrderSpec

@@ -12,7 +12,8 @@ import numpy as np
 from .. import __version__
 from ..errors import CorruptionError, FormatError, SchemaError
 from . import layout
-from .schema import Column, Schema
+from .column import Column
+from .schema import Schema
 from .values import pack_object, unpack_object
 
 CREATED_BY = f"unirecord {__version__}"

@@ -13,8 +13,9 @@ from ..core import Digesting
 from ..errors import CorruptionError
 from . import layout
 from .cell_places import padded
+from .column import Column
 from .layout import PageHeader, Shape
-from .schema import Column, Schema
+from .schema import Schema
 from .values import ColumnBatch, ColumnData, PackedStrings, joined_strings
 
 U64 = npt.NDArray[np.uint64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptionError
 from ..format.annotations import ARROW_KEY
-from ..format.schema import Column
+from ..format.column import Column
 from ..format.values.object_json import base64_text, object_text
 from ..loading.batch import valid_rows
 from ..loading.ragged import RaggedArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..format.schema import Column
+from ..format.column import Column
 from ..loading.batch import valid_rows
 from .arrow_values import arrow_array, arrow_schema
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import SchemaError
-from ..format.schema import Column
+from ..format.column import Column
 from ..loading.batch import valid_rows
 from .valid_names import check_valid_names
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from ..format.schema import Column, Schema
+from ..format.column import Column
+from ..format.schema import Schema
 
 __all__ = ["condition_of"]
 

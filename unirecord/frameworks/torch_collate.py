@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..format.schema import Column
+from ..format.column import Column
 from ..loading.batch import items_of
 from ..loading.samples import SampleReader
 

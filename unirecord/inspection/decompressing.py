@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..core import Decoder
 from ..errors import CodecError, CorruptionError
 from ..format.codec import impossible_sizes
-from ..format.schema import Column
+from ..format.column import Column
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from .walk import cell_places
 

@@ -14,7 +14,7 @@ from ..columns.flat import FlatColumns, Vector
 from ..columns.part_columns import columns_of
 from ..columns.whole import all_strings, all_valid, all_values, corrupt
 from ..format import layout
-from ..format.schema import Column
+from ..format.column import Column
 from ..parts.part_set import Part, PartSet, Snapshot, resolve
 from ..storage.registry import location_of
 

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import UniRecordError
+from ..format.column import Column
 from ..format.page import ScalarColumn
-from ..format.schema import Column
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from .content import check_group, read_payload

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError
+from ..format.column import Column
 from ..format.page import ScalarColumn
-from ..format.schema import Column
 from ..format.values import array_in_cell, decode_cell
 from ..parts.data_file import DataHead, RowGroup
 from .decompressing import CellValues, Decoders, Values

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import NativeBatch
-from ..format.schema import Column
+from ..format.column import Column
 from .ragged import RaggedArray
 
 __all__ = ["BatchBuilder", "collate", "column_value", "items_of", "split_batch", "valid_rows"]

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..core import BatchPool
 from ..errors import StaleError
-from ..format.schema import Column, Schema
+from ..format.column import Column
+from ..format.schema import Schema
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve

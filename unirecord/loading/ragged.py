@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError
-from ..format.schema import Column
+from ..format.column import Column
 from ..format.values import array_in_cell, decode_cell
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError
-from ..format.schema import Column
+from ..format.column import Column
 from ..format.values import decode_cell
 from ..parts.part_set import Empty, PartSet
 from .batch import column_value, split_batch

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers, RowOutput, RowReader
 from ..errors import ClosedError
 from ..format import metadata
-from ..format.schema import Column
+from ..format.column import Column
 from ..storage.registry import location_of
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .part import Part

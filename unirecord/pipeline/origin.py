@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..format.schema import Column
+from ..format.column import Column
 from ..loading.loader import BatchMemory
 from ..loading.options import LoaderOptions, OnCorrupt
 from ..loading.plan import Plan

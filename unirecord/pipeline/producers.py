@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TransformError
-from ..format.schema import Column
+from ..format.column import Column
 from ..order.spec import check_integer
 from .assembly import Graph
 from .budget import Budget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ..format.schema import Column
+from ..format.column import Column
 from .gathering import goes_with_the_batch
 from .operators import Operator
 

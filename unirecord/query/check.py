@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import QueryError
-from ..format.schema import Schema, near
+from ..errors import QueryError, did_you_mean
+from ..format.schema import Schema
 from . import simplify, syntax
 from .misread import misread
 from .syntax import Node
@@ -222,7 +222,7 @@ class _Checker:
         return Field(column.name, self.schema.ordinal(name), column.type, column.nullable)
 
     def _name_hint(self, name: str) -> str:
-        hint = near(name, [*self.schema.names, "row", "part"])
+        hint = did_you_mean(name, [*self.schema.names, "row", "part"])
         if hint:
             return hint
         quoted = name.replace("'", "''")

@@ -7,8 +7,9 @@ from typing import Final
 
 from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
 from ..format.codec import Codec
+from ..format.column import Column
 from ..format.file_kinds import file_kind
-from ..format.schema import Column, Schema
+from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from .compressing import Cells, cells_of, choose_dictionary, encoder_of
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from ..core import Encoder, check_codec, train_dictionary
 from ..errors import SchemaError
-from ..format.schema import Column, Schema
+from ..format.column import Column
+from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData
 from .row_groups import own_batch
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..core import DistinctStrings, extreme_strings
 from ..format import layout
-from ..format.schema import Column
+from ..format.column import Column
 from ..parts.data_file import BlockColumn
 from .index_validity import ValidityBits
 

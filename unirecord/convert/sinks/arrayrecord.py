@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dataset.dataset import UniRecordDataset
-from ...format.schema import Column
+from ...format.column import Column
 from .base import Advance, PathSink, samples
 from .tf_example import check_example, example
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...loading.batch import items_of
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder

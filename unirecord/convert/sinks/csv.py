@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from .base import Advance, FileSink, batches
 from .json_values import json_notes, json_values
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...format.schema import Column
+from ...format.column import Column
 from ...format.values.object_json import base64_text, json_object
 from ...loading.batch import items_of
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO, Final
 
 from ...dataset.dataset import UniRecordDataset
-from ...format.schema import Column
+from ...format.column import Column
 from .base import Advance, FileSink, batches
 from .json_values import json_notes, json_values
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...dataset.dataset import UniRecordDataset
-from ...format.schema import Column
+from ...format.column import Column
 from ...storage.staged_folder import StagedFolder
 from .base import Advance, FolderSink, refuse
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...format.values.object_json import base64_text, json_object
 from ...storage import local as store
 from ...storage.staged import StagedFile

@@ -14,7 +14,7 @@ import msgpack
 
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder
 from .base import Advance, FolderSink, refuse, refuse_null, samples

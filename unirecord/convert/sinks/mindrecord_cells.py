@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...format.values.object_json import base64_text, object_text
 from .json_values import float32_of_bfloat16
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...format.values.object_json import base64_text, object_text
 from ...loading.batch import valid_rows
 from ...loading.ragged import RaggedArray

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import SchemaError
-from ...format.schema import near
+from ...errors import SchemaError, did_you_mean
 from .arrayrecord import ArrayRecordSink
 from .arrow import ArrowSink, ParquetSink
 from .base import Sink
@@ -46,7 +45,7 @@ def find_sink(target: str, kind: str | None) -> Sink:
     make = next((one for one in SINKS if one.kind == kind), None)
     if kind is not None and make is None:
         raise ValueError(
-            f"there is no {kind!r} to export to{near(kind, SINK_KINDS)}; there are {', '.join(SINK_KINDS)}"
+            f"there is no {kind!r} to export to{did_you_mean(kind, SINK_KINDS)}; there are {', '.join(SINK_KINDS)}"
         )
     if make is None:
         make = next((one for one in SINKS if one.suffix and target.endswith(one.suffix)), None)

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from ...core import crc32c
 from ...dataset.dataset import UniRecordDataset
-from ...format.schema import Column
+from ...format.column import Column
 from .base import Advance, FileSink, samples
 from .tf_example import check_example, example
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any, BinaryIO
 
 from ...dataset.dataset import UniRecordDataset
-from ...format.schema import Column
+from ...format.column import Column
 from .base import Advance, FileSink, samples
 from .json_values import json_notes, json_values
 from .jsonl import json_line

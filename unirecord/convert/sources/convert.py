@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from .json_text import parse_json
 
 __all__ = ["Misfit", "converted", "json_converter", "numbers", "text_converter"]

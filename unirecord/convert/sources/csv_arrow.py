@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...format.schema import Column, Schema
+from ...format.column import Column
+from ...format.schema import Schema
 from ...format.values.tables import texts_of
 from .text_blocks import quotes_are_plain
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...format.schema import Column
+from ...format.column import Column
 from ...format.values.tables import texts_of
 
 __all__ = ["ArrowLines", "arrow_kind", "arrow_lines"]

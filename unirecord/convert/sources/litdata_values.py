@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...writing.inference import ColumnEvidence
 from .litdata_nested import nested_value
 from .mds_values import listed_files, picture_pixels

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...writing.inference import ColumnEvidence
 from .json_text import parse_json
 

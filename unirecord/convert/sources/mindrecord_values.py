@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...format.schema import Column
+from ...format.column import Column
 
 __all__ = ["DecodeError", "blob_cells", "decoder"]
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import SchemaError
-from ...format.schema import Column, Schema, near
+from ...errors import SchemaError, did_you_mean
+from ...format.column import Column
+from ...format.schema import Schema
 from .json_text import parse_json
 
 __all__ = ["apply_overrides", "parse_overrides"]
@@ -57,7 +58,7 @@ def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -
     for name in overrides:
         if name not in inferred:
             raise SchemaError(
-                f"there is no column {name!r} in the data{near(name, inferred)}; it has {', '.join(inferred)}"
+                f"there is no column {name!r} in the data{did_you_mean(name, inferred)}; it has {', '.join(inferred)}"
             )
     return Schema.parse(
         {**inferred, **{name: _annotated(spec, inferred[name]) for name, spec in overrides.items()}}

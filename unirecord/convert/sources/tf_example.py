@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from .arrow_types import nullable
 from .protobuf import WireError, fields, floats, integers
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.schema import Column
+from ...format.column import Column
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .arrow_types import nullable

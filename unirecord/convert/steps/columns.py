@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...errors import SchemaError
-from ...format.schema import Schema, near
+from ...errors import SchemaError, did_you_mean
+from ...format.schema import Schema
 from ..sources.base import RawBatch, Unit, WrongSourceError
 from .base import Change, Step
 
@@ -18,7 +18,7 @@ def check_columns(option: str, names: Sequence[str], schema: Schema) -> None:
     for i, name in enumerate(names):
         if name not in schema:
             raise WrongSourceError(
-                f"--{option}: there is no column {name!r}{near(name, schema.names)}; "
+                f"--{option}: there is no column {name!r}{did_you_mean(name, schema.names)}; "
                 f"the columns are {', '.join(schema.names)}"
             )
         if name in names[:i]:

@@ -7,7 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from ...format.schema import Column, Schema
+from ...format.column import Column
+from ...format.schema import Schema
 from ...format.values import RecordEncoder
 from ..sources.base import RawBatch, Source, Unit, WrongSourceError
 from .base import Change, Step, chosen_rows

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import SchemaError
-from ..schema import Column
+from ..column import Column
 from .cell import (
     MAX_STRING_BYTES,
     Encode,

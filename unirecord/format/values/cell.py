@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ..schema import Column
+from ..column import Column
 from .objects import pack_object
 from .times import is_time, nanoseconds
 

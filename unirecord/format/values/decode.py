@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import CorruptionError
-from ..schema import Column
+from ..column import Column
 from .objects import unpack_object
 
 __all__ = ["array_in_cell", "decode_cell"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NoReturn
 
-from ...errors import SchemaError
-from ..schema import Schema, near
+from ...errors import SchemaError, did_you_mean
+from ..schema import Schema
 from .batch import ColumnBatch, column_from_cells, column_length, encode_column
 from .cell import Refused, encoder_for, nullable_encoder, refusal, shown
 from .tables import as_columns
@@ -136,13 +136,13 @@ class RecordEncoder:
 
     def _refuse_missing(self, record: Mapping[str, Any], name: str, place: str) -> NoReturn:
         others = [str(k) for k in record if k not in self.schema]
-        hint = near(name, others)
+        hint = did_you_mean(name, others)
         listed = "" if hint else f"; it has {', '.join(repr(k) for k in list(record)[:20]) or 'no columns'}"
         raise SchemaError(f"{place}: column {name!r} is missing{listed}{hint}")
 
     def _refuse_extra(self, record: Mapping[str, Any], place: str) -> NoReturn:
         extra = next(k for k in record if k not in self.schema)
         raise SchemaError(
-            f"{place}: field {extra!r} is not a column{near(str(extra), self.schema.names)}; "
+            f"{place}: field {extra!r} is not a column{did_you_mean(str(extra), self.schema.names)}; "
             f'remove it, add it to the schema, or pass extra="ignore"'
         )
