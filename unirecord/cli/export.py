@@ -81,6 +81,6 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     seconds = time.monotonic() - started
     files = f"{done.files:,} {'file' if done.files == 1 else 'files'}, {format_size(done.bytes)}"
-    rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0.5 and done.rows >= 1000 else ""
+    rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 and done.rows >= 1000 else ""
     say(f"wrote {files}, in {duration(seconds)}{rate}")
     return 0

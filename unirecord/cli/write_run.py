@@ -149,7 +149,7 @@ def say_written(target: str, rows: int, seconds: float, name: str = "") -> None:
     total = sum(
         location_of(file).size(file) for part in found.parts for file in (part.path, part.path + ".idx")
     )
-    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0.5 and rows >= 1000 else ""
+    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0 and rows >= 1000 else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
     size_text = f"{many(parts, 'part')}, {format_size(total)}"
     say(f"{name}wrote {many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
