@@ -33,7 +33,7 @@ from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
-from ..writing.writer import check_free
+from ..writing.arguments import check_free
 from .codec_option import with_codecs
 from .engine_option import add_engine_option, engine_of
 from .left_out import check_report, many, say_left_out

@@ -15,11 +15,11 @@ from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
 from ..parts.identity import data_identity, index_identity
 from ..parts.manifest import PartEntry
+from ..writing.arguments import check_indexable
 from ..writing.conversion_journal import entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import Grouper
-from ..writing.writer import check_indexable
 from .division import divide
 from .sample_check import check_samples
 from .sampling import take_sample

@@ -12,11 +12,11 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..storage.linked import linked
 from ..storage.registry import location_of
+from ..writing.arguments import check_id, check_indexable, check_path
 from ..writing.batch_writer import BatchWriter
 from ..writing.part_writer import FinishedPart, PartContent
 from ..writing.row_groups import slice_batch
 from ..writing.single_writer import SinglePartWriter
-from ..writing.writer import check_id, check_indexable, check_path
 from .sample_check import SAMPLED_ROWS, compare, some
 from .sources.base import LeftOut, Source
 

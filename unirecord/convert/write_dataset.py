@@ -11,7 +11,7 @@ from ..errors import ExistsError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..storage.registry import location_of
-from ..writing.writer import check_free, check_id, check_part_bytes, check_path
+from ..writing.arguments import check_free, check_id, check_part_bytes, check_path
 from .conversion import Conversion
 from .ordering import in_order
 from .part_conversion import write_part

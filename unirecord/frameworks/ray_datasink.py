@@ -18,12 +18,12 @@ from ..parts.manifest import PartEntry
 from ..sizes import parse_size
 from ..storage.attempts import Attempts
 from ..storage.registry import location_of
+from ..writing.arguments import check_indexable, check_part_bytes, check_path
 from ..writing.batch_writer import BatchWriter
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_sequence import PartSequence
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import Grouper
-from ..writing.writer import check_indexable, check_part_bytes, check_path
 from .ray_blocks import columns_of, schema_of
 from .ray_session import cause_of, import_ray
 

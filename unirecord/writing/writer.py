@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -15,21 +14,17 @@ from ..format import metadata as metadata_map
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.tables import as_columns, first_values
-from ..sizes import parse_size
 from ..storage.registry import location_of
-from .batch_writer import PART_BYTES, BatchWriter, Target, open_target
-from .directory_claim import check_directory_free
+from .arguments import Path, check_id, check_index_names, check_indexable, check_part_bytes, check_path
+from .batch_writer import BatchWriter, Target, open_target
 from .directory_writer import DirectoryWriter
 from .inference import infer_schema
 from .part_writer import PartContent
-from .single_writer import check_part_free
 from .unpublished import say_dropped, watch
 
 _INFER_RECORDS = 1_000  # records looked at to infer a schema
 _INFER_BYTES = 32 << 20
 _CHUNK_BYTES = 4 << 20  # records collected before they are turned into columns
-
-Path = str | os.PathLike[str]
 
 
 class Writer:
@@ -96,7 +91,7 @@ class Writer:
         if extra not in ("error", "ignore"):
             raise ValueError(f'extra is "error" or "ignore", got {extra!r}')
         part_bytes = check_part_bytes(max_part_bytes, self.path)
-        self._index = None if index is None else _check_index(index)
+        self._index = None if index is None else check_index_names(index)
         self._user = metadata_map.pack_user(user)
         parsed = None if schema is None else Schema.parse(schema)
         if parsed is not None:
@@ -326,69 +321,6 @@ def append(
     writer._target = None
     writer._open(path, schema, index, None, max_part_bytes, False, extra, id, append=True)
     return writer
-
-
-def check_free(path: Path, *, overwrite: bool) -> None:
-    """Raises the ExistsError of a Writer at a path where there is something that it does not replace."""
-    path = check_path(path)
-    place = location_of(path).absolute(path)
-    if place.endswith(".urec"):
-        check_part_free(place, overwrite)
-    else:
-        check_directory_free(place, overwrite=overwrite)
-
-
-def check_path(path: Path) -> str:
-    text = os.fspath(path)
-    if isinstance(text, bytes):
-        text = os.fsdecode(text)
-    if not text or "\0" in text:
-        raise ValueError(f"not a path to write to: {text!r}")
-    stripped = text.rstrip("/")
-    if stripped != text and stripped.endswith(".urec"):
-        raise ValueError(f"{text}: a path that ends in .urec is a file; leave out the slash")
-    if os.path.basename(stripped) in ("", ".", "..", ".urec"):
-        raise ValueError(f"{text}: name the file or directory to write")
-    return stripped
-
-
-def _check_index(index: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(index, str) or any(not isinstance(name, str) for name in index):
-        raise TypeError(f"index is a list of names of columns, got {index!r}")
-    return tuple(index)
-
-
-def check_indexable(schema: Schema, index: Sequence[str]) -> None:
-    for place, name in enumerate(index):
-        column = schema[name]
-        if column.is_blob:
-            raise SchemaError(
-                f"index: column {name!r} is {column}; only scalar and string columns can be looked up by value"
-            )
-        if name in index[:place]:
-            raise SchemaError(f"index: column {name!r} is named twice")
-
-
-def check_part_bytes(given: int | str | None, path: str) -> int:
-    if given is None:
-        return PART_BYTES
-    part_bytes = parse_size(given)
-    if part_bytes < 1:
-        raise ValueError(f"max_part_bytes is at least 1, got {given!r}")
-    if path.endswith(".urec"):
-        raise ValueError(
-            f"max_part_bytes={given!r}: {path} is to be one part, whatever its size; for a directory of parts choose a "
-            f"name without .urec"
-        )
-    return part_bytes
-
-
-def check_id(id: bytes | None) -> bytes:
-    if id is None:
-        return secrets.token_bytes(16)
-    if not isinstance(id, bytes) or len(id) != 16:
-        raise ValueError(f"id is 16 bytes, got {id!r}")
-    return id
 
 
 def _snapshot(record: Mapping[str, Any]) -> dict[str, Any]:
