@@ -34,6 +34,7 @@ FRAMEWORK_NAMES = {
     "grain.Source": "unirecord.grain.Source",
     "grain.batches": "unirecord.grain.batches",
     "grain.dataset": "unirecord.grain.dataset",
+    "hf.register": "UniRecordDataset.to_hf",
     "hf.to_hf": "UniRecordDataset.to_hf",
     "hf.to_hf_table": "UniRecordDataset.to_hf_table",
     "lightning.loader": "unirecord.lightning.loader",
@@ -45,7 +46,15 @@ FRAMEWORK_NAMES = {
 }
 # What the others stand on; no user reaches these.
 BENEATH = {
-    *("array_trees", "arrow_values", "hf_features", "stock_dataloader", "torch_collate", "torch_ragged"),
+    *(
+        "array_trees",
+        "arrow_values",
+        "hf_builder",
+        "hf_features",
+        "stock_dataloader",
+        "torch_collate",
+        "torch_ragged",
+    ),
     *("valid_names",),
     *("ray_blocks", "ray_conditions", "ray_session"),
 }

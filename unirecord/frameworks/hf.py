@@ -20,11 +20,35 @@ if TYPE_CHECKING:
     import datasets
     import pyarrow
 
-__all__ = ["to_hf", "to_hf_table"]
+__all__ = ["register", "to_hf", "to_hf_table"]
 
 _TABLE_BYTES = 4 << 20
 _TABLE_ROWS = 1000  # what datasets itself reads at a time
 _SHARDS = 64  # of a dataset that is shuffled or has one part: enough for the workers of a machine
+
+
+def register() -> None:
+    """Adds ``"unirecord"``, and files that end with ``.urec``, to what ``datasets.load_dataset`` knows.
+
+    ``import unirecord.hf`` does so. Options are those of `hf_builder.UnirecordConfig`: ``columns``, ``where``,
+    ``features``.
+    """
+    import inspect
+
+    from datasets import packaged_modules
+
+    from . import hf_builder
+
+    name = "unirecord"
+    lines = inspect.getsource(hf_builder).splitlines()
+    packaged_modules._PACKAGED_DATASETS_MODULES[name] = (
+        hf_builder.__name__,
+        packaged_modules._hash_python_lines(lines),
+    )
+    packaged_modules._EXTENSION_TO_MODULE[".urec"] = (name, {})
+    packaged_modules._MODULE_TO_EXTENSIONS[name] = [".urec"]
+    packaged_modules._MODULE_TO_METADATA_FILE_NAMES[name] = [hf_builder.MANIFEST]
+    packaged_modules._MODULE_TO_METADATA_EXTENSIONS[name] = []
 
 
 def to_hf(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.IterableDataset:

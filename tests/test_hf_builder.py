@@ -1,0 +1,85 @@
+"""datasets.load_dataset("unirecord", …): what it reads, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+from datasets import load_dataset
+from test_hf import NAMES, SCHEMA, record
+
+import unirecord.hf  # noqa: F401  (makes the name known)
+from unirecord import UniRecordDataset, Writer, append
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of two parts, a part of its own, and one with other columns."""
+    found = tmp_path_factory.mktemp("builder")
+    for part in range(2):
+        with append(found / "set", SCHEMA) if part else Writer(found / "set", SCHEMA) as writer:
+            writer.write_batch(
+                {name: [record(n)[name] for n in range(part * 20, part * 20 + 20)] for name in SCHEMA}
+            )
+    with Writer(found / "more.urec", SCHEMA) as writer:
+        writer.write(record(40))
+    with Writer(found / "other.urec", {"n": "float32"}) as writer:
+        writer.write({"n": 1})
+    return found
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Any:
+    datasets.disable_progress_bars()
+    return lambda path="unirecord", **options: load_dataset(path, cache_dir=str(tmp_path), **options)
+
+
+def test_it_loads_what_to_hf_gives(folder: Path, load: Any) -> None:
+    found = load(data_files=str(folder / "set" / "*"), split="train")
+    expected = UniRecordDataset(folder / "set").to_hf()
+    assert found.features == expected.features
+    assert found.features["label"].names == NAMES
+    undecoded = found.cast_column("image", datasets.Image(decode=False))
+    assert list(undecoded) == list(expected.cast_column("image", datasets.Image(decode=False)))
+
+
+def test_splits_are_parts_and_datasets_in_the_order_given(folder: Path, load: Any) -> None:
+    files = {"train": [str(folder / "more.urec"), str(folder / "set" / "manifest.json")]}
+    files["test"] = [str(folder / "more.urec")]
+    found = load(data_files=files, columns=["n"])
+    assert found["train"]["n"][:] == [40, *range(40)]
+    assert found["test"].to_dict() == {"n": [40]}
+    features = datasets.Features({"n": datasets.Value("string")})
+    told = load(data_files=files, columns=["n"], features=features, where="n >= 39", split="train")
+    assert told["n"][:] == ["40", "39"]
+
+
+def test_it_streams_with_exact_states_and_shares_shards_out(folder: Path, load: Any) -> None:
+    files = str(folder / "set" / "manifest.json")
+    stream = load(data_files=files, columns=["n"], split="train", streaming=True)
+    running = iter(stream)
+    assert [next(running)["n"] for _ in range(17)] == list(range(17))
+    again = load(data_files=files, columns=["n"], split="train", streaming=True)
+    again.load_state_dict(stream.state_dict())
+    assert [row["n"] for row in again] == list(range(17, 40))
+    assert sorted(row["n"] for i in range(3) for row in stream.shard(3, i)) == list(range(40))
+
+
+def test_a_folder_is_known_by_its_files(folder: Path, load: Any) -> None:
+    assert load(str(folder / "set"), columns=["n"], split="train")["n"][:] == list(range(40))
+    assert load(data_dir=str(folder / "set"), columns=["n"], split="train")["n"][:] == list(range(40))
+
+
+def test_what_it_cannot_load_it_names(folder: Path, load: Any) -> None:
+    def text(error: BaseException | None) -> str:
+        return f"{error} {text(error.__cause__ or error.__context__)}" if error else ""
+
+    for files, message in (
+        ([folder / "more.urec", folder / "other.urec"], "other.urec has other columns"),
+        ([next((folder / "set").glob("*.idx"))], "no data file is a part"),
+    ):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 (datasets wraps it)
+            load(data_files=[str(path) for path in files])
+        assert message in text(caught.value)
