@@ -118,5 +118,5 @@ class _Waits:
         for_reading, self._seen = self._lane.wait_in_ns - self._seen, self._lane.wait_in_ns
         self._recorder.waited_for_transform(max(0, end - start - for_reading))
 
-    def look(self, lanes: Sequence[Lane], all_busy: bool, now: int) -> None:
+    def look(self, lanes: Sequence[Lane], now: int) -> None:
         """Nothing is tuned."""

@@ -75,7 +75,6 @@ class Lane:
         self.per_task = 1
         self._task_ns = _PROCESS_NS if stage.processes else _TOGETHER_NS if stage.together else _TASK_NS
         self.element_ns = 0.0
-        self.weight = 0.0  # what an element is worth when work is compared
         self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
         self.wait_in_ns = self.wait_out_ns = 0
         self._cpu_share, self._sampled_at = 1.0, -_CPU_SAMPLE_NS

@@ -396,6 +396,7 @@ class Pipeline:
             running = through(running, self._tails)
         with ExitStack() as open_pass:
             open_pass.callback(stats.end)
+            open_pass.callback(lambda: tuner.end(lanes, clock()))
             for chunk in open_pass.enter_context(closing(running)):
                 got = clock()
                 stats.wait_ns += got - asked

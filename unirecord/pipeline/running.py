@@ -40,7 +40,7 @@ class Tuning(Protocol):
     def waited(self, start: int, end: int) -> None:
         """Notes when the consumer waited."""
 
-    def look(self, lanes: Sequence[Lane], all_busy: bool, now: int) -> None:
+    def look(self, lanes: Sequence[Lane], now: int) -> None:
         """Looks at how it goes, after each task; ``now``: the clock."""
 
 
@@ -367,7 +367,7 @@ class Running:
         self._reserved += size - task.bytes - task.chunk.size
         lane.finish(task, chunks, wall, size)
         self._settle()
-        self._tuner.look(self.lanes, self._shared_running + 1 >= self._tuner.workers, now)
+        self._tuner.look(self.lanes, now)
 
     def _settle(self) -> None:
         for lane in self.lanes:
