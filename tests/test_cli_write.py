@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pty
@@ -20,7 +19,6 @@ from test_sources_images import folder, picture
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
-from unirecord.cli.progress_bar import ProgressBar
 
 CSV = "id,name,score\n1,ann,0.5\n2,bob,\n3,,2.5\n"
 
@@ -262,27 +260,3 @@ def test_an_interrupt_leaves_what_was_there(here: Path) -> None:
     assert "Traceback" not in out
     assert sorted(os.listdir(here / "d")) == before
     assert len(rows("d")) == 3
-
-
-class _Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_the_progress_bar_tells_rate_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [100.0]
-    monkeypatch.setattr("unirecord.cli.progress_bar.time.monotonic", lambda: clock[0])
-    terminal = _Terminal()
-    bar = ProgressBar("writing", 1_000, stream=terminal)
-    clock[0] += 10
-    bar.update(250)
-    shown = terminal.getvalue()
-    assert "25%" in shown
-    assert "25/s" in shown
-    assert "30 s left" in shown
-    clock[0] += 0.01
-    bar.update(251)
-    assert terminal.getvalue() == shown, "at most ten times a second"
-    quiet = io.StringIO()
-    ProgressBar("writing", 10, stream=quiet).update(5)
-    assert quiet.getvalue() == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from numbers_source import SCHEMA, Numbers, values
 from unirecord import CorruptionError, StaleError, UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main
 from unirecord.convert import part_conversion
+from unirecord.convert.conversion import Standing
 from unirecord.convert.part_conversion import write_part
 from unirecord.convert.sources.base import RawBatch, Unit
 from unirecord.writing.part_writer import FinishedPart, PartWriter
@@ -45,13 +47,15 @@ class Changing(Numbers):
 def test_the_bytes_are_those_of_a_writer(tmp_path: Path, known: bool, limit: int | None) -> None:
     left_out = frozenset({3, 131, 200})
     source = Numbers(tmp_path, UNITS, known=known, left_out=left_out)
-    told: list[int] = []
+    told: list[Standing] = []
     rows, without = write_part(
         source, str(tmp_path / "a.urec"), source.schema, index=["name"], metadata={"a": 1}, id=ID, limit=limit,
-        tell=told.append,
+        progress=lambda standing: told.append(replace(standing)),
     )  # fmt: skip
     wanted = [n for n in range(ROWS) if n not in left_out][:limit]
-    assert rows == len(wanted) == (told[-1] if told else 0)
+    assert rows == len(wanted) == told[-1].rows
+    assert (told[-1].tasks, told[-1].all_tasks, told[-1].parts) == (1, 1, [])
+    assert all((one.tasks, one.parts) == (0, ["a.urec"]) for one in told[:-1])
     with Writer(tmp_path / "b.urec", SCHEMA, index=["name"], metadata={"a": 1}, id=ID) as writer:
         for n in wanted:
             writer.write(values(n))

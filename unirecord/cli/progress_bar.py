@@ -6,15 +6,20 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, TextIO
+
+from .pace import Pace
 
 __all__ = ["ProgressBar", "ProgressLines", "duration"]
 
 _EVERY_SECONDS: Final = 0.1
 _LINES_SECONDS: Final = 0.5
+_STEADY_SECONDS: Final = 0.5  # before that a rate says nothing of what follows
 _BAR: Final = 24
+_SHORTEST_BAR: Final = 6
+_GAP: Final = "  "
 
 
 class ProgressBar:
@@ -33,47 +38,62 @@ class ProgressBar:
         self._amount = amount
         self._stream = stream or sys.stderr
         self._shown = self._stream.isatty()
-        self._start = time.monotonic()
+        self._pace = Pace()
         self._drawn = 0.0
-        self._done = 0
 
-    def update(self, done: int, total: int | None = None) -> None:
-        """Say how much is done by now."""
-        self._done = done
+    def update(
+        self,
+        done: int,
+        total: int | None = None,
+        *,
+        before: int = 0,
+        more: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Say how much is done by now, ``before`` of it by an earlier run; ``more`` says what else there is to show."""
         if total is not None:
             self._total = total
         now = time.monotonic()
         if self._shown and now - self._drawn >= _EVERY_SECONDS:
             self._drawn = now
-            self._draw(now - self._start)
+            self._draw(done, before, more())
 
-    def _draw(self, seconds: float) -> None:
-        rate = self._done / seconds if seconds > 0 else 0.0
-        parts = [self._label]
+    def _draw(self, done: int, before: int, more: Sequence[str]) -> None:
+        pieces = [self._label]
         if self._total > 0:
-            share = min(1.0, self._done / self._total)
-            full = int(share * _BAR)
-            parts.append(f"{'█' * full}{'░' * (_BAR - full)} {share:4.0%}")
-        parts.append(self._amount(self._done))
-        if seconds > 0.5 and rate > 0:
-            parts.append(f"{self._amount(int(rate))}/s")
-            if self._total > self._done:
-                parts.append(f"{duration((self._total - self._done) / rate)} left")
-        line = "  ".join(parts)[: max(20, shutil.get_terminal_size().columns - 1)]
+            pieces.append(f"{min(1.0, done / self._total):4.0%}")
+        pieces.append(self._amount(done))
+        rate, left = self._pace.rate(done, before), self._pace.left(done, self._total, before)
+        if self._pace.seconds > _STEADY_SECONDS and rate > 0:
+            pieces.append(f"{self._amount(int(rate))}/s")
+            if left:
+                pieces.append(f"{duration(left)} left")
+        self._write(self._fitted([*pieces, *more], bar=self._total > 0, share=done / max(1, self._total)))
+
+    def _fitted(self, pieces: list[str], *, bar: bool, share: float) -> str:
+        """A line that fits the terminal: what comes last is left out, and the bar shortened, for lack of room."""
+        room = max(20, shutil.get_terminal_size().columns - 1)
+        least = len(_GAP) + _SHORTEST_BAR if bar else 0
+        while len(pieces) > 2 and len(_GAP.join(pieces)) + least > room:
+            pieces = pieces[:-1]
+        width = min(_BAR, room - len(_GAP.join(pieces)) - len(_GAP))
+        if bar and width >= _SHORTEST_BAR:
+            full = int(min(1.0, share) * width)
+            pieces = [pieces[0], "█" * full + "░" * (width - full) + f" {pieces[1]}", *pieces[2:]]
+        return _GAP.join(pieces)[:room]
+
+    def _write(self, line: str) -> None:
         self._stream.write(f"\r{line}\x1b[K")
         self._stream.flush()
 
     def finish(self, label: str) -> None:
         """Say that all is done but for something of unknown length."""
         if self._shown and self._drawn:
-            self._stream.write(f"\r{label} …\x1b[K")
-            self._stream.flush()
+            self._write(f"{label} …")
 
     def close(self) -> None:
         """Clear the line."""
         if self._shown and self._drawn:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+            self._write("")
 
     def __enter__(self) -> ProgressBar:
         """Return itself."""
@@ -87,19 +107,19 @@ class ProgressBar:
 
 
 class ProgressLines:
-    """Lines of JSON on stderr, one every half second and one at the end, for programs that watch."""
+    """Lines of JSON on stderr, at most one every half second and those that must be told, for programs that watch."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._start = time.monotonic()
+        self._pace = Pace()
         self._told = -1.0
 
-    def update(self, values: Mapping[str, Any], last: bool = False) -> None:
-        """Say how much is done by now."""
-        now = time.monotonic() - self._start
+    def update(self, values: Callable[[], Mapping[str, Any]], last: bool = False) -> None:
+        """Tell the ``values``, which are asked for only then, and the seconds since the first of all stages began."""
+        now = self._pace.seconds
         if last or self._told < 0 or now - self._told >= _LINES_SECONDS:
             self._told = now
-            self._stream.write(json.dumps({**values, "seconds": round(now, 3)}) + "\n")
+            self._stream.write(json.dumps({**values(), "seconds": round(now, 3)}) + "\n")
             self._stream.flush()
 
 

@@ -35,14 +35,15 @@ from ..sizes import format_size
 from ..storage.registry import location_of
 from ..writing.arguments import check_free
 from .codec_option import with_codecs
+from .conversion_progress import Looking, lines_of
 from .engine_option import add_engine_option, engine_of
 from .left_out import check_report, many, say_left_out
-from .progress_bar import ProgressBar, duration
+from .progress_bar import duration
 from .row_options import add_row_options, row_choice
 from .table import table
 from .terminal import say
 from .usage import UsageError, count, make_parser, names, size
-from .write_run import Writing, convert, convert_shares, say_written
+from .write_run import Writing, convert, convert_shares, say_shares, say_written
 
 __all__ = ["add_parser"]
 
@@ -172,13 +173,12 @@ def _run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _estimate(chosen, schema, args, looked)
     if choice.split is not None:
-        shares, left_out = convert_shares(Writing(args, choice, schema, identity), source)
-        for name, rows in shares.items():
-            say_written(os.path.join(args.target, name), rows, time.monotonic() - started, f"{name}: ")
+        shares, written = convert_shares(Writing(args, choice, schema, identity), source)
+        say_shares(args.target, shares, written, time.monotonic() - started)
     else:
-        rows, left_out = convert(Writing(args, choice, schema, identity, before), chosen)
-        say_written(args.target, rows, time.monotonic() - started)
-    return say_left_out(left_out, source.item, args)
+        written = convert(Writing(args, choice, schema, identity, before), chosen)
+        say_written(args.target, written, time.monotonic() - started)
+    return say_left_out(written.left_out, source.item, args)
 
 
 def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
@@ -232,8 +232,9 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
         old = {new: name for name, new in args.rename.items()}
         there = before.schema.with_annotations_of(Schema(())).to_spec()
         overrides = {**{old.get(name, name): spec for name, spec in there.items()}, **overrides}
-    with ProgressBar("copying", 0, format_size) as bar:
-        found = open_input(args.source, args.max_spool_bytes, bar.update)
+    lines = lines_of(args)
+    with Looking("copying", lines) as tell:
+        found = open_input(args.source, args.max_spool_bytes, tell)
     asked = {option.name: getattr(args, option.name) for one in SOURCES for option in one.options}
     try:
         takes_classes = source_type(found, args.kind).takes_classes
@@ -241,8 +242,8 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
             raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
         classes = _classes(args, before) if takes_classes else None
         options = Options(overrides, classes, max(args.workers, 1), **asked)
-        with ProgressBar("looking through", 0, format_size) as bar:
-            return open_source(found, args.kind, options, bar.update)
+        with Looking("looking through", lines) as tell:
+            return open_source(found, args.kind, options, tell)
     except WrongSourceError as error:
         raise UsageError(str(error)) from None
 

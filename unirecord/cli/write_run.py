@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +21,14 @@ from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
 from ..writing.batch_writer import PART_BYTES
+from .conversion_progress import ConversionProgress, lines_of
 from .engine_option import engine_of
 from .left_out import many
-from .progress_bar import ProgressBar, ProgressLines, duration
+from .progress_bar import ProgressLines, duration
 from .terminal import say
 from .usage import UsageError
 
-__all__ = ["Writing", "convert", "convert_shares", "say_written"]
+__all__ = ["Writing", "Written", "convert", "convert_shares", "say_shares", "say_written"]
 
 
 @dataclass(frozen=True)
@@ -43,14 +45,23 @@ class Writing:
     before: Any = None
 
 
-def convert(asked: Writing, source: Source) -> tuple[int, list[LeftOut]]:
-    """Write what is chosen, and show how far it is; the rows, and what was left out."""
+@dataclass(frozen=True)
+class Written:
+    """How many rows there are now, how many of them an earlier run had written, and what was left out."""
+
+    rows: int
+    resumed: int
+    left_out: list[LeftOut]
+
+
+def convert(asked: Writing, source: Source) -> Written:
+    """Write what is chosen, and show how far it is."""
     args, choice = asked.args, asked.choice
-    tell = ProgressLines() if args.progress == "json" else None
+    tell = lines_of(args)
     if choice.order is None:
         return _write(asked, source, tell)
     with ExitStack() as open_rows:
-        with ProgressBar("reading", source.rows or 0, _rows_text) as bar:
+        with ConversionProgress("reading", source.rows, tell) as progress:
             rows = open_rows.enter_context(
                 in_order(
                     source,
@@ -59,22 +70,31 @@ def convert(asked: Writing, source: Source) -> tuple[int, list[LeftOut]]:
                     workers=args.workers,
                     resume=args.resume,
                     options=choice.options(),
-                    progress=lambda standing: _show(standing, bar, tell),
+                    progress=progress.show,
                 )
             )
         return _write(asked, rows, tell)
 
 
-def _write(asked: Writing, source: Source, tell: ProgressLines | None) -> tuple[int, list[LeftOut]]:
+def _write(asked: Writing, source: Source, tell: ProgressLines | None) -> Written:
     args = asked.args
-    if args.target.endswith(".urec"):
-        return _write_part(asked, source)
+    known = source.rows if args.limit is None else args.limit
+    with ConversionProgress("writing", known, tell) as progress:
+        if args.target.endswith(".urec"):
+            rows, left_out = _write_part(asked, source, progress)
+        else:
+            rows, left_out = _write_directory(asked, source, progress)
+    return Written(rows, progress.resumed, left_out)
+
+
+def _write_directory(
+    asked: Writing, source: Source, progress: ConversionProgress
+) -> tuple[int, list[LeftOut]]:
+    args = asked.args
     wish = _conversion(asked, source, args.target, asked.identity)
     wish.append = asked.before is not None
     wish.index = (args.index or None) if wish.append else args.index
-    known = source.rows if args.limit is None else args.limit
-    with ProgressBar("writing", known or 0, _rows_text) as bar:
-        rows, left_out = wish.run(lambda standing: _show(standing, bar, tell))
+    rows, left_out = wish.run(progress.show)
     return rows, [*source.left_out, *left_out]
 
 
@@ -97,8 +117,8 @@ def _conversion(asked: Writing, source: Source, path: str, identity: bytes | Non
     )
 
 
-def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], list[LeftOut]]:
-    """Write the shares of a split; the rows of each, and what was left out."""
+def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], Written]:
+    """Write the shares of a split; the rows of each, and of all."""
     args = asked.args
     try:
         shares = asked.choice.shares(source)
@@ -108,48 +128,65 @@ def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], list
         name: _conversion(asked, share, os.path.join(args.target, name), share_id(asked.identity, name))
         for name, share in shares.items()
     }
-    tell = ProgressLines() if args.progress == "json" else None
-    with ProgressBar("writing", 0, _rows_text) as bar:
-        return write_shares(args.target, wishes, lambda _, standing: _show(standing, bar, tell))
+    lines, stages = lines_of(args), dict[str, ConversionProgress]()
+
+    def show(name: str, standing: Standing) -> None:
+        if name not in stages:
+            stages[name] = ConversionProgress("writing", None, lines, share=name)
+        stages[name].show(standing)
+
+    try:
+        rows, left_out = write_shares(args.target, wishes, show)
+    finally:
+        for stage in stages.values():
+            stage.close()
+    resumed = sum(stage.resumed for stage in stages.values())
+    resumed += sum(
+        number for name, number in rows.items() if name not in stages
+    )  # published by the run before
+    return rows, Written(sum(rows.values()), resumed, left_out)
 
 
-def _show(standing: Standing, bar: ProgressBar, lines: ProgressLines | None) -> None:
-    bar.update(standing.rows, standing.all_rows)
-    if standing.all_tasks and standing.tasks == standing.all_tasks:
-        bar.finish(f"{_rows_text(standing.rows)} written, comparing some of them with the source")
-    if lines is not None:
-        lines.update(vars(standing), last=standing.tasks == standing.all_tasks)
-
-
-def _write_part(asked: Writing, source: Source) -> tuple[int, list[LeftOut]]:
+def _write_part(asked: Writing, source: Source, progress: ConversionProgress) -> tuple[int, list[LeftOut]]:
     args = asked.args
-    most = min((n for n in (args.limit, source.rows) if n is not None), default=0)
-    with ProgressBar("writing", most, _rows_text) as bar:
-        return write_part(
-            source,
-            args.target,
-            asked.schema,
-            index=args.index,
-            metadata=source.metadata,
-            overwrite=args.overwrite,
-            id=asked.identity,
-            limit=args.limit,
-            tell=bar.update,
-        )
+    return write_part(
+        source,
+        args.target,
+        asked.schema,
+        index=args.index,
+        metadata=source.metadata,
+        overwrite=args.overwrite,
+        id=asked.identity,
+        limit=args.limit,
+        progress=progress.show,
+    )
 
 
-def _rows_text(rows: int) -> str:
-    return f"{rows:,} rows"
+def say_written(target: str, written: Written, seconds: float) -> None:
+    """Say what is at ``target`` now, and how fast this run was."""
+    say(f"wrote {_what_is_at(target, written.rows)}, {_how_fast(written, seconds)}")
 
 
-def say_written(target: str, rows: int, seconds: float, name: str = "") -> None:
-    """Say what is at ``target`` now."""
+def say_shares(target: str, shares: Mapping[str, int], written: Written, seconds: float) -> None:
+    """Say what the shares in the folder ``target`` are, and how fast this run was."""
+    for name, rows in shares.items():
+        say(f"{name}: wrote {_what_is_at(os.path.join(target, name), rows)}")
+    say(f"in all {many(written.rows, 'row')}, {_how_fast(written, seconds)}")
+
+
+def _what_is_at(target: str, rows: int) -> str:
     found = resolve(target)
     parts = len(found.parts)
     total = sum(
         location_of(file).size(file) for part in found.parts for file in (part.path, part.path + ".idx")
     )
-    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0 and rows >= 1000 else ""
     more = f" (now {found.rows:,})" if found.rows != rows else ""
-    size_text = f"{many(parts, 'part')}, {format_size(total)}"
-    say(f"{name}wrote {many(rows, 'row')}{more} in {size_text}, in {duration(seconds)}{rate}")
+    return f"{many(rows, 'row')}{more} in {many(parts, 'part')}, {format_size(total)}"
+
+
+def _how_fast(written: Written, seconds: float) -> str:
+    """The time, and the rate of the rows of this run where there are enough to tell."""
+    rows = written.rows - written.resumed
+    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0 and rows >= 1000 else ""
+    before = f" ({many(written.resumed, 'row')} by the run before)" if written.resumed else ""
+    return f"in {duration(seconds)}{rate}{before}"

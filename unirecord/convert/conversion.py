@@ -7,6 +7,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..errors import StaleError, UniRecordError
@@ -29,9 +30,10 @@ from .worker_pool import run_in_workers
 
 __all__ = ["Conversion", "Engine", "Interrupted", "Standing"]
 
-# Runs tasks of a job elsewhere: it tells of rows and bytes more, and of each task whose parts are in the job's folder.
+# Runs tasks of a job elsewhere. It tells, by the number of the task, of rows and bytes more and the part they go into,
+# and of each task whose parts are in the job's folder.
 Engine = Callable[
-    [Job, Sequence[int], Callable[[int, int], None], Callable[[int, dict[str, Any]], None]], None
+    [Job, Sequence[int], Callable[[int, int, int, str], None], Callable[[int, dict[str, Any]], None]], None
 ]
 
 
@@ -41,14 +43,25 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass
 class Standing:
-    """How far a conversion is: rows (``all_rows`` None: not known), bytes of finished parts, and tasks."""
+    """How far a conversion is.
+
+    Attributes:
+        rows, all_rows: how many are written, of how many; None where that is not known.
+        bytes: of the files so far; those of the index come when a part is finished.
+        tasks, all_tasks: how many are finished, of how many. Each makes one part, or several where it grows too large.
+        resumed, resumed_rows, resumed_bytes: how many of these tasks, rows and bytes an earlier run has done.
+        parts: names of the parts that are being written.
+    """
 
     rows: int = 0
     all_rows: int | None = None
     bytes: int = 0
     tasks: int = 0
     all_tasks: int = 0
-    resumed: int = 0  # tasks that an earlier run has done
+    resumed: int = 0
+    resumed_rows: int = 0
+    resumed_bytes: int = 0
+    parts: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -166,6 +179,7 @@ class _Run:
             os.path.join(target.path, "manifest.json"),
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
+        self._at: dict[int, str] = {}  # the part that each task is at
         known = wish.source.rows
         self._standing = Standing(all_tasks=len(tasks), all_rows=known)
         if wish.limit is not None:
@@ -184,14 +198,14 @@ class _Run:
             )
         else:
             for task in waiting:
-                self._done(task, run_task(self.job, task, self._tell))
+                self._done(task, run_task(self.job, task, partial(self._tell, task)))
         return self._publish()
 
     def _run_in_order(self, limit: int) -> None:
         left = limit
         for task in range(len(self.job.tasks)):
             if left > 0 and task not in self._records:
-                self._done(task, run_task(self.job, task, self._tell, left))
+                self._done(task, run_task(self.job, task, partial(self._tell, task), left))
             left -= self._records[task]["rows"] if task in self._records else 0
 
     def take_up(self) -> None:
@@ -217,8 +231,7 @@ class _Run:
                 self._is_whole(entry_from_json(p)) for p in record["parts"]
             ):
                 self._records[task] = record
-                self._standing.resumed += 1
-                self._count(record)
+                self._take_over(record)
             else:
                 journal.forget(task)
         self._show()
@@ -248,23 +261,30 @@ class _Run:
         same = data_identity(path) == wanted == index_identity(path + ".idx")
         return same and sizes == (entry.bytes, entry.index_bytes)
 
-    def _tell(self, rows: int, size: int) -> None:
+    def _tell(self, task: int, rows: int, size: int, part: str) -> None:
         self._standing.rows += rows
         self._standing.bytes += size
+        self._at[task] = part
         self._show()
 
     def _done(self, task: int, record: dict[str, Any]) -> None:
         self._records[task] = record
         self._standing.tasks += 1
+        self._at.pop(task, None)
         self._show()
 
-    def _count(self, record: dict[str, Any]) -> None:
-        self._standing.tasks += 1
-        self._standing.rows += record["rows"]
-        self._standing.bytes += sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
+    def _take_over(self, record: dict[str, Any]) -> None:
+        """Counts what an earlier run has done."""
+        standing = self._standing
+        standing.tasks += 1
+        standing.resumed += 1
+        standing.rows += record["rows"]
+        standing.bytes += sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
+        standing.resumed_rows, standing.resumed_bytes = standing.rows, standing.bytes
 
     def _show(self) -> None:
         if self._progress is not None:
+            self._standing.parts = sorted(filter(None, self._at.values()))
             self._progress(self._standing)
 
     def _publish(self) -> tuple[int, list[LeftOut]]:

@@ -17,6 +17,7 @@ from ..writing.batch_writer import BatchWriter
 from ..writing.part_writer import FinishedPart, PartContent
 from ..writing.row_groups import slice_batch
 from ..writing.single_writer import SinglePartWriter
+from .conversion import Standing
 from .sample_check import SAMPLED_ROWS, compare, some
 from .sources.base import LeftOut, Source
 
@@ -33,11 +34,11 @@ def write_part(
     overwrite: bool = False,
     id: bytes | None = None,
     limit: int | None = None,
-    tell: Callable[[int], None] | None = None,
+    progress: Callable[[Standing], None] | None = None,
 ) -> tuple[int, list[LeftOut]]:
     """Write and publish, at most ``limit`` rows; returns the rows, and what was left out in all.
 
-    ``tell`` is called with the rows so far, after the last one before the index is made. Raises what `Writer` does,
+    ``progress`` is told the task done after the last row, before the index is made. Raises what `Writer` does,
     StaleError and CorruptionError when what was written is not what the source has; nothing is published then.
     """
     content = PartContent(schema, tuple(index), pack_user(metadata))
@@ -48,12 +49,41 @@ def write_part(
     try:
         target.keep()
         writing = _Writing(source, place, schema, BatchWriter(target, content))
-        writing.write(limit, tell)
+        writing.write(limit, _Telling(target, source, limit, progress))
         target.before_publishing = writing.check
         writing.out.finish()
     finally:
         target.abort()
     return writing.rows, list(source.left_out)
+
+
+class _Telling:
+    """Tells how far the one part is."""
+
+    def __init__(
+        self,
+        target: SinglePartWriter,
+        source: Source,
+        limit: int | None,
+        progress: Callable[[Standing], None] | None,
+    ) -> None:
+        self._target, self._progress = target, progress
+        most = min((n for n in (limit, source.rows) if n is not None), default=None)
+        self._standing = Standing(all_rows=most, all_tasks=1, parts=[os.path.basename(target.path)])
+
+    def rows(self, rows: int) -> None:
+        """Say how many rows there are."""
+        self._standing.rows, self._standing.bytes = rows, self._target.written
+        self._tell()
+
+    def done(self) -> None:
+        """Say that these were all."""
+        self._standing.tasks, self._standing.parts = 1, []
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._standing)
 
 
 class _Writing:
@@ -66,7 +96,7 @@ class _Writing:
         self._starts: dict[int, int] = {}
         self._limit: int | None = None
 
-    def write(self, limit: int | None, tell: Callable[[int], None] | None) -> None:
+    def write(self, limit: int | None, tell: _Telling) -> None:
         """Write at most ``limit`` rows."""
         self._limit = limit
         for unit, batch in self._source.numbered_batches() if limit != 0 else ():
@@ -76,10 +106,10 @@ class _Writing:
             self._starts.setdefault(unit, self.rows)
             self.out.add(encoded, owned=False)
             self.rows += encoded.rows
-            if tell is not None:
-                tell(self.rows)
+            tell.rows(self.rows)
             if self.rows == limit:
                 break
+        tell.done()
 
     def _encoded(self, columns: dict[str, Any], first: int) -> ColumnBatch:
         return self._encoder.encode_batch({name: columns[name] for name in self._schema.names}, first)

@@ -15,7 +15,9 @@ from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
 from .sources.base import LeftOut, Source
 
-__all__ = ["Job", "encoded_batches", "finish_task", "run_task", "write_parts"]
+__all__ = ["Job", "Told", "encoded_batches", "finish_task", "run_task", "write_parts"]
+
+Told = Callable[[int, int, str], None]  # rows and bytes more, and the name of the part they go into
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,8 @@ class Job:
         return self.first_part + i * len(self.tasks) + task
 
 
-def run_task(
-    job: Job, task: int, tell: Callable[[int, int], None], most: int | None = None
-) -> dict[str, Any]:
-    """Write the parts of a task, and then its record, which is returned; at most ``most`` rows.
-
-    ``tell`` is called with rows and bytes more.
-    """
+def run_task(job: Job, task: int, tell: Told, most: int | None = None) -> dict[str, Any]:
+    """Write the parts of a task, and then its record, which is returned; at most ``most`` rows."""
     record = write_parts(job, task, job.folder, tell, most)
     finish_task(job, task, record)
     return record
@@ -63,16 +60,14 @@ def finish_task(job: Job, task: int, record: dict[str, Any]) -> None:
     Journal(job.folder).record(task, record)
 
 
-def write_parts(
-    job: Job, task: int, folder: str, tell: Callable[[int, int], None], most: int | None = None
-) -> dict[str, Any]:
+def write_parts(job: Job, task: int, folder: str, tell: Told, most: int | None = None) -> dict[str, Any]:
     """Write the parts of a task into a folder, under the names they have in the job's; their record."""
     parts = PartSequence(
         folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like
     )
     try:
         writer = BatchWriter(parts, job.content)
-        rows, left_out = 0, list[LeftOut]()
+        rows, told, left_out = 0, 0, list[LeftOut]()
         for batch, without in encoded_batches(job, task):
             left_out += without
             if most is not None and batch is not None and rows + batch.rows > most:
@@ -80,7 +75,9 @@ def write_parts(
             if batch is not None:
                 writer.add(batch, owned=False)
                 rows += batch.rows
-                tell(batch.rows, 0)
+                written = parts.written
+                tell(batch.rows, written - told, parts.current)
+                told = written
             if rows == most:
                 break
         writer.finish()
@@ -92,7 +89,7 @@ def write_parts(
         "parts": [entry_to_json(entry) for entry in parts.entries],
         "left_out": [[one.name, one.reason, one.expected, one.rows] for one in left_out],
     }
-    tell(0, sum(entry.bytes + entry.index_bytes for entry in parts.entries))
+    tell(0, parts.written - told, parts.entries[-1].name if parts.entries else "")
     return record
 
 

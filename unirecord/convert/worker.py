@@ -75,13 +75,13 @@ def main() -> None:
 
 
 def _serve(job: Any, task: int, out: BinaryIO) -> None:
-    told, rows, size = time.monotonic(), 0, 0
+    told, rows, size, part = -_EVERY_SECONDS, 0, 0, ""
 
-    def tell(more_rows: int, more_bytes: int) -> None:
-        nonlocal told, rows, size
-        rows, size = rows + more_rows, size + more_bytes
+    def tell(more_rows: int, more_bytes: int, at: str) -> None:
+        nonlocal told, rows, size, part
+        rows, size, part = rows + more_rows, size + more_bytes, at
         if time.monotonic() - told >= _EVERY_SECONDS:
-            send(out, ("progress", task, rows, size))
+            send(out, ("progress", task, rows, size, part))
             told, rows, size = time.monotonic(), 0, 0
 
     try:
@@ -91,7 +91,7 @@ def _serve(job: Any, task: int, out: BinaryIO) -> None:
     except BaseException as error:
         send(out, ("failed", task, _portable(error)))
         return
-    send(out, ("progress", task, rows, size))
+    send(out, ("progress", task, rows, size, part))
     send(out, ("done", task, record))
 
 

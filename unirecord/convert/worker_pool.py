@@ -26,10 +26,11 @@ def run_in_workers(
     tasks: Sequence[int],
     workers: int,
     lock: int,
-    tell: Callable[[int, int], None],
+    tell: Callable[[int, int, int, str], None],
     done: Callable[[int, dict[str, Any]], None],
 ) -> None:
-    """Run the tasks in ``workers`` processes; ``done`` is told of each as it ends, ``tell`` of rows and bytes written.
+    """Run the tasks in ``workers`` processes; ``done`` is told of each as it ends, ``tell`` of rows and bytes
+    more of a task and the part they go into.
 
     The workers inherit the descriptor ``lock``, so that a lock on it outlives this process as long as they do. When a
     task fails, all workers are stopped and its error is raised.
@@ -48,7 +49,7 @@ def run_in_workers(
 def _hear(
     pool: _Pool,
     worker: _Worker,
-    tell: Callable[[int, int], None],
+    tell: Callable[[int, int, int, str], None],
     done: Callable[[int, dict[str, Any]], None],
 ) -> None:
     try:
@@ -58,7 +59,7 @@ def _hear(
         return
     if kind == "progress":
         worker.rows, worker.bytes = worker.rows + content[0], worker.bytes + content[1]
-        tell(*content)
+        tell(task, *content)
     elif kind == "failed":
         raise content[0]
     else:
@@ -125,10 +126,10 @@ class _Pool:
         """Wait for workers that have something to say."""
         return [key.data for key, _ in self._selector.select()]
 
-    def replace(self, worker: _Worker, tell: Callable[[int, int], None]) -> None:
+    def replace(self, worker: _Worker, tell: Callable[[int, int, int, str], None]) -> None:
         """A worker has died: its task is run again, by another one."""
         code = self._end(worker)
-        tell(-worker.rows, -worker.bytes)
+        tell(worker.task, -worker.rows, -worker.bytes, "")
         if worker.task >= 0:
             self._deaths[worker.task] += 1
             self._waiting.appendleft(worker.task)

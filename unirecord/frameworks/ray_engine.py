@@ -28,7 +28,7 @@ def ray_engine(path: str) -> Engine:
     def run(
         job: Job,
         tasks: Sequence[int],
-        tell: Callable[[int, int], None],
+        tell: Callable[[int, int, int, str], None],
         done: Callable[[int, dict[str, Any]], None],
     ) -> None:
         started = not ray.is_initialized()
@@ -52,7 +52,7 @@ def attempt(job: Job, task: int, attempts: Attempts) -> tuple[str, dict[str, Any
     return folder, write_parts(job, task, folder, _nobody)
 
 
-def _nobody(rows: int, size: int) -> None:
+def _nobody(rows: int, size: int, part: str) -> None:
     """Progress is told when a task is done."""
 
 
@@ -64,7 +64,7 @@ class _Run:
         ray: Any,
         job: Job,
         attempts: Attempts,
-        tell: Callable[[int, int], None],
+        tell: Callable[[int, int, int, str], None],
         done: Callable[[int, dict[str, Any]], None],
     ) -> None:
         self._ray, self._job, self._attempts = ray, job, attempts
@@ -113,6 +113,7 @@ class _Run:
         names = [name for part in record["parts"] for name in (part["name"], part["name"] + ".idx")]
         self._attempts.take_over(folder, names, self._job.folder)
         finish_task(self._job, task, record)
-        self._tell(record["rows"], sum(part["bytes"] + part["index_bytes"] for part in record["parts"]))
+        size = sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
+        self._tell(task, record["rows"], size, "")
         self._done(task, record)
         return True

@@ -43,6 +43,18 @@ class PartSequence:
         self._part: PartWriter | None = None
         self._staged: StagedFile | None = None
 
+    @property
+    def written(self) -> int:
+        """Bytes on their way to disk: of the parts that are complete, and of the data file at hand."""
+        at_hand = 0 if self._staged is None else self._staged.size
+        return sum(entry.bytes + entry.index_bytes for entry in self.entries) + at_hand
+
+    @property
+    def current(self) -> str:
+        """Name of the part that rows go into now."""
+        number = self._number(len(self.entries))
+        return manifest.part_name(number, manifest.part_id(self._id, number))
+
     def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
         """Writes a row group, into a new part when this one would grow beyond its greatest size."""
         if self._part is not None and self._part.rows and self._part.size_with(pieces) > self._max_part_bytes:

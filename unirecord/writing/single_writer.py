@@ -44,6 +44,11 @@ class SinglePartWriter:
         """Says that a writer has been made that will close or abort it."""
         self._data.keep()
 
+    @property
+    def written(self) -> int:
+        """Bytes of the data file so far."""
+        return self._data.size
+
     def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
         """Writes a row group."""
         if self._part is None:
