@@ -205,10 +205,12 @@ mindspore: venv build $(MINDSPORE)/ready
 	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(MINDSPORE)/bin/python -m pytest -q mindspore_reads.py conformance/test_matrix.py
 
 # Sources read, and exports read back, by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
+CACHE ?= benchmarks/.cache
+
 exports: venv build
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "pylance>=7"
 	$(BIN)/python -m pytest -q tests/test_export_formats.py tests/test_sources_libraries.py
-	$(BIN)/python tests/exports_read_back.py benchmarks/.cache
+	$(BIN)/python tests/exports_read_back.py $(CACHE)
 
 demo: venv build
 	$(BIN)/python examples/demo.py

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ LEFT_OUT = {
 
 def rows_of_mds(path: str) -> Iterator[dict[str, Any]]:
     """As MosaicML's own reader decodes them."""
+    # Its vision part imports torchvision, whose wheels don't fit every build of torch and which no reader needs.
+    sys.modules["streaming.vision"] = types.ModuleType("streaming.vision")
     from streaming import LocalDataset
 
     dataset = LocalDataset(path)

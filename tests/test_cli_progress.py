@@ -47,7 +47,9 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     screen = Terminal()
-    monkeypatch.setattr("unirecord.cli.progress_bar.sys", SimpleNamespace(stderr=screen))  # pytest has sys.stderr
+    monkeypatch.setattr(
+        "unirecord.cli.progress_bar.sys", SimpleNamespace(stderr=screen)
+    )  # pytest has sys.stderr
     _columns(monkeypatch, 160)
     return screen
 

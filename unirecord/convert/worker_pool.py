@@ -29,10 +29,10 @@ def run_in_workers(
     tell: Callable[[int, int, int, str], None],
     done: Callable[[int, dict[str, Any]], None],
 ) -> None:
-    """Run the tasks in ``workers`` processes; ``done`` is told of each as it ends, ``tell`` of rows and bytes
-    more of a task and the part they go into.
+    """Run the tasks in ``workers`` processes.
 
-    The workers inherit the descriptor ``lock``, so that a lock on it outlives this process as long as they do. When a
+    ``done`` is told of each task as it ends, ``tell`` of rows and bytes more of a task and the part they go into. The
+    workers inherit the descriptor ``lock``, so that a lock on it outlives this process as long as they do. When a
     task fails, all workers are stopped and its error is raised.
     """
     pool = _Pool(job, tasks, lock)
