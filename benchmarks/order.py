@@ -1,4 +1,4 @@
-"""What an order costs: nanoseconds an index, time to the first one, and what a batch touches on a disk.
+"""What an order costs: nanoseconds an index, time to the first one, bitmaps, and what a batch touches on a disk.
 
 python benchmarks/order.py [--quick]
 """
@@ -11,10 +11,11 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from unirecord.core import Order
+from unirecord.core import Bitmap, Order
 from unirecord.order.spec import OrderSpec, choose_blocks
 
 SIZES = [10**3, 10**4, 10**5, 10**6, 10**7, 2**24 + 1, 10**9, 10**12]
@@ -69,6 +70,19 @@ def memory() -> None:
     orders = [Order(10**12, OrderSpec("shuffle", 1, epoch)) for epoch in range(2000)]
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"memory of an order of 10^12 rows: {(after - before) / len(orders):.0f} KiB")
+
+
+def selections(sizes: list[int]) -> None:
+    """Rank and select of a bitmap, half of whose rows are chosen at random."""
+    print(f"\n{'rows':>16} | bits a row | ns a row: {'select':>6} {'rank':>6}")
+    for n in sizes:
+        draw = np.random.default_rng(n)
+        bitmap = Bitmap(draw.integers(0, 2**64 - 1, n // 64, np.uint64, endpoint=True), n // 64 * 64)
+        asked = draw.integers(0, bitmap.ones, 100_000)
+        rows = bitmap.select(asked)
+        times = [best_of(20, partial(bitmap.select, asked)), best_of(20, partial(bitmap.rank, rows))]
+        shown = " ".join(f"{seconds / len(asked) * 1e9:>6.1f}" for seconds in times)
+        print(f"{n:>16,} | {bitmap.nbytes * 8 / n:>10.3f} |           {shown}", flush=True)
 
 
 class PageCache:
@@ -131,6 +145,7 @@ def main() -> int:
     quick = arguments.parse_args().quick
     memory()
     speed([10**3, 10**6, 10**12] if quick else SIZES)
+    selections([10**6] if quick else [10**6, 10**8, 10**9])
     locality(100 if quick else 1000)
     return 0
 

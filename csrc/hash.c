@@ -313,27 +313,43 @@ static void copy_blocks(run_function *blocks, uint64_t sums[8], const uint8_t *d
   }
 }
 
+/* A digest of more than 240 bytes on its way. */
+typedef struct {
+  uint64_t sums[8];
+  uint8_t secret[SECRET];
+} long_hash;
+
+static void begin_long(long_hash *hash, uint64_t seed) {
+  static const uint64_t first[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
+  memcpy(hash->sums, first, sizeof first);
+  derive_secret(seed, hash->secret);
+}
+
+/* After the whole blocks: what is left, 1 to 1,024 bytes, and the last 64 bytes of all. */
+static uint64_t end_long(long_hash *hash, run_function *stripes, const uint8_t *rest, const uint8_t *last, uint64_t bytes) {
+  stripes(hash->sums, rest, hash->secret, (size_t)((bytes - 1) % BLOCK) / STRIPE);
+  stripes(hash->sums, last, hash->secret + LAST_STRIPE_SECRET, 1);
+  uint64_t merged = bytes * PRIME64_1;
+  for (size_t i = 0; i < 8; i += 2) {
+    const uint8_t *key = hash->secret + MERGE_SECRET + 8 * i;
+    merged += multiply_and_fold(hash->sums[i] ^ load64(key), hash->sums[i + 1] ^ load64(key + 8));
+  }
+  return avalanche(merged);
+}
+
 static uint64_t hash_long(run_function *blocks, run_function *stripes, const uint8_t *data, size_t bytes,
                           uint64_t seed, uint8_t *to) {
-  uint8_t secret[SECRET];
-  derive_secret(seed, secret);
-  uint64_t sums[8] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
+  long_hash hash;
+  begin_long(&hash, seed);
   size_t whole = (bytes - 1) / BLOCK;
   if (to == NULL) {
-    blocks(sums, data, secret, whole);
+    blocks(hash.sums, data, hash.secret, whole);
   } else {
-    copy_blocks(blocks, sums, data, secret, whole, to);
+    copy_blocks(blocks, hash.sums, data, hash.secret, whole, to);
     memcpy(to + whole * BLOCK, data + whole * BLOCK, bytes - whole * BLOCK);
     ur_copy_settle();
   }
-  stripes(sums, data + whole * BLOCK, secret, (bytes - 1 - whole * BLOCK) / STRIPE);
-  stripes(sums, data + bytes - STRIPE, secret + LAST_STRIPE_SECRET, 1);
-  uint64_t merged = bytes * PRIME64_1;
-  for (size_t i = 0; i < 8; i += 2) {
-    const uint8_t *key = secret + MERGE_SECRET + 8 * i;
-    merged += multiply_and_fold(sums[i] ^ load64(key), sums[i + 1] ^ load64(key + 8));
-  }
-  return avalanche(merged);
+  return end_long(&hash, stripes, data + whole * BLOCK, data + bytes - STRIPE, bytes);
 }
 
 int ur_hash_can(ur_hash_way way) {
@@ -355,18 +371,26 @@ static uint64_t hash_short(const uint8_t *data, size_t bytes, uint64_t seed) {
   return avalanche_xxh64(seed ^ load64(DEFAULT_SECRET + 56) ^ load64(DEFAULT_SECRET + 64));
 }
 
+static void functions_of(ur_hash_way way, run_function **blocks, run_function **stripes) {
+  *blocks = blocks_portable;
+  *stripes = stripes_portable;
+#if defined(__x86_64__)
+  if (way == UR_HASH_AVX512) *blocks = blocks_avx512, *stripes = stripes_avx512;
+  if (way == UR_HASH_AVX2) *blocks = blocks_avx2, *stripes = stripes_avx2;
+  if (way == UR_HASH_SSE2) *blocks = blocks_sse2, *stripes = stripes_sse2;
+#else
+  (void)way;
+#endif
+}
+
 uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed, void *to) {
   if (bytes <= LONGEST_MEDIUM) {
     if (to != NULL && bytes > 0) memcpy(to, data, bytes);
     return hash_short(data, bytes, seed);
   }
-#if defined(__x86_64__)
-  if (way == UR_HASH_AVX512) return hash_long(blocks_avx512, stripes_avx512, data, bytes, seed, to);
-  if (way == UR_HASH_AVX2) return hash_long(blocks_avx2, stripes_avx2, data, bytes, seed, to);
-  if (way == UR_HASH_SSE2) return hash_long(blocks_sse2, stripes_sse2, data, bytes, seed, to);
-#endif
-  (void)way;
-  return hash_long(blocks_portable, stripes_portable, data, bytes, seed, to);
+  run_function *blocks, *stripes;
+  functions_of(way, &blocks, &stripes);
+  return hash_long(blocks, stripes, data, bytes, seed, to);
 }
 
 static inline ur_hash_way best_way(void) {
@@ -385,6 +409,28 @@ uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed) {
 
 uint64_t ur_xxh3_64_copying(void *to, const void *data, size_t bytes, uint64_t seed) {
   return ur_hash_by(best_way(), data, bytes, seed, to);
+}
+
+uint64_t ur_xxh3_64_of(ur_hash_source *source, const void *context, uint64_t bytes, uint64_t seed) {
+  enum { PIECE = 8 };
+  _Alignas(64) uint8_t piece[PIECE * BLOCK], last[STRIPE];
+  if (bytes <= LONGEST_MEDIUM) {
+    source(context, 0, (size_t)bytes, piece);
+    return hash_short(piece, (size_t)bytes, seed);
+  }
+  run_function *blocks, *stripes;
+  functions_of(best_way(), &blocks, &stripes);
+  long_hash hash;
+  begin_long(&hash, seed);
+  uint64_t whole = (bytes - 1) / BLOCK;
+  for (uint64_t first = 0; first < whole; first += PIECE) {
+    size_t n = (size_t)(whole - first < PIECE ? whole - first : PIECE);
+    source(context, first * BLOCK, n * BLOCK, piece);
+    blocks(hash.sums, piece, hash.secret, n);
+  }
+  source(context, whole * BLOCK, (size_t)(bytes - whole * BLOCK), piece);
+  source(context, bytes - STRIPE, STRIPE, last);
+  return end_long(&hash, stripes, piece, last, bytes);
 }
 
 void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,

@@ -1,4 +1,4 @@
-/* hash.h - XXH3-64 of what is being copied, and the ways of computing it, for tests that compare them. Internal. */
+/* hash.h - XXH3-64 of what is being copied or made, and the ways of computing it, for tests that compare them. Internal. */
 #ifndef UR_HASH_H
 #define UR_HASH_H
 
@@ -17,5 +17,11 @@ uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t se
 /* ur_xxh3_64 of the data, which are copied to `to` by stores past the caches: memory is read once for both, and while it
  * is being written. The ranges must not overlap. */
 uint64_t ur_xxh3_64_copying(void *to, const void *data, size_t bytes, uint64_t seed);
+
+/* Writes bytes [offset, offset + bytes) of what is digested to `to`: multiples of 8 where all of it is one. */
+typedef void ur_hash_source(const void *context, uint64_t offset, size_t bytes, void *to);
+
+/* ur_xxh3_64 of bytes that lie nowhere together: the source makes some thousands of them at a time. */
+uint64_t ur_xxh3_64_of(ur_hash_source *source, const void *context, uint64_t bytes, uint64_t seed);
 
 #endif

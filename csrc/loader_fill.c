@@ -62,6 +62,10 @@ ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur
   filler->set = ur_set_retain(set);
   filler->pool = ur_pool_retain(pool);
   filler->options.order = filler->order = ur_order_retain(options->order);
+  if (options->bitmap != NULL) {
+    filler->bitmap = *options->bitmap;
+    filler->options.bitmap = &filler->bitmap;
+  }
   filler->batches = options->samples / options->batch_size;
   if (!options->drop_last && options->samples % options->batch_size != 0) filler->batches++;
   return copy_columns(filler, options, error);
@@ -130,10 +134,12 @@ static ur_status row_ids_of_batch(const ur_filler *filler, int64_t number, int64
   if (status != UR_OK) return status;
   if (o->selection != NULL) {
     for (int64_t i = 0; i < count; i++) rows[i] = o->selection[rows[i]];
-  } else if (o->selection_start != 0 || o->selection_step != 1) { /* what leaves the set, wraps included, is refused */
+    return UR_OK;
+  }
+  if (o->selection_start != 0 || o->selection_step != 1) { /* what leaves the set, wraps included, is refused */
     for (int64_t i = 0; i < count; i++) rows[i] = (int64_t)((uint64_t)o->selection_start + (uint64_t)rows[i] * (uint64_t)o->selection_step);
   }
-  return UR_OK;
+  return o->bitmap == NULL ? UR_OK : ur_bitmap_select(o->bitmap, rows, count, rows);
 }
 
 /* Places of the arrays of a batch of `rows` rows and `skipped` others, given s->outputs[c].used bytes for each output;

@@ -17,6 +17,7 @@ typedef struct {
   ur_set *set;
   ur_pool *pool;
   ur_order *order;
+  ur_bitmap bitmap;
   ur_loader_options options;
   int32_t *columns;
   ur_column_info *infos;

@@ -242,6 +242,40 @@ UR_API int64_t ur_order_one(const ur_order *order, int64_t position);
 /* positions[i] = where rows[i] stands: the inverse of ur_order_at. */
 UR_API ur_status ur_order_inverse(const ur_order *order, const int64_t *rows, int64_t count, int64_t *positions);
 
+/* ---- bitmaps: rows in play, one bit each (pure, over the caller's buffers) ------------------------------------------ */
+
+/* Row r is bit r mod 64 of word r / 64; there are (bits + 63) / 64 words, and bits beyond the last row are 0. */
+typedef struct {
+  const uint64_t *words;
+  const uint64_t *directory; /* as ur_bitmap_index has filled it for these words */
+  int64_t bits;
+  int64_t ones;
+} ur_bitmap;
+
+/* Sets the bits of rows; several threads may at once. UR_ARGUMENT for a row that is not in [0, bits), with those before it
+ * set. ur_bitmap_ones counts the bits that are set. */
+UR_API ur_status ur_bitmap_add(uint64_t *words, int64_t bits, const int64_t *rows, int64_t count);
+UR_API int64_t ur_bitmap_ones(const uint64_t *words, int64_t bits);
+
+/* Words that the directory of a bitmap takes, less than 0.27 bits for each bit beyond the first thousands; -1 unless
+ * 0 <= ones <= bits <= 2^62. ur_bitmap_index fills it: UR_ARGUMENT, with anything in it, when not `ones` bits are set,
+ * or one beyond the last row is. */
+UR_API int64_t ur_bitmap_directory(int64_t bits, int64_t ones);
+UR_API ur_status ur_bitmap_index(const uint64_t *words, int64_t bits, int64_t ones, uint64_t *directory);
+
+/* rows[i] = the row of one number ranks[i], each in [0, ones); `rows` may be `ranks` itself. ur_bitmap_one: of a single
+ * one, or -1. ur_bitmap_range: of ones start .. start + count - 1. */
+UR_API ur_status ur_bitmap_select(const ur_bitmap *bitmap, const int64_t *ranks, int64_t count, int64_t *rows);
+UR_API int64_t ur_bitmap_one(const ur_bitmap *bitmap, int64_t rank);
+UR_API ur_status ur_bitmap_range(const ur_bitmap *bitmap, int64_t start, int64_t count, int64_t *rows);
+
+/* ranks[i] = ones before rows[i], each in [0, bits]. */
+UR_API ur_status ur_bitmap_rank(const ur_bitmap *bitmap, const int64_t *rows, int64_t count, int64_t *ranks);
+
+/* XXH3-64 with `seed` of the rows of ones start, start + step, ... (count of them) as int64, which are never all in memory. */
+UR_API ur_status ur_bitmap_digest(const ur_bitmap *bitmap, int64_t start, int64_t step, int64_t count, uint64_t seed,
+                                  uint64_t *digest);
+
 /* ---- sets of parts ---------------------------------------------------------------------------------------------- */
 
 typedef enum {
@@ -396,7 +430,10 @@ UR_API int64_t ur_pool_allocations(const ur_pool *pool); /* pieces of memory tak
 typedef struct {
   ur_order *order;          /* the loader holds a reference of its own */
   const int64_t *selection; /* NULL, or row of the set for each row of the order; borrowed until the loader is released */
-  int64_t selection_start;  /* without `selection`: row of the set = selection_start + row * selection_step */
+  const ur_bitmap *bitmap;  /* NULL, or with `selection` NULL the rows of the set, in their order; borrowed likewise, the
+                               struct itself copied */
+  int64_t selection_start;  /* without `selection`: row of the set, or number of the bitmap's one = selection_start + row *
+                               selection_step */
   int64_t selection_step;
   int64_t first;            /* position in the order of this shard's first sample */
   int64_t stride;           /* positions between its samples: the number of shards */

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unirecord.core import Bitmap
 from unirecord.order.selection import Selection
 
 
@@ -18,8 +19,11 @@ def rows_of(selection: Selection) -> list[int]:
 
 
 def expanded_from_c(selection: Selection) -> list[int]:
-    array, start, step, length = selection.as_c()
-    return [start + i * step for i in range(length)] if array is None else array[:length].tolist()
+    held, start, step, length = selection.as_c()
+    places = start + np.arange(length) * step
+    if held is None:
+        return places.tolist()
+    return (held.select(places) if isinstance(held, Bitmap) else held[places]).tolist()
 
 
 @st.composite

@@ -80,14 +80,21 @@ static void batches_come_in_order_with_the_rows_of_the_order(void) {
 }
 
 static void selections_turn_rows_of_the_order_into_rows_of_the_set(void) {
-  static int64_t chosen[ALL];
-  for (int64_t i = 0; i < ALL; i++) chosen[i] = ALL - 1 - i;
-  for (int way = 0; way < 2; way++) {
+  static int64_t chosen[ALL], every[ALL];
+  for (int64_t i = 0; i < ALL; i++) chosen[i] = ALL - 1 - (every[i] = i);
+  uint64_t words[(ALL + 63) / 64] = {0}, directory[16];
+  EXPECT(ur_bitmap_directory(ALL, ALL) <= 16);
+  EXPECT_EQUAL(ur_bitmap_add(words, ALL, every, ALL), UR_OK);
+  EXPECT_EQUAL(ur_bitmap_index(words, ALL, ALL, directory), UR_OK);
+  for (int way = 0; way < 3; way++) {
+    ur_bitmap bitmap = {words, directory, ALL, ALL};
     ur_loader_options options = usual(2, 2);
     if (way == 0) options.selection = chosen;
-    if (way == 1) options.selection_start = ALL - 1;
-    if (way == 1) options.selection_step = -1;
+    if (way >= 1) options.selection_start = ALL - 1;
+    if (way >= 1) options.selection_step = -1;
+    if (way == 2) options.bitmap = &bitmap;
     ur_loader *loader = new_loader(&options, UR_IO_MAP);
+    bitmap.words = NULL; /* the loader has a copy of the struct */
     int64_t at = 5, row = 0;
     ur_batch_info info;
     while (ur_loader_next(loader, &info, NULL) == UR_OK) {

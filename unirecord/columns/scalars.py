@@ -63,8 +63,8 @@ def _of_part(
 
 def _index(selection: Selection) -> slice | NDArray[np.int64]:
     """What to index an array of all rows with."""
-    if selection.array is not None:
-        return selection.array
+    if not selection.is_range:
+        return selection.every()
     start, step, length = selection.start, selection.step, selection.length
     if length == 0:
         return slice(0, 0)
@@ -92,7 +92,7 @@ def _shares(
 ) -> Iterator[tuple[int, slice | NDArray[np.int64], slice | NDArray[np.int64]]]:
     """For each part with selected rows: its number, places in the selection, and rows in the part."""
     starts = parts.starts
-    if selection.array is None and selection.step == 1:
+    if selection.is_range and selection.step == 1:
         for number in range(len(parts)):
             first = max(int(starts[number]), selection.start)
             stop = min(int(starts[number + 1]), selection.start + selection.length)
@@ -100,7 +100,7 @@ def _shares(
                 at = slice(first - selection.start, stop - selection.start)
                 yield number, at, slice(first - int(starts[number]), stop - int(starts[number]))
         return
-    rows = selection.row_ids(np.arange(len(selection), dtype=np.int64))
+    rows = selection.every()
     number_of = np.searchsorted(starts, rows, side="right") - 1
     for number in np.unique(number_of).tolist():
         chosen = np.flatnonzero(number_of == number)

@@ -4,6 +4,10 @@ from .append import append as append
 from .batches import BatchPool as BatchPool
 from .batches import NativeBatch as NativeBatch
 from .batches import NativeLoader as NativeLoader
+from .bitmap import Bitmap as Bitmap
+from .bitmap import add_rows as add_rows
+from .bitmap import bitmap_bytes as bitmap_bytes
+from .bitmap import empty_words as empty_words
 from .codec import CODEC_PLAIN as CODEC_PLAIN
 from .codec import CODEC_SHUFFLE_ZSTD as CODEC_SHUFFLE_ZSTD
 from .codec import CODEC_ZSTD as CODEC_ZSTD

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from .bitmap import Bitmap
 from .handle import Handle, keeping
 from .library import ffi, lib
 from .order import Order
@@ -110,7 +111,7 @@ class NativeLoader:
         parts: NativeSet,
         *,
         order: Order,
-        selection: npt.NDArray[np.int64] | None,
+        selection: npt.NDArray[np.int64] | Bitmap | None,
         selection_start: int,
         selection_step: int,
         first: int,
@@ -126,7 +127,10 @@ class NativeLoader:
     ) -> None:
         options = ffi.new("ur_loader_options *")
         options.order = order.pointer
-        options.selection = ffi.NULL if selection is None else ffi.from_buffer("int64_t[]", selection)
+        if isinstance(selection, Bitmap):
+            options.bitmap = selection.pointer
+        elif selection is not None:
+            options.selection = ffi.from_buffer("int64_t[]", selection)
         options.selection_start, options.selection_step = selection_start, selection_step
         options.first, options.stride, options.samples = first, stride, samples
         options.batch_size, options.drop_last = batch_size, drop_last

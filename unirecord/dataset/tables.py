@@ -38,7 +38,7 @@ class DatasetTables(DatasetViews[Given]):
                 selection.rows, array=plan.order.row_ids(0, None, self._cursor.position.epoch)
             )
         found = scalar_arrays(plan.data.parts, self._column_names(columns), selection)
-        if selection.array is None and (selection.start, selection.step) == (0, 1):
+        if selection.is_range and (selection.start, selection.step) == (0, 1):
             return found
         return {name: in_own_order(column) for name, column in found.items()}
 

@@ -10,6 +10,7 @@ from ..core import BatchPool
 from ..errors import StaleError
 from ..format.column import Column
 from ..format.schema import Schema
+from ..order.found_rows import FoundRows
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
@@ -64,7 +65,9 @@ class OpenedData:
         from ..query import compile_query  # worker processes of most jobs need not import it
 
         query = compile_query(where, self.snapshot.schema)
-        return selection.where_rows(query.rows(self.parts)), str(query)
+        found = FoundRows(selection.rows)
+        query.find(self.parts, found.add)
+        return selection.where_rows(found.all()), str(query)
 
     def with_blocks(self, spec: OrderSpec, rows: int, given: tuple[int | None, int | None]) -> OrderSpec:
         """The order with the sizes of its blocks, where it has any: as given, else chosen from the row groups."""

@@ -73,10 +73,10 @@ class Plan:
 
     def open_loader(self, run: EpochRun, **options: Any) -> NativeLoader:
         """The C loader for a pass."""
-        array, start, step, _ = self.order.selection.as_c()
+        base, start, step, _ = self.order.selection.as_c()
         return self.data.parts.open_loader(
             order=run.order,
-            selection=array,
+            selection=base,
             selection_start=start,
             selection_step=step,
             first=run.first,

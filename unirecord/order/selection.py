@@ -1,55 +1,83 @@
-"""Which rows of a dataset are in play, and in which base order: an immutable range or array of rows."""
+"""Which rows of a dataset are in play, and in which base order: an immutable range, array or bitmap of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core import Order, xxh3_64
+from ..core import Bitmap, Order, add_rows, bitmap_bytes, empty_words, xxh3_64
+from .found_rows import FoundRows
+from .row_arrays import CHUNK, are_in, as_range, climbs, indexes_of
 from .spec import OrderSpec, check_integer
+from .split_sizes import split_bounds, with_rest
 
 __all__ = ["Selection"]
 
 Rows = npt.NDArray[np.int64]
 
-_CHUNK = 1 << 20
+_MUCH_LARGER = 64  # a bitmap is not kept for rows that so small a part of its memory holds
 _SPLIT_EPOCH = (1 << 64) - 1  # no dataset reaches it, so a split never follows the order of an epoch
 
 
 class Selection:
-    """``length`` rows of a dataset of ``rows`` rows: start, start + step, ..., or those of an array of int64.
+    """``length`` rows of a dataset of ``rows`` rows: a range of all rows, an array of int64, or a range of a bitmap's.
 
-    Arrays that are ranges become ranges, so that equal selections have equal digests and cost no memory. The
-    arrays are read-only and are shared, not copied, by ``take``, ``skip`` and slices.
+    What is a range becomes one, so that equal selections have equal digests and cost no memory; ascending rows are
+    held as the smaller of an array (8 bytes a row) and a bitmap (1.27 bits for each row of the dataset). Both are
+    read-only and are shared, not copied, by ``take``, ``skip`` and slices.
     """
 
-    __slots__ = ("_ascending", "_digest", "array", "length", "rows", "start", "step")
+    __slots__ = ("_ascending", "_digest", "array", "bitmap", "length", "rows", "start", "step")
 
     def __init__(
-        self, rows: int, start: int = 0, step: int = 1, length: int | None = None, array: Rows | None = None
+        self,
+        rows: int,
+        start: int = 0,
+        step: int = 1,
+        length: int | None = None,
+        array: Rows | None = None,
+        bitmap: Bitmap | None = None,
     ) -> None:
+        """A range, of the bitmap's rows where there is one; or an array."""
         self.rows = check_integer("rows", rows, 0)
         self.array: Rows | None = None
+        self.bitmap = bitmap
         self.start, self.step = start, step
-        self.length = rows if length is None else length
+        self.length = (rows if bitmap is None else bitmap.ones) if length is None else length
         self._digest: str | None = None
         self._ascending: bool | None = None
         if array is not None:
             self._use(array)
+        elif bitmap is not None:
+            self._use_bitmap(bitmap)
 
     def _use(self, array: Rows) -> None:
-        progression = _as_range(array)
-        if progression is None:
+        progression = as_range(len(array), lambda first, count: array[first : first + count])
+        if progression is not None:
+            self.start, self.step, self.length = progression
+            return
+        if 8 * len(array) > bitmap_bytes(self.rows, min(len(array), self.rows)) and climbs(array):
+            words = empty_words(self.rows)
+            add_rows(words, self.rows, array)
+            self.bitmap = Bitmap(words, self.rows)
+        else:
             self.array = np.ascontiguousarray(array).view()  # C reads it
             self.array.flags.writeable = False
-            self.start, self.step, self.length = 0, 1, len(array)
-        else:
+        self.start, self.step, self.length = 0, 1, len(array)
+
+    def _use_bitmap(self, bitmap: Bitmap) -> None:
+        progression = as_range(self.length, self._run)
+        if progression is not None:
             self.start, self.step, self.length = progression
+            self.bitmap = None
+        elif 8 * self.length <= bitmap.nbytes // _MUCH_LARGER:
+            self.array = self.every()  # rather than keep all of the bitmap for it
+            self.array.flags.writeable = False
+            self.start, self.step, self.bitmap = 0, 1, None
 
     def __len__(self) -> int:
         return self.length
@@ -61,30 +89,68 @@ class Selection:
         return hash(self.digest())
 
     def __repr__(self) -> str:
-        kind = f"start={self.start}, step={self.step}" if self.array is None else "array"
+        kind = f"start={self.start}, step={self.step}"
+        if not self.is_range:
+            kind = "array" if self.bitmap is None else f"bitmap, {kind}"
         return f"Selection({self.length} of {self.rows} rows, {kind})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        array, bitmap = self.array, self.bitmap
+        if bitmap is not None and 8 * self.length < bitmap.nbytes:
+            array, bitmap = self.every(), None
+        return Selection, (self.rows, self.start, self.step, self.length, array, bitmap)
+
+    @property
+    def is_range(self) -> bool:
+        """Whether it is rows of the dataset a step apart."""
+        return self.array is None and self.bitmap is None
 
     @property
     def is_all(self) -> bool:
         """Whether it is every row, in the order of the dataset."""
-        return self.array is None and self.length == self.rows and (self.start, self.step) == (0, 1)
+        return self.is_range and self.length == self.rows and (self.start, self.step) == (0, 1)
 
-    def as_c(self) -> tuple[Rows | None, int, int, int]:
-        """(array or None, start, step, length), as the C loader takes it."""
-        return self.array, self.start, self.step, self.length
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the selected rows take, with those that others share."""
+        return 0 if self.is_range else self._held().nbytes
+
+    def _held(self) -> Rows | Bitmap:
+        held = self.array if self.bitmap is None else self.bitmap
+        assert held is not None
+        return held
+
+    def as_c(self) -> tuple[Rows | Bitmap | None, int, int, int]:
+        """(array, bitmap or None, start, step, length), as the C loader takes it."""
+        return None if self.is_range else self._held(), self.start, self.step, self.length
 
     def row_ids(self, indexes: npt.NDArray[np.int64]) -> Rows:
         """The rows of the dataset at ``indexes`` of the selection, which must be in range."""
-        if self.array is None:
-            return indexes * self.step + self.start
-        return self.array[indexes]
+        if self.array is not None:
+            return self.array[indexes]
+        places = indexes * self.step + self.start
+        return places if self.bitmap is None else self.bitmap.select(places)
+
+    def every(self) -> Rows:
+        """All rows of it, 8 bytes each."""
+        return self._run(0, self.length)
+
+    def _run(self, first: int, count: int) -> Rows:
+        """The rows at ``count`` neighbouring places; fewer at the end."""
+        count = max(min(count, self.length - first), 0)
+        if self.bitmap is not None and self.step == 1:
+            return self.bitmap.range(self.start + first, count)
+        return self.row_ids(np.arange(first, first + count, dtype=np.int64))
 
     def __getitem__(self, index: int) -> int:
         length = self.length
         if not -length <= index < length:
             raise IndexError(f"row {index} is out of range: there are {length} rows")
         index = index + length if index < 0 else index
-        return self.start + index * self.step if self.array is None else int(self.array[index])
+        if self.array is not None:
+            return int(self.array[index])
+        place = self.start + index * self.step
+        return place if self.bitmap is None else self.bitmap.one(place)
 
     # ---- narrower selections -------------------------------------------------------------------------------
 
@@ -95,7 +161,7 @@ class Selection:
         if self.array is not None:
             first, last = (start, start + length * step) if length else (0, 0)
             return Selection(self.rows, array=self.array[first : None if last < 0 else last : step])
-        return _progression(self.rows, self.start + start * self.step, self.step * step, length)
+        return self._progression(self.start + start * self.step, self.step * step, length)
 
     def take(self, n: int) -> Selection:
         """The first n rows, or all if there are fewer."""
@@ -118,8 +184,10 @@ class Selection:
             if len(rows) == 0 or rows[0] >= 0 <= rows[-1]:
                 first = rows[0] if len(rows) else 0
                 return self._at_progression(first, rows.step, len(rows))
-        indexes = _indexes(rows, self.length)
-        return Selection(self.rows, array=self.row_ids(indexes))
+        given = np.asarray(rows)
+        if given.dtype == np.bool_ and given.shape == (self.length,) and self._climbs():
+            return self._kept(lambda first, found: given[first : first + len(found)])
+        return Selection(self.rows, array=self.row_ids(indexes_of(given, self.length)))
 
     def _check_range(self, rows: range) -> None:
         for row in (rows[0], rows[-1]) if len(rows) else ():
@@ -128,24 +196,50 @@ class Selection:
 
     def _at_progression(self, first: int, step: int, length: int) -> Selection:
         if self.array is None:
-            return _progression(self.rows, self.start + first * self.step, self.step * step, length)
+            return self._progression(self.start + first * self.step, self.step * step, length)
         return Selection(self.rows, array=self.array[first + step * np.arange(length, dtype=np.int64)])
 
-    def where_rows(self, row_ids: Rows) -> Selection:
-        """Those rows whose number in the dataset is in ``row_ids`` (sorted, distinct), in order."""
-        found = np.ascontiguousarray(row_ids, dtype=np.int64)
-        if len(found) and not 0 <= found[0] <= found[-1] < self.rows:
-            raise IndexError(
-                f"rows {found[0]} … {found[-1]} are not all among the {self.rows} rows of the dataset"
-            )
+    def _progression(self, start: int, step: int, length: int) -> Selection:
+        """A range in the one form that equal ranges share."""
+        start, step = (0 if length == 0 else start), (step if length > 1 else 1)
+        return Selection(self.rows, start, step, length, bitmap=self.bitmap)
+
+    def _climbs(self) -> bool:
+        """Whether its rows ascend, none twice, as what a bitmap can hold."""
+        return self.step > 0 and (self.array is None or climbs(self.array))
+
+    def _kept(self, keep: Callable[[int, Rows], npt.NDArray[np.bool_]]) -> Selection:
+        """Those of its rows, which ascend, for which ``keep(place of the first, rows)`` says so, a piece at a time."""
+        found = FoundRows(self.rows)
+        for first, rows in self._chunks():
+            found.add(rows[keep(first, rows)])
+        return Selection._of(self.rows, found.all())
+
+    @staticmethod
+    def _of(rows: int, found: Rows | Bitmap) -> Selection:
+        if isinstance(found, Bitmap):
+            return Selection(rows, bitmap=found)
+        return Selection(rows, array=found)
+
+    def where_rows(self, found: Rows | Bitmap) -> Selection:
+        """Those rows whose number in the dataset is in ``found`` (sorted, distinct), in order."""
+        if not isinstance(found, Bitmap):
+            found = np.ascontiguousarray(found, dtype=np.int64)
+            if len(found) and not 0 <= found[0] <= found[-1] < self.rows:
+                raise IndexError(
+                    f"rows {found[0]} … {found[-1]} are not all among the {self.rows} rows of the dataset"
+                )
         if self.is_all:
-            return Selection(self.rows, array=found)
-        kept = [part[_contains(found, part)] for part in self._chunks()]
+            return Selection._of(self.rows, found)
+        if self._climbs():
+            return self._kept(lambda _, rows: are_in(found, rows))
+        kept = [rows[are_in(found, rows)] for _, rows in self._chunks()]
         return Selection(self.rows, array=np.concatenate(kept) if kept else np.empty(0, np.int64))
 
-    def _chunks(self) -> Any:
-        for first in range(0, self.length, _CHUNK):
-            yield self.row_ids(np.arange(first, min(first + _CHUNK, self.length), dtype=np.int64))
+    def _chunks(self) -> Iterator[tuple[int, Rows]]:
+        """Place of the first, and rows, of pieces of it."""
+        for first in range(0, self.length, CHUNK):
+            yield first, self._run(first, CHUNK)
 
     def split(self, sizes: float | Sequence[float], seed: int | None = 0) -> list[Selection]:
         """Disjoint selections that together are this one, from fractions (sum 1) or counts (sum: its length).
@@ -156,34 +250,50 @@ class Selection:
         without one the parts are runs of neighbours. Rows keep their order inside a part: order is the
         business of ``shuffle``.
         """
-        sizes = _with_rest(sizes, self.length)
+        sizes = with_rest(sizes, self.length)
         bounds = split_bounds(sizes, self.length)
         if seed is None:
             return [self.slice(slice(a, b)) for a, b in pairwise(bounds)]
         check_integer("seed", seed, 0, (1 << 64) - 1)
-        labels = self._deal(bounds, seed)
+        deal = self._dealer(bounds, seed)
+        if self._climbs():
+            return self._dealt_in_order(deal, len(sizes))
+        labels = np.concatenate([deal(0, self._run(0, 0)), *(deal(*piece) for piece in self._chunks())])
         return [
             Selection(self.rows, array=self.row_ids(np.flatnonzero(labels == k))) for k in range(len(sizes))
         ]
 
-    def _deal(self, bounds: list[int], seed: int) -> npt.NDArray[Any]:
-        """For each row the number of its part: the one whose bounds its place in a shuffle falls between."""
-        labels = np.empty(self.length, np.min_scalar_type(len(bounds)))
+    def _dealt_in_order(self, deal: Callable[[int, Rows], npt.NDArray[Any]], parts: int) -> list[Selection]:
+        found = [FoundRows(self.rows) for _ in range(parts)]
+        for first, rows in self._chunks():
+            labels = deal(first, rows)
+            for k in range(parts):
+                found[k].add(rows[labels == k])
+        return [Selection._of(self.rows, part.all()) for part in found]
+
+    def _dealer(self, bounds: list[int], seed: int) -> Callable[[int, Rows], npt.NDArray[Any]]:
+        """Gives each row the number of its part: the one whose bounds its place in a shuffle falls between."""
         order = Order(self.length, OrderSpec("shuffle", seed, _SPLIT_EPOCH))
         ends = np.array(bounds[1:-1], np.int64)
-        for first in range(0, self.length, _CHUNK):
-            rows = np.arange(first, min(first + _CHUNK, self.length), dtype=np.int64)
-            labels[first : first + len(rows)] = np.searchsorted(ends, order.inverse(rows), side="right")
-        return labels
+
+        def deal(first: int, rows: Rows) -> npt.NDArray[Any]:
+            places = order.inverse(np.arange(first, first + len(rows), dtype=np.int64))
+            return np.searchsorted(ends, places, side="right").astype(np.min_scalar_type(len(bounds)))
+
+        return deal
 
     # ---- what others need to know --------------------------------------------------------------------------
 
     def places(self, row_ids: Rows) -> tuple[Rows, Rows]:
         """(which of ``row_ids``, its place in the selection), for each place at which one of them stands."""
         if self.array is None:
-            place, off = np.divmod(row_ids - self.start, self.step)
+            held = self.bitmap
+            there = np.arange(len(row_ids)) if held is None else np.flatnonzero(held.contains(row_ids))
+            place, off = np.divmod(
+                (row_ids if held is None else held.rank(row_ids[there])) - self.start, self.step
+            )
             which = np.flatnonzero((off == 0) & (place >= 0) & (place < self.length))
-            return which, place[which]
+            return there[which], place[which]
         sorter = None if self._ascends() else np.argsort(self.array, kind="stable")
         first = np.searchsorted(self.array, row_ids, "left", sorter)
         counts = np.searchsorted(self.array, row_ids, "right", sorter) - first
@@ -196,17 +306,21 @@ class Selection:
         if self._ascending is None:
             array = self.array
             self._ascending = array is None or not any(
-                np.any(np.diff(array[first : first + _CHUNK + 1]) < 0)
-                for first in range(0, len(array), _CHUNK)
+                np.any(np.diff(array[first : first + CHUNK + 1]) < 0) for first in range(0, len(array), CHUNK)
             )
         return self._ascending
 
     def digest(self) -> str:
         """16 hex digits of what is selected: equal for equal selections, constant size, computed once."""
         if self._digest is None:
-            head = np.array([self.rows, self.length, self.start, self.step], "<i8").tobytes()
-            body = b"" if self.array is None else np.ascontiguousarray(self.array, "<i8")
-            self._digest = f"{xxh3_64(body, xxh3_64(head, int(self.array is not None))):016x}"
+            shape = (self.start, self.step) if self.is_range else (0, 1)
+            head = np.array([self.rows, self.length, *shape], "<i8").tobytes()
+            seed = xxh3_64(head, int(not self.is_range))
+            if self.bitmap is not None:
+                found = self.bitmap.digest(self.start, self.step, self.length, seed)
+            else:
+                found = xxh3_64(b"" if self.array is None else np.ascontiguousarray(self.array, "<i8"), seed)
+            self._digest = f"{found:016x}"
         return self._digest
 
     def part_rows(self, part_starts: Rows) -> Rows:
@@ -217,12 +331,13 @@ class Selection:
         """
         parts = len(part_starts) - 1
         if self.array is None and self.step == 1:
-            edges = np.clip(part_starts, self.start, self.start + self.length)
+            edges = part_starts if self.bitmap is None else self.bitmap.rank(part_starts)
+            edges = np.clip(edges, self.start, self.start + self.length)
             return np.diff(edges)
         counts = np.zeros(parts, np.int64)
         runs: list[Rows] = []
         last, sorted_so_far = -1, True
-        for rows in self._chunks():
+        for _, rows in self._chunks():
             part = np.searchsorted(part_starts, rows, side="right") - 1
             sorted_so_far = sorted_so_far and bool(part[0] >= last) and bool(np.all(part[1:] >= part[:-1]))
             last = int(part[-1])
@@ -233,84 +348,3 @@ class Selection:
         every = np.concatenate(runs)
         edges = np.flatnonzero(np.diff(every)) + 1
         return np.diff(np.concatenate([[0], edges, [len(every)]])).astype(np.int64)
-
-
-def _with_rest(sizes: float | Sequence[float], length: int) -> Sequence[float]:
-    """Sizes as a list; a single number is the first of two."""
-    if isinstance(sizes, bool) or not isinstance(sizes, (int, float, np.integer, np.floating)):
-        return sizes  # type: ignore[return-value]
-    whole = isinstance(sizes, (int, np.integer))
-    if not 0 <= sizes <= (length if whole else 1):
-        raise ValueError(f"split({sizes}) must be a fraction from 0.0 to 1.0, or a count from 0 to {length}")
-    return [sizes, (length if whole else 1) - sizes]
-
-
-def split_bounds(sizes: Sequence[float], length: int) -> list[int]:
-    """0, the ends of the parts, ..., length. It is the ends that are rounded, so the sizes sum up exactly."""
-    if len(sizes) == 0:
-        raise ValueError("split() needs at least one size")
-    if all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes):
-        counts = [check_integer("a size of split()", size, 0) for size in sizes]
-        if sum(counts) == length:
-            return [sum(counts[:k]) for k in range(len(counts) + 1)]
-        if counts != [1]:
-            raise ValueError(f"split() has sizes that sum to {sum(counts)}, but there are {length} rows")
-    exact = [Fraction(float(size)).limit_denominator(10**9) for size in sizes]
-    total = sum(exact, Fraction(0))
-    if min(exact) < 0 or abs(total - 1) > Fraction(1, 10**6):
-        raise ValueError(
-            f"split() has the fractions {list(sizes)}, which sum to {float(total):g}; "
-            "they must be ≥ 0 and sum to 1"
-        )
-    ends = [int(sum(exact[:k], Fraction(0)) * length + Fraction(1, 2)) for k in range(1, len(exact))]
-    return [0, *(min(end, length) for end in ends), length]
-
-
-def _progression(rows: int, start: int, step: int, length: int) -> Selection:
-    """A range in the one form that equal ranges share."""
-    if length == 0:
-        start = 0
-    return Selection(rows, start, step if length > 1 else 1, length)
-
-
-def _as_range(array: Rows) -> tuple[int, int, int] | None:
-    """(start, step, length) of an array that is one, with a step other than 0."""
-    length = len(array)
-    if length < 2:
-        return (int(array[0]), 1, 1) if length else (0, 1, 0)
-    step = int(array[1]) - int(array[0])
-    if step == 0 or int(array[-1]) - int(array[0]) != step * (length - 1):
-        return None
-    for first in range(0, length - 1, _CHUNK):
-        piece = array[first : first + _CHUNK + 1]
-        if not np.all(np.diff(piece) == step):
-            return None
-    return int(array[0]), step, length
-
-
-def _indexes(rows: Any, length: int) -> Rows:
-    """Row numbers as a checked array of non-negative int64."""
-    given = np.asarray(rows)
-    if given.ndim != 1:
-        raise ValueError(f"rows must be a flat sequence of row numbers, not of shape {given.shape}")
-    if given.dtype == np.bool_:
-        if len(given) != length:
-            raise ValueError(f"the mask has {len(given)} values, but there are {length} rows")
-        return np.flatnonzero(given)
-    if len(given) == 0:
-        return np.empty(0, np.int64)
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"rows must be integers, not {given.dtype}")
-    outside = np.flatnonzero((given < -length) | (given >= length))
-    if len(outside):
-        raise IndexError(f"row {given[outside[0]]} is out of range: there are {length} rows")
-    indexes = given.astype(np.int64)
-    return np.where(indexes < 0, indexes + length, indexes)
-
-
-def _contains(haystack: Rows, values: Rows) -> npt.NDArray[np.bool_]:
-    """For each value, whether it is in the sorted haystack."""
-    if len(haystack) == 0:
-        return np.zeros(len(values), np.bool_)
-    place = np.minimum(np.searchsorted(haystack, values), len(haystack) - 1)
-    return np.asarray(haystack[place] == values)

@@ -21,7 +21,7 @@ from .lookup import Hits, find
 from .parallel import in_threads, threads_for
 from .parse import parse
 from .part_fields import PartFields, RowsAt
-from .scan import effort_of, scan_count, scan_rows
+from .scan import effort_of, scan_count, scan_into, scan_rows
 from .tree import Condition, fields_in
 
 if TYPE_CHECKING:
@@ -75,6 +75,14 @@ class Query:
         """Numbers of the rows that meet the condition, ascending, int64."""
         found = self._in_parts(parts, lambda search, threads: search.rows(threads))
         return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
+
+    def find(self, parts: PartSet | Sequence[FlatColumns], take: Callable[[Rows], None]) -> None:
+        """Hands the rows that meet the condition to ``take``, piece by piece: each ascending, in no order.
+
+        They come from several threads; a piece is good until ``take`` returns. So memory is bounded, however many there
+        are.
+        """
+        self._in_parts(parts, lambda search, threads: search.find(threads, take))
 
     def count(self, parts: PartSet | Sequence[FlatColumns]) -> int:
         """How many rows meet the condition; they are not written down."""
@@ -148,6 +156,12 @@ class _Search:
         if self.hits is not None:
             return self._rows_of_hits(self.hits) + self.fields.base
         return scan_rows(self.bound, self.fields.rows, self.fields.base, threads)
+
+    def find(self, threads: int, take: Callable[[Rows], None]) -> None:
+        if self.hits is not None:
+            take(self._rows_of_hits(self.hits) + self.fields.base)
+        else:
+            scan_into(self.bound, self.fields.rows, self.fields.base, threads, take)
 
     def count(self, threads: int) -> int:
         if self.hits is not None and self.hits.bound is self.bound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -174,6 +174,24 @@ def _dense_rows(scan: Scan, slices: list[Slice], base: int, threads: int) -> Row
 
     in_threads(fill, scan.program, list(enumerate(slices)), threads)
     return found
+
+
+def scan_into(
+    bound: BoundCondition, rows: int, base: int, threads: int, take: Callable[[Rows], None]
+) -> None:
+    """Hands the rows of a part that pass, ``base`` added, to ``take``: a piece for each slice, from the threads."""
+    scan = Scan(bound)
+
+    def find(part: Slice, own: tuple[Program, Rows]) -> None:
+        program, scratch = own
+        found = scan.try_slice(part, program, base, scratch)
+        if found:
+            take(scratch[:found])
+
+    def state() -> tuple[Program, Rows]:
+        return scan.program(), np.empty(scan.most, np.int64)
+
+    in_threads(find, state, list(slices_of(runs_of(bound.states, rows), scan.most)), threads)
 
 
 def scan_count(bound: BoundCondition, rows: int, threads: int) -> int:
