@@ -20,7 +20,7 @@ PACKAGE = ROOT / "unirecord"
 LAYERS = re.findall(
     r"\w+",
     """
-__init__ __main__ torch tf jax grain hf lightning ray images
+__init__ __main__ torch tf jax grain hf keras lightning ray images
 cli
 frameworks
 inspection convert

@@ -10,6 +10,7 @@ MODULES = {
     "tf_consumers": "tensorflow",
     "jax_consumers": "jax",
     "grain_consumers": "grain",
+    "keras_consumers": "keras",
     "hf_consumers": "datasets",
     "mindspore_consumers": "mindspore",
 }

@@ -125,6 +125,12 @@ _MINDSPORE = {
     "ragged": REFUSED,
     "object": REFUSED,
 }
+_KERAS = {
+    **_MINDSPORE,
+    "string": REFUSED,
+    "string, null": REFUSED,
+    "text": REFUSED,
+}
 _SAMPLES = dict.fromkeys(KINDS, "as `ds[i]` has it")
 _HF = {
     "number": "`Value`, `ClassLabel`",
@@ -146,6 +152,7 @@ _NO_TF_STATE = "loads: `tf.data` cannot say what has been delivered, so a state 
 _NO_MINDSPORE_STATE = (
     "loads: MindSpore cannot say what has been delivered, so a state comes from another loader"
 )
+_NO_KERAS_STATE = "no: Keras asks for batches of whole epochs by number; a position within one is refused"
 _TORCH_WORKERS = "fork, spawn, forkserver"
 
 ROWS = [
@@ -177,6 +184,12 @@ ROWS = [
             "ranks": _NO_TF_STATE,
             "transform": "no: a dataset with a transform is refused: its types are not known; `.map()` follows",
         },
+    ),
+    Row(
+        "`unirecord.keras.dataset`",
+        "keras.dataset",
+        _KERAS,
+        excused={"resume": _NO_KERAS_STATE, "ranks": _NO_KERAS_STATE},
     ),
     Row("`unirecord.jax.loader`", "jax.loader", _JAX),
     Row("`unirecord.grain.batches`", "grain.batches", _ARRAYS, "Grain's, by pickling"),

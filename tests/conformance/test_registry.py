@@ -29,6 +29,7 @@ FRAMEWORK_NAMES = {
     "torch.loader": "unirecord.torch.loader",
     "torch.TorchLoader": "unirecord.torch.loader",
     "torch.to_tensors": "unirecord.torch.loader",
+    "keras.dataset": "unirecord.keras.dataset",
     "jax.loader": "unirecord.jax.loader",
     "jax.to_arrays": "UniRecordDataset.pipeline",
     "grain.Source": "unirecord.grain.Source",
