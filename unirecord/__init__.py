@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
+    from .dataset.mixing import mix
     from .errors import (
         BusyError,
         ClosedError,
@@ -49,6 +50,7 @@ __all__ = [
     "export",
     "Exported",
     "UniRecordDataset",
+    "mix",
     "BatchLoader",
     "LoaderStats",
     "RaggedArray",
@@ -95,6 +97,7 @@ _HOMES = {
     "export": "convert.export",
     "Exported": "convert.export",
     "UniRecordDataset": "dataset.dataset",
+    "mix": "dataset.mixing",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
     "RaggedArray": "loading.ragged",

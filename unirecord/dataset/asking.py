@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ..order.rule import occurrences
 from ..order.spec import Sharding, check_integer
 from ..order.steps import JobSteps
 from .row_numbers import row_numbers
@@ -148,8 +149,9 @@ class DatasetAsking(DatasetTables[Given]):
     ) -> NDArray[np.int64]:
         """row, epoch, step, rank, slot of one epoch: [5, entries]."""
         order = self._cursor.plan.order.order(epoch)
-        which, step, rank, slot = steps.places(order.inverse(place))
-        given = selected[which]
+        came_at, positions = occurrences(order, place)
+        which, step, rank, slot = steps.places(positions)
+        given = selected[came_at[which]]
         absent = np.setdiff1d(np.arange(len(asked)), given)
         nothing = np.full(len(absent), -1)
         came = [np.concatenate([values, nothing]) for values in (step, rank, slot)]

@@ -37,7 +37,7 @@ class Cursor:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass go on where ``state`` was taken."""
         loaded = ResumeState.from_dict(state)
-        loaded.check(self._state(0, 0))
+        loaded.check(self._state(0, 0), self.plan.order.drawn_difference)
         self.position.resume(loaded.epoch, loaded.position)
 
     def over(self, plan: Plan) -> Cursor:
@@ -64,4 +64,5 @@ class Cursor:
             selection=order.selection.digest(),
             remainder=order.sharding.remainder,
             position=position,
+            drawn=order.drawn_state(),
         )

@@ -176,8 +176,8 @@ class UniRecordDataset(DatasetLoaders[Given]):
 
     @property
     def num_rows(self) -> int:
-        """Rows after ``where`` and selections, before sharding."""
-        return len(self._cursor.plan.order.selection)
+        """Rows after ``where`` and selections, before sharding; of a mixture those of all sources together."""
+        return self._cursor.plan.order.rows_in_play
 
     @property
     def shard_id(self) -> int:
@@ -238,6 +238,8 @@ class UniRecordDataset(DatasetLoaders[Given]):
     def __repr__(self) -> str:
         plan = self._cursor.plan
         shown = [f"{len(plan.order):,} of {plan.data.snapshot.rows:,} rows"]
+        if plan.order.rule is not None:
+            shown = [f"{plan.order.rule.name} of {self.num_rows:,} rows, {len(plan.order):,} samples"]
         if self.num_shards > 1:
             shown.append(f"shard {self.shard_id} of {self.num_shards}")
         if plan.where is not None:
@@ -348,9 +350,12 @@ class UniRecordDataset(DatasetLoaders[Given]):
 
         Raises:
             ValueError: the dataset was made with ``select``, ``take``, ``skip`` or ``split``, and names rows of the
-                old data: refresh the dataset that it was made from.
+                old data, or with ``mix``: refresh the dataset that it was made from.
             StaleError: the schema has changed; open the dataset anew.
         """
+        rule = self._cursor.plan.order.rule
+        if rule is not None:
+            raise ValueError(f"a {rule.name} is made of data as they were: refresh these, and make it anew")
         if self._cursor.plan.narrowed:
             raise ValueError(
                 "a selection names rows of the data as it was: refresh the dataset it was made from, and select anew"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from ..errors import StaleError
 from ..order.spec import REMAINDERS, OrderSpec, check_integer
@@ -13,6 +14,8 @@ __all__ = ["ResumeState"]
 VERSION = 1
 
 _STRINGS = ("identity", "selection", "shuffle", "remainder")
+# (what a state says of a draw, epoch, position) → what it and the draw here differ in before that; None: nothing.
+DrawnDifference = Callable[[dict[str, Any] | None, int, int], "tuple[Any, Any] | None"]
 # A place in the epoch, not a condition that must hold for it.
 _PLACE = ("epoch", "position")
 
@@ -36,6 +39,7 @@ class ResumeState:
     remainder: str
     epoch: int
     position: int
+    drawn: dict[str, Any] | None = None
 
     @classmethod
     def of(
@@ -48,6 +52,7 @@ class ResumeState:
         selection: str,
         remainder: str,
         position: int,
+        drawn: dict[str, Any] | None = None,
     ) -> ResumeState:
         """The state of an order at a position. Block sizes only count where they decide the order."""
         block = spec.mode == "block"
@@ -63,11 +68,15 @@ class ResumeState:
             remainder=remainder,
             epoch=spec.epoch,
             position=position,
+            drawn=drawn,
         )
 
     def to_dict(self) -> dict[str, object]:
         """Plain values alone: any JSON library can write it."""
-        return {"version": VERSION, **asdict(self)}
+        values = {"version": VERSION, **asdict(self)}
+        if self.drawn is None:
+            del values["drawn"]
+        return values
 
     @classmethod
     def from_dict(cls, state: object) -> ResumeState:
@@ -79,27 +88,34 @@ class ResumeState:
                 f"the state has version {state.get('version')!r}; this unirecord reads version {VERSION}"
             )
         names = [field.name for field in fields(cls)]
-        missing = [name for name in names if name not in state]
+        missing = [name for name in names if name not in state and name != "drawn"]
         unknown = sorted(str(name) for name in state if name not in names and name != "version")
         if missing or unknown:
             raise ValueError(
                 f"the state does not come from state_dict(): missing {missing}, unknown {unknown}"
             )
-        values = {name: state[name] for name in names}
+        values: dict[str, Any] = {name: state.get(name) for name in names}
         _check_values(values)
         return cls(**values)
 
-    def check(self, expected: ResumeState) -> None:
+    def check(self, expected: ResumeState, drawn_difference: DrawnDifference | None = None) -> None:
         """Refuses the state unless it was made with the dataset and the options that ``expected`` describes.
 
         ``StaleError`` when the data are other data, ``ValueError`` when only options differ; both name every
-        field that differs, with both values. The epoch and the position are free.
+        field that differs, with both values. The epoch and the position are free. ``drawn_difference`` says what the
+        rules of draws differ in as far as the position.
         """
-        differing = [
-            f"{name} is {getattr(self, name)!r} in the state and {getattr(expected, name)!r} here"
+        pairs = {
+            name: (getattr(self, name), getattr(expected, name))
             for name in (field.name for field in fields(self))
             if name not in _PLACE and getattr(self, name) != getattr(expected, name)
-        ]
+        }
+        if drawn_difference is not None:
+            drawn = drawn_difference(self.drawn, self.epoch, self.position)
+            pairs = (
+                {**pairs, "drawn": drawn} if drawn else {n: pair for n, pair in pairs.items() if n != "drawn"}
+            )
+        differing = [f"{name} is {old!r} in the state and {new!r} here" for name, (old, new) in pairs.items()]
         if not differing:
             return
         text = "; ".join(differing)
@@ -119,6 +135,8 @@ def _check_values(values: Mapping[str, object]) -> None:
             raise ValueError(f"the state's {name} is {values[name]!r}; it must be a string")
     if values["where"] is not None and not isinstance(values["where"], str):
         raise ValueError(f"the state's where is {values['where']!r}; it must be a string or None")
+    if values["drawn"] is not None and not isinstance(values["drawn"], dict):
+        raise ValueError(f"the state's drawn is {values['drawn']!r}; it must be a dict or None")
     if values["remainder"] not in REMAINDERS:
         raise ValueError(
             f"the state's remainder is {values['remainder']!r}; it must be one of {', '.join(REMAINDERS)}"

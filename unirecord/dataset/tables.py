@@ -33,6 +33,8 @@ class DatasetTables(DatasetViews[Given]):
         if order not in ("rows", "samples"):
             raise ValueError(f'order must be "rows" or "samples", got {order!r}')
         selection = plan.order.selection
+        if order == "rows":
+            self._check_rows_are_samples("scalars")
         if order == "samples" and (plan.order.shuffled or plan.order.sharding.num_shards > 1):
             selection = Selection(
                 selection.rows, array=plan.order.row_ids(0, None, self._cursor.position.epoch)
@@ -41,6 +43,14 @@ class DatasetTables(DatasetViews[Given]):
         if selection.is_range and (selection.start, selection.step) == (0, 1):
             return found
         return {name: in_own_order(column) for name, column in found.items()}
+
+    def _check_rows_are_samples(self, asked: str) -> None:
+        rule = self._cursor.plan.order.rule
+        if rule is not None:
+            raise ValueError(
+                f"{asked} is of rows as they are stored, and this is a {rule.name}: ask what it is made of, or "
+                'scalars(order="samples") for the samples of this shard in this epoch'
+            )
 
     def _column_names(self, columns: Sequence[str] | None) -> list[str]:
         schema = self._cursor.plan.data.snapshot.schema
@@ -64,6 +74,7 @@ class DatasetTables(DatasetViews[Given]):
         """
         from ..frameworks.arrow import to_arrow
 
+        self._check_rows_are_samples("to_arrow")
         plan, names = self._cursor.plan, self._column_names(columns)
         if any(plan.data.snapshot.schema[name].is_blob for name in names):
             return self.to_batches(names).read_all()
@@ -86,6 +97,7 @@ class DatasetTables(DatasetViews[Given]):
         """
         from ..frameworks.arrow import to_batches
 
+        self._check_rows_are_samples("to_batches")
         names = UNCHANGED if columns is None else self._column_names(columns)
         rows: Any = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)
         return to_batches(rows, batch_size, rows._cursor.plan.row_bytes)

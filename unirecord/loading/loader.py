@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,13 @@ class BatchReader:
         self._skip = options.on_corrupt == "skip"
         self._reader = plan.data.reader
         self._builder = BatchBuilder([column for _, column in plan.columns])
-        self._native: NativeLoader | None = None
+        self._where_from = plan.data.where_from
+        self._natives: Iterator[NativeLoader] = iter(())
         if run.samples:  # else there may be no part, whose columns the C loader would ask for
-            self._native = plan.open_loader(
+            self._natives = plan.open_loaders(
                 run,
+                options.batch_size,
                 pool=memory.pool(plan, options),
-                batch_size=options.batch_size,
                 drop_last=options.drop_last,
                 prefetch=options.prefetch_for(plan.row_bytes),
                 threads=options.threads(),
@@ -88,15 +89,27 @@ class BatchReader:
             )
 
     def __iter__(self) -> Iterator[Delivered[dict[str, Any]]]:
-        native, build, run, size = self._native, self._builder.build, self._run, self._batch_size
-        epoch, start, stride = run.epoch, run.start, run.stride
+        before = 0
         left_out: tuple[int, ...] = ()
-        if native is None:
-            return
+        for native in self._natives:
+            before, left_out = yield from self._read(native, before, left_out)
+        self.trailing = left_out
+
+    def _read(
+        self, native: NativeLoader, before: int, left_out: tuple[int, ...]
+    ) -> Generator[Delivered[dict[str, Any]], None, tuple[int, tuple[int, ...]]]:
+        """The batches of one loader, behind ``before`` samples of the pass and rows that were left out after them.
+
+        Returns the same two of what comes behind.
+        """
+        build, run, size = self._builder.build, self._run, self._batch_size
+        epoch, start, stride = run.epoch, run.after(before), run.stride
+        where_from, read = self._where_from, 0
         try:
             while (batch := native.next()) is not None:
                 rows, skipped = batch.rows, batch.skipped
-                end = start + (batch.number * size + rows + skipped) * stride
+                read = batch.number * size + rows + skipped
+                end = start + read * stride
                 if skipped:
                     left_out += tuple(batch.skipped_rows().tolist())
                     if not rows:
@@ -110,15 +123,17 @@ class BatchReader:
                     if not rows:
                         self.end = end
                         continue
+                if where_from is not None and where_from.column not in built:
+                    where_from.add(built, batch.row_ids())
                 delivered = Delivered(built, epoch, end, left_out, rows, batch.data_bytes)
                 del built
                 del batch  # the arrays alone keep the memory
                 left_out = ()
                 yield delivered
                 del delivered
-            self.trailing = left_out
         finally:
-            self.read_ns = native.close()
+            self.read_ns += native.close()
+        return before + read, left_out
 
     def _without_no_text(
         self, native: NativeBatch, found: UnicodeDecodeError

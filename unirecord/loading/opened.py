@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import BatchPool
-from ..errors import StaleError
+from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..format.schema import Schema
 from ..order.found_rows import FoundRows
@@ -15,6 +15,7 @@ from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
 from .samples import SampleReader
+from .where_from import WhereFrom
 
 __all__ = ["OpenedData", "PathLike"]
 
@@ -22,16 +23,24 @@ PathLike = str | os.PathLike[str]
 
 
 class OpenedData:
-    """Parts and chosen columns of them; thread-safe. Pickled, it is opened anew, and must then be the same data."""
+    """Parts and chosen columns of them; thread-safe. Pickled, it is opened anew, and must then be the same data.
+
+    ``where_from`` names the source of each row, where there are several.
+    """
 
     def __init__(
-        self, path: PathLike | Sequence[PathLike], parts: PartSet, columns: Sequence[str] | None
+        self,
+        path: PathLike | Sequence[PathLike],
+        parts: PartSet,
+        columns: Sequence[str] | None,
+        where_from: WhereFrom | None = None,
     ) -> None:
         self.path = path
         self.parts = parts
         self.snapshot = parts.snapshot
         self.columns = _chosen_columns(self.snapshot.schema, columns)
-        self.reader = SampleReader(parts, self.columns)
+        self.where_from = where_from
+        self.reader = SampleReader(parts, self.columns, where_from)
         self.row_bytes = parts.mean_row_bytes([ordinal for ordinal, _ in self.columns])
         self._names = None if columns is None else list(columns)
         self._pool: BatchPool | None = None
@@ -50,7 +59,16 @@ class OpenedData:
 
     def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
         """The same parts with other columns; nothing is opened again."""
-        return OpenedData(self.path, self.parts, columns)
+        return OpenedData(self.path, self.parts, columns, self.where_from)
+
+    def telling(self, where_from: WhereFrom) -> OpenedData:
+        """The same parts and columns, with the name of each row's source."""
+        if any(column.name == where_from.column for _, column in self.columns):
+            raise SchemaError(
+                f"there is a column {where_from.column!r} already: give the one that names the source another name, "
+                "or None"
+            )
+        return OpenedData(self.path, self.parts, self._names, where_from)
 
     def published(self, snapshot: Snapshot) -> OpenedData | None:
         """What is at the path now, opened; None when it is still this data. StaleError when the schema has changed."""
@@ -92,11 +110,16 @@ class OpenedData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         opening = (self.path, self._names, self.parts.io, self.parts.verify)
-        return _opened_again, (self.snapshot.identity, *opening)
+        return _opened_again, (self.snapshot.identity, *opening, self.where_from)
 
 
 def _opened_again(
-    identity: str, path: PathLike | Sequence[PathLike], columns: list[str] | None, io: Io, verify: Verify
+    identity: str,
+    path: PathLike | Sequence[PathLike],
+    columns: list[str] | None,
+    io: Io,
+    verify: Verify,
+    where_from: WhereFrom | None,
 ) -> OpenedData:
     snapshot = resolve(path)
     if snapshot.identity != identity:
@@ -104,7 +127,8 @@ def _opened_again(
             f"{path}: the dataset has changed since it was pickled "
             f"(it was {identity}, it is {snapshot.identity}); open it anew"
         )
-    return OpenedData.open(path, columns, io, verify, snapshot)
+    opened = OpenedData.open(path, columns, io, verify, snapshot)
+    return opened if where_from is None else opened.telling(where_from)
 
 
 def _chosen_columns(schema: Schema, names: Sequence[str] | None) -> tuple[tuple[int, Column], ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import NativeLoader
+from ..core import NativeLoader, Order
 from ..format.column import Column
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun, ShardOrder
@@ -18,6 +18,8 @@ from ..parts.part_set import Snapshot, use_snapshot
 from .opened import OpenedData, PathLike
 
 __all__ = ["Plan"]
+
+_STRETCH = 1 << 16  # samples whose rows are listed at a time where the core does not compute their order
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,34 @@ class Plan:
         """The rows of the dataset at samples [start, stop) of a pass."""
         return self.order.selection.row_ids(run.positions(start, stop))
 
-    def open_loader(self, run: EpochRun, **options: Any) -> NativeLoader:
-        """The C loader for a pass."""
+    def open_loaders(self, run: EpochRun, batch_size: int, **options: Any) -> Iterator[NativeLoader]:
+        """The C loaders of a pass, one after the other: one alone, where the core computes its order."""
+        if isinstance(run.order, Order):
+            yield self._open_loader(run, run.order, batch_size=batch_size, **options)
+            return
+        stretch = batch_size * max(1, _STRETCH // batch_size)
+        for start in range(0, run.samples, stretch):
+            rows = self.rows_of(run, start, min(start + stretch, run.samples))
+            yield self._open_listed(rows, batch_size=batch_size, **options)
+
+    def _open_listed(self, rows: NDArray[np.int64], **options: Any) -> NativeLoader:
+        """The C loader for rows in the order given."""
+        return self.data.parts.open_loader(
+            order=Order(len(rows), OrderSpec()),
+            selection=rows,
+            selection_start=0,
+            selection_step=1,
+            first=0,
+            stride=1,
+            samples=len(rows),
+            columns=[ordinal for ordinal, _ in self.columns],
+            **options,
+        )
+
+    def _open_loader(self, run: EpochRun, order: Order, **options: Any) -> NativeLoader:
         base, start, step, _ = self.order.selection.as_c()
         return self.data.parts.open_loader(
-            order=run.order,
+            order=order,
             selection=base,
             selection_start=start,
             selection_step=step,
@@ -91,6 +116,10 @@ class Plan:
     def selected(self, selection: Selection) -> Plan:
         """The same order and shards over rows that have been selected."""
         return replace(self, order=self.order.narrowed(selection), narrowed=True)
+
+    def listed(self, rows: NDArray[np.int64]) -> Plan:
+        """These rows of the dataset alone, in the order given, on one rank."""
+        return replace(self, order=self.order.listed(rows), narrowed=True)
 
     def where_also(self, where: str) -> Plan:
         """Over those rows alone that meet another condition as well."""
@@ -116,7 +145,7 @@ class Plan:
 
     def sharded(self, shard_id: int, num_shards: int, remainder: str) -> Plan:
         """The same order shared out otherwise."""
-        rows = len(self.order.selection)
+        rows = self.order.samples
         return replace(self, order=self.order.with_sharding(Sharding(rows, shard_id, num_shards, remainder)))
 
     def with_columns(self, columns: Sequence[str] | None) -> Plan:

@@ -13,6 +13,7 @@ from ..format.column import Column
 from ..format.values import decode_cell
 from ..parts.part_set import Empty, PartSet
 from .batch import column_value, split_batch
+from .where_from import WhereFrom
 
 __all__ = ["SampleReader"]
 
@@ -21,10 +22,13 @@ Read = TypeVar("Read")
 
 
 class SampleReader:
-    """Reads chosen columns of a set of parts. Thread-safe."""
+    """Reads chosen columns of a set of parts, and the name of a row's source where there are several. Thread-safe."""
 
-    def __init__(self, parts: PartSet, columns: Sequence[tuple[int, Column]]) -> None:
+    def __init__(
+        self, parts: PartSet, columns: Sequence[tuple[int, Column]], where_from: WhereFrom | None = None
+    ) -> None:
         self._parts = parts
+        self._where_from = where_from
         self._reader = parts.reader([ordinal for ordinal, _ in columns])
         self._columns = [column for _, column in columns]
         decoders = [(column.name, _decoder(column)) for column in self._columns]
@@ -41,6 +45,8 @@ class SampleReader:
                 sample[name] = decode(stored)
             except (CorruptionError, UnicodeDecodeError) as error:
                 raise self._placed(error, row, name) from error
+        if self._where_from is not None:
+            self._where_from.add_one(sample, row)
         return sample
 
     def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -61,10 +67,13 @@ class SampleReader:
     def batch(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> dict[str, Any]:
         """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them; ``empty`` makes their memory."""
         results = self._reader.read(rows, empty)
-        return {
+        batch = {
             column.name: column_value(column, result.data, result.offsets, result.valid)
             for column, result in zip(self._columns, results, strict=True)
         }
+        if self._where_from is not None:
+            self._where_from.add(batch, rows)
+        return batch
 
     def _placed(self, error: Exception, row: int, column: str) -> CorruptionError:
         """The error for a row whose digests hold but whose bytes no writer of ours would have written."""

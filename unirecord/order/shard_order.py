@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Order
+from .rule import Rule, Vectorised
 from .selection import Selection
 from .spec import OrderSpec, Sharding
 
@@ -26,7 +27,7 @@ class EpochRun:
     """
 
     epoch: int
-    order: Order
+    order: Order | Vectorised
     first: int
     stride: int
     samples: int
@@ -42,17 +43,26 @@ class EpochRun:
 
 
 class ShardOrder:
-    """Immutable but for a cache: which row of the dataset is sample i of this shard in an epoch."""
+    """Immutable but for a cache: which row of the dataset is sample i of this shard in an epoch.
+
+    ``rule`` makes the orders of epochs where that is no shuffle, and says how many samples an epoch has.
+    """
 
     def __init__(
-        self, selection: Selection, sharding: Sharding, spec: OrderSpec, part_starts: RowIds
+        self,
+        selection: Selection,
+        sharding: Sharding,
+        spec: OrderSpec,
+        part_starts: RowIds,
+        rule: Rule | None = None,
     ) -> None:
         self.selection = selection
+        self.rule = rule
         self.sharding = sharding
         self.spec = spec
         self._part_starts = part_starts
-        self.shuffled = spec.mode != "sequential"
-        self._cache: tuple[int, Order] | None = None
+        self.shuffled = rule is not None or spec.mode != "sequential"
+        self._cache: tuple[int, Order | Vectorised] | None = None
         self._length = sharding.length  # these four make `row` cheap
         self._stride, self._first, self._total = sharding.num_shards, sharding.first, sharding.rows
         self._all = selection.is_all
@@ -61,32 +71,67 @@ class ShardOrder:
         return self._length
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ShardOrder, (self.selection, self.sharding, self.spec, self._part_starts)
+        return ShardOrder, (self.selection, self.sharding, self.spec, self._part_starts, self.rule)
+
+    @property
+    def samples(self) -> int:
+        """Positions of an epoch, those of all shards."""
+        return len(self.selection) if self.rule is None else self.rule.samples
+
+    @property
+    def rows_in_play(self) -> int:
+        """Rows that may come, of all shards."""
+        return len(self.selection) if self.rule is None else self.rule.rows
 
     def narrowed(self, selection: Selection) -> ShardOrder:
         """The same order and shards over other rows of the dataset."""
+        if self.rule is not None:
+            raise ValueError(
+                f"rows are chosen before a {self.rule.name} is made, not after: use where, select, take, skip and "
+                "split on what it is made of"
+            )
         old = self.sharding
         sharding = Sharding(len(selection), old.shard_id, old.num_shards, old.remainder)
         return ShardOrder(selection, sharding, self.spec, self._part_starts)
 
+    def listed(self, rows: RowIds) -> ShardOrder:
+        """These rows of the dataset alone, in the order given, on one rank."""
+        selection = Selection(self.selection.rows, array=rows)
+        return ShardOrder(selection, Sharding(len(selection)), OrderSpec(), self._part_starts)
+
     def with_spec(self, spec: OrderSpec) -> ShardOrder:
         """The same rows and shards in another order."""
-        return ShardOrder(self.selection, self.sharding, spec, self._part_starts)
+        return ShardOrder(self.selection, self.sharding, spec, self._part_starts, self.rule)
 
     def with_sharding(self, sharding: Sharding) -> ShardOrder:
         """The same order, shared out otherwise."""
-        return ShardOrder(self.selection, sharding, self.spec, self._part_starts)
+        return ShardOrder(self.selection, sharding, self.spec, self._part_starts, self.rule)
 
-    def order(self, epoch: int) -> Order:
+    def with_rule(self, rule: Rule) -> ShardOrder:
+        """The same rows and ranks, drawn by a rule."""
+        old = self.sharding
+        sharding = Sharding(rule.samples, old.shard_id, old.num_shards, old.remainder)
+        return ShardOrder(self.selection, sharding, self.spec, self._part_starts, rule)
+
+    def order(self, epoch: int) -> Order | Vectorised:
         """The order of an epoch; the latest one is kept."""
         cached = self._cache
         if cached is not None and cached[0] == epoch:
             return cached[1]
-        by_parts = self.spec.mode in ("parts", "within-parts")
-        part_rows = self.selection.part_rows(self._part_starts) if by_parts else None
-        order = Order(len(self.selection), self.spec.at_epoch(epoch), part_rows)
+        order = self._made(epoch)
         self._cache = (epoch, order)
         return order
+
+    def _made(self, epoch: int) -> Order | Vectorised:
+        if self.rule is not None:
+            return self.rule.order(self.spec.at_epoch(epoch))
+        return self.permutation(self.spec.at_epoch(epoch))
+
+    def permutation(self, spec: OrderSpec) -> Order:
+        """The rows of the selection in an order, each once."""
+        by_parts = spec.mode in ("parts", "within-parts")
+        part_rows = self.selection.part_rows(self._part_starts) if by_parts else None
+        return Order(len(self.selection), spec, part_rows)
 
     def row(self, index: int, epoch: int) -> int:
         """The row of sample ``index``; negative ones count from the end. IndexError when there is none."""
@@ -123,6 +168,21 @@ class ShardOrder:
         sharding = self.sharding
         first = sharding.first + start * sharding.num_shards
         return self.selection.row_ids(self.order(epoch).range(first, sharding.num_shards, stop - start))
+
+    def drawn_state(self) -> dict[str, Any] | None:
+        """What a state keeps of the rule; None: there is none."""
+        return None if self.rule is None else {"rule": self.rule.name, **self.rule.state(self.spec)}
+
+    def drawn_difference(
+        self, theirs: dict[str, Any] | None, epoch: int, position: int
+    ) -> tuple[Any, Any] | None:
+        """What a state's rule and the one here differ in as far as a position of an epoch; None: nothing."""
+        own = self.drawn_state()
+        if own is None or theirs is None or self.rule is None or theirs.get("rule") != self.rule.name:
+            return None if own is None and theirs is None else (theirs, own)
+        return self.rule.difference(
+            {name: value for name, value in theirs.items() if name != "rule"}, self.spec, epoch, position
+        )
 
     def samples_from(self, start: int) -> int:
         """How many samples this shard has from global position ``start`` on."""

@@ -20,7 +20,6 @@ from ..loading.plan import Plan
 from ..loading.ragged import RaggedArray
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun
-from ..order.spec import OrderSpec
 from .chunk import Chunk
 from .randomness import sample_keys
 
@@ -112,8 +111,7 @@ class DatasetSource:
             kept = np.flatnonzero(meets)
             if not len(kept):
                 continue
-            chosen = plan.sharded(0, 1, "pad").ordered(OrderSpec.parse(False, 0, 0, 1, 1))
-            chosen = chosen.selected(Selection(plan.data.snapshot.rows, array=rows[kept]))
+            chosen = plan.listed(rows[kept])
             numbers = (kept + start).tolist()
             part = replace(chosen.order.run(run.epoch, 0))
             yield from self._read(chosen, part, lambda a, b, numbers=numbers: numbers[a:b])

@@ -1,0 +1,398 @@
+"""Mixtures: each source within one of its share at every prefix, through epochs of its own, on any number of ranks."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import pickle
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from order_reference import Generator, derive, permutation
+
+import unirecord
+from unirecord.core import xxh3_64
+from unirecord.errors import SchemaError
+from unirecord.order.quota import Turns, whole_weights
+
+VECTORS = json.loads((Path(__file__).parent / "data" / "mixture_vectors.json").read_text())
+WEIGHTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)
+U64 = st.integers(0, 2**64 - 1)
+MIXTURE, NO_EPOCH = 6, 2**64 - 1
+
+
+def reference_cycle(weights: Sequence[int], seed: int, cycle: int) -> list[int]:
+    """One cycle of turns as docs/order.md has it, draw by draw."""
+    total = sum(weights)
+    left = [
+        ((j + 1) * total // w + ((j + 1) * total % w > 0) - 1, s, j * total // w)
+        for s, w in enumerate(weights)
+        for j in range(w)
+    ]
+    turns = []
+    for place in range(total):
+        turn = min(one for one in left if one[2] <= place)
+        left.remove(turn)
+        turns.append(turn)
+    generator = Generator(derive(seed, NO_EPOCH, MIXTURE, cycle, 0))
+    for place in range(total - 1):
+        heads = generator.word() >> 31
+        (last, _, _), (_, _, first) = turns[place], turns[place + 1]
+        if heads and last > place and first <= place:
+            turns[place], turns[place + 1] = turns[place + 1], turns[place]
+    return [source for _, source, _ in turns]
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, unirecord.UniRecordDataset]:
+    folder = tmp_path_factory.mktemp("mix")
+    opened = {}
+    for number, (name, rows) in enumerate({"web": 50, "code": 23, "books": 4}.items()):
+        with unirecord.Writer(folder / f"{name}.urec", {"i": "int64", "text": "string"}) as writer:
+            ids = np.arange(rows) + 1000 * number
+            writer.write_batch({"i": ids, "text": [f"{name} {i}" for i in ids]})
+        opened[name] = unirecord.UniRecordDataset(folder / f"{name}.urec")
+    return opened
+
+
+def ids(samples: Any) -> list[int]:
+    return [int(sample["i"]) for sample in samples]
+
+
+def epochs_of(mixed: Any, count: int) -> list[int]:
+    return [i for _ in range(count) for i in ids(mixed)]
+
+
+# ---- turns ------------------------------------------------------------------------------------------------------
+
+
+@given(WEIGHTS, U64)
+@settings(max_examples=40, deadline=None)
+def test_turns_are_those_of_the_formula(weights: list[int], seed: int) -> None:
+    turns = Turns(weights, seed)
+    cycles = -(-4096 // sum(weights))
+    source, _ = turns.at(np.arange(3 * sum(weights)) + (cycles - 1) * sum(weights))
+    again = [reference_cycle(weights, seed, cycle % cycles) for cycle in (cycles - 1, cycles, cycles + 1)]
+    assert source.tolist() == [turn for turns_of_cycle in again for turn in turns_of_cycle]
+
+
+@given(WEIGHTS, U64, st.integers(0, 2**40))
+@settings(max_examples=40, deadline=None)
+def test_every_prefix_is_within_one_of_the_shares(weights: list[int], seed: int, start: int) -> None:
+    turns, total = Turns(weights, seed), sum(weights)
+    source, draw = turns.at(np.arange(start, start + 3000))
+    for number, weight in enumerate(weights):
+        counts = turns.before(number, start) + np.cumsum(source == number)
+        prefix = np.arange(start + 1, start + 3001)
+        assert np.all(np.abs(counts * total - prefix * weight) < total)
+        own = np.flatnonzero(source == number)
+        assert np.array_equal(draw[own], turns.before(number, start) + np.arange(len(own)))
+        assert np.array_equal(turns.turns_of(number, draw[own]), own + start)
+
+
+def test_turns_at_10_to_the_15_are_the_shares_by_arithmetic() -> None:
+    weights = whole_weights([0.61803, 0.2, 0.1, 0.08197])
+    turns = Turns(weights, 1)
+    for at in (10**12 + 1, 10**15 + 7):
+        counts = [turns.before(s, at) for s in range(4)]
+        assert sum(counts) == at
+        assert all(
+            abs(c * sum(weights) - at * w) < sum(weights) for c, w in zip(counts, weights, strict=True)
+        )
+
+
+def test_ranks_that_take_every_second_turn_meet_both_sources_alike() -> None:
+    source, _ = Turns([1, 1], 3).at(np.arange(4096))
+    ones = int(source[::2].sum())
+    assert abs(ones - 1024) < 4 * np.sqrt(2048) / 2  # four standard deviations of a fair coin
+
+
+@pytest.mark.parametrize("vector", VECTORS["turns"], ids=lambda v: f"{v['weights']}-{v['seed']}")
+def test_frozen_turns_are_reproduced(vector: dict[str, Any]) -> None:
+    turns = Turns(vector["weights"], vector["seed"])
+    source, draw = turns.at(np.array(vector["turns"]))
+    assert (source.tolist(), draw.tolist()) == (vector["source"], vector["draw"])
+
+
+@pytest.mark.parametrize("vector", VECTORS["weights"], ids=lambda v: str(v["given"]))
+def test_weights_become_integers_of_their_proportions(vector: dict[str, Any]) -> None:
+    assert list(whole_weights(vector["given"])) == vector["whole"]
+
+
+def test_rounded_weights_are_near_the_given_ones() -> None:
+    asked = [Fraction(1, 3**k) for k in range(11)]
+    whole = whole_weights(asked)
+    assert sum(whole) == 2**16
+    assert max(
+        abs(Fraction(w, 2**16) - a / sum(asked)) for w, a in zip(whole, asked, strict=True)
+    ) < Fraction(2, 2**16)
+
+
+@pytest.mark.parametrize(
+    "wrong", [[0, 0], [-1, 2], [float("nan"), 1], [float("inf"), 1], [1e-9, 1], ["1", 2]]
+)
+def test_weights_that_are_none_are_refused(wrong: list[Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match="weight"):
+        whole_weights(wrong)
+
+
+# ---- mixtures ---------------------------------------------------------------------------------------------------
+
+
+def test_samples_are_those_of_the_formula(sources: Any) -> None:
+    chosen = {"web": sources["web"], "code": sources["code"].view(shuffle=True, seed=7)}
+    mixed = unirecord.mix(chosen, {"web": 0.7, "code": 0.3}, seed=5)
+    assert len(mixed) == min(50 * 10 // 7, 23 * 10 // 3)
+    seeds, rows = [xxh3_64(b"web", 5), 7], [50, 23]
+    cycles = -(-4096 // 10)
+    drawn, expected = [0, 0], []
+    for turn in range(3 * len(mixed)):
+        source = reference_cycle([7, 3], 5, turn // 10 % cycles)[turn % 10]
+        epoch, place = divmod(drawn[source], rows[source])
+        expected.append(1000 * source + permutation(rows[source], seeds[source], epoch, 1)(place))
+        drawn[source] += 1
+    assert epochs_of(mixed, 3) == expected
+
+
+def test_no_row_comes_again_before_all_of_its_source_over_all_epochs(sources: Any) -> None:
+    mixed = unirecord.mix(sources, {"web": 5, "code": 3, "books": 2}, samples=61, seed=1)
+    seen = epochs_of(mixed, 12)
+    for number, source in enumerate(sources.values()):
+        own = [i for i in seen if i // 1000 == number]
+        for first in range(0, len(own), source.num_rows):
+            epoch = own[first : first + source.num_rows]
+            assert len(set(epoch)) == len(epoch)
+    books = [i for i in seen if i >= 2000]
+    assert len({tuple(books[k : k + 4]) for k in range(0, len(books) - 3, 4)}) > 5  # in new orders
+
+
+@pytest.mark.parametrize("stop", ["first", "all"])
+def test_an_epoch_ends_when_sources_have_been_read_whole(sources: Any, stop: Any) -> None:
+    for seed in range(20):
+        mixed = unirecord.mix(sources, {"web": 3, "code": 2, "books": 1}, stop=stop, seed=seed)
+        seen = ids(mixed)
+        whole = [
+            len({i for i in seen if i // 1000 == n}) == ds.num_rows for n, ds in enumerate(sources.values())
+        ]
+        assert all(whole) if stop == "all" else any(whole)
+        if stop == "first":
+            assert len(set(seen)) == len(seen)
+
+
+def test_weights_are_the_rows_of_the_sources_by_default(sources: Any) -> None:
+    mixed = unirecord.mix(sources, seed=3)
+    assert len(mixed) == 77
+    assert len(set(ids(mixed))) == 77
+
+
+@pytest.mark.parametrize("remainder", ["pad", "drop", "uneven"])
+@pytest.mark.parametrize("batch_size", [1, 7, 40])
+def test_ranks_share_one_mixture_and_a_job_goes_on_with_others(
+    sources: Any, remainder: Any, batch_size: int
+) -> None:
+    def mixed(rank: int = 0, ranks: int = 1) -> Any:
+        return unirecord.mix(sources, samples=90, seed=8).view(
+            shard_id=rank, num_shards=ranks, remainder=remainder
+        )
+
+    whole = ids(mixed())
+    for ranks in (1, 3, 4):
+        shares = [np.concatenate([b["i"] for b in mixed(r, ranks).batches(batch_size)]) for r in range(ranks)]
+        for rank, share in enumerate(shares):
+            assert share.tolist() == [whole[(rank + i * ranks) % 90] for i in range(len(share))]
+    loader = mixed(1, 3).batches(5)
+    batches = iter(loader)
+    for _ in range(2):
+        next(batches)
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest: list[int] = []
+    for rank in range(2):
+        resumed = mixed(rank, 2).batches(batch_size)
+        resumed.load_state_dict(state)
+        rest += np.concatenate([b["i"] for b in resumed]).tolist()
+    assert sorted(rest) == sorted(whole[30:])
+
+
+def test_every_way_to_read_gives_the_same_samples(sources: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unirecord.loading.plan._STRETCH", 16)  # several loaders of the core in a pass
+    mixed = unirecord.mix(sources, samples=90, seed=8)
+    expected = [mixed[i] for i in range(90)]
+    assert list(mixed) == expected
+    assert mixed[np.arange(90)] == expected
+    mixed.set_epoch(0)
+    assert mixed.row_ids().tolist() == [mixed.rows_of(k, 1, epoch=0)[0] for k in range(90)]
+    assert [s for b in mixed.batches(8, transform=lambda s: s, collate_fn=list) for s in b] == expected
+    mixed.set_epoch(0)
+    assert list(mixed.pipeline()) == expected
+    mixed.set_epoch(0)
+    names = [name for batch in mixed.batches(32) for name in batch["source"]]
+    assert names == [sample["source"] for sample in expected]
+    assert names == [sample["text"].split()[0] for sample in expected]
+    assert pickle.loads(pickle.dumps(mixed))[17] == expected[17]
+    mixed.set_epoch(0)
+    kept = list(mixed.pipeline().filter("i >= 1000"))
+    assert kept == [sample for sample in expected if sample["i"] >= 1000]
+
+
+def test_pytorch_gets_the_same_samples(sources: Any) -> None:
+    pytest.importorskip("torch")
+    from torch.utils.data import DataLoader
+
+    mixed = unirecord.mix(sources, samples=90, seed=8)
+    expected = [(int(sample["i"]), sample["source"]) for sample in (mixed[i] for i in range(90))]
+    for loader in (unirecord.torch.loader(mixed, 32), DataLoader(mixed, 32)):
+        mixed.set_epoch(0)
+        batches = [zip(batch["i"].tolist(), batch["source"], strict=True) for batch in loader]
+        assert [pair for batch in batches for pair in batch] == expected
+
+
+@given(st.integers(0, 3), st.integers(1, 3), st.integers(1, 9), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_steps_and_rows_are_inverse(sources: Any, epoch: int, ranks: int, size: int, drop: bool) -> None:
+    some = {"web": sources["web"].select([3, 5, 5, 9]), "code": sources["code"].view(where="i < 1007")}
+    mixed = unirecord.mix(some, {"web": 3, "code": 2}, samples=25, seed=2)
+    expected = {}
+    for step in range(mixed.steps_in_epoch(size, num_shards=ranks, drop_last=drop)):
+        for rank in range(ranks):
+            rows = mixed.rows_of(step, size, epoch=epoch, rank=rank, num_shards=ranks, drop_last=drop)
+            expected |= {(step, rank, slot): int(row) for slot, row in enumerate(rows)}
+    asked = sorted(set(expected.values()))
+    found = mixed.steps_of(asked, size, epochs=[epoch], num_shards=ranks, drop_last=drop)
+    places = zip(*(found[name].tolist() for name in ("step", "rank", "slot", "row")), strict=True)
+    assert {(s, r, k): row for s, r, k, row in places} == expected
+
+
+def test_weights_change_at_a_sample_without_loss_or_repetition(sources: Any) -> None:
+    schedule = {33: {"web": 1, "code": 1, "books": 0}, 75: {"web": 0, "code": 1, "books": 3}}
+    weights = {"web": 5, "code": 0, "books": 0}
+    mixed = unirecord.mix(sources, weights, schedule=schedule, samples=50, seed=4)
+    seen = epochs_of(mixed, 3)
+    assert all(i < 1000 for i in seen[:33])
+    assert sum(i < 1000 for i in seen[33:75]) == 21
+    assert [i // 1000 for i in seen[75:]].count(2) in (56, 57)
+    for number, source in enumerate(sources.values()):
+        own = [i for i in seen if i // 1000 == number]
+        for first in range(0, len(own), source.num_rows):
+            assert len(set(own[first : first + source.num_rows])) == len(own[first : first + source.num_rows])
+    found = mixed.steps_of(mixed.rows_of(0, 50, epoch=1), 50, epochs=[1])
+    assert set(found["slot"].tolist()) == set(range(50))
+
+
+def test_a_state_takes_new_weights_from_its_position_on_and_no_others(sources: Any) -> None:
+    even = dict.fromkeys(sources, 1)
+    mixed = unirecord.mix(sources, samples=60, seed=4)
+    before = [int(sample["i"]) for sample, _ in zip(mixed, range(60 + 21), strict=False)]
+    batches = iter(loader := mixed.batches(7))
+    for _ in range(3):
+        before += next(batches)["i"].tolist()
+    state = loader.state_dict()
+    assert (state["epoch"], state["position"]) == (1, 21)
+    changed = unirecord.mix(sources, schedule={81: even}, samples=60, seed=4)
+    changed.load_state_dict(state)
+    after = ids(changed)
+    assert len(after) == 39
+    for number, source in enumerate(sources.values()):
+        own = [i for i in before + after if i // 1000 == number]
+        for first in range(0, len(own), source.num_rows):
+            assert len(set(own[first : first + source.num_rows])) == len(own[first : first + source.num_rows])
+    assert [sum(i // 1000 == n for i in after) for n in range(3)] == [13, 13, 13]
+    for other in ({80: even}, {1: even}):
+        with pytest.raises(ValueError, match="weights"):
+            unirecord.mix(sources, schedule=other, samples=60, seed=4).load_state_dict(state)
+    with pytest.raises(ValueError, match="drawn"):
+        unirecord.mix(sources, {"web": 1, "code": 2, "books": 3}, samples=60, seed=4).load_state_dict(state)
+    plain = unirecord.UniRecordDataset(mixed.path, shuffle=True, seed=4)
+    with pytest.raises(ValueError, match="drawn"):
+        plain.load_state_dict(state)
+    with pytest.raises(ValueError, match="drawn"):
+        mixed.load_state_dict(plain.state_dict())
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parent.parent / "docs" / "drawing.md"
+    outcome = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
+    assert outcome.failed == 0
+    assert outcome.attempted > 10
+
+
+# ---- what does not go together ----------------------------------------------------------------------------------
+
+
+def test_columns_are_those_that_all_sources_read(sources: Any) -> None:
+    mixed = unirecord.mix(
+        {"a": sources["web"], "b": sources["code"].view(columns=["i"])}, source_column="from"
+    )
+    assert list(mixed[0]) == ["i", "from"]
+    assert unirecord.mix(sources, source_column=None)[0].keys() == {"i", "text"}
+    with pytest.raises(SchemaError, match="no column in common"):
+        unirecord.mix({"a": sources["web"].view(columns=["text"]), "b": sources["code"].view(columns=["i"])})
+    with pytest.raises(SchemaError, match="'text' already"):
+        unirecord.mix(sources, source_column="text")
+
+
+def test_other_columns_stored_are_named(sources: Any, tmp_path: Path) -> None:
+    with unirecord.Writer(tmp_path / "other.urec", {"i": "int64", "words": "string"}) as writer:
+        writer.write({"i": 1, "words": "x"})
+    other = unirecord.UniRecordDataset(tmp_path / "other.urec")
+    with pytest.raises(SchemaError, match=r"other\.urec has another schema .* column 1 is 'words'"):
+        unirecord.mix({"web": sources["web"], "other": other})
+
+
+def test_what_a_mixture_cannot_be_asked_says_what_can(sources: Any) -> None:
+    mixed = unirecord.mix(sources)
+    for narrow in (lambda: mixed.take(3), lambda: mixed.view(where="i > 3"), lambda: mixed.split(0.5)):
+        with pytest.raises(ValueError, match="before a mixture is made"):
+            narrow()
+    for ask in (mixed.refresh, mixed.scalars, lambda: unirecord.mix({"m": mixed})):
+        with pytest.raises(ValueError, match="made"):
+            ask()
+    assert mixed.scalars(["i"], order="samples")["i"].tolist() == ids(mixed)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"weights": {"web": 1}}, "one for each of"),
+        ({"weights": {"web": 1, "code": 0, "books": 1}}, "'code' has the weight 0"),
+        ({"stop": "last"}, "stop must be"),
+        ({"schedule": {5: {"web": 1, "code": 1, "books": 1}}}, "samples="),
+        ({"schedule": {0: {"web": 1, "code": 1, "books": 1}}, "samples": 9}, "schedule"),
+        ({"samples": 0}, "samples"),
+        ({"shuffle": "random"}, "shuffle"),
+        ({"num_shards": 2}, "without shard_id"),
+    ],
+)
+def test_wrong_arguments_are_refused(sources: Any, change: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        unirecord.mix(sources, **change)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"transform": str}, {"on_corrupt": "skip"}, {"remainder": "drop"}, {"shard_id": 0, "num_shards": 2}],
+)
+def test_sources_that_disagree_are_named(sources: Any, option: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"in source 'web' and .* in 'code'"):
+        unirecord.mix({"web": sources["web"], "code": sources["code"].view(**option)})
+
+
+def test_sources_that_are_none_are_refused(sources: Any) -> None:
+    for wrong in ({}, [sources["web"]], {"web": 3}, {3: sources["web"]}):
+        with pytest.raises(TypeError, match="source"):
+            unirecord.mix(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="'none' has no rows"):
+        unirecord.mix({"none": sources["web"].take(0)})
+
+
+def test_mixtures_follow_the_ranks_of_their_sources(sources: Any) -> None:
+    second = {name: ds.view(shard_id=1, num_shards=2) for name, ds in sources.items()}
+    mixed = unirecord.mix(second, samples=10)
+    assert (mixed.shard_id, mixed.num_shards, len(mixed)) == (1, 2, 5)
+    assert len(unirecord.mix(second, samples=10, shard_id=0, num_shards=5)) == 2

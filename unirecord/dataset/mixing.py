@@ -1,0 +1,194 @@
+"""mix: several datasets as one, whose samples come from them in turns by weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import SchemaError, StaleError
+from ..loading.opened import OpenedData, PathLike
+from ..loading.plan import Plan
+from ..loading.where_from import WhereFrom
+from ..order.mixture import Mixture, Source, Stop, samples_until
+from ..order.quota import whole_weights
+from ..order.selection import Selection
+from ..order.shard_order import ShardOrder
+from ..order.spec import OrderSpec, Sharding, Shuffle, check_integer, check_shard_arguments
+from .cursor import Cursor
+from .dataset import UniRecordDataset
+from .position import Position
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+__all__ = ["mix"]
+
+Sources = Mapping[str, UniRecordDataset[Any]]
+Weights = Mapping[str, "float | Fraction"]
+Value = TypeVar("Value")
+
+
+def mix(
+    sources: Sources,
+    weights: Weights | None = None,
+    *,
+    seed: int = 0,
+    shuffle: Shuffle = True,
+    stop: Stop = "first",
+    samples: int | None = None,
+    schedule: Mapping[int, Weights] | None = None,
+    shard_id: int | None = None,
+    num_shards: int | None = None,
+    source_column: str | None = "source",
+) -> UniRecordDataset[Any]:
+    """Several datasets as one, whose samples come from them in turns by weight (docs/drawing.md).
+
+    At every prefix of the samples of all ranks together, the count of each source is less than one away from its share.
+    Each source goes through epochs of its own, each in a new order, over all epochs of the mixture: no row comes again
+    before all others of its source have come. What is returned is a dataset like any other, but that ``where``,
+    ``select``, ``take``, ``skip`` and ``split`` are for its sources, before they are mixed.
+
+    Args:
+        sources: datasets by name, with the same columns stored. A source that was opened with a shuffle keeps its order
+            and its seed. Their ranks, ``remainder``, ``io``, ``verify``, ``on_corrupt`` and ``transform`` must agree,
+            and hold. The columns are those that all of them read, in the order of the first.
+        weights: of each source, 0 or more; their proportions count. By default the rows of each source.
+        seed: 0 … 2^64 − 1; of the turns, and of the order of sources that were opened without a shuffle.
+        shuffle: the order of sources that were opened without a shuffle, as for a dataset.
+        stop: an epoch ends when the "first" source has been read whole, or when "all" have.
+        samples: an epoch has this many samples, whatever has been read; in place of ``stop``.
+        schedule: other weights from a sample on, such as ``{1_000_000: {"web": 1, "code": 1}}``. Samples count over all
+            ranks and epochs: step · batch size · ranks. Every source goes on where it stands. It needs ``samples``.
+        shard_id, num_shards: this rank and the number of ranks; by default those of the sources.
+        source_column: the name of a column that says which source a sample is of; None for none.
+
+    Raises:
+        SchemaError: the sources store different columns, or have no column in common, or one named ``source_column``.
+        StaleError: a source has been replaced since it was opened.
+        ValueError, TypeError: another wrong argument.
+    """
+    _check_sources(sources)
+    stages = _stages(sources, weights, schedule)
+    if schedule and samples is None:
+        raise ValueError("with a schedule, say how many samples an epoch has: samples=")
+    if stop not in ("first", "all"):
+        raise ValueError(
+            f'stop must be "first" or "all", got {stop!r}; for a number of samples, give samples='
+        )
+    if samples is None:
+        rows = [ds.num_rows for ds in sources.values()]
+        samples = max(samples_until(stop, rows, stages[0][1]), 1)
+    mixture = Mixture(_orders(sources), stages, check_integer("samples", samples, 1))
+    data = _joined(sources)
+    if source_column is not None:
+        data = data.telling(
+            WhereFrom(source_column, list(sources), [source.first_row for source in mixture.sources])
+        )
+    shard = _shard(sources, shard_id, num_shards)
+    remainder = _agreed(sources, "remainder", {n: _order(ds).sharding.remainder for n, ds in sources.items()})
+    everything = Selection(data.snapshot.rows)
+    order = ShardOrder(
+        everything,
+        Sharding(len(everything), 0, 1, remainder),
+        OrderSpec.parse(shuffle, seed),
+        data.parts.starts,
+    )
+    plan = Plan(data, order.with_rule(mixture), None, None, False, (None, None))
+    plan = plan.ordered(plan.order.spec).sharded(*shard, remainder)
+    mixed: UniRecordDataset[Any] = object.__new__(UniRecordDataset)
+    mixed._stand(
+        Cursor(plan, Position()),
+        _agreed(sources, "transform", {name: ds.transform for name, ds in sources.items()}),
+        _agreed(sources, "on_corrupt", {name: ds.on_corrupt for name, ds in sources.items()}),
+    )
+    return mixed
+
+
+def _order(ds: UniRecordDataset[Any]) -> ShardOrder:
+    return ds._cursor.plan.order
+
+
+def _check_sources(sources: Sources) -> None:
+    if not isinstance(sources, Mapping) or not sources:
+        raise TypeError(f'sources are datasets by name, such as {{"web": a, "code": b}}, not {sources!r}')
+    for name, ds in sources.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a source is {name!r}; it must be a string")
+        if not isinstance(ds, UniRecordDataset):
+            raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
+        rule = _order(ds).rule
+        if rule is not None:
+            raise ValueError(f"source {name!r} is a {rule.name} itself: mix what it is made of")
+        if ds.num_rows == 0:
+            raise ValueError(f"source {name!r} has no rows")
+
+
+def _stages(
+    sources: Sources, weights: Weights | None, schedule: Mapping[int, Weights] | None
+) -> list[tuple[int, tuple[int, ...]]]:
+    """(first turn, integer weights) of each stage, those before the schedule first."""
+    given = {name: ds.num_rows for name, ds in sources.items()} if weights is None else weights
+    named = [(0, given), *sorted((schedule or {}).items())]
+    stages: list[tuple[int, tuple[int, ...]]] = []
+    for start, wanted in named:
+        check_integer("a sample of the schedule", start, 1 if stages else 0, 1 << 62)
+        if not isinstance(wanted, Mapping) or set(wanted) != set(sources):
+            shown = sorted(wanted) if isinstance(wanted, Mapping) else wanted
+            raise ValueError(f"weights are for {shown}; there must be one for each of {sorted(sources)}")
+        stages.append((int(start), whole_weights([wanted[name] for name in sources])))
+    if not schedule and 0 in stages[0][1]:
+        without = list(sources)[stages[0][1].index(0)]
+        raise ValueError(f"source {without!r} has the weight 0 and would never come: leave it out")
+    return stages
+
+
+def _orders(sources: Sources) -> list[Source]:
+    made, first_row = [], 0
+    for name, ds in sources.items():
+        plan = ds._cursor.plan
+        made.append(Source(name, plan.order, first_row, plan.condition, plan.data.snapshot.identity))
+        first_row += plan.data.snapshot.rows
+    return made
+
+
+def _agreed(sources: Sources, option: str, values: Mapping[str, Value]) -> Value:
+    """The value of an option that all sources have."""
+    first = next(iter(sources))
+    for name, value in values.items():
+        if value != values[first]:
+            raise ValueError(
+                f"{option} is {values[first]!r} in source {first!r} and {value!r} in {name!r}; "
+                f"a mixture has one for all: ds.view({option}=…) gives a source another"
+            )
+    return values[first]
+
+
+def _shard(sources: Sources, shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
+    if shard_id is not None or num_shards is not None:
+        return check_shard_arguments(shard_id, num_shards)
+    return _agreed(
+        sources, "shard_id, num_shards", {name: (ds.shard_id, ds.num_shards) for name, ds in sources.items()}
+    )
+
+
+def _joined(sources: Sources) -> OpenedData:
+    """The parts of all sources, one after the other, with the columns that all of them read."""
+    plans = [ds._cursor.plan for ds in sources.values()]
+    names = next(iter(sources.values())).column_names
+    common = [name for name in names if all(name in ds.column_names for ds in sources.values())]
+    if not common:
+        raise SchemaError(f"the sources {sorted(sources)} have no column in common")
+    paths: list[PathLike] = []
+    for plan in plans:
+        path: PathLike | Sequence[PathLike] = plan.path
+        paths.extend(path if isinstance(path, (list, tuple)) else [path])  # type: ignore[list-item]
+    io = _agreed(sources, "io", {name: ds._cursor.plan.data.parts.io for name, ds in sources.items()})
+    verify = _agreed(
+        sources, "verify", {name: ds._cursor.plan.data.parts.verify for name, ds in sources.items()}
+    )
+    data = OpenedData.open(paths, common, io, verify)
+    opened = [(part.path, part.id) for plan in plans for part in plan.data.snapshot.parts]
+    if [(part.path, part.id) for part in data.snapshot.parts] != opened:
+        data.parts.close()
+        raise StaleError("a source has been replaced since it was opened: open it again, and mix anew")
+    return data

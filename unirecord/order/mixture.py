@@ -1,0 +1,248 @@
+"""Mixtures: several sources in turns by weight, each through epochs of its own, as one endless sequence of samples."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Order, xxh3_64
+from .quota import Turns
+from .rule import Vectorised
+from .shard_order import ShardOrder
+from .spec import OrderSpec, check_integer
+
+__all__ = ["MixedOrder", "Mixture", "Source", "Stop", "samples_until"]
+
+Numbers = NDArray[np.int64]
+Stop = Literal["first", "all"]
+
+_MOST_TURNS = 1 << 62
+_KEPT = 4  # orders of epochs of a source
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source: its name, the rows in play and their order, and the number in the mixture's data of its first row."""
+
+    name: str
+    order: ShardOrder
+    first_row: int
+    where: str | None
+    identity: str
+
+    @property
+    def rows(self) -> int:
+        """Rows in play."""
+        return len(self.order.selection)
+
+    def spec(self, mixed: OrderSpec) -> OrderSpec:
+        """How it is ordered: as it was opened, or where that was without a shuffle as the mixture says.
+
+        Then its seed is the hash of its name, with the mixture's seed.
+        """
+        if self.order.spec.mode != "sequential":
+            return self.order.spec.at_epoch(0)
+        seed = xxh3_64(self.name.encode(), mixed.seed)
+        return replace(mixed, seed=seed, epoch=0)
+
+    def state(self, mixed: OrderSpec) -> dict[str, Any]:
+        """All of it that decides a mixture."""
+        spec = self.spec(mixed)
+        block = spec.mode == "block"
+        return {
+            "name": self.name,
+            "identity": self.identity,
+            "where": self.where,
+            "selection": self.order.selection.digest(),
+            "shuffle": spec.mode,
+            "seed": spec.seed,
+            "block_rows": spec.block_rows if block else 1,
+            "window_blocks": spec.window_blocks if block else 1,
+        }
+
+
+class Stages:
+    """The weights from each turn on: stage i begins at turn ``starts[i]``, and each source goes on where it stood."""
+
+    def __init__(self, stages: Sequence[tuple[int, tuple[int, ...]]], seed: int) -> None:
+        tables = {weights: Turns(weights, seed) for _, weights in stages}
+        self.starts = np.array([start for start, _ in stages], np.int64)
+        self.weights = [weights for _, weights in stages]
+        self.turns = [tables[weights] for weights in self.weights]
+        self.sources = len(self.weights[0])
+        self.drawn = [[0] * self.sources]  # of each source, before each stage
+        for i, length in enumerate(np.diff(self.starts).tolist()):
+            table = self.turns[i]
+            self.drawn.append([n + table.before(s, length) for s, n in enumerate(self.drawn[-1])])
+
+    def at(self, turns: Numbers) -> tuple[NDArray[Any], Numbers]:
+        """(source, which of its draws) of each turn."""
+        if len(self.turns) == 1:
+            return self.turns[0].at(turns)
+        stage = np.searchsorted(self.starts, turns, side="right") - 1
+        source, draw = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
+        for i in np.unique(stage).tolist():
+            here = np.flatnonzero(stage == i)
+            source[here], within = self.turns[i].at(turns[here] - self.starts[i])
+            draw[here] = within + np.array(self.drawn[i], np.int64)[source[here]]
+        return source, draw
+
+    def turns_of(self, source: int, draws: Numbers) -> Numbers:
+        """The turns of the draws of a source; −1 for those that never come."""
+        begun = np.array([drawn[source] for drawn in self.drawn], np.int64)
+        stage = np.searchsorted(begun, draws, side="right") - 1  # the last of those that begin there
+        turns = np.full(len(draws), -1, np.int64)
+        for i in np.unique(stage).tolist():
+            if self.weights[i][source]:
+                here = np.flatnonzero(stage == i)
+                turns[here] = self.turns[i].turns_of(source, draws[here] - begun[i]) + self.starts[i]
+        return turns
+
+    def before(self, source: int, turn: int) -> int:
+        """How many draws a source has had before a turn."""
+        stage = int(np.searchsorted(self.starts, turn, side="right")) - 1
+        return self.drawn[stage][source] + self.turns[stage].before(source, turn - int(self.starts[stage]))
+
+
+class Mixture:
+    """The rule of a mixture. Epoch e is the turns e · samples … (e + 1) · samples − 1 of one endless sequence.
+
+    So no row of a source comes again before all of its rows have come, over all epochs of the mixture.
+    """
+
+    name = "mixture"
+
+    def __init__(
+        self, sources: Sequence[Source], stages: Sequence[tuple[int, tuple[int, ...]]], samples: int
+    ) -> None:
+        """``stages`` are (first turn, integer weights of the sources), ``samples`` the turns of an epoch."""
+        self.sources = tuple(sources)
+        self.stages = tuple(stages)
+        self.samples = check_integer("samples", samples, 1, _MOST_TURNS)
+        self.first_rows = np.array([source.first_row for source in sources], np.int64)
+        self._seeded: tuple[int, Stages] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Mixture, (self.sources, self.stages, self.samples)
+
+    @property
+    def rows(self) -> int:
+        """Rows in play, of all sources."""
+        return sum(source.rows for source in self.sources)
+
+    def stages_of(self, seed: int) -> Stages:
+        """The turns of a seed; those of the latest one are kept."""
+        seeded = self._seeded
+        if seeded is None or seeded[0] != seed:
+            seeded = self._seeded = (seed, Stages(self.stages, seed))
+        return seeded[1]
+
+    def order(self, spec: OrderSpec) -> MixedOrder:
+        """The order of an epoch."""
+        return MixedOrder(self, spec)
+
+    def state(self, spec: OrderSpec) -> dict[str, Any]:
+        """Plain values: the sources, the weights of each stage and the length of an epoch."""
+        return {
+            "samples": self.samples,
+            "sources": [source.state(spec) for source in self.sources],
+            "weights": [[start, list(weights)] for start, weights in self.stages],
+        }
+
+    def difference(
+        self, state: Mapping[str, Any], spec: OrderSpec, epoch: int, position: int
+    ) -> tuple[Any, Any] | None:
+        """What differs between a state's mixture and this one before a position of an epoch; None: nothing.
+
+        Weights that begin at the position or later may be others: the state has not come to them yet.
+        """
+        turn = epoch * self.samples + position
+        theirs, own = dict(state), self.state(spec)
+        for one in (theirs, own):
+            stages = one.get("weights")
+            if isinstance(stages, list):
+                one["weights"] = [stage for stage in stages if stage[0] == 0 or stage[0] < turn]
+        return None if theirs == own else (theirs, own)
+
+
+class MixedOrder(Vectorised):
+    """One epoch of a mixture: positions to rows of the mixture's data, and back."""
+
+    def __init__(self, mixture: Mixture, spec: OrderSpec) -> None:
+        super().__init__(mixture.samples, spec)
+        self._mixture = mixture
+        self._stages = mixture.stages_of(spec.seed)
+        self._begin = spec.epoch * self.rows
+        if self._begin + self.rows > _MOST_TURNS:
+            raise ValueError(
+                f"epoch {spec.epoch} of a mixture of {self.rows} samples lies behind sample 2^62"
+            )
+        self._orders: OrderedDict[tuple[int, int], Order] = OrderedDict()
+
+    def _order(self, number: int, epoch: int) -> Order:
+        """The order of an epoch of a source; the latest ones are kept."""
+        key = (number, epoch)
+        found = self._orders.get(key)
+        if found is None:
+            source = self._mixture.sources[number]
+            found = source.order.permutation(source.spec(self.spec).at_epoch(epoch))
+            while len(self._orders) >= _KEPT * len(self._mixture.sources):
+                self._orders.popitem(last=False)
+            self._orders[key] = found
+        return found
+
+    def _rows_at(self, positions: Numbers) -> Numbers:
+        source_of, draw = self._stages.at(positions + self._begin)
+        rows = np.empty(len(positions), np.int64)
+        for number, source in enumerate(self._mixture.sources):
+            here = np.flatnonzero(source_of == number)
+            if not len(here):
+                continue
+            epoch, place = np.divmod(draw[here], source.rows)
+            for some in _runs(epoch):
+                places = self._order(number, int(epoch[some][0])).at(place[some])
+                rows[here[some]] = source.order.selection.row_ids(places) + source.first_row
+        return rows
+
+    def occurrences(self, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """(which of ``rows``, its position) for each time that one of them comes in the epoch."""
+        which, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        source_of = np.searchsorted(self._mixture.first_rows, rows, side="right") - 1
+        for number, source in enumerate(self._mixture.sources):
+            here = np.flatnonzero(source_of == number)
+            selected, place = source.order.selection.places(rows[here] - source.first_row)
+            if not len(place):
+                continue
+            first = self._stages.before(number, self._begin)
+            end = self._stages.before(number, self._begin + self.rows)
+            for epoch in range(first // source.rows, -(-end // source.rows)):
+                draws = self._order(number, epoch).inverse(place) + epoch * source.rows
+                came = np.flatnonzero((draws >= first) & (draws < end))
+                which.append(here[selected[came]])
+                positions.append(self._stages.turns_of(number, draws[came]) - self._begin)
+        return np.concatenate(which), np.concatenate(positions)
+
+
+def _runs(epoch: Numbers) -> list[Any]:
+    """Which of the numbers are of each epoch."""
+    if epoch[0] == epoch[-1] and np.all(epoch == epoch[0]):
+        return [slice(None)]
+    by_epoch = np.argsort(epoch, kind="stable")
+    return np.split(by_epoch, np.flatnonzero(np.diff(epoch[by_epoch])) + 1)
+
+
+def samples_until(stop: Stop, rows: Sequence[int], weights: Sequence[int]) -> int:
+    """The length of an epoch that ends when the ``first`` source, or each of them, has been read whole.
+
+    A source of n rows and weight w of W has its last row at turn ⌈nW/w⌉ at the latest, and no more than n before turn
+    ⌊nW/w⌋.
+    """
+    total = sum(weights)
+    if stop == "first":
+        return min(n * total // weight for n, weight in zip(rows, weights, strict=True))
+    return max(-(-n * total // weight) for n, weight in zip(rows, weights, strict=True))
