@@ -257,7 +257,7 @@ def test_pytorch_gets_the_same_samples(sources: Any) -> None:
 def test_steps_and_rows_are_inverse(sources: Any, epoch: int, ranks: int, size: int, drop: bool) -> None:
     some = {"web": sources["web"].select([3, 5, 5, 9]), "code": sources["code"].view(where="i < 1007")}
     mixed = unirecord.mix(some, {"web": 3, "code": 2}, samples=25, seed=2)
-    expected = {}
+    expected: dict[tuple[int, int, int], int] = {}
     for step in range(mixed.steps_in_epoch(size, num_shards=ranks, drop_last=drop)):
         for rank in range(ranks):
             rows = mixed.rows_of(step, size, epoch=epoch, rank=rank, num_shards=ranks, drop_last=drop)
