@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import tarfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas
@@ -246,3 +248,29 @@ def test_pictures_make_the_same_folders_again(pictures: Path, tmp_path: Path) ->
     found = tree(tmp_path / "by_class")
     assert sorted(found.values()) == sorted(tree(pictures).values())
     assert {name.split("/")[0] for name in found} == {"cat", "dog", "red panda"}
+
+
+def test_chosen_rows_keep_the_numbers_they_have_in_the_dataset(tmp_path: Path) -> None:
+    chosen = [3, 7, 8, 9_000]
+    with Writer(tmp_path / "d.urec", {"image": "bytes", "n": "int32", "note": "bytes?"}) as writer:
+        for i in range(9_001):
+            note = None if i in (8, 9_000) else b""
+            writer.write({"image": b"\xff\xd8\xff", "n": i if i in chosen else -1, "note": note})
+
+    def export(kind: str, **options: Any) -> list[str]:
+        unirecord.export(
+            tmp_path / "d.urec", tmp_path / kind, kind, where="n >= 0", overwrite=True, **options
+        )
+        return sorted(tree(tmp_path / kind))
+
+    pictures = export("images", columns=["image"])
+    assert pictures == [f"{row:06d}.jpg" for row in chosen]
+    assert export("webdataset", columns=["image"], parts=2) == ["part-00000.tar", "part-00001.tar"]
+    keys = []
+    for shard in (tmp_path / "webdataset").glob("*.tar"):
+        with tarfile.open(shard) as tar:
+            keys += [name.split(".")[0] for name in tar.getnames()]
+    assert sorted(keys) == [f"{row:09d}" for row in chosen]
+    for kind in ("mds", "mindrecord"):
+        with pytest.raises(SchemaError, match=r"^row 8: 'note' is null"):
+            export(kind, columns=["note"])

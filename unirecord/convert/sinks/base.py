@@ -21,6 +21,7 @@ __all__ = [
     "PathSink",
     "Sink",
     "batches",
+    "numbered",
     "refuse",
     "refuse_null",
     "samples",
@@ -91,6 +92,13 @@ def samples(rows: UniRecordDataset) -> Iterator[dict[str, Any]]:
             yield dict(zip(names, values, strict=True))
 
 
+def numbered(rows: UniRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The samples in order, each with the number of its row in the dataset, whichever rows were chosen."""
+    given = samples(rows)
+    for start in range(0, len(rows), _BATCH_ROWS):
+        yield from zip(rows.row_ids(start, start + _BATCH_ROWS).tolist(), given, strict=False)
+
+
 def refuse(columns: Sequence[Column], kind: str, cannot: Callable[[Column], bool], instead: str) -> None:
     """Raise the SchemaError for columns that a kind cannot hold."""
     wrong = [column for column in columns if cannot(column)]
@@ -100,7 +108,7 @@ def refuse(columns: Sequence[Column], kind: str, cannot: Callable[[Column], bool
 
 
 def refuse_null(kind: str, column: Column, value: Any, row: int) -> None:
-    """Raise the SchemaError for a null in a format that has none; ``row`` is among those that are exported."""
+    """Raise the SchemaError for a null in a format that has none."""
     if value is None and column.nullable:
         raise SchemaError(
             f"row {row}: {column.name!r} is null, which {kind} cannot hold; export rows that have a value "

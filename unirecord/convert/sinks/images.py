@@ -25,7 +25,7 @@ _MOST_NAME = 255  # bytes of one component of a path
 
 
 class ImagesSink(FolderSink):
-    """A file for each row: at its ``path``, else CLASS/ROW.EXT by its class; the bytes are the column's own."""
+    """A file for each row: at its ``path``, else CLASS/ROW.EXT by its class and its number in the dataset."""
 
     kind: ClassVar[str] = "images"
     about = "a folder of pictures"
@@ -49,11 +49,14 @@ class ImagesSink(FolderSink):
         table = StagedFile(folder.place(_TABLE)) if others else None
         try:
             stream = None if table is None else stream_to(table)
+            done = 0
             for batch in batches(rows):
                 values = [json_values(column, batch[column.name]) for column in others]
                 pictures, placed = batch[picture.name].to_list(), []
+                numbers = rows.row_ids(done, done + len(pictures)).tolist()
+                done += len(pictures)
                 for i, data in enumerate(pictures):
-                    placed.append(names.of(batch, i, data))
+                    placed.append(names.of(batch, i, numbers[i], data))
                     if data is not None:
                         _write(folder, placed[-1], data)
                 if stream is not None:
@@ -102,11 +105,10 @@ class _Names:
         self._class = "class" in names and names["class"].is_string
         numbered = "label" in names and names["label"].dtype is not None and names["label"].dtype.kind in "iu"
         self._classes = classes if numbered else None
-        self._row = int(rows.row_ids(0, 1)[0]) if len(rows) else 0
-        self._digits = max(6, len(str(len(rows))))
+        last = rows.row_ids(len(rows) - 1).tolist() if len(rows) else [0]
+        self._digits = max(6, len(str(last[0])))
 
-    def of(self, batch: dict[str, Any], i: int, data: bytes | None) -> str:
-        row, self._row = self._row, self._row + 1
+    def of(self, batch: dict[str, Any], i: int, row: int, data: bytes | None) -> str:
         if self._path and batch["path"][i] is not None:
             return _checked("path", row, batch["path"][i].split("/"))
         suffix = "" if data is None else encoded(data, self._media_type)[1]

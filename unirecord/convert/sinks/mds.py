@@ -15,7 +15,7 @@ from ...format.values.object_json import base64_text, json_object
 from ...storage import local as store
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder
-from .base import Advance, FolderSink, refuse_null, samples
+from .base import Advance, FolderSink, numbered, refuse_null
 from .json_values import json_notes, json_values
 
 __all__ = ["MdsSink"]
@@ -54,7 +54,7 @@ class MdsSink(FolderSink):
         shards = _Shards(
             folder, columns, [name for name, _, _ in encodings], [size for _, size, _ in encodings]
         )
-        for number, sample in enumerate(samples(rows)):
+        for number, sample in numbered(rows):
             for column in columns:
                 if not _is_json(column):
                     refuse_null(self.kind, column, sample[column.name], number)

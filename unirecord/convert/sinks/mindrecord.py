@@ -17,7 +17,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder
-from .base import Advance, FolderSink, refuse, refuse_null, samples
+from .base import Advance, FolderSink, numbered, refuse, refuse_null
 from .json_values import json_notes
 from .mindrecord_cells import Field, fields_of, row_payload
 
@@ -85,7 +85,7 @@ class MindRecordSink(FolderSink):
             try:
                 with closing(sqlite3.connect(folder.place(name + ".db"), isolation_level=None)) as index:
                     shard = _Shard(staged, index, fields, names, number)
-                    for row, sample in enumerate(samples(share), start):
+                    for row, sample in numbered(share):
                         shard.add(row, sample)
                         advance(1)
                     shard.finish()

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
-from .base import Advance, FileSink, samples
+from .base import Advance, FileSink, numbered
 from .json_values import json_notes, json_values
 from .jsonl import json_line
 from .value_file import encoded
@@ -18,7 +18,7 @@ __all__ = ["WebDatasetSink"]
 
 
 class WebDatasetSink(FileSink):
-    """Each row as files ``KEY.COLUMN.ENDING``, and its scalars as ``KEY.json``; the key is the row's number."""
+    """Each row as files ``KEY.COLUMN.ENDING``, its scalars as ``KEY.json``; the key is its number in the dataset."""
 
     kind = "webdataset"
     about = "WebDataset (tar)"
@@ -39,9 +39,8 @@ class WebDatasetSink(FileSink):
         columns = [rows.schema[name] for name in rows.column_names]
         blobs = [column.name for column in columns if column.is_blob]
         scalars = [column for column in columns if not column.is_blob]
-        first = int(rows.row_ids(0, 1)[0]) if len(rows) else 0
         with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as tar:
-            for number, sample in enumerate(samples(rows), first):
+            for number, sample in numbered(rows):
                 key = f"{number:09d}"
                 if scalars:
                     values = {c.name: _json(c, sample[c.name]) for c in scalars}
