@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
@@ -18,6 +21,14 @@ __all__ = ["LmdbFolder"]
 _UNIT_ROWS: Final = 4_096
 _BATCH_BYTES: Final = 16_000_000
 _FILE: Final = "data.mdb"
+_WALK: Final = """import json, os, sys
+sys.path[:] = json.loads(sys.argv[1])
+import lmdb
+folder = os.path.isdir(sys.argv[2])
+with lmdb.open(sys.argv[2], subdir=folder, readonly=True, lock=False) as env, env.begin() as transaction:
+    for entry in transaction.cursor():
+        pass
+"""
 
 
 class LmdbFolder(Source):
@@ -46,6 +57,7 @@ class LmdbFolder(Source):
         units: list[Unit] = []
         first, many = b"", 0
         with self._opened() as env, env.begin() as transaction:
+            self._check_whole(env)
             total = self._guard(env.stat)["entries"]
             for key in self._guarded(transaction.cursor().iternext(keys=True, values=False)):
                 if many == 0:
@@ -70,6 +82,20 @@ class LmdbFolder(Source):
                 self.input.path, subdir=self.input.is_folder, readonly=True, lock=False, readahead=True
             )
         )
+
+    def _check_whole(self, env: Any) -> None:
+        """Refuse a file that was cut off: what is not there would be read from the map all the same, which is a crash.
+
+        A file may rightly be shorter than its pages: the last ones need not be in use. So a process of its own tries.
+        """
+        path = os.path.join(self.input.path, _FILE) if self.input.is_folder else self.input.path
+        there, page = os.path.getsize(path), env.stat()["psize"]
+        wanted = (env.info()["last_pgno"] + 1) * page
+        if there % page == 0 and there >= wanted:
+            return
+        call = [sys.executable, "-c", _WALK, json.dumps(sys.path), self.input.path]
+        if there % page or subprocess.run(call, capture_output=True, check=False).returncode:
+            raise SchemaError(f"{self.path} is cut off: it has {there:,} of {wanted:,} bytes")
 
     def _guard(self, call: Any) -> Any:
         try:
