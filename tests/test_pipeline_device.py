@@ -75,13 +75,15 @@ def test_operators_write_into_pinned_slots_that_are_used_again(
             writer.write({"x": np.int64(i).tobytes(), "i": i})
     ds = UniRecordDataset(tmp_path / "b.urec")
     loader = ds.pipeline(cpus=1).map(Filled(), columns=["x"]).batch(BATCH).to_torch("cuda")
-    batches = list(loader)
-    assert not device.queue
-    right(batches)
+    epochs = 3
+    for _ in range(epochs):
+        batches = list(loader)
+        assert not device.queue
+        right(batches)
     slots = [end - start for start, end in pinned.pieces if end - start == BATCH * WIDTH * 8]
-    assert pinned.copies == N // BATCH, "of the numbers alone, which lie elsewhere"
-    if device.lag == 1:
-        assert len(slots) < N // BATCH / 2
+    assert pinned.copies == epochs * N // BATCH, "of the numbers alone, which lie elsewhere"
+    if device.lag == 1:  # some lie ready when they have been made faster than they are taken
+        assert len(slots) < epochs * N // BATCH / 2
 
 
 def test_what_operators_have_made_is_copied_to_pinned_memory(

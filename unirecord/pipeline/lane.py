@@ -14,7 +14,11 @@ from .stage import Stage
 __all__ = ["Lane", "Task"]
 
 _TASK_NS = 2_000_000  # a task takes about this long: far more than it costs to hand it over
-_TOGETHER_NS = 4_000_000  # of several samples in one call, between which no other thread need come to the GIL
+_TOGETHER_NS = (
+    16_000_000  # of several samples in one call: of the processor's time, for all of it is computing
+)
+_TOGETHER_BYTES = 8 << 20
+_LEAST_SHARE = 0.1
 _PROCESS_NS = 20_000_000  # of one for another process, which does nothing until it is handed the next
 _MOST_ELEMENTS = 256
 _CHEAP_NS = 200_000  # below this many tasks are kept ready, so that threads take turns seldom
@@ -73,7 +77,9 @@ class Lane:
         self.dropped = False  # whether a last group was left out
         self.largest = 0  # bytes of a result
         self.per_task = 1
-        self._task_ns = _PROCESS_NS if stage.processes else _TOGETHER_NS if stage.together else _TASK_NS
+        self._together = stage.together and not stage.processes
+        self._task_ns = _PROCESS_NS if stage.processes else _TOGETHER_NS if self._together else _TASK_NS
+        self._task_bytes = _TOGETHER_BYTES if self._together else _TASK_BYTES
         self.element_ns = 0.0
         self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
         self.wait_in_ns = self.wait_out_ns = 0
@@ -326,7 +332,11 @@ class Lane:
         elif not self._given_window:
             self._cheap_window = min(_CHEAP_WINDOW, _CHEAP_BYTES // (self.largest or 1))
         if not self.stage.prefetch:
-            fitting = _MOST_ELEMENTS if self.stage.group else _TASK_BYTES * count // (size or 1)
+            fitting = _MOST_ELEMENTS if self.stage.group else self._task_bytes * count // (size or 1)
+            if (
+                self._together
+            ):  # others on the machine must not make tasks small, of which each costs something
+                each *= max(_LEAST_SHARE, self._cpu_share)
             self.per_task = min(_MOST_ELEMENTS, int(self._task_ns / (each or 1.0)), fitting) or 1
         if results and results[-1].error is not None:
             self._broken = True
