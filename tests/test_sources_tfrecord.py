@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sources import DATA, refusals, rows_at
 
-from unirecord.convert.sources import Options, open_source
+from unirecord.convert.sources import Options, open_source, tfrecord
 from unirecord.convert.sources.protobuf import WireError, floats, integers
 from unirecord.convert.sources.tf_example import parse_example
 from unirecord.convert.sources.tfrecord import masked_crc32c
@@ -206,3 +206,13 @@ def test_packed_and_single_integers_are_the_same(values: list[int], packed: bool
     single = b"".join(tf.train.Int64List(value=[v]).SerializeToString() for v in values)
     assert integers(memoryview(single)).tolist() == values
     assert np.array(values, np.int64).tolist() == values
+
+
+def test_pieces_that_end_anywhere_hold_the_same_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = [bytes([i]) * (i * 37 % 300) for i in range(1, 60)]
+    (tmp_path / "x.tfrecord").write_bytes(b"".join(map(record, contents)))
+    for size in (12, 100, 317):
+        monkeypatch.setattr(tfrecord, "_PIECE_BYTES", size)
+        assert [row["record"] for row in rows_at(tmp_path / "x.tfrecord")] == contents

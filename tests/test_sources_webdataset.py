@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from sources import DATA, refusals, rows_at
 
-from unirecord.convert.sources import open_source
+from unirecord.convert.sources import open_source, webdataset
+from unirecord.convert.sources.input_path import InputPath
 from unirecord.convert.sources.npy_bytes import npy_array
 from unirecord.errors import SchemaError
 
@@ -157,3 +158,30 @@ def test_split_shards_are_refused(tmp_path: Path) -> None:
     ):
         open_source(str(tmp_path))
     assert len(rows_at(f"{tmp_path}/train*")) == 2
+
+
+def test_pieces_that_end_anywhere_make_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {f"{i}.{end}": bytes([i]) * (i * 97 % 2000) for i in range(40) for end in ("a", "b")}
+    archive(tmp_path / "x.tar", files, tarfile.PAX_FORMAT)
+    wanted = rows_at(tmp_path / "x.tar")
+    assert [row["b"] for row in wanted] == [files[f"{i}.b"] for i in range(40)]
+    for size in (1, 512, 1024, 3000):
+        monkeypatch.setattr(webdataset, "_PIECE_BYTES", size)
+        assert rows_at(tmp_path / "x.tar") == wanted
+
+
+def test_a_piece_of_an_archive_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive(tmp_path / "x.tar", {f"{i}.a": bytes(3000) for i in range(200)})
+    source = open_source(str(tmp_path / "x.tar"))
+    monkeypatch.setattr(webdataset, "_PIECE_BYTES", 100_000)
+    read = []
+
+    class Counted(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
+            found = super().read(-1 if size is None else size)
+            read.append(len(found))
+            return found
+
+    monkeypatch.setattr(InputPath, "open", lambda file: Counted(file.path))
+    assert sum(batch.rows for batch in source.batches()) == 200
+    assert sum(read) < 1.2 * (tmp_path / "x.tar").stat().st_size

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
+from zlib import adler32
 
 from ...errors import SchemaError
+from .read_ahead import ReadAhead
 
 __all__ = ["Member", "tar_members"]
 
 _BLOCK: Final = 512
+_ZEROS: Final = bytes(_BLOCK)
 _MOST_EXTENSION: Final = 1 << 20  # of a header that holds a long name
 _REGULAR: Final = (b"0", b"\0", b"7")
 _LONG_NAME: Final = b"L"
@@ -28,23 +31,22 @@ class Member(NamedTuple):
     is_file: bool
 
 
-def tar_members(file: BinaryIO, where: str, start: int = 0, stop: int | None = None) -> Iterator[Member]:
+def tar_members(file: ReadAhead, where: str, start: int = 0, stop: int | None = None) -> Iterator[Member]:
     """Yield the members of an archive (ustar, GNU, pax) between two headers.
 
     Raises `SchemaError`, which names the place, where the archive is damaged.
     """
-    size = file.seek(0, 2)
+    size = file.size
     at = first = start
     long_name: str | None = None
     long_size: int | None = None
     while stop is None or at < stop:
-        file.seek(at)
-        head = file.read(_BLOCK)
+        head = bytes(file.at(at, _BLOCK))
         if not head and at:
             return  # without the zeros at the end, as some writers leave it
         if len(head) < _BLOCK:
             raise SchemaError(f"{where} is cut off in the header at byte {at:,}")
-        if not any(head):
+        if head == _ZEROS:
             return
         _check(head, f"{where}, byte {at:,}")
         length = long_size if long_size is not None else _number(head[124:136], f"{where}, byte {at:,}")
@@ -57,7 +59,7 @@ def tar_members(file: BinaryIO, where: str, start: int = 0, stop: int | None = N
         if kind in (_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL):
             if length > _MOST_EXTENSION:
                 raise SchemaError(f"{where}: a header at byte {offset - _BLOCK:,} has {length:,} bytes")
-            content = file.read(length) if kind in (_LONG_NAME, _PAX) else b""
+            content = bytes(file.at(offset, length)) if kind in (_LONG_NAME, _PAX) else b""
             if kind == _LONG_NAME:
                 long_name = _text(content.rstrip(b"\0"))
             elif kind == _PAX:
@@ -72,7 +74,9 @@ def tar_members(file: BinaryIO, where: str, start: int = 0, stop: int | None = N
 
 def _check(head: bytes, where: str) -> None:
     wanted = _number(head[148:156], where)
-    if sum(head[:148]) + sum(head[156:]) + 8 * 32 != wanted:
+    # The lower half of Adler-32 from 0 on is the sum of the bytes, which 256 of them cannot make too large for it.
+    found = (adler32(head[:256], 0) & 0xFFFF) + (adler32(head[256:], 0) & 0xFFFF)
+    if found - sum(head[148:156]) + 8 * 32 != wanted:
         raise SchemaError(
             f"{where}: a header's checksum differs, so the archive is damaged, or is no tar archive"
         )

@@ -16,6 +16,9 @@ __all__ = ["TFRecordFiles", "masked_crc32c"]
 
 _HEADER: Final = struct.Struct("<QI")
 _UNIT_BYTES: Final = 32_000_000
+_PIECE_BYTES: Final = (
+    4 << 20
+)  # read at a time: so few are still in the processor's caches when they are checked
 
 
 def masked_crc32c(data: Any) -> int:
@@ -79,23 +82,30 @@ class TFRecordFiles(ExampleRecords):
         number, offset, size, _, record = unit.place
         file = self._files[number]
         with file.open() as stream:
-            stream.seek(offset)
-            data = memoryview(stream.read(size))
-        at = 0
-        while at < size:
-            where = f"{file.name}, record {record}"
-            if at + _HEADER.size > len(data):
-                raise SchemaError(f"{where}: the file has become shorter")
-            length, crc = _HEADER.unpack_from(data, at)
-            at += _HEADER.size
-            content = data[at : at + length]
-            if masked_crc32c(data[at - _HEADER.size : at - 4]) != crc or at + length + 4 > len(data):
-                raise SchemaError(f"{where}: its length is damaged (its checksum differs)")
-            if masked_crc32c(content) != int.from_bytes(data[at + length : at + length + 4], "little"):
-                raise SchemaError(f"{where} is damaged: its checksum differs")
-            yield where, content
-            at += length + 4
-            record += 1
+            done, most = 0, _PIECE_BYTES
+            while done < size:
+                stream.seek(offset + done)
+                asked = min(most, size - done)
+                data = memoryview(stream.read(asked))
+                at, most = 0, _PIECE_BYTES
+                while at + _HEADER.size <= len(data):
+                    where = f"{file.name}, record {record}"
+                    length, crc = _HEADER.unpack_from(data, at)
+                    start, end = at + _HEADER.size, at + _HEADER.size + length
+                    if masked_crc32c(data[at : at + 8]) != crc or end + 4 > size - done:
+                        raise SchemaError(f"{where}: its length is damaged (its checksum differs)")
+                    if end + 4 > len(data):  # the rest is in the next piece, which begins with this record
+                        most = max(most, end + 4 - at)
+                        break
+                    content = data[start:end]
+                    if masked_crc32c(content) != int.from_bytes(data[end : end + 4], "little"):
+                        raise SchemaError(f"{where} is damaged: its checksum differs")
+                    yield where, content
+                    at = end + 4
+                    record += 1
+                if len(data) < asked or (not at and asked == size - done):
+                    raise SchemaError(f"{file.name}, record {record}: the file has become shorter")
+                done += at
 
 
 def _length(stream: BinaryIO, where: str) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .json_text import parse_json
 from .media_types import annotated, media_type
 from .npy_bytes import npy_array
 from .overrides import apply_overrides
+from .read_ahead import ReadAhead
 from .splits import refuse_split_files
 from .tar_members import Member, tar_members
 
@@ -29,6 +30,8 @@ _KEY: Final = re.compile(r"^((?:.*/|)[^.]+)[.]([^/]*)$", re.DOTALL)
 _META: Final = re.compile(r"__[^/]*__(?:$|/)")
 _UNIT_BYTES: Final = 32_000_000
 _BATCH_BYTES: Final = 8_000_000
+_PIECE_BYTES: Final = 8 << 20  # read at a time
+_HEADER_BYTES: Final = 4_096  # likewise, where only headers are looked at
 _BATCH_ROWS: Final = 4_096
 _SAMPLE_ROWS: Final = 500
 _LONG_TEXT: Final = 4096
@@ -69,10 +72,11 @@ class WebDatasetShards(Source):
             file.packed = file.packed or file.name.lower().endswith(".tgz")
             looked_here = 0
             with file.open() as stream:
-                for sample in self._samples(number, file, leave_out=True):
+                ahead = ReadAhead(stream, _HEADER_BYTES)
+                for sample in self._samples(number, file.name, ahead):
                     look = looked_here < _SAMPLE_ROWS
                     looked_here += look
-                    self._count(sample, endings, look, stream, rows)
+                    self._count(sample, endings, look, ahead, rows)
                     rows += 1
             looked += looked_here
             file.release()
@@ -92,14 +96,16 @@ class WebDatasetShards(Source):
         found = {name: endings[ending].spec(rows) for name, ending in self._endings.items()}
         self.schema = apply_overrides({_KEY_COLUMN: "string", **found}, options.overrides)
 
-    def _count(self, sample: _Sample, endings: dict[str, _Ending], look: bool, stream: Any, row: int) -> None:
+    def _count(
+        self, sample: _Sample, endings: dict[str, _Ending], look: bool, file: ReadAhead, row: int
+    ) -> None:
         self._to_units(sample)
         for ending, member in sample.members.items():
             evidence = endings.setdefault(ending, _Ending(ending))
             evidence.seen += 1
             if look:
-                stream.seek(member.offset)
-                evidence.add(stream.read(member.size), f"{sample.file}, {member.name}", row)
+                content = bytes(file.at(member.offset, member.size))
+                evidence.add(content, f"{sample.file}, {member.name}", row)
 
     def _to_units(self, sample: _Sample) -> None:
         """Add a row to the last unit, or to a new one when that is full or of another file."""
@@ -110,29 +116,36 @@ class WebDatasetShards(Source):
             units.append([sample.number, sample.start, sample.end, 1])
 
     def _samples(
-        self, number: int, file: InputPath, start: int = 0, stop: int | None = None, leave_out: bool = False
+        self,
+        number: int,
+        where: str,
+        file: ReadAhead,
+        start: int = 0,
+        stop: int | None = None,
+        wanted: Container[str] | None = None,
     ) -> Iterator[_Sample]:
-        """Yield the rows of an archive, by the headers alone."""
+        """Yield the rows of an archive, with the content of the endings ``wanted``; None: this is the first look."""
         current: _Sample | None = None
-        with file.open() as stream:
-            for member in tar_members(stream, file.name, start, stop):
-                if not member.is_file or _META.match(member.name):
-                    continue
-                found = _KEY.match(member.name)
-                if found is None or not found[2]:
-                    if leave_out:
-                        name = f"{file.name}/{member.name}"
-                        self.left_out.append(LeftOut(name, "its name has no ending", expected=True))
-                    continue
-                key, ending = found[1], found[2].lower()
-                if current is None or current.key != key:
-                    if current is not None:
-                        yield current
-                    current = _Sample(number, file.name, key, member.header)
-                if ending in current.members:
-                    raise SchemaError(f"{file.name}: {key}.{ending} is there twice in one row")
-                current.members[ending] = member
-                current.end = member.offset + -(-member.size // 512) * 512
+        for member in tar_members(file, where, start, stop):
+            if not member.is_file or _META.match(member.name):
+                continue
+            found = _KEY.match(member.name)
+            if found is None or not found[2]:
+                if wanted is None:
+                    name = f"{where}/{member.name}"
+                    self.left_out.append(LeftOut(name, "its name has no ending", expected=True))
+                continue
+            key, ending = found[1], found[2].lower()
+            if current is None or current.key != key:
+                if current is not None:
+                    yield current
+                current = _Sample(number, where, key, member.header)
+            if ending in current.members:
+                raise SchemaError(f"{where}: {key}.{ending} is there twice in one row")
+            current.members[ending] = member
+            if wanted is not None and ending in wanted:  # now, while it is in the piece that was read
+                current.contents[ending] = file.at(member.offset, member.size)
+            current.end = member.offset + -(-member.size // 512) * 512
         if current is not None:
             yield current
 
@@ -141,10 +154,12 @@ class WebDatasetShards(Source):
         number, start, stop = unit.place
         file = self._files[number]
         columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        wanted = frozenset(self._endings[name] for name in self.schema.names if name != _KEY_COLUMN)
         rows = size = 0
         with file.open() as stream:
-            for sample in self._samples(number, file, start, stop):
-                size += self._add(columns, sample, stream)
+            ahead = ReadAhead(stream, _PIECE_BYTES, stop)
+            for sample in self._samples(number, file.name, ahead, start, stop, wanted):
+                size += self._add(columns, sample)
                 rows += 1
                 if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
                     yield RawBatch(columns, rows)
@@ -152,21 +167,20 @@ class WebDatasetShards(Source):
         if rows:
             yield RawBatch(columns, rows)
 
-    def _add(self, columns: dict[str, list[Any]], sample: _Sample, stream: BinaryIO) -> int:
+    def _add(self, columns: dict[str, list[Any]], sample: _Sample) -> int:
         size = 0
         for column in self.schema:
             if column.name == _KEY_COLUMN:
                 columns[column.name].append(sample.key)
                 continue
             ending = self._endings[column.name]
-            member = sample.members.pop(ending, None)
+            content = sample.contents.pop(ending, None)
             try:
-                if member is None:
+                if content is None:
                     columns[column.name].append(_nothing(column))
                     continue
-                stream.seek(member.offset)
-                size += member.size
-                columns[column.name].append(_value(ending, stream.read(member.size), column))
+                size += len(content)
+                columns[column.name].append(_value(ending, content, column))
             except ValueError as error:
                 raise SchemaError(f"{sample.file}, {sample.key}.{ending}: {error}") from None
         return size
@@ -182,6 +196,7 @@ class _Sample:
     start: int
     end: int = 0
     members: dict[str, Member] = field(default_factory=dict)
+    contents: dict[str, memoryview] = field(default_factory=dict)
 
 
 class _Ending:
@@ -251,14 +266,14 @@ def _nothing(column: Column) -> Any:
     raise ValueError(f"the file is missing, and {column} has no null")
 
 
-def _value(ending: str, data: bytes, column: Column) -> Any:
+def _value(ending: str, view: memoryview, column: Column) -> Any:
     """The value of a file for a column; ``ValueError`` when it has none."""
-    kind = ending.rpartition(".")[2]
+    if column.type == "bytes" and not column.is_array:
+        return view
+    kind, data = ending.rpartition(".")[2], bytes(view)
     if column.is_array or (kind == "npy" and not column.is_blob):
         array = npy_array(data) if kind == "npy" else np.asarray(parse_json(_decoded(data)), column.dtype)
         return array if array.ndim else array[()]
-    if column.type == "bytes":
-        return data
     if column.type in ("string", "text"):
         return _decoded(data)
     if column.type == "object":
