@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..convert.freed_memory import keep_freed_memory
 from ..convert.ordering import check_sort
 from ..convert.row_choice import RowChoice
 from ..convert.sampling import write_sample
@@ -150,6 +151,7 @@ def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     started = time.monotonic()
+    keep_freed_memory()
     check_report(args)
     choice = row_choice(args)
     identity = _identity(args)

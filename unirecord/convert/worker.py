@@ -13,6 +13,7 @@ import sys
 import time
 from typing import Any, BinaryIO, Final
 
+from .freed_memory import keep_freed_memory
 from .task import run_task
 
 __all__ = ["COMMAND", "main", "receive", "send", "send_bytes"]
@@ -64,6 +65,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
+    keep_freed_memory()
     source, out = sys.stdin.buffer, io.FileIO(os.dup(1), "w")
     os.dup2(2, 1)  # what a source prints is no message
     try:

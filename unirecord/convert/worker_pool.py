@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import selectors
 import subprocess
@@ -102,6 +103,10 @@ class _Pool:
             stdout=subprocess.PIPE,
             bufsize=0,  # what is in a buffer of ours is not seen by the selector
             pass_fds=[self._lock] if self._lock >= 0 else [],
+            env={
+                "OPENBLAS_NUM_THREADS": "1",
+                **os.environ,
+            },  # numpy's, which spin at the start of each process
             start_new_session=True,  # Ctrl-C is for this process, which ends them
         )
         worker = _Worker(process)
