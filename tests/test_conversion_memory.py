@@ -1,0 +1,71 @@
+"""The memory of a conversion does not grow with what is converted: the peak over an input and over ten times as much.
+
+Batches, units and row groups are made small here, so that small files have many of them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unirecord
+from unirecord.convert.sources import example_records, npy_files, text_blocks, tfrecord, webdataset
+from unirecord.writing import batch_writer, index_file
+
+BLOB = bytes(range(256)) * 40
+SMALL, LARGE = 90, 900  # rows of 10 KB
+
+
+def _tar(path: Path, rows: int) -> None:
+    with tarfile.open(path, "w") as tar:
+        for i in range(rows):
+            member = tarfile.TarInfo(f"{i:06d}.jpg")
+            member.size = len(BLOB)
+            tar.addfile(member, io.BytesIO(BLOB))
+
+
+def _npy(path: Path, rows: int) -> None:
+    np.save(path, np.zeros((rows, len(BLOB)), np.uint8))
+
+
+def _jsonl(path: Path, rows: int) -> None:
+    path.write_text((json.dumps({"n": 1, "text": "x" * 10_000, "thing": {"a": [1]}}) + "\n") * rows)
+
+
+def _tfrecord(path: Path, rows: int) -> None:
+    with unirecord.Writer(path.with_suffix(".urec"), {"x": "bytes", "n": "int64"}) as writer:
+        writer.write_batch({"x": [BLOB] * rows, "n": np.arange(rows)})
+    unirecord.export(path.with_suffix(".urec"), path)
+
+
+@pytest.mark.parametrize("make", [_tar, _npy, _jsonl, _tfrecord], ids=lambda make: make.__name__.strip("_"))
+def test_ten_times_the_rows_take_no_more_memory(
+    make: Callable[[Path, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = 100_000
+    for module, name in (
+        (batch_writer, "TARGET_BYTES"), (index_file, "_KEEP_BYTES"), (text_blocks, "BLOCK_BYTES"),
+        (webdataset, "_UNIT_BYTES"), (webdataset, "_BATCH_BYTES"), (npy_files, "_UNIT_BYTES"),
+        (tfrecord, "_UNIT_BYTES"), (example_records, "_BATCH_BYTES"), (example_records, "_SAMPLE_BYTES"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, small)
+    peaks = []
+    for rows in (SMALL, SMALL, LARGE):  # what is imported and kept at the first time does not count
+        (source := tmp_path / f"{rows}.{make.__name__.strip('_')}").unlink(missing_ok=True)
+        source.with_suffix(".urec").unlink(missing_ok=True)
+        source.with_suffix(".urec.idx").unlink(missing_ok=True)
+        make(source, rows)
+        tracemalloc.start()
+        try:
+            assert unirecord.write_dataset(source, tmp_path / "out", overwrite=True) == rows
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[2] < peaks[1] + 1_000_000, peaks  # of 8 MB more
