@@ -183,10 +183,11 @@ test: venv build lint
 	@$(MAKE) --no-print-directory -j$(JOBS) frameworks test-c tsan
 	$(BIN)/python tests/in_shares.py
 
-# Real Ray, started here: tasks killed, run again and run twice. Minutes, and 150 MB to install.
-ray: venv build
-	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*"
+# Real Ray, started here: tasks killed, run again and run twice, a training killed and gone on with. Minutes, and 150 MB.
+ray: venv build frameworks
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data,train]==2.60.*"
 	$(BIN)/python -m pytest -q tests/ray_jobs.py
+	$(BIN)/python -m pytest -q tests/ray_train_jobs.py
 
 # Lightning, Fabric, Accelerate, torchdata's nodes and transformers' Trainer, which take longer to import than a run can spare.
 trainers: venv build frameworks
@@ -217,6 +218,7 @@ demo: venv build
 
 # Every peer beside UniRecord and the floor; writes docs/performance.md and docs/performance/. BENCH="--quick" shows that it works.
 bench: venv build frameworks
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*" "lightning>=2.6"
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 wheel: venv

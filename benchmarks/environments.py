@@ -44,8 +44,8 @@ ENVIRONMENTS = {
         ("numpy", "tensorflow-cpu==2.21.0", "opencv-python-headless"), "tensorflow, cv2"
     ),
     "mindspore": Environment(
-        ("setuptools<80", "mindspore==2.10.0", "opencv-python-headless"),
-        "mindspore.dataset, mindspore.mindrecord, cv2",
+        ("setuptools<80", "mindspore==2.10.0", "opencv-python-headless", "cffi", "msgpack"),
+        "mindspore.dataset, mindspore.mindrecord, cv2, msgpack",
     ),
     "photographs": Environment(
         ("numpy", "pillow", "scikit-image", "scikit-learn"), "skimage.data, sklearn.datasets"

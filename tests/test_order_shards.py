@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict, dataclass
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -306,3 +308,25 @@ def test_blocks_are_chosen_from_row_groups(
     rows: int, groups: int, row_bytes: int, expected: tuple[int, int]
 ) -> None:
     assert choose_blocks(rows, groups, row_bytes) == expected
+
+
+def test_ranks_within_ray_train_are_its_own_and_not_those_of_the_job_around_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Context:
+        get_world_rank, get_world_size = (lambda self: 1), (lambda self: 3)
+
+    class RayTrain(ModuleType):
+        get_context = Context
+
+    def not_a_worker() -> None:
+        raise RuntimeError("only within a worker")
+
+    ray_train = RayTrain("ray.train")
+    monkeypatch.setitem(sys.modules, "ray.train", ray_train)
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    assert shard_from_environment() == (1, 3)
+    assert shard_from_environment(1, 4) == (1, 4)
+    monkeypatch.setattr(ray_train, "get_context", not_a_worker)
+    assert shard_from_environment() == (0, 2)

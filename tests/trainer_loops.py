@@ -8,6 +8,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import re
+import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ import unirecord.lightning
 from unirecord import UniRecordDataset, Writer
 from unirecord.torch import loader
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 ROWS, SIZE = 60, 8
 
 
@@ -159,3 +163,15 @@ def test_the_trainer_of_transformers_takes_a_dataset_as_it_is(path: Path, tmp_pa
     trainer.train()
     assert len(seen) == 2 * ROWS
     assert sorted(seen[:ROWS]) == sorted(seen[ROWS:]) == list(range(ROWS))
+
+
+@pytest.mark.parametrize(("name", "told"), [("lightning_train", "step 120: "), ("hf_trainer", "epoch 10: ")])
+def test_examples_go_on_and_learn_to_read(
+    name: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(sys, "argv", [name, str(tmp_path)])
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    found = capsys.readouterr().out
+    assert told in found
+    assert float(re.findall(r"accuracy ([0-9.]+)%", found)[-1]) > 90

@@ -1,4 +1,4 @@
-"""UniRecord in the loops of JAX, Grain and Hugging Face."""
+"""UniRecord in the loops of JAX, Grain, Hugging Face, Lightning and MindSpore."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ class LoopReader(Reader):
                 self.data, BATCH, num_threads=threads
             )
 
+        elif loop == "lightning":
+            made = importlib.import_module("unirecord.lightning").loader(
+                self.data, BATCH, num_threads=threads
+            )
+            combined = importlib.import_module("lightning.pytorch.utilities").CombinedLoader
+            self.batches = combined({"x": made})  # what a Trainer's loop goes through
+        elif loop == "mindspore":
+            self.batches = self.data.to_mindspore(BATCH, num_threads=threads)
+
     def epoch(self, number: int) -> Iterator[Any]:
         if self.loop == "hf":
             self.batches.set_epoch(number)
@@ -40,6 +49,10 @@ class LoopReader(Reader):
         self.data.set_epoch(number)
         if self.loop == "grain":
             return iter(importlib.import_module("unirecord.grain").batches(self.data, BATCH))
+        if self.loop == "lightning":
+            return (batches["x"] for batches, _, _ in self.batches)
+        if self.loop == "mindspore":
+            return iter(self.batches.create_dict_iterator(num_epochs=1, output_numpy=True))
         return iter(self.batches)
 
     def size(self, batch: Any) -> int:

@@ -143,7 +143,7 @@ class UniRecordDataset(DatasetLoaders[Given]):
         num_shards: int | None = None,
         **options: Any,
     ) -> UniRecordDataset[Any]:
-        """A dataset sharded by the launcher's environment variables (torchrun, MPI, Slurm).
+        """A dataset sharded as the launcher says: by Ray Train's context, or variables of torchrun, MPI or Slurm.
 
         Args:
             path: as for the class.

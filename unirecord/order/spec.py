@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -218,9 +219,12 @@ def check_shard_arguments(shard_id: int | None, num_shards: int | None) -> tuple
 def shard_from_environment(
     shard_id: int | None = None, num_shards: int | None = None, environ: Mapping[str, str] | None = None
 ) -> tuple[int, int]:
-    """(rank, ranks) as the launcher has set them; explicit arguments win, and without either it is (0, 1)."""
+    """(rank, ranks) of Ray Train's worker, else as the launcher has set them, else (0, 1); explicit arguments win."""
     if shard_id is not None or num_shards is not None:
         return check_shard_arguments(shard_id, num_shards)
+    of_ray = _ray_train_ranks() if environ is None else None
+    if of_ray is not None:
+        return of_ray
     variables = os.environ if environ is None else environ
     for launcher, rank_name, size_name in _LAUNCHERS:
         rank, size = variables.get(rank_name), variables.get(size_name)
@@ -234,6 +238,19 @@ def shard_from_environment(
             )
         return _parse_ranks(rank_name, rank, size_name, size)
     return 0, 1
+
+
+def _ray_train_ranks() -> tuple[int, int] | None:
+    """Those of this worker of Ray Train, whose cluster may itself stand in a launcher's job; None elsewhere."""
+    ray_train = sys.modules.get("ray.train")  # which whoever runs a worker has imported
+    if ray_train is None:
+        return None
+    try:
+        context = ray_train.get_context()
+        rank, size = context.get_world_rank(), context.get_world_size()
+    except RuntimeError:  # not within a worker
+        return None
+    return None if rank is None or size is None else (int(rank), int(size))
 
 
 def _parse_ranks(rank_name: str, rank: str, size_name: str, size: str) -> tuple[int, int]:
