@@ -40,6 +40,17 @@ static ur_status check_options(const ur_set *set, const ur_loader_options *o, ur
   return UR_OK;
 }
 
+/* An output of a stream, as a column of fixed width. */
+static ur_status stream_column(ur_filler *filler, size_t output, ur_error *error) {
+  const ur_stream *stream = filler->options.stream;
+  int32_t number = filler->columns[output];
+  if (number < UR_STREAM_ELEMENTS || number > UR_STREAM_POSITIONS)
+    return ur_fail(error, UR_ARGUMENT, "a stream has no output %" PRId32, number);
+  /* exact: ur_stream_check() has checked the product */
+  filler->infos[output].fixed_bytes = stream->length * (int64_t)ur_stream_width(stream, number);
+  return UR_OK;
+}
+
 static ur_status copy_columns(ur_filler *filler, const ur_loader_options *options, ur_error *error) {
   size_t outputs = (size_t)options->output_count;
   filler->columns = calloc(outputs + 1, sizeof *filler->columns);
@@ -47,7 +58,8 @@ static ur_status copy_columns(ur_filler *filler, const ur_loader_options *option
   if (!filler->columns || !filler->infos) return ur_fail(error, UR_NO_MEMORY, "no memory for a loader");
   for (size_t c = 0; c < outputs; c++) {
     filler->columns[c] = options->columns[c];
-    ur_status status = ur_set_column(filler->set, options->columns[c], &filler->infos[c], error);
+    ur_status status = options->stream == NULL ? ur_set_column(filler->set, options->columns[c], &filler->infos[c], error)
+                                               : stream_column(filler, c, error);
     if (status != UR_OK) return status;
   }
   filler->options.columns = filler->columns;
@@ -61,6 +73,8 @@ ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur
   if (status != UR_OK) return status;
   filler->set = ur_set_retain(set);
   filler->pool = ur_pool_retain(pool);
+  if (options->stream != NULL) status = ur_stream_check(options->stream, set, error);
+  if (status != UR_OK) return status;
   filler->options.order = filler->order = ur_order_retain(options->order);
   if (options->bitmap != NULL) {
     filler->bitmap = *options->bitmap;
@@ -86,6 +100,7 @@ void ur_scratch_free(ur_scratch *s) {
   free(s->offsets);
   free(s->outputs);
   free(s->views);
+  ur_stretches_free(&s->stretches);
 }
 
 /* rows + 1 offsets for each output of variable width; NULL without memory. */
@@ -209,11 +224,32 @@ static ur_status prepare(const ur_filler *filler, const ur_scratch *s, int64_t n
   return UR_OK;
 }
 
-static ur_status read_into_batch(const ur_filler *filler, const ur_scratch *s, int64_t number, int64_t rows,
+static ur_status stream_into_batch(const ur_filler *filler, ur_scratch *s, int64_t number, int64_t rows, int64_t skipped,
+                                   ur_batch **out, ur_error *error) {
+  const ur_stream *stream = filler->options.stream;
+  ur_batch *batch = NULL;
+  outputs_to_measure(filler, s, rows);
+  for (int32_t c = 0; c < filler->options.output_count; c++)
+    if (!ur_multiply((uint64_t)rows, (uint64_t)filler->infos[c].fixed_bytes, &s->outputs[c].used))
+      return ur_fail(error, UR_ARGUMENT, "a batch of %" PRId64 " samples exceeds 2^64 bytes", rows);
+  ur_status status = ur_stream_cut(stream, filler->set, s->rows, rows, &s->stretches, error);
+  if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
+  if (status == UR_OK)
+    status = ur_stream_fill(stream, filler->set, &s->stretches, rows, s->outputs, filler->options.output_count, error);
+  if (status == UR_OK) {
+    *out = batch;
+  } else {
+    ur_batch_release(batch);
+  }
+  return status;
+}
+
+static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t number, int64_t rows,
                                  int64_t skipped, ur_batch **out, ur_error *error) {
   ur_read read;
   ur_batch *batch = NULL;
   int32_t count = filler->options.output_count;
+  if (filler->options.stream != NULL) return stream_into_batch(filler, s, number, rows, skipped, out, error);
   outputs_to_measure(filler, s, rows);
   ur_status status = ur_read_open(&read, filler->set, s->rows, rows, error);
   if (status == UR_OK) status = ur_read_measure(&read, s->outputs, count, error);
@@ -228,13 +264,27 @@ static ur_status read_into_batch(const ur_filler *filler, const ur_scratch *s, i
   return status;
 }
 
+/* Whether the corrupt row that `error` names is row `row` of the set. */
+static bool is_named(const ur_filler *filler, int64_t row, const ur_error *error) {
+  int64_t part = -1, row_in_part = -1;
+  return ur_set_find(filler->set, row, &part, &row_in_part) == UR_OK && part == error->part && row_in_part == error->row;
+}
+
+/* Whether that row is sample number `i` of the batch, or one of a stream's documents in it. */
+static bool is_in(const ur_filler *filler, const ur_scratch *s, int64_t i, const ur_error *error) {
+  const ur_stream *stream = filler->options.stream;
+  if (stream == NULL) return is_named(filler, s->rows[i], error);
+  for (int64_t k = 0; k < s->stretches.count; k++)
+    if (s->stretches.stretches[k].to / stream->length == i && is_named(filler, s->stretches.rows[k], error)) return true;
+  return false;
+}
+
 /* Moves every occurrence of the corrupt row that `error` names from rows to skipped; false when it names none of them. */
 static int leave_out(const ur_filler *filler, ur_scratch *s, int64_t *rows, int64_t *skipped, const ur_error *error) {
   int64_t kept = 0;
   int64_t before = *skipped;
   for (int64_t i = 0; i < *rows; i++) {
-    int64_t part = -1, row = -1;
-    if (ur_set_find(filler->set, s->rows[i], &part, &row) == UR_OK && part == error->part && row == error->row) {
+    if (is_in(filler, s, i, error)) {
       s->skipped[(*skipped)++] = s->rows[i];
     } else {
       s->rows[kept++] = s->rows[i];
@@ -258,8 +308,12 @@ ur_status ur_filler_fill(const ur_filler *filler, ur_scratch *s, int64_t number,
 
 /* Tells the kernel of batch `number`, if there is one. */
 static void advise_batch(const ur_filler *filler, ur_scratch *s, int64_t number) {
-  if (number < filler->batches && row_ids_of_batch(filler, number, s->ahead) == UR_OK) {
-    ur_set_advise(filler->set, s->ahead, ur_filler_rows(filler, number));
+  if (number >= filler->batches || row_ids_of_batch(filler, number, s->ahead) != UR_OK) return;
+  int64_t rows = ur_filler_rows(filler, number);
+  if (filler->options.stream == NULL) {
+    ur_set_advise(filler->set, s->ahead, rows);
+  } else if (ur_stream_cut(filler->options.stream, filler->set, s->ahead, rows, &s->stretches, NULL) == UR_OK) {
+    ur_set_advise(filler->set, s->stretches.rows, s->stretches.count);
   }
 }
 

@@ -3,6 +3,7 @@
 #define UR_LOADER_FILL_H
 
 #include "batch_pool.h"
+#include "stream.h"
 #include "unirecord.h"
 
 struct ur_batch {
@@ -32,6 +33,7 @@ typedef struct {
   int64_t *offsets;  /* of all outputs of variable width, as measured */
   ur_output *outputs;
   ur_column_view *views;
+  ur_stretches stretches; /* of a stream's samples */
   int64_t looked;    /* batches since this thread's page faults were last counted */
   long major_faults;
   int64_t advise_until;

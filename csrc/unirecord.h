@@ -356,6 +356,55 @@ UR_API ur_status ur_set_read_row(ur_set *set, int64_t row, ur_output *outputs, i
 /* Tells the kernel that these rows' blob columns will be read soon. Never fails; may do nothing. */
 UR_API void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n);
 
+/* ---- streams: samples of one length, cut from the values of a column that lie one after the other ---------------------- */
+
+typedef enum {
+  UR_STREAM_WHOLE = 0, /* windows of the values of all documents, one behind the other */
+  UR_STREAM_APART = 1, /* windows of each document, that of none reaches into the next */
+  UR_STREAM_PACKED = 2 /* pieces of documents, as a table says */
+} ur_stream_kind;
+
+typedef enum { UR_STREAM_ELEMENTS = 0, UR_STREAM_DOCUMENTS = 1, UR_STREAM_POSITIONS = 2 } ur_stream_output;
+
+typedef struct {
+  int64_t document, first, count; /* `count` elements of a document from element `first` on */
+} ur_stream_piece;
+
+/* Documents are rows of a set, chosen as by ur_loader_options. A window begins every `stride` elements; with `padded`, what
+ * is left at the end makes one more, which is filled up. */
+typedef struct {
+  int32_t kind;             /* ur_stream_kind */
+  int32_t column;           /* of blobs */
+  int32_t element_bytes;    /* 1, 2, 4 or 8: what a value is made of */
+  int32_t padded;
+  int64_t length;           /* elements of a sample */
+  int64_t stride;
+  int64_t samples;
+  int64_t documents;
+  const int64_t *before;    /* borrowed, like all that follows. WHOLE: elements before documents 0, every, 2 every, ..., and
+                               with `every` 1 those of all documents behind. APART: windows, likewise. PACKED: pieces before
+                               each sample, and all of them */
+  int64_t every;
+  const ur_stream_piece *pieces; /* of PACKED; no more elements in a sample than `length` */
+  const int64_t *selection;
+  const ur_bitmap *bitmap;
+  int64_t selection_start;
+  int64_t selection_step;
+  uint8_t padding[8];       /* the element that samples are filled up with */
+} ur_stream;
+
+/* Reads samples[0..n) of the stream into outputs of fixed width, `length` elements for each sample. outputs[i].column is one
+ * of ur_stream_output: the elements; as int64, the row of each one's document (-1 where filled up); as int64, its place in
+ * its run of elements of one document. UR_STALE where documents have other lengths than the table says. */
+UR_API ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *samples, int64_t n, ur_output *outputs,
+                                int32_t output_count, ur_error *error);
+
+/* Puts lengths of 1 to `size` (at most 2^40), one after the other, into bins of that size: each into the bin with the least
+ * room that is enough, of several the one that came to that room last, else into a new bin. places[i] = the bin of length i,
+ * *used = bins, numbered as they were opened. UR_ARGUMENT, UR_NO_MEMORY. */
+UR_API ur_status ur_pack(const int64_t *lengths, int64_t count, int64_t size, int64_t *places, int64_t *used,
+                         ur_error *error);
+
 /* ---- one opened part -------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -446,6 +495,8 @@ typedef struct {
   const int32_t *columns;   /* output_count ordinals of columns; copied */
   int32_t on_corrupt;       /* 0: a corrupt row fails its batch; 1: corrupt rows are left out, and counted */
   int32_t reserved;
+  const ur_stream *stream;  /* NULL, or samples of it in place of rows of the set: `columns` are ur_stream_output, rows of the
+                               order (or of `bitmap` or `selection`) are samples; borrowed until the loader is released */
 } ur_loader_options;
 
 /* Places are byte offsets from the start of the batch's memory, multiples of 64; UINT64_MAX: there is no such array. */

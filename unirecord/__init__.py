@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .inspection.verify import verify
     from .loading.ragged import RaggedArray
     from .loading.stats import LoaderStats
+    from .order.packing import cu_seqlens
     from .pipeline.operator import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
     from .pipeline.pipeline_stats import PipelineStats, StageStats
@@ -51,6 +52,7 @@ __all__ = [
     "Exported",
     "UniRecordDataset",
     "mix",
+    "cu_seqlens",
     "BatchLoader",
     "LoaderStats",
     "RaggedArray",
@@ -98,6 +100,7 @@ _HOMES = {
     "Exported": "convert.export",
     "UniRecordDataset": "dataset.dataset",
     "mix": "dataset.mixing",
+    "cu_seqlens": "order.packing",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
     "RaggedArray": "loading.ragged",

@@ -52,6 +52,14 @@ from .scan import Program as Program
 from .scan import Step as Step
 from .scan import match_between as match_between
 from .scan import match_pattern as match_pattern
+from .streams import APART as APART
+from .streams import DOCUMENTS as DOCUMENTS
+from .streams import ELEMENTS as ELEMENTS
+from .streams import PACKED as PACKED
+from .streams import POSITIONS as POSITIONS
+from .streams import WHOLE as WHOLE
+from .streams import NativeStream as NativeStream
+from .streams import pack as pack
 from .strings import DistinctStrings as DistinctStrings
 from .strings import extreme_strings as extreme_strings
 from .threads import LeavablePool as LeavablePool

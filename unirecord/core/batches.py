@@ -15,6 +15,7 @@ from .handle import Handle, keeping
 from .library import ffi, lib
 from .order import Order
 from .parts import NativeSet
+from .streams import NativeStream
 
 # A ur_batch_info but for its first field: one call instead of one for each field.
 _INFO: Final = struct.Struct("=8xQQqqqQQQ")
@@ -124,6 +125,7 @@ class NativeLoader:
         prefetch: int,
         threads: int,
         skip_corrupt: bool,
+        stream: NativeStream | None = None,
     ) -> None:
         options = ffi.new("ur_loader_options *")
         options.order = order.pointer
@@ -139,6 +141,8 @@ class NativeLoader:
         numbers = ffi.new("int32_t[]", list(columns))
         options.columns = numbers
         options.on_corrupt = skip_corrupt
+        if stream is not None:
+            options.stream = stream.pointer
         out = ffi.new("ur_loader **")
         self._error = ffi.new("ur_error *")
         self._fail = parts.fail
@@ -146,7 +150,7 @@ class NativeLoader:
         if lib.ur_loader_new(parts.pointer, pool.pointer, options, out, self._error) != lib.UR_OK:
             self._fail(self._error)
         self._pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_loader_release, selection, pool.lent)
+        self.handle = Handle(out[0], lib.ur_loader_release, selection, pool.lent, stream)
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..columns.scalars import scalar_arrays
 from ..order.selection import Selection
 from .row_numbers import in_own_order
-from .views import UNCHANGED, DatasetViews, Given
+from .streams import DatasetStreams
+from .views import UNCHANGED, Given
 
 if TYPE_CHECKING:
     import pandas
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["DatasetTables"]
 
 
-class DatasetTables(DatasetViews[Given]):
+class DatasetTables(DatasetStreams[Given]):
     """Rows of a dataset by column, before it is iterated over."""
 
     def scalars(self, columns: Sequence[str] | None = None, *, order: str = "rows") -> dict[str, Any]:

@@ -35,15 +35,28 @@ class OpenedData:
         columns: Sequence[str] | None,
         where_from: WhereFrom | None = None,
     ) -> None:
+        self._init(path, parts, parts.snapshot, columns, where_from)
+
+    def _init(
+        self,
+        path: PathLike | Sequence[PathLike],
+        parts: PartSet,
+        snapshot: Snapshot,
+        columns: Sequence[str] | None,
+        where_from: WhereFrom | None = None,
+    ) -> None:
         self.path = path
         self.parts = parts
-        self.snapshot = parts.snapshot
+        self.snapshot = snapshot
         self.columns = _chosen_columns(self.snapshot.schema, columns)
         self.where_from = where_from
-        self.reader = SampleReader(parts, self.columns, where_from)
+        self.reader = self._reader()
         self.row_bytes = parts.mean_row_bytes([ordinal for ordinal, _ in self.columns])
         self._names = None if columns is None else list(columns)
         self._pool: BatchPool | None = None
+
+    def _reader(self) -> SampleReader:
+        return SampleReader(self.parts, self.columns, self.where_from)
 
     @classmethod
     def open(

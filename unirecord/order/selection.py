@@ -211,7 +211,7 @@ class Selection:
     def _kept(self, keep: Callable[[int, Rows], npt.NDArray[np.bool_]]) -> Selection:
         """Those of its rows, which ascend, for which ``keep(place of the first, rows)`` says so, a piece at a time."""
         found = FoundRows(self.rows)
-        for first, rows in self._chunks():
+        for first, rows in self.pieces():
             found.add(rows[keep(first, rows)])
         return Selection._of(self.rows, found.all())
 
@@ -233,10 +233,10 @@ class Selection:
             return Selection._of(self.rows, found)
         if self._climbs():
             return self._kept(lambda _, rows: are_in(found, rows))
-        kept = [rows[are_in(found, rows)] for _, rows in self._chunks()]
+        kept = [rows[are_in(found, rows)] for _, rows in self.pieces()]
         return Selection(self.rows, array=np.concatenate(kept) if kept else np.empty(0, np.int64))
 
-    def _chunks(self) -> Iterator[tuple[int, Rows]]:
+    def pieces(self) -> Iterator[tuple[int, Rows]]:
         """Place of the first, and rows, of pieces of it."""
         for first in range(0, self.length, CHUNK):
             yield first, self._run(first, CHUNK)
@@ -258,14 +258,14 @@ class Selection:
         deal = self._dealer(bounds, seed)
         if self._climbs():
             return self._dealt_in_order(deal, len(sizes))
-        labels = np.concatenate([deal(0, self._run(0, 0)), *(deal(*piece) for piece in self._chunks())])
+        labels = np.concatenate([deal(0, self._run(0, 0)), *(deal(*piece) for piece in self.pieces())])
         return [
             Selection(self.rows, array=self.row_ids(np.flatnonzero(labels == k))) for k in range(len(sizes))
         ]
 
     def _dealt_in_order(self, deal: Callable[[int, Rows], npt.NDArray[Any]], parts: int) -> list[Selection]:
         found = [FoundRows(self.rows) for _ in range(parts)]
-        for first, rows in self._chunks():
+        for first, rows in self.pieces():
             labels = deal(first, rows)
             for k in range(parts):
                 found[k].add(rows[labels == k])
@@ -337,7 +337,7 @@ class Selection:
         counts = np.zeros(parts, np.int64)
         runs: list[Rows] = []
         last, sorted_so_far = -1, True
-        for _, rows in self._chunks():
+        for _, rows in self.pieces():
             part = np.searchsorted(part_starts, rows, side="right") - 1
             sorted_so_far = sorted_so_far and bool(part[0] >= last) and bool(np.all(part[1:] >= part[:-1]))
             last = int(part[-1])

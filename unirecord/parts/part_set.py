@@ -11,7 +11,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import IO_CODES, VERIFY_CODES, NativeLoader, NativeSet, ReadBuffers, RowOutput, RowReader
+from ..core import (
+    IO_CODES,
+    VERIFY_CODES,
+    NativeLoader,
+    NativeSet,
+    NativeStream,
+    ReadBuffers,
+    RowOutput,
+    RowReader,
+)
 from ..errors import ClosedError
 from ..format import metadata
 from ..format.column import Column
@@ -246,6 +255,16 @@ class PartSet:
     def open_loader(self, **options: Any) -> NativeLoader:
         """The C loader over these parts."""
         return NativeLoader(self._native, **options)
+
+    def read_stream(
+        self,
+        stream: NativeStream,
+        samples: NDArray[np.int64],
+        outputs: Sequence[int],
+        arrays: Sequence[Array],
+    ) -> None:
+        """Samples of a stream over these parts into an array for each output."""
+        stream.read(self._native, samples, outputs, arrays)
 
     def check_open(self) -> None:
         """Raises ClosedError after ``close``."""

@@ -1,0 +1,271 @@
+"""A column as a stream of documents whose windows, or packed samples, stand in the place of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import APART, DOCUMENTS, ELEMENTS, PACKED, POSITIONS, WHOLE, NativeLoader, NativeStream
+from ..errors import SchemaError
+from ..format.column import Column
+from ..format.schema import Schema
+from ..order.packing import Packing
+from ..order.selection import Selection
+from ..order.spec import OrderSpec
+from ..order.windows import Windows, WindowTable
+from ..parts.part_set import Empty, PartSet, Snapshot
+from .document_lengths import document_lengths
+from .opened import OpenedData
+from .samples import SampleReader
+
+__all__ = ["StreamData", "StreamRule"]
+
+Numbers = NDArray[np.int64]
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True)
+class StreamRule:
+    """What becomes of the values of ``column``: ``windows``, or packed samples of ``length`` elements if None.
+
+    ``padding``: what samples are filled up with, or None: they are left out. ``documents``, ``positions``: names of
+    columns that say which row each element is of, and its place in its run, or None.
+    """
+
+    column: str
+    length: int
+    windows: Windows | None
+    padding: int | float | None
+    documents: str | None
+    positions: str | None
+
+    def __str__(self) -> str:
+        """Its one form, which is part of the identity of the samples."""
+        windows = self.windows
+        how = "packed" if windows is None else f"{windows.stride},{'document' if windows.apart else 'none'}"
+        return f"{self.column}:{self.length},{how},{self.padding}"
+
+
+class StreamParts:
+    """The samples of a stream as the rows of a set of parts, for all that reads rows by their numbers."""
+
+    def __init__(self, base: PartSet, rule: StreamRule, selection: Selection, dtype: np.dtype[Any]) -> None:
+        self.base, self.rule, self.dtype = base, rule, dtype
+        ordinal = base.schema.ordinal(rule.column)
+        lengths = document_lengths(base, rule.column, selection, dtype.itemsize)
+        pieces, every = None, 1
+        if rule.windows is None:
+            packing = Packing.of(lengths, rule.length)
+            kind, before, samples, pieces = PACKED, packing.starts, packing.samples, packing.pieces
+            self.elements = packing.elements
+        else:
+            table = WindowTable.of(rule.windows, lengths, len(selection))
+            kind = APART if rule.windows.apart else WHOLE
+            before, samples, every = table.before, table.samples, table.every
+            self.elements = table.elements
+        self.rows: int = samples
+        self.starts: Numbers = np.array([0, samples], np.int64)
+        self.stream = NativeStream(
+            kind,
+            ordinal,
+            length=rule.length,
+            stride=rule.length if rule.windows is None else rule.windows.stride,
+            samples=samples,
+            documents=len(selection),
+            before=before,
+            every=every,
+            pieces=pieces,
+            selection=selection.as_c(),
+            padding=None if rule.padding is None else _as_element(rule.padding, dtype),
+            element_bytes=dtype.itemsize,
+        )
+        self.io, self.verify = base.io, base.verify
+        outputs = [(rule.column, _type_name(dtype))]
+        outputs += [(name, "int64") for name in (rule.documents, rule.positions) if name is not None]
+        if len({name for name, _ in outputs}) < len(outputs):
+            raise SchemaError(f"columns of the same name: {[name for name, _ in outputs]}; give others")
+        asked = ((ELEMENTS, rule.column), (DOCUMENTS, rule.documents), (POSITIONS, rule.positions))
+        self.outputs = [number for number, name in asked if name is not None]
+        self.schema = Schema(Column(name, kind_of, (rule.length,)) for name, kind_of in outputs)
+
+    @property
+    def io_name(self) -> str:
+        """The way of reading in use."""
+        return self.base.io_name
+
+    def read(self, samples: Numbers, ordinals: Sequence[int], empty: Empty = np.empty) -> list[NDArray[Any]]:
+        """Columns of these samples, [samples, length] each."""
+        outside = samples[(samples < 0) | (samples >= self.rows)]
+        if len(outside):
+            raise IndexError(f"sample {outside[0]} is out of range: there are {self.rows}")
+        self.check_open()
+        arrays = [empty((len(samples), self.rule.length), self._dtype(i)) for i in ordinals]
+        self.base.read_stream(self.stream, samples, [self.outputs[i] for i in ordinals], arrays)
+        return arrays
+
+    def _dtype(self, ordinal: int) -> np.dtype[Any]:
+        return self.dtype if self.outputs[ordinal] == ELEMENTS else np.dtype(np.int64)
+
+    def locate(self, row: int) -> tuple[str, int]:
+        """Path, and number in its part, of the row with which a sample begins."""
+        if not 0 <= row < self.rows:
+            raise IndexError(f"sample {row} is out of range: there are {self.rows}")
+        begins = np.empty((1, self.rule.length), np.int64)
+        self.base.read_stream(self.stream, np.array([row], np.int64), [DOCUMENTS], [begins])
+        return self.base.locate(int(begins[0, 0]))
+
+    def open_loader(self, *, columns: Sequence[int], **options: Any) -> NativeLoader:
+        """The C loader of its samples."""
+        outputs = [self.outputs[i] for i in columns]
+        return self.base.open_loader(columns=outputs, stream=self.stream, **options)
+
+    def mean_row_bytes(self, columns: Sequence[int] | None = None) -> float:
+        """Bytes of a sample in these columns."""
+        chosen = range(len(self.outputs)) if columns is None else columns
+        return float(sum(self.rule.length * self._dtype(i).itemsize for i in chosen))
+
+    def group_rows(self) -> int:
+        """Samples that lie together: of one, as far as the files say."""
+        return 1
+
+    def check_open(self) -> None:
+        """Raises ClosedError after ``close``."""
+        self.base.check_open()
+
+    def close(self) -> None:
+        """Closes the files."""
+        self.base.close()
+
+
+class StreamReader:
+    """Reads chosen columns of samples of a stream, as ``SampleReader`` reads rows. Thread-safe."""
+
+    def __init__(self, parts: StreamParts, columns: Sequence[tuple[int, Column]]) -> None:
+        self._parts = parts
+        self._ordinals = [ordinal for ordinal, _ in columns]
+        self._names = [column.name for _, column in columns]
+
+    def one(self, row: int) -> dict[str, Any]:
+        """A sample; its arrays are its own."""
+        found = self._parts.read(np.array([row], np.int64), self._ordinals)
+        return {name: values[0] for name, values in zip(self._names, found, strict=True)}
+
+    def many(self, rows: Numbers) -> list[dict[str, Any]]:
+        """These samples, read with one call; their arrays are pieces of one block of memory."""
+        batch = self.batch(rows)
+        return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+
+    def placing(self, rows: Numbers, read: Callable[[], Read]) -> Read:
+        """What ``read`` makes of the samples."""
+        return read()
+
+    def batch(self, rows: Numbers, empty: Empty = np.empty) -> dict[str, Any]:
+        """These samples as a dict of arrays [n, length]."""
+        return dict(zip(self._names, self._parts.read(rows, self._ordinals, empty), strict=True))
+
+
+class StreamData(OpenedData):
+    """Samples of a stream over opened data, and chosen columns of them. Pickled, it is made anew of the same data."""
+
+    def __init__(
+        self,
+        base: OpenedData,
+        rule: StreamRule,
+        selection: Selection,
+        columns: Sequence[str] | None = None,
+        parts: StreamParts | None = None,
+    ) -> None:
+        self._base, self._rule, self._selection = base, rule, selection
+        self._stream = parts or StreamParts(base.parts, rule, selection, _element_type(base, rule.column))
+        stored = base.parts.snapshot
+        identity = f"{stored.identity}/{selection.digest()}/{rule}"
+        self._init(
+            base.path,
+            cast("PartSet", self._stream),
+            _StreamSnapshot.over(stored, self._stream, identity),
+            columns,
+        )
+
+    def _reader(self) -> SampleReader:
+        return cast("SampleReader", StreamReader(self._stream, self.columns))
+
+    def with_columns(self, columns: Sequence[str] | None) -> StreamData:
+        """The same samples with other columns."""
+        return StreamData(self._base, self._rule, self._selection, columns, self._stream)
+
+    def with_blocks(self, spec: OrderSpec, rows: int, given: tuple[int | None, int | None]) -> OrderSpec:
+        """The order with the sizes of its blocks; orders by parts are refused: samples reach from one to the next."""
+        if spec.mode in ("parts", "within-parts"):
+            raise ValueError(
+                f'shuffle="{spec.mode}": windows and packed samples belong to no part; shuffle with True or "block"'
+            )
+        return super().with_blocks(spec, rows, given)
+
+    def where_rows(self, selection: Selection, where: str) -> NoReturn:
+        """Refused: conditions are about rows."""
+        raise ValueError(
+            f"where={where!r}: conditions are about documents: choose them first, then make the stream of them"
+        )
+
+    def published(self, snapshot: Snapshot) -> NoReturn:
+        """Refused: the samples are those of the data as it was."""
+        raise ValueError("a stream is made of data as they were: refresh these, and make it anew")
+
+    def telling(self, where_from: Any) -> NoReturn:
+        """Refused: a mixture is of rows."""
+        raise ValueError(
+            "windows and packed samples cannot be mixed yet: mix the documents that they are made of apart"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamData, (self._base, self._rule, self._selection, self._names)
+
+
+@dataclass(frozen=True)
+class _StreamSnapshot(Snapshot):
+    """The snapshot of the data, with the samples of a stream as rows."""
+
+    samples: int = 0
+
+    @classmethod
+    def over(cls, stored: Snapshot, parts: StreamParts, identity: str) -> _StreamSnapshot:
+        kept = {name: getattr(stored, name) for name in ("parts", "index", "metadata", "path", "one_schema")}
+        return cls(**kept, schema=parts.schema, identity=identity, samples=parts.rows)
+
+    @property
+    def rows(self) -> int:
+        return self.samples
+
+
+def _as_element(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A value to fill up with, as an element; ValueError where it is none."""
+    try:
+        element = np.array([value]).astype(dtype) if dtype.kind in "fc" else np.array([value], dtype)
+    except (OverflowError, TypeError):
+        element = None
+    if element is None or (element[0] != value and value == value):
+        raise ValueError(f"pad={value!r} is no element of {dtype.name}")
+    return element
+
+
+def _type_name(dtype: np.dtype[Any]) -> str:
+    return dtype.name
+
+
+def _element_type(base: OpenedData, name: str) -> np.dtype[Any]:
+    """What the values of a column are made of; SchemaError when that is no run of numbers."""
+    schema = base.parts.snapshot.schema
+    column = schema.columns[schema.ordinal(name)]
+    if not column.is_array and column.type in ("bytes", "text"):
+        return np.dtype(np.uint8)
+    dtype = column.dtype
+    whole = column.is_array and column.shape is not None and len(column.shape) == 1
+    if dtype is None or not whole or dtype.itemsize > 8 or (column.fixed_bytes and column.nullable):
+        raise SchemaError(
+            f"column {name!r} is {column.spec!r}: a stream is made of bytes, text, or arrays of one dimension"
+        )
+    return np.dtype(dtype)
