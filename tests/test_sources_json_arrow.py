@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unirecord.convert.sources import Options, jsonl, open_source
+from unirecord.convert.sources import Options, Source, jsonl, open_source, text_blocks
 from unirecord.convert.sources.json_arrow import arrow_lines
 from unirecord.convert.sources.json_text import parse_json
 
@@ -97,3 +98,37 @@ def test_types_and_rows_are_the_same_with_and_without(
     assert any(found is not None for found in used)
     monkeypatch.setattr(jsonl, "arrow_lines", lambda *given: None)
     np.testing.assert_equal(mine, rows_of(path))
+
+
+def test_values_of_the_first_look_are_parsed_once_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"a": {i}, "b": "t{i}", "c": 0.5}}\n' for i in range(100)))
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 500)
+    parsed = []
+    monkeypatch.setattr(
+        jsonl, "arrow_lines", lambda data, kinds: parsed.append(1) or arrow_lines(data, kinds)
+    )
+    source = open_source(str(tmp_path / "x.jsonl"))
+    blocks = len(parsed)
+    assert blocks == len(source.units) > 3
+    copy = pickle.loads(pickle.dumps(source))
+
+    def values(source: Source) -> list[list[Any]]:
+        return [[list(column) for column in batch.columns.values()] for batch in source.batches()]
+
+    first = values(source)
+    assert len(parsed) == blocks + 1  # the end of the last block is open, so it is parsed again
+    assert values(source) == first == values(copy)
+    assert len(parsed) == 3 * blocks + 1
+    assert [row for batch in first for row in batch[0]] == list(range(100))
+
+
+def test_values_that_were_kept_are_not_taken_for_other_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "x.jsonl").write_text("".join(f'{{"a": {i}}}\n' for i in range(40)))
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 100)
+    source = open_source(str(tmp_path / "x.jsonl"), options=Options({"a": "float64"}))
+    kinds = {np.asarray(batch.columns["a"]).dtype for batch in source.batches()}
+    assert kinds == {np.dtype(np.float64)}

@@ -14,6 +14,7 @@ from ...format.values.tables import texts_of
 __all__ = ["ArrowLines", "arrow_kind", "arrow_lines"]
 
 _EXACT: Final = float(1 << 53)  # beyond it a float may be a rounded whole number
+_NAMES: Final = {"double": "float64"}  # of types, where Arrow's own are others
 _INTS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
 
 
@@ -31,6 +32,16 @@ class ArrowLines:
 
     def __init__(self, compute: Any, columns: dict[str, Any], rows: int) -> None:
         self._compute, self._columns, self.rows = compute, columns, rows
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Return the Arrow type of each key, as `arrow_kind` names it."""
+        return {key: _NAMES.get(str(c.type), str(c.type)) for key, c in self._columns.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory it takes."""
+        return sum(column.nbytes for column in self._columns.values())
 
     @property
     def keys(self) -> list[str]:
@@ -100,13 +111,13 @@ def _is_plain(data: bytes) -> bool:
     """Whether each line has one opening brace at its start and one closing brace at its end, and nothing is escaped."""
     if not data or len(data) >= 1 << 30 or b"\\" in data or b"[" in data or data[:1] != b"{":
         return False
-    breaks = _many(data, "\n")
-    lines = breaks + (not data.endswith(b"\n"))
-    controls = np.count_nonzero(np.frombuffer(data, np.uint8) < 0x20)
+    found = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(found == ord("\n"))
+    inner = breaks[breaks < len(data) - 1]
     return (
-        controls == breaks
-        and _many(data, "{") == lines == _many(data, "}")
-        and data.count(b"}\n{") == lines - 1
+        np.count_nonzero(found < 0x20) == len(breaks)
+        and _many(data, "{") == len(inner) + 1 == _many(data, "}")
+        and bool((found[inner - 1] == ord("}")).all() and (found[inner + 1] == ord("{")).all())
         and data.endswith((b"}", b"}\n"))
     )
 

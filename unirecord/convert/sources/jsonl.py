@@ -27,6 +27,7 @@ from .text_files import TextFiles
 __all__ = ["JsonLines"]
 
 _CHUNK_ROWS: Final = 4096
+_KEPT_BYTES: Final = 256 << 20  # of the first look, so that they need not be parsed twice
 _PLAIN: Final = {bool: "bool", int: "int64", float: "float64", str: "string"}
 _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
@@ -42,6 +43,8 @@ class JsonLines(TextFiles):
         """Read the files once to find their types."""
         path, fixed = self.path, options.overrides
         self._files: list[InputPath] = []
+        self._kept: dict[tuple[int, int], ArrowLines] = {}
+        self._keeps = _KEPT_BYTES if options.threads == 1 else 0  # other processes would not have it
         evidence: dict[str, _KeyEvidence] = {}
         self.units = []
         row = 0
@@ -78,6 +81,7 @@ class JsonLines(TextFiles):
             place = BlockPlace(block.offset, len(block.data), line, row)
             if found is not None:
                 _take_in(found, before + row, evidence, fixed)
+                self._keep(number, block.offset, found)
                 row += found.rows
             else:
                 for rows in self._chunks(block.data, place, file.name):
@@ -89,6 +93,16 @@ class JsonLines(TextFiles):
                 progress(block.offset + len(block.data), total)
         self.add_units(units)
         return row
+
+    def _keep(self, number: int, offset: int, found: ArrowLines) -> None:
+        """Keep the values of a block for the first time that it is read."""
+        if found.nbytes <= self._keeps:
+            self._kept[number, offset] = found
+            self._keeps -= found.nbytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but values that were kept."""
+        return {**self.__dict__, "_kept": {}}
 
     def _look_at(
         self,
@@ -122,7 +136,10 @@ class JsonLines(TextFiles):
         file, first_row = self._files[number], place.row
         data = read_block(file, place)
         columns: dict[str, Any] = {}
-        found = arrow_lines(data, {k: arrow_kind(c) for k, c in zip(self._keys, self.schema, strict=True)})
+        kinds = {key: arrow_kind(column) for key, column in zip(self._keys, self.schema, strict=True)}
+        found = self._kept.pop((number, place.offset), None)
+        if found is None or found.kinds != kinds or place.size is None:
+            found = arrow_lines(data, kinds)
         pairs = list(zip(self._keys, self.schema, strict=True))
         if found is not None and all(column.nullable or not found.nulls(key) for key, column in pairs):
             yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
