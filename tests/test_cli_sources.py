@@ -16,7 +16,7 @@ from hang import HANG_SECONDS
 from test_cli_write import failed, rows
 from test_sources_images import folder, picture
 
-from unirecord import SchemaError, UniRecordDataset, Writer
+from unirecord import SchemaError, UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main, write
 from unirecord.convert.sources import KINDS, SOURCES
 
@@ -81,6 +81,8 @@ def test_a_pipe_without_a_kind_or_content_is_refused(here: Path) -> None:
         (["x.csv", "d", "--from", "images"], 2, "x.csv is a file; images are read from a folder"),
         (["p", "d", "--from", "csv"], 2, "p is a folder; csv are read from a file"),
         (["x.dat", "d"], 2, "say so with --from csv or jsonl"),
+        (["ours", "d"], 2, "ours is a UniRecord dataset already; `unirecord export`"),
+        (["ours.urec", "d"], 2, "ours.urec is a UniRecord dataset already"),
         (["", "d"], 2, "the source is an empty path"),
         (["~/none.csv", "d"], 2, "the shell replaces ~ only when it is not quoted"),
         (["gone.csv", "d"], 2, "gone.csv is a link to nowhere, which does not exist"),
@@ -100,6 +102,8 @@ def test_a_wrong_call_says_what_to_do(
     (here / "x.dat").write_text(CSV)
     os.symlink("nowhere", here / "gone.csv")
     folder(here / "p", {"a/1.png": picture(1, 1)})
+    for name in ("ours", "ours.urec"):
+        write_dataset([{"a": 1}], name)
     before = sorted(os.listdir(here))
     failed(capsys, code, said, "write", *argv)
     assert sorted(os.listdir(here)) == before

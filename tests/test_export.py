@@ -274,3 +274,33 @@ def test_chosen_rows_keep_the_numbers_they_have_in_the_dataset(tmp_path: Path) -
     for kind in ("mds", "mindrecord"):
         with pytest.raises(SchemaError, match=r"^row 8: 'note' is null"):
             export(kind, columns=["note"])
+
+
+def test_a_column_of_file_names_names_the_files(tmp_path: Path) -> None:
+    png = b"\x89PNG\r\n\x1a\n"
+    with Writer(tmp_path / "d.urec", {"image": "bytes", "file_name": "string?", "path": "string"}) as writer:
+        for name in ("one.png", None, "more/two.png"):
+            writer.write({"image": png, "file_name": name, "path": "x"})
+    unirecord.export(tmp_path / "d.urec", tmp_path / "out", "images", columns=["image", "file_name"])
+    assert sorted(tree(tmp_path / "out")) == ["000001.png", "more/two.png", "one.png"]
+    with pytest.raises(
+        SchemaError, match="leave it out with columns"
+    ):  # else it would stand for another file
+        unirecord.export(tmp_path / "d.urec", tmp_path / "no", "images")
+    with Writer(tmp_path / "e.urec", {"image": "bytes", "file_name": "string", "n": "int8"}) as writer:
+        for n in range(3):
+            writer.write({"image": png, "file_name": f"p{n}.png", "n": n})
+    unirecord.export(tmp_path / "e.urec", tmp_path / "e", "images")
+    lines = [json.loads(line) for line in (tmp_path / "e" / "metadata.jsonl").read_text().splitlines()]
+    assert lines == [{"file_name": f"p{n}.png", "n": n} for n in range(3)]
+    assert all((tmp_path / "e" / line["file_name"]).exists() for line in lines)
+    with Writer(tmp_path / "t.urec", {"image": "bytes", "file_name": "string"}) as writer:
+        for name in ("a.png", "a.png"):
+            writer.write({"image": png, "file_name": name})
+    with pytest.raises(SchemaError, match="is there twice"):
+        unirecord.export(tmp_path / "t.urec", tmp_path / "t", "images")
+    with Writer(tmp_path / "h.urec", {"image": "bytes", "file_name": "string"}) as writer:
+        writer.write({"image": png, "file_name": "../evil.png"})
+    with pytest.raises(SchemaError, match="no path below a folder"):
+        unirecord.export(tmp_path / "h.urec", tmp_path / "h", "images")
+    assert not (tmp_path / "evil.png").exists()

@@ -64,7 +64,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         job = Exporting(path, args.target, args.to, **options)
     except (ValueError, SchemaError) as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error).replace("with to=:", "with --to:")) from None
     with job:
         total = len(job.rows)
         if not args.json:

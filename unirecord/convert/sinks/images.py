@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ...dataset.dataset import UniRecordDataset
@@ -21,18 +21,19 @@ from .value_file import encoded
 __all__ = ["ImagesSink"]
 
 _TABLE = "metadata.jsonl"
+_NAME = "file_name"  # in the table: the picture that a line is of
 _MOST_NAME = 255  # bytes of one component of a path
 
 
 class ImagesSink(FolderSink):
-    """A file for each row: at its ``path``, else CLASS/ROW.EXT by its class and its number in the dataset."""
+    """A file for each row: at its ``path``, else CLASS/NAME by its class, and its ``file_name`` or its number."""
 
     kind: ClassVar[str] = "images"
     about = "a folder of pictures"
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Return where the other columns go; SchemaError unless just one column holds bytes."""
-        others = [column for column in columns if column.name not in (_picture(columns).name, "path")]
+        others = _others(columns)
         if not others:
             return []
         named = ", ".join(column.name for column in others)
@@ -44,7 +45,7 @@ class ImagesSink(FolderSink):
         """Write the files, and the table of the other columns if there are any."""
         columns = [rows.schema[name] for name in rows.column_names]
         picture = _picture(columns)
-        others = [column for column in columns if column.name not in (picture.name, "path")]
+        others = _others(columns)
         names = _Names(columns, classes_of(rows.metadata), rows)
         table = StagedFile(folder.place(_TABLE)) if others else None
         try:
@@ -61,7 +62,7 @@ class ImagesSink(FolderSink):
                         _write(folder, placed[-1], data)
                 if stream is not None:
                     for name, row in zip(placed, zip(*values, strict=True), strict=True):
-                        line = {"file_name": name, **dict(zip((c.name for c in others), row, strict=True))}
+                        line = {_NAME: name, **dict(zip((c.name for c in others), row, strict=True))}
                         stream.write(json_line(line).encode())
                 advance(len(pictures))
             if stream is not None and table is not None:
@@ -83,13 +84,30 @@ def _picture(columns: Sequence[Column]) -> Column:
     return found[0]
 
 
+def _others(columns: Sequence[Column]) -> list[Column]:
+    """What the table holds; SchemaError for a column whose name the table itself needs."""
+    names = {column.name: column for column in columns}
+    used = {_picture(columns).name, "path", *([_NAME] if _gives_names(names) else [])}
+    if _NAME in names and _NAME not in used:
+        raise SchemaError(
+            f"{_TABLE} says by {_NAME!r} which picture a line is of, and there is a column {_NAME!r} that does not "
+            "name the files: leave it out with columns"
+        )
+    return [column for column in columns if column.name not in used]
+
+
+def _gives_names(names: Mapping[str, Column]) -> bool:
+    """Whether the files are called as a column ``file_name`` says, which ``path`` does better."""
+    return _NAME in names and names[_NAME].is_string and "path" not in names
+
+
 def _write(folder: StagedFolder, name: str, data: bytes) -> None:
     try:
         store.write_new(folder.place(name), data)
     except (FileExistsError, NotADirectoryError):
         raise SchemaError(
-            f"column 'path': {name!r} is there twice, or is a folder too; leave the column out, and files are "
-            "named by their rows"
+            f"{name!r} is there twice, or is a folder too; leave out the column 'path' or {_NAME!r} that says so, and "
+            "files are named by their rows"
         ) from None
 
 
@@ -102,6 +120,7 @@ class _Names:
         names = {column.name: column for column in columns}
         self._media_type = _picture(columns).annotations.get("media_type")
         self._path = "path" in names and names["path"].is_string
+        self._named = _gives_names(names)
         self._class = "class" in names and names["class"].is_string
         numbered = "label" in names and names["label"].dtype is not None and names["label"].dtype.kind in "iu"
         self._classes = classes if numbered else None
@@ -114,6 +133,8 @@ class _Names:
         suffix = "" if data is None else encoded(data, self._media_type)[1]
         folder = self._folder(batch, i)
         name = f"{row:0{self._digits}d}{suffix}"
+        if self._named and batch[_NAME][i] is not None:
+            return _checked(_NAME, row, [*([] if folder is None else [folder]), *batch[_NAME][i].split("/")])
         return name if folder is None else _checked("class", row, [folder, name])
 
     def _folder(self, batch: dict[str, Any], i: int) -> str | None:

@@ -65,7 +65,8 @@ class MindRecordFiles(Source):
             ):
                 if mine != its:
                     raise SchemaError(
-                        f"{file.name}: its {what} is {mine}, but that of {self._files[0].name} is {its}"
+                        f"{file.name}: its {what} is {mine}, but that of {self._files[0].name} is {its}; "
+                        "convert them apart, each by its name or a pattern in quotes"
                     )
             for group in header.groups:
                 name = f"{file.name}, row group {group.number}"

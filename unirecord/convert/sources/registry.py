@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...format.layout import DATA_MAGIC
+from ...parts import manifest
 from ...progress import Progress
 from .arrayrecord import ArrayRecordFiles
 from .arrow_files import ArrowFiles
@@ -110,13 +112,22 @@ def _asked_for(kind: str, source: InputPath) -> type[Source]:
 
 
 def _recognised(source: InputPath) -> type[Source]:
+    if _is_dataset(source):
+        raise WrongSourceError(
+            f"{source.name} is a UniRecord dataset already; `unirecord export` writes its rows in other formats"
+        )
     for make in SOURCES:
         if make.recognises(source):
             return make
     if source.is_folder:
         return ImageFolder  # which says what it holds instead
-    known = ", ".join(f"{suffix} ({one.kind})" for one in SOURCES for suffix in one.suffixes)
     kinds = " or ".join(one.kind for one in SOURCES if one.can_read(source))
     raise WrongSourceError(
-        f"{source.name}: cannot tell what it is from its name ({known}); say so with --from {kinds}"
+        f"{source.name}: cannot tell what it is from its name or its first bytes; say so with --from {kinds}"
     )
+
+
+def _is_dataset(source: InputPath) -> bool:
+    if source.is_folder:
+        return manifest.NAME in source.peek and any(name.endswith(".urec") for name in source.peek)
+    return source.head(len(DATA_MAGIC)) == DATA_MAGIC
