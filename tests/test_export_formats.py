@@ -18,6 +18,7 @@ from exported_rows import ROWS, SCHEMA, N, as_json, check_table, same, write_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from test_sources_images import folder, picture
 
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
@@ -186,3 +187,17 @@ def test_lance_is_read_back_by_its_own_reader(path: Path, tmp_path: Path) -> Non
     unirecord.export(path, tmp_path / "x.lance", columns=names)
     table = lance.dataset(str(tmp_path / "x.lance")).to_table()
     check_table(table.append_column("grid", [[record["grid"].tolist() for record in ROWS]]))
+
+
+def test_pictures_are_read_back_by_hugging_face(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    small = [picture(4 + i, 3) for i in range(6)]
+    folder(tmp_path / "in", {f"{['cat', 'red panda'][i % 2]}/p{i}.png": data for i, data in enumerate(small)})
+    unirecord.write_dataset(tmp_path / "in", tmp_path / "p")
+    unirecord.export(tmp_path / "p", tmp_path / "out", "images")
+    found = datasets.load_dataset(
+        "imagefolder", data_dir=str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache")
+    )
+    with UniRecordDataset(tmp_path / "p") as ds:
+        wanted = sorted((row["width"], row["height"], row["class"], row["label"]) for row in ds)
+    assert sorted((*one["image"].size, one["class"], one["label"]) for one in found) == wanted
