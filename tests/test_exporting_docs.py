@@ -50,6 +50,9 @@ def test_the_code_runs(folder: Path) -> None:
 
 
 def test_every_format_is_in_the_tables() -> None:
+    command = (Path(__file__).parent.parent / "docs" / "cli.md").read_text(encoding="utf-8")
+    section = command.split("\n## export\n")[1].split("\n## ")[0]
     for sink in SINKS:
+        assert f"`{sink.kind}`" in section
         assert re.search(rf"^\| `{sink.kind}` \|.*", PAGE, flags=re.M), sink.kind
         assert not sink.suffix or f"`{sink.suffix}`" in PAGE
