@@ -90,12 +90,13 @@ def _to_tf(ds: UniRecordDataset, given: dict[str, Any]) -> Iterator[Any]:
         yield {name: value.numpy() for name, value in batch.items()}
 
 
-BATCHES = {**READ, **CALLED, "batch_transform": marked}
+NOTED = {"receipts": "receipts"}  # in the folder of the test
+BATCHES = {**READ, **CALLED, **NOTED, "batch_transform": marked}
 LOADERS = {
     "batches": Loader(BATCHES, lambda ds, given: ds.batches(SIZE, **given)),
     "view": Loader(BATCHES, lambda ds, given: ds.batches(SIZE, **given)),
     "torch": Loader(
-        {**READ, **CALLED, "device": "meta", "pin_memory": True},
+        {**READ, **CALLED, **NOTED, "device": "meta", "pin_memory": True},
         lambda ds, given: unirecord.torch.loader(ds, SIZE, **given),
     ),
     "DataLoader": Loader(STOCK, lambda ds, given: DataLoader(ds, SIZE, **given)),
@@ -217,8 +218,13 @@ def opened(name: str, path: Path, options: dict[str, Any]) -> UniRecordDataset:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("name", "pair"), PAIRS)
 def test_both_options_of_a_pair_are_obeyed(
-    paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, name: str, pair: tuple[str, str]
+    paths: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    pair: tuple[str, str],
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     loader = LOADERS[name]
     options = {option: {**DATASET, **loader.options}[option] for option in pair}
     damaged = "on_corrupt" in options or "verify" in options
@@ -255,6 +261,10 @@ def test_both_options_of_a_pair_are_obeyed(
     assert ds.io == options.get("io", ds.io)
     if name != "DataLoader":
         assert ds.state_dict()["seed"] == options.get("seed", 0)
+    if "receipts" in options:
+        report = unirecord.audit("receipts", ds)
+        assert report.ok != ("shard" in options)  # the other ranks have none
+        assert report.problems == ()
     for option, told in (("prefetch", "prefetch"), ("num_threads", "threads")):
         if option in options:
             assert [call[told] for call in asked] == [options[option]]

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from .format.codec import Codec
     from .format.column import Column
     from .format.schema import Schema
+    from .inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport, audit
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
     from .inspection.repair import repair
     from .inspection.report import Problem, RepairReport, Report, Salvaged
     from .inspection.verify import verify
     from .loading.ragged import RaggedArray
     from .loading.stats import LoaderStats
+    from .order.coverage import PositionRange
     from .order.packing import cu_seqlens
     from .pipeline.operator import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
@@ -76,6 +78,12 @@ __all__ = [
     "repair",
     "RepairReport",
     "Salvaged",
+    "audit",
+    "AuditReport",
+    "AuditedOrder",
+    "AuditedEpoch",
+    "AuditedLaunch",
+    "PositionRange",
     "UniRecordError",
     "FormatError",
     "CorruptionError",
@@ -124,6 +132,12 @@ _HOMES = {
     "repair": "inspection.repair",
     "RepairReport": "inspection.report",
     "Salvaged": "inspection.report",
+    "audit": "inspection.audit",
+    "AuditReport": "inspection.audit",
+    "AuditedOrder": "inspection.audit",
+    "AuditedEpoch": "inspection.audit",
+    "AuditedLaunch": "inspection.audit",
+    "PositionRange": "order.coverage",
 }
 
 

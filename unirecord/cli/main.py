@@ -19,7 +19,7 @@ from .usage import CommandParser, UsageError, make_parser
 __all__ = ["main"]
 
 # Each of these modules has add_parser(subparsers), which sets ``run``: arguments → exit code.
-_COMMANDS: Final = ("write", "export", "inspect", "trace", "verify", "repair", "bench")
+_COMMANDS: Final = ("write", "export", "inspect", "trace", "audit", "verify", "repair", "bench")
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
 _EXAMPLES: Final = """examples:
@@ -28,6 +28,7 @@ _EXAMPLES: Final = """examples:
   unirecord export table table.parquet          a dataset → files of another format
   unirecord inspect pictures.urec               schema, sizes, first rows
   unirecord trace table --seed 1 --batch 256 --step 12345   which rows a step of training got
+  unirecord audit run1/receipts                 was every sample delivered exactly once
   unirecord verify pictures.urec                check every byte
   unirecord repair pictures.urec                rebuild a lost index, salvage rows
   unirecord bench pictures.urec                 how fast it reads on this machine

@@ -16,6 +16,7 @@ from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import format_size
 from .cells import cell_json, cell_text
+from .state_options import options_of
 from .table import table
 from .terminal import print_csv, print_json, print_json_list, say
 from .trace_state import read_state
@@ -154,10 +155,7 @@ def _opened(args: argparse.Namespace, state: dict[str, Any] | None) -> UniRecord
         "window_blocks": args.window_blocks,
     }
     if state is not None:
-        options |= {name: state[name] for name in ("seed", "where", "remainder")}
-        options["shuffle"] = {"sequential": False, "shuffle": True}.get(state["shuffle"], state["shuffle"])
-        if options["shuffle"] == "block":
-            options |= {name: state[name] for name in ("block_rows", "window_blocks")}
+        options |= options_of(state)
     try:
         ds = UniRecordDataset(args.path, **options)
         if state is not None:

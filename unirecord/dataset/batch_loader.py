@@ -21,6 +21,7 @@ from ..loading.transforming import Transforming
 from ..order.shard_order import EpochRun
 from ..pipeline.batch_stage import on_threads
 from .cursor import Cursor
+from .receipts import PassReceipts, Receipts
 
 __all__ = ["BatchLoader"]
 
@@ -53,6 +54,7 @@ class BatchLoader(Generic[Batch]):
         self._stages = tuple(stages)
         self._memory = BatchMemory(memory)
         self._recorder = StatsRecorder()
+        self._receipts = None if options.receipts is None else Receipts(options.receipts, options)
 
     @property
     def batch_size(self) -> int:
@@ -73,7 +75,12 @@ class BatchLoader(Generic[Batch]):
         self._cursor.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration stands, by the batches handed out; what has been read ahead is not counted."""
+        """Where the iteration stands, by the batches handed out; what has been read ahead is not counted.
+
+        The receipts of these batches are made durable first.
+        """
+        if self._receipts is not None:
+            self._receipts.sync()
         return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -90,6 +97,7 @@ class BatchLoader(Generic[Batch]):
         run, plan, position = self._cursor.begin(), self._cursor.plan, self._cursor.position
         recorder, clock, mark = self._recorder, perf_counter_ns, position.mark
         counted = recorder.delivered
+        receipts = self._receipts_of(plan, run)
         reader = BatchReader(plan, run, self._options, self._memory)
         with ExitStack() as open_stages:
             open_stages.callback(self._count_reading, reader)
@@ -98,6 +106,8 @@ class BatchLoader(Generic[Batch]):
             for delivered in batches:
                 now = clock()
                 left_out = delivered.left_out
+                if receipts is not None:
+                    receipts.batch(delivered)
                 counted(delivered.samples, len(left_out), delivered.size, now - start)
                 mark(run, delivered.end)
                 if left_out:
@@ -109,9 +119,19 @@ class BatchLoader(Generic[Batch]):
                 start = clock()
                 recorder.consumer_ns += start - now
             if reader.trailing:
+                if receipts is not None:
+                    receipts.left_out(reader.trailing, reader.end)
                 recorder.skipped += len(reader.trailing)
                 _name_left_out(plan, reader.trailing)
                 mark(run, reader.end)
+            if receipts is not None:
+                receipts.end()
+
+    def _receipts_of(self, plan: Plan, run: EpochRun) -> PassReceipts | None:
+        if self._receipts is None:
+            return None
+        cursor = self._cursor
+        return self._receipts.begin(plan, run, cursor.state_at_front(), cursor.position.from_state)
 
     def _staged(
         self, batches: Iterator[Delivered[Any]], plan: Plan, run: EpochRun, open_stages: ExitStack

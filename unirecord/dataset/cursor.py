@@ -34,6 +34,10 @@ class Cursor:
         place = self.position.place_outside() if counted_outside else self.position.place()
         return self._state(*place).to_dict()
 
+    def state_at_front(self) -> dict[str, Any]:
+        """The state of epoch 0 before its first sample: what of a state is not a place."""
+        return self._state(0, 0).to_dict()
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass go on where ``state`` was taken."""
         loaded = ResumeState.from_dict(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..loading.options import LoaderOptions, ReadAhead
@@ -88,6 +89,7 @@ class DatasetLoaders(DatasetAsking[Given]):
         collate_fn: Callable[[list[Any]], Any] | None = None,
         batch_transform: Callable[[Any], Any] | None = None,
         num_workers: int | None = None,
+        receipts: str | PathLike[str] | None = None,
     ) -> BatchLoader[Any]:
         """Batches of this shard as dicts of arrays, read ahead by C threads (docs/loading.md).
 
@@ -106,6 +108,7 @@ class DatasetLoaders(DatasetAsking[Given]):
             collate_fn: makes a batch of the list of samples, transformed or as stored; by default arrays are stacked.
             batch_transform: called with every batch, after the others.
             num_workers: Python threads for these functions; one per core by default. 0: the thread that asks.
+            receipts: a folder to which every rank writes what it hands out, for ``unirecord audit`` (docs/order.md).
         """
         return BatchLoader(
             self,
@@ -119,6 +122,7 @@ class DatasetLoaders(DatasetAsking[Given]):
                 batch_transform=batch_transform,
                 num_workers=num_workers,
                 on_corrupt=self._on_corrupt,
+                receipts=receipts,
             ),
         )
 

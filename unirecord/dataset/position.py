@@ -27,6 +27,7 @@ class Position:
         self._named = NamedEpoch()
         self._stamp = 0
         self._epoch = epoch
+        self._loaded = start > 0  # whether the next pass begins where a state says
         self._begun = False  # whether a pass over the epoch has begun
         self._place = start  # the global position of that pass, or the one that the next begins at
         self._run: EpochRun | None = None
@@ -51,16 +52,18 @@ class Position:
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the current one; a position that was resumed at in another epoch is forgotten."""
         epoch = check_integer("epoch", epoch, 0, (1 << 63) - 1)
-        resumed = self.next_start if epoch == self.epoch else 0
-        self.resume(epoch, resumed)
+        same = epoch == self.epoch
+        resumed, loaded = self.next_start if same else 0, same and self._loaded and not self._begun
+        self._stamp = self._named.name(epoch)
+        self._stand_at(epoch, resumed, loaded)
 
     def resume(self, epoch: int, position: int) -> None:
         """Makes the next pass begin at a global position of an epoch."""
         self._stamp = self._named.name(epoch)
-        self._stand_at(epoch, position)
+        self._stand_at(epoch, position, True)
 
-    def _stand_at(self, epoch: int, place: int = 0) -> None:
-        self._epoch, self._place = epoch, place
+    def _stand_at(self, epoch: int, place: int = 0, loaded: bool = False) -> None:
+        self._epoch, self._place, self._loaded = epoch, place, loaded
         self._begun, self._run, self._followed, self._outside, self._fetched = False, None, None, 0, -1
         self._stood_at = time.monotonic_ns()
 
@@ -70,9 +73,14 @@ class Position:
         if self._begun:
             epoch += 1
         run = order.run(epoch, start)
-        self._stand_at(epoch, start)
+        self._stand_at(epoch, start, self._loaded and not self._begun)
         self._begun, self._run = True, run
         return run
+
+    @property
+    def from_state(self) -> bool:
+        """Whether the pass that is followed began where a loaded state says."""
+        return self._loaded
 
     def begin_outside(self) -> None:
         """Starts a pass that others read and count, in this process or in those that the dataset is sent to."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
@@ -73,6 +74,7 @@ def loader(
     prefetch: int | None = None,
     num_threads: int | None = None,
     num_workers: int | None = None,
+    receipts: str | PathLike[str] | None = None,
 ) -> TorchLoader[Any]:
     """Batches of a dataset's shard as tensors; iterate over it as over a ``DataLoader``, once per epoch.
 
@@ -90,7 +92,7 @@ def loader(
         drop_last: leave out a last batch that is smaller.
         pin_memory: let tensors lie in pinned memory, for fast copies to a CUDA device; nothing where there is none.
         device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
-        prefetch, num_threads, num_workers: as for ``UniRecordDataset.batches``.
+        prefetch, num_threads, num_workers, receipts: as for ``UniRecordDataset.batches``.
     """
     if not isinstance(ds, UniRecordDataset):
         raise TypeError(
@@ -108,6 +110,7 @@ def loader(
         collate_fn=collate_fn,
         num_workers=num_workers,
         on_corrupt=ds.on_corrupt,
+        receipts=receipts,
     )
     return TorchLoader(ds, options, pin_memory=pin_memory, device=device)
 

@@ -17,13 +17,21 @@ class Delivered(Generic[T]):
 
     ``end`` is the global position after the batch in ``epoch`` (docs/order.md): a state taken when it has been handed
     out. ``left_out`` names the rows of the dataset that were left out before that, because they are corrupt;
-    ``samples`` and ``size`` are the samples in it and their bytes.
+    ``samples`` and ``size`` are the samples in it and their bytes; ``digest`` is XXH3-64 of their rows, where receipts
+    are asked for, else 0.
     """
 
-    __slots__ = ("batch", "end", "epoch", "left_out", "samples", "size")
+    __slots__ = ("batch", "digest", "end", "epoch", "left_out", "samples", "size")
 
     def __init__(
-        self, batch: T, epoch: int, end: int, left_out: tuple[int, ...], samples: int, size: int
+        self,
+        batch: T,
+        epoch: int,
+        end: int,
+        left_out: tuple[int, ...],
+        samples: int,
+        size: int,
+        digest: int = 0,
     ) -> None:
         self.batch = batch
         self.epoch = epoch
@@ -31,6 +39,7 @@ class Delivered(Generic[T]):
         self.left_out = left_out
         self.samples = samples
         self.size = size
+        self.digest = digest
 
     def map(self, change: Callable[[T], New]) -> Delivered[New]:
         """The same place with what ``change`` makes of the batch."""
@@ -38,7 +47,7 @@ class Delivered(Generic[T]):
 
     def with_batch(self, batch: New) -> Delivered[New]:
         """The same place with another batch."""
-        return Delivered(batch, self.epoch, self.end, self.left_out, self.samples, self.size)
+        return Delivered(batch, self.epoch, self.end, self.left_out, self.samples, self.size, self.digest)
 
 
 Stage = Callable[[Iterator[Delivered[Any]]], Iterator[Delivered[Any]]]

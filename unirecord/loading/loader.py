@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import BatchPool, NativeBatch, NativeLoader
+from ..core import BatchPool, NativeBatch, NativeLoader, xxh3_64
 from ..errors import CorruptionError
 from ..order.shard_order import EpochRun
 from .batch import BatchBuilder
@@ -73,6 +73,7 @@ class BatchReader:
         self._run = run
         self._batch_size = options.batch_size
         self._skip = options.on_corrupt == "skip"
+        self._digests = options.receipts is not None
         self._reader = plan.data.reader
         self._builder = BatchBuilder([column for _, column in plan.columns])
         self._where_from = plan.data.where_from
@@ -104,7 +105,7 @@ class BatchReader:
         """
         build, run, size = self._builder.build, self._run, self._batch_size
         epoch, start, stride = run.epoch, run.after(before), run.stride
-        where_from, read = self._where_from, 0
+        where_from, digests, read, digest = self._where_from, self._digests, 0, 0
         try:
             while (batch := native.next()) is not None:
                 rows, skipped = batch.rows, batch.skipped
@@ -115,17 +116,21 @@ class BatchReader:
                     if not rows:
                         self.end = end
                         continue
+                if digests:
+                    digest = xxh3_64(batch.row_ids())
                 try:
                     built = build(batch)
                 except UnicodeDecodeError as error:
                     built, rows, no_text = self._without_no_text(batch, error)
+                    if digests:
+                        digest = xxh3_64(batch.row_ids()[~np.isin(batch.row_ids(), no_text)])
                     left_out += no_text
                     if not rows:
                         self.end = end
                         continue
                 if where_from is not None and where_from.column not in built:
                     where_from.add(built, batch.row_ids())
-                delivered = Delivered(built, epoch, end, left_out, rows, batch.data_bytes)
+                delivered = Delivered(built, epoch, end, left_out, rows, batch.data_bytes, digest)
                 del built
                 del batch  # the arrays alone keep the memory
                 left_out = ()

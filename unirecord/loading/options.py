@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal, TypedDict
 
 from ..core import usable_cores
@@ -23,6 +24,7 @@ class ReadAhead(TypedDict, total=False):
     prefetch: int | None
     num_threads: int | None
     num_workers: int | None
+    receipts: str | PathLike[str] | None
 
 
 _READ_AHEAD_BYTES = 32 << 20
@@ -36,7 +38,7 @@ class LoaderOptions:
 
     ``transform`` gets one sample; ``collate_fn`` makes a batch of what it returns (of the samples themselves where
     there is no transform); ``batch_transform`` gets that batch, or the one that was read. ``num_workers`` are the
-    threads that call them; with 0 it is the thread that asks for a batch.
+    threads that call them; with 0 it is the thread that asks for a batch. ``receipts`` is the folder for them.
     """
 
     batch_size: int
@@ -48,6 +50,7 @@ class LoaderOptions:
     batch_transform: Transform | None = None
     num_workers: int | None = None
     on_corrupt: OnCorrupt = "raise"
+    receipts: str | PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("batch_size", 1), ("prefetch", 1), ("num_threads", 1), ("num_workers", 0)):

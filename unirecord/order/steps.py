@@ -31,7 +31,7 @@ class JobSteps:
 
     def __len__(self) -> int:
         """Steps of the whole job: those of rank 0, which has most."""
-        return -(-int(self._samples(np.zeros(1, np.int64))[0]) // self.batch_size)
+        return -(-int(self.samples(np.zeros(1, np.int64))[0]) // self.batch_size)
 
     def split(self, step: int) -> tuple[int, int]:
         """(epoch, step of that epoch) of a step that is counted from the start of epoch 0."""
@@ -53,7 +53,7 @@ class JobSteps:
             step * self.batch_size, min((step + 1) * self.batch_size, self._most()), dtype=np.int64
         )
         rank_of = np.arange(first, last, dtype=np.int64)
-        delivered = within[:, None] < self._samples(rank_of)[None, :]
+        delivered = within[:, None] < self.samples(rank_of)[None, :]
         return (self.sharding.start + (within[:, None] * ranks + rank_of)[delivered]) % max(
             self.sharding.rows, 1
         )
@@ -67,14 +67,14 @@ class JobSteps:
         which = np.tile(np.arange(len(positions), dtype=np.int64), 2)
         after = np.concatenate([positions, positions + rows]) - self.sharding.start
         sample, rank = np.divmod(after, ranks)
-        came = (after >= 0) & (sample < self._samples(rank))
+        came = (after >= 0) & (sample < self.samples(rank))
         step, slot = np.divmod(sample[came], self.batch_size)
         return which[came], step, rank[came], slot
 
     def _most(self) -> int:
-        return int(self._samples(np.zeros(1, np.int64))[0])
+        return int(self.samples(np.zeros(1, np.int64))[0])
 
-    def _samples(self, rank: Numbers) -> Numbers:
+    def samples(self, rank: Numbers) -> Numbers:
         """How many samples each of these ranks delivers."""
         sharding = self.sharding
         left = max(sharding.rows - sharding.start, 0)

@@ -26,6 +26,9 @@ class OsCalls:
     def writev(self, fd: int, buffers: Sequence[Buffer]) -> int:
         return append(fd, buffers)
 
+    def write(self, fd: int, buffer: Buffer) -> int:
+        return os.write(fd, buffer)
+
     def pwrite(self, fd: int, buffer: Buffer, offset: int) -> int:
         return os.pwrite(fd, buffer, offset)
 

@@ -1,0 +1,133 @@
+"""``unirecord audit DIR``: whether a training job delivered every sample exactly once, by its receipts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from ..dataset.dataset import UniRecordDataset
+from ..errors import UniRecordError
+from ..inspection.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
+from ..order.coverage import PositionRange
+from .state_options import options_of
+from .table import table
+from .terminal import print_json, say, warn
+from .usage import UsageError, make_parser
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Prove, by the receipts that the loaders of a job have written, that every position of every
+epoch was delivered exactly once, over crashes, resumes and changed numbers of ranks; or name what came twice, never,
+or was left out on purpose. Exit code 1 when it is not proven."""
+
+_EXAMPLES: Final = """examples:
+  unirecord audit run1/receipts                   by arithmetic alone
+  unirecord audit run1/receipts --dataset data    and every batch had the rows that the order gives
+  unirecord audit run1/receipts --json"""
+
+_MOST: Final = 10
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "audit", help="was every sample delivered exactly once", description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )  # fmt: skip
+    parser.add_argument(
+        "folder", metavar="DIR", help="the folder given to the loaders as receipts=, of all ranks"
+    )
+    parser.add_argument(
+        "--dataset", metavar="PATH", help="compare the rows of every batch with this dataset's order"
+    )
+    parser.add_argument(
+        "--restarts", action="store_true",
+        help="launches without a loaded state undo what came before as well: checkpoints hold the epoch alone",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    report = audit(args.folder, restarts=args.restarts)
+    if args.dataset is not None:
+        report = _with_dataset(args, report)
+    if args.json:
+        print_json(report.to_dict(), indent=2)
+    else:
+        _print(report)
+    return 0 if report.ok else 1
+
+
+def _with_dataset(args: argparse.Namespace, report: AuditReport) -> AuditReport:
+    if len(report.orders) != 1:
+        raise UsageError(
+            f"{args.folder} holds receipts of {len(report.orders)} orders; --dataset compares one: "
+            "give each its own folder"
+        )
+    try:
+        with UniRecordDataset(args.dataset, **options_of(report.orders[0].order)) as ds:
+            return audit(args.folder, ds, restarts=args.restarts)
+    except UniRecordError:
+        raise
+    except ValueError as error:
+        raise UsageError(
+            f"{error} (for mixtures, and rows chosen with select, take, skip or split: unirecord.audit(folder, ds))"
+        ) from error
+
+
+def _print(report: AuditReport) -> None:
+    torn = f", {report.torn:,} cut off by a kill" if report.torn else ""
+    say(f"{report.folder}: {report.files:,} {'file' if report.files == 1 else 'files'}{torn}")
+    for order in report.orders:
+        _print_order(order)
+    if report.problems:
+        warn(*(f"unirecord: {problem}" for problem in report.problems))
+    rows = ", with the rows that the dataset gives there" if report.checked_rows else ""
+    if report.ok:
+        say(f"proven: every position exactly once, but for those left out on purpose{rows}")
+    else:
+        say("NOT proven")
+
+
+def _print_order(order: AuditedOrder) -> None:
+    kind = (order.order.get("drawn") or {}).get("rule", order.order["shuffle"])
+    seed = "" if order.order["shuffle"] == "sequential" else f", seed {order.order['seed']}"
+    what = f"order {kind}{seed}, remainder {order.order['remainder']}"
+    say(f"{order.samples:,} samples an epoch, {what}")
+    rows = [
+        [
+            datetime.fromtimestamp(one.time_ns // 10**9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
+            str(one.ranks), f"{one.batch_size:,}", f"{one.epoch:,}", f"{one.start:,}",
+            "yes" if one.from_state else "no", f"{one.undone:,}",
+        ]
+        for one in order.launches
+    ]  # fmt: skip
+    head = ["launch (UTC)", "ranks", "batch", "epoch", "position", "from a state", "undone later"]
+    say(*table([head, *rows], "<>>>><>"))
+    for epoch in order.epochs:
+        say(*_lines(order, epoch))
+
+
+def _lines(order: AuditedOrder, epoch: AuditedEpoch) -> Iterator[str]:
+    whole = (
+        f"all {order.samples:,}" if epoch.finished else f"the first {epoch.positions:,} of {order.samples:,}"
+    )
+    way = "" if epoch.finished else ", under way"
+    verdict = "exact" if epoch.exact else "NOT exact"
+    yield f"epoch {epoch.epoch:,}{way}: {verdict}: of {whole} positions {epoch.delivered:,} exactly once"
+    if epoch.repeated:
+        yield f'  again by remainder="pad": {epoch.repeated:,} from the front'
+    for why, ranges in epoch.left_out.items():
+        yield f"  left out on purpose ({why}): {_ranges(ranges)}"
+    for what, ranges in (("TWICE", epoch.twice), ("NEVER", epoch.never)):
+        if ranges:
+            yield f"  {what}: {_ranges(ranges)}"
+
+
+def _ranges(ranges: Sequence[PositionRange]) -> str:
+    count = sum(found.count for found in ranges)
+    named = "; ".join(map(str, ranges[:_MOST])) + ("; …" if len(ranges) > _MOST else "")
+    return f"{count:,} {'position' if count == 1 else 'positions'}: {named}"

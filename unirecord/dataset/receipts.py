@@ -1,0 +1,148 @@
+"""Receipts: what a rank's loader hands out is written down batch by batch, for `unirecord audit`."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core import xxh3_64
+from ..errors import UniRecordError
+from ..loading.delivered import Delivered
+from ..loading.options import LoaderOptions
+from ..loading.plan import Plan
+from ..order.shard_order import EpochRun
+from ..storage.appended_file import AppendedFile, make_directories
+from .receipt_format import BATCH, BEGIN, END, LEFT_OUT, MOST_RANKS, SUFFIX, Head, Record, order_of, packed
+
+__all__ = ["PassReceipts", "Receipts"]
+
+_CORRUPT = 1
+
+
+class Receipts:
+    """The receipts of one loader: a file for each process, and for each order that it delivers."""
+
+    def __init__(self, folder: str | os.PathLike[str], options: LoaderOptions) -> None:
+        path = os.fspath(folder)
+        if not isinstance(path, str) or "://" in path:
+            raise ValueError(f"receipts are written to a folder on a disk, not to {path!r}")
+        if options.batch_size >> 32:
+            raise ValueError(
+                f"receipts are of batches of less than 2^32 samples, not of {options.batch_size:,}"
+            )
+        self._folder = os.path.abspath(path)
+        self._options = options
+        self._file: AppendedFile | None = None
+        self._head: Head | None = None
+        self._written = 0
+
+    def begin(self, plan: Plan, run: EpochRun, state: Mapping[str, Any], from_state: bool) -> PassReceipts:
+        """Notes that a pass begins; ``state`` is any of the dataset, ``from_state`` whether one was loaded for it."""
+        sharding, options = plan.order.sharding, self._options
+        if sharding.num_shards > MOST_RANKS:
+            raise ValueError(f"receipts are of at most {MOST_RANKS:,} ranks, not of {sharding.num_shards:,}")
+        rank, ranks, size = sharding.shard_id, sharding.num_shards, options.batch_size
+        head = Head(order_of(state), sharding.rows, rank, ranks, size, options.drop_last)
+        begin = Record(BEGIN, run.epoch, run.start, flag=int(from_state), time_ns=time.time_ns())
+        if self._file is None or not self._file.is_open or head != self._head:
+            self._open(head, begin)
+        else:
+            self.write(begin)
+        return PassReceipts(self, plan, run)
+
+    def _open(self, head: Head, begin: Record) -> None:
+        if self._file is not None:
+            self._file.close()
+        name = f"{begin.time_ns:020d}-rank-{head.rank}-of-{head.ranks}-{secrets.token_hex(4)}{SUFFIX}"
+        start = head.packed()
+        try:
+            make_directories(self._folder)
+            self._file, self._head, self._written = AppendedFile(os.path.join(self._folder, name)), head, 0
+            self._file.append(start + packed(begin, 0))
+        except OSError as error:
+            raise _without_receipt(error, self._folder) from error
+        self._written = 1
+
+    def write(self, *records: Record) -> None:
+        """Appends records with one system call; what it has taken stays, whatever becomes of the process."""
+        file, first = self._file, self._written
+        assert file is not None
+        if not file.is_open:
+            raise UniRecordError(
+                f"{file.path} takes no more receipts: it could not be written before, or belongs to the process that "
+                "this one was forked from; iterate anew"
+            )
+        data = b"".join(packed(record, number) for number, record in enumerate(records, first))
+        try:
+            file.append(data)
+        except OSError as error:
+            raise _without_receipt(error, file.path) from error
+        self._written = first + len(records)
+
+    def sync(self) -> None:
+        """Makes what has been written durable."""
+        if self._file is not None:
+            self._file.sync()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Receipts, (self._folder, self._options)
+
+
+def _without_receipt(error: OSError, path: str) -> OSError:
+    """The same error, with what follows from it."""
+    text = f"{error.strerror or error}: no receipt could be written, so the batch is not handed out"
+    return type(error)(error.errno or 0, text, error.filename or path)
+
+
+class PassReceipts:
+    """The receipts of one pass."""
+
+    def __init__(self, receipts: Receipts, plan: Plan, run: EpochRun) -> None:
+        self._receipts, self._plan, self._run = receipts, plan, run
+        self._write: Callable[..., None] = receipts.write
+        self._taken = 0  # samples of the pass that records speak of
+
+    def batch(self, delivered: Delivered[Any]) -> None:
+        """Notes a batch that is about to be handed out."""
+        self._note(delivered.end, delivered.left_out, delivered.digest)
+
+    def left_out(self, rows: tuple[int, ...], end: int) -> None:
+        """Notes rows behind the last batch, as far as a position, that have been left out."""
+        self._note(end, rows, xxh3_64(b""))
+
+    def end(self) -> None:
+        """Notes that the pass has come to its end."""
+        run = self._run
+        self._write(Record(END, run.epoch, run.after(self._taken), time_ns=time.time_ns()))
+        self._receipts.sync()
+
+    def _note(self, end: int, left_out: tuple[int, ...], digest: int) -> None:
+        run, start = self._run, self._taken
+        stop = (end - run.start) // run.stride
+        first, now = run.first + start * run.stride, time.time_ns()
+        batch = Record(BATCH, run.epoch, first, 0, stop - start, len(left_out), digest, now)
+        if not left_out:
+            self._write(batch)
+        else:
+            rows = self._plan.rows_of(run, start, stop)
+            places = np.flatnonzero(np.isin(rows, left_out)).tolist()
+            self._write(
+                *(
+                    Record(
+                        LEFT_OUT,
+                        run.epoch,
+                        first + i * run.stride,
+                        _CORRUPT,
+                        digest=int(rows[i]),
+                        time_ns=now,
+                    )
+                    for i in places
+                ),
+                batch,
+            )
+        self._taken = stop

@@ -1,0 +1,272 @@
+"""`audit`: whether every position of every epoch of a job was delivered exactly once, by what its ranks wrote down."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..dataset.dataset import UniRecordDataset
+from ..errors import FormatError
+from ..order.coverage import PositionRange, Stretch, never_and_twice
+from .job_history import JobPass, Launch, launches
+from .receipt_digests import rows_that_differ
+from .receipt_files import RankFile, read_receipts, receipt_paths
+
+__all__ = ["AuditReport", "AuditedEpoch", "AuditedLaunch", "AuditedOrder", "audit"]
+
+_MOST_LISTED = 10_000
+_REASONS = {1: "corrupt", 2: "excluded"}
+
+
+@dataclass(frozen=True)
+class AuditedLaunch:
+    """Ranks that began together at position ``start`` of ``epoch``; ``time_ns`` since 1970, by the clock of one.
+
+    ``undone``: samples that it had delivered behind the place at which a later launch has begun from a state, so that
+    they are no part of what the job has learnt.
+    """
+
+    time_ns: int
+    ranks: int
+    batch_size: int
+    epoch: int
+    start: int
+    from_state: bool
+    undone: int
+
+
+@dataclass(frozen=True)
+class AuditedEpoch:
+    """What is known of the first ``positions`` positions of an epoch: all of them, unless it is under way.
+
+    ``delivered`` of them came exactly once, ``repeated`` samples came again by ``remainder="pad"``. ``left_out`` are
+    those left out on purpose, by the reason: ``"remainder"``, ``"drop_last"``, ``"corrupt"``, ``"excluded"``.
+    ``never`` and ``twice`` are mistakes.
+    """
+
+    epoch: int
+    positions: int
+    finished: bool
+    delivered: int
+    repeated: int
+    left_out: Mapping[str, tuple[PositionRange, ...]]
+    never: tuple[PositionRange, ...]
+    twice: tuple[PositionRange, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether each position came exactly once, but for those left out on purpose."""
+        return not self.never and not self.twice
+
+
+@dataclass(frozen=True)
+class AuditedOrder:
+    """One order that was delivered: ``order`` is a state without its place, ``samples`` the rows in play."""
+
+    order: Mapping[str, Any]
+    samples: int
+    launches: tuple[AuditedLaunch, ...]
+    epochs: tuple[AuditedEpoch, ...]
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What `audit` has found; ``problems`` says in words what keeps it from being a proof.
+
+    ``torn`` is the number of files whose last record a kill has cut off: its batch was not handed out.
+    ``checked_rows``: whether digests were compared with a dataset.
+    """
+
+    folder: str
+    files: int
+    torn: int
+    orders: tuple[AuditedOrder, ...]
+    problems: tuple[str, ...]
+    checked_rows: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is proven: no problems, and every position of every epoch exactly once or left out on purpose."""
+        return not self.problems and all(epoch.exact for order in self.orders for epoch in order.epochs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, with ``ok`` and each epoch's ``exact``."""
+        found = asdict(self)
+        for order, own in zip(self.orders, found["orders"], strict=True):
+            for epoch, plain in zip(order.epochs, own["epochs"], strict=True):
+                plain["exact"] = epoch.exact
+        return {"ok": self.ok, **found}
+
+
+def audit(
+    folder: str | os.PathLike[str],
+    dataset: UniRecordDataset[Any] | None = None,
+    *,
+    restarts: bool = False,
+) -> AuditReport:
+    """Finds out whether a job delivered every position of every epoch exactly once (docs/order.md).
+
+    Crashes, resumes and other numbers of ranks are taken into account. Takes time by the number of receipts, not of
+    rows, unless there is a ``dataset``.
+
+    Args:
+        folder: what the loaders of all ranks were given as ``receipts=``, or copies of all their files in one folder.
+        dataset: opened with the order of the job: then the rows of every batch are computed anew and compared.
+        restarts: a launch that begins without a loaded state undoes what was delivered from there on as well. For jobs
+            whose checkpoints hold the epoch alone; otherwise what such a launch delivers came twice.
+
+    Raises:
+        MissingError: there are no receipts.
+        StaleError, ValueError: receipts are of another dataset than ``dataset``, or of other options.
+    """
+    path = os.fspath(folder)
+    paths = receipt_paths(path)
+    files: list[RankFile] = []
+    problems: list[str] = []
+    torn = 0
+    for name in paths:
+        found = _read(name, problems)
+        torn += found is None or found.torn > 0
+        if found is not None:
+            files.append(found)
+    by_order: dict[str, list[RankFile]] = defaultdict(list)
+    for file in files:
+        by_order[file.head.key].append(file)
+    orders = tuple(_audited(same, restarts, problems) for same in by_order.values())
+    if dataset is not None:
+        for file in files:
+            problems += rows_that_differ(file, dataset)
+    return AuditReport(path, len(paths), torn, orders, tuple(problems), dataset is not None)
+
+
+def _read(path: str, problems: list[str]) -> RankFile | None:
+    try:
+        return read_receipts(path)
+    except FormatError as error:
+        problems.append(str(error))
+    return None
+
+
+def _audited(files: Sequence[RankFile], restarts: bool, problems: list[str]) -> AuditedOrder:
+    head = files[0].head
+    found = launches(files, restarts)
+    epochs: dict[int, list[tuple[Launch, JobPass]]] = defaultdict(list)
+    for launch in found:
+        for part in launch.passes():
+            limit = launch.stands(part.epoch)
+            if limit is None or limit > part.start:
+                epochs[part.epoch].append((launch, part))
+    under_way = _under_way(found, problems)
+    audited = []
+    for epoch, parts in sorted(epochs.items()):
+        open_here = under_way if under_way is not None and under_way.epoch == epoch else None
+        audited.append(_epoch(head.samples, epoch, parts, open_here, problems))
+    shown = tuple(
+        AuditedLaunch(
+            one.time_ns, one.head.ranks, one.head.batch_size, *one.place, one.from_state, one.undone
+        )
+        for one in found
+    )
+    return AuditedOrder(head.order, head.samples, shown, tuple(audited))
+
+
+def _under_way(found: Sequence[Launch], problems: list[str]) -> JobPass | None:
+    """The pass that the job stands in, if it has not come to its end."""
+    if not found:
+        return None
+    last = list(found[-1].passes())[-1]
+    if last.over:
+        return None
+    missing = (
+        sorted(set(range(last.head.ranks)) - set(last.ranks)) if last.head.ranks > len(last.ranks) else []
+    )
+    if missing and any(part.samples > last.head.batch_size for part in last.ranks.values()):
+        named = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+        problems.append(
+            f"epoch {last.epoch}: of {last.head.ranks} ranks, these have no receipts since position {last.start:,}: "
+            f"{named}"
+        )
+    return last
+
+
+def _epoch(
+    samples: int,
+    epoch: int,
+    parts: Sequence[tuple[Launch, JobPass]],
+    under_way: JobPass | None,
+    problems: list[str],
+) -> AuditedEpoch:
+    delivered: list[Stretch] = []
+    by_rule: list[tuple[str, Stretch]] = []
+    points: dict[str, set[int]] = defaultdict(set)
+    for launch, part in parts:
+        limit = launch.stands(epoch)
+        stop = (1 << 64) if limit is None else limit
+        delivered += _within(part.delivered(), stop)
+        if part.over:
+            by_rule += [(why, s) for why, left in part.left_out_by_rule() for s in _within([left], stop)]
+        for rank in part.ranks.values():
+            for position, _, reason in rank.left_out:
+                if position < min(stop, samples):
+                    points[_REASONS.get(reason, "excluded")].add(position)
+    finished = under_way is None
+    horizon = samples if under_way is None else min(under_way.front, samples)
+    covered = [*delivered, *(stretch for _, stretch in by_rule)]
+    try:
+        never, twice = never_and_twice(covered, 0, samples)
+    except OverflowError as error:
+        problems.append(f"epoch {epoch}: {error}")
+        never, twice = [], []
+    never = [found for found in (_below(r, horizon) for r in never) if found is not None]
+    left_out: dict[str, list[PositionRange]] = defaultdict(list)
+    for why, stretch in by_rule:
+        left_out[why].append(_named(stretch))
+    for why, positions in points.items():
+        left_out[why] = _listed(sorted(p for p in positions if p < horizon and not _any_holds(twice, p)))
+    gone = sum(r.count for ranges in left_out.values() for r in ranges)
+    behind = (stretch.clipped(samples, 1 << 64) for stretch in delivered)
+    repeated = sum(stretch.count for stretch in behind if stretch is not None)
+    wrong = sum(r.count for r in (*never, *twice))
+    return AuditedEpoch(
+        epoch, horizon, finished, horizon - gone - wrong, repeated,
+        {why: tuple(ranges) for why, ranges in left_out.items()}, tuple(never), tuple(twice),
+    )  # fmt: skip
+
+
+def _within(found: Iterable[Stretch], stop: int) -> Iterator[Stretch]:
+    for stretch in found:
+        clipped = stretch.clipped(0, stop)
+        if clipped is not None:
+            yield clipped
+
+
+def _below(found: PositionRange, stop: int) -> PositionRange | None:
+    """What of a range lies below a position."""
+    if found.stop <= stop:
+        return found
+    if found.first >= stop:
+        return None
+    if found.stride == 0:
+        return PositionRange(found.first, stop, 0, min(found.count, stop - found.first))
+    count = -(-(stop - found.first) // found.stride)
+    return PositionRange(found.first, found.first + (count - 1) * found.stride + 1, found.stride, count)
+
+
+def _any_holds(ranges: Sequence[PositionRange], position: int) -> bool:
+    return any(
+        r.first <= position < r.stop and (r.stride == 0 or (position - r.first) % r.stride == 0)
+        for r in ranges
+    )
+
+
+def _listed(positions: Sequence[int]) -> list[PositionRange]:
+    if len(positions) > _MOST_LISTED:
+        return [PositionRange(positions[0], positions[-1] + 1, 0, len(positions))]
+    return [PositionRange(p, p + 1, 1, 1) for p in positions]
+
+
+def _named(stretch: Stretch) -> PositionRange:
+    return PositionRange(stretch.first, stretch.stop, 1 if stretch.whole else 0, stretch.count)

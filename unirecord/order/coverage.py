@@ -1,0 +1,170 @@
+"""Which positions of an epoch have been delivered never, once or more often: intervals and residues, never a sort."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["PositionRange", "Stretch", "never_and_twice", "stretches"]
+
+Numbers = NDArray[np.int64]
+
+_MOST_AT_ONCE = 1 << 22  # positions, or one period of them, that are looked at one by one
+_MOST_LISTED = 64  # ranges of one period that are named one by one
+
+
+@dataclass(frozen=True)
+class PositionRange:
+    """``count`` positions from ``first`` on and below ``stop``: ``stride`` apart, or with 0 scattered between them."""
+
+    first: int
+    stop: int
+    stride: int
+    count: int
+
+    def __str__(self) -> str:
+        if self.count == 1:
+            return f"{self.first:,}"
+        text = f"{self.first:,} … {self.stop - 1:,}"
+        if self.stride == 1:
+            return text
+        return f"{text}, every {self.stride:,}th" if self.stride else f"{self.count:,} of {text}"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Those positions p of ``first`` … ``stop`` − 1 for which (p − start) mod ``ranks`` is one of ``active``.
+
+    ``active`` is sorted and distinct, None for all; ``start`` is the position at which the pass began.
+    """
+
+    first: int
+    stop: int
+    start: int
+    ranks: int
+    active: Numbers | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether all positions of it are meant."""
+        return self.active is None
+
+    def clipped(self, first: int, stop: int) -> Stretch | None:
+        """What of it lies in an interval."""
+        first, stop = max(first, self.first), min(stop, self.stop)
+        return Stretch(first, stop, self.start, self.ranks, self.active) if first < stop else None
+
+    @property
+    def count(self) -> int:
+        """How many positions are meant."""
+        if self.active is None:
+            return self.stop - self.first
+        rounds, rest = divmod(self.stop - self.first, self.ranks)
+        last = (self.active - (self.first - self.start) % self.ranks) % self.ranks < rest
+        return rounds * len(self.active) + int(np.count_nonzero(last))
+
+    def holds(self, positions: Numbers) -> NDArray[np.bool_]:
+        """Which of some positions, all of the interval, are meant."""
+        if self.active is None:
+            return np.ones(len(positions), np.bool_)
+        rank = (positions - self.start % self.ranks) % self.ranks
+        found = self.active[np.searchsorted(self.active, rank) % len(self.active)]
+        return np.asarray(found == rank)
+
+
+def stretches(
+    start: int, ranks: int, rank_of: Numbers, begin: Sequence[int], end: Sequence[int]
+) -> Iterator[Stretch]:
+    """The positions start + r + i·N of samples begin ≤ i < end of each of some ranks r, in the order of positions."""
+    edges = sorted({*begin, *end})
+    lower, upper = np.array(begin, object), np.array(end, object)
+    in_order = np.argsort(rank_of)
+    for low, high in pairwise(edges):
+        taking = ((lower <= low) & (upper >= high)).astype(np.bool_)
+        active = rank_of[in_order][taking[in_order]]
+        if len(active):
+            some = None if len(active) == ranks else active
+            yield Stretch(start + low * ranks, start + high * ranks, start, ranks, some)
+
+
+def never_and_twice(
+    found: Iterable[Stretch], first: int, stop: int
+) -> tuple[list[PositionRange], list[PositionRange]]:
+    """Which of the positions ``first`` … ``stop`` − 1 lie in none of the stretches, and which in several.
+
+    Takes time by the number of stretches and of ranks, not by that of positions. OverflowError where stretches of very
+    different numbers of ranks overlap, so that there is no short period to look at.
+    """
+    clipped = [piece for piece in (stretch.clipped(first, stop) for stretch in found) if piece is not None]
+    edges = sorted({first, stop, *(p.first for p in clipped), *(p.stop for p in clipped)})
+    begins = sorted(clipped, key=lambda p: p.first, reverse=True)
+    over: list[Stretch] = []
+    never: list[PositionRange] = []
+    twice: list[PositionRange] = []
+    for low, high in pairwise(edges):
+        over = [piece for piece in over if piece.stop > low]
+        while begins and begins[-1].first <= low:
+            over.append(begins.pop())
+        times = sum(piece.whole for piece in over)
+        partial = [piece for piece in over if not piece.whole]
+        if not partial:
+            if times != 1:
+                (never if times == 0 else twice).append(PositionRange(low, high, 1, high - low))
+            continue
+        counts = _counts(partial, low, high) + times
+        never += _ranges(counts == 0, low, high)
+        twice += _ranges(counts > 1, low, high)
+    return _joined(never), _joined(twice)
+
+
+def _counts(partial: Sequence[Stretch], low: int, high: int) -> Numbers:
+    """How often each position is meant, for one period of them, or for all if there are fewer."""
+    length = min(math.lcm(*(piece.ranks for piece in partial)), high - low)
+    if length > _MOST_AT_ONCE:
+        raise OverflowError(
+            f"positions {low:,} … {high - 1:,}: receipts of {sorted({p.ranks for p in partial})} ranks overlap there, "
+            f"each of some ranks alone, and no period of less than {_MOST_AT_ONCE:,} positions describes that"
+        )
+    counts = np.zeros(length, np.int64)
+    for piece in partial:
+        offset = (low - piece.start) % piece.ranks
+        counts += piece.holds(np.arange(length, dtype=np.int64) + (offset + piece.start % piece.ranks))
+    return counts
+
+
+def _ranges(mask: NDArray[np.bool_], low: int, high: int) -> list[PositionRange]:
+    """The positions that are marked: ``mask`` is one period of them, from ``low`` on."""
+    period, length = len(mask), high - low
+    if mask.all():
+        return [PositionRange(low, high, 1, length)]
+    marked = np.flatnonzero(mask)
+    if not len(marked):
+        return []
+    edges = np.flatnonzero(np.diff(marked) > 1) + 1
+    if period == length:
+        if len(edges) >= _MOST_LISTED:
+            return [PositionRange(low + int(marked[0]), low + int(marked[-1]) + 1, 0, len(marked))]
+        runs = np.split(marked, edges)
+        return [PositionRange(low + int(r[0]), low + int(r[-1]) + 1, 1, len(r)) for r in runs]
+    each = [(low + k, -(-(length - k) // period)) for k in marked.tolist()]
+    found = [PositionRange(at, at + (count - 1) * period + 1, period, count) for at, count in each]
+    if len(found) <= _MOST_LISTED:
+        return found
+    return [PositionRange(low + int(marked[0]), max(r.stop for r in found), 0, sum(r.count for r in found))]
+
+
+def _joined(ranges: Iterable[PositionRange]) -> list[PositionRange]:
+    """Neighbouring intervals as one."""
+    joined: list[PositionRange] = []
+    for found in ranges:
+        last = joined[-1] if joined else None
+        if last is not None and last.stride == found.stride == 1 and last.stop == found.first:
+            joined[-1] = PositionRange(last.first, found.stop, 1, last.count + found.count)
+        else:
+            joined.append(found)
+    return joined
