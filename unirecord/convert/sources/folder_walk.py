@@ -46,6 +46,9 @@ def walk(root: str) -> Iterator[tuple[str, str | None]]:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(f"{below}{name}/")
                     continue
+                if entry.is_file(follow_symlinks=False):
+                    yield below + name, None
+                    continue
                 mode = entry.stat().st_mode
             except OSError as error:
                 yield below + name, _broken_link(Path(root) / below / name) or _reason(error)
