@@ -108,15 +108,19 @@ static ur_status make_room(ur_distinct *set, uint64_t size, int32_t *full) {
 }
 
 ur_status ur_distinct_add(ur_distinct *set, const uint8_t *data, const uint64_t *ends, const uint8_t *valid,
-                          uint64_t count, int32_t *full) {
+                          uint64_t count, uint32_t *numbers, int32_t *full) {
   *full = 0;
   for (uint64_t i = 0; i < count; i++) {
+    numbers[i] = UINT32_MAX;
     if (valid != NULL && valid[i] == 0) continue;
     const uint8_t *string = data + ends[i];
     uint64_t size = ends[i + 1] - ends[i];
     uint64_t hash = ur_xxh3_64(string, (size_t)size, 0);
     place *at = place_of(set, string, size, hash);
-    if (at != NULL && at->next != 0) continue;
+    if (at != NULL && at->next != 0) {
+      numbers[i] = at->next - 1;
+      continue;
+    }
     uint64_t left = set->most_bytes - set->ends[set->count];
     *full = at == NULL || set->count == set->most_count || size > left;
     if (*full) return UR_OK;
@@ -131,6 +135,7 @@ ur_status ur_distinct_add(ur_distinct *set, const uint8_t *data, const uint64_t 
     set->count++;
     set->ends[set->count] = start + size; /* exact: make_room has added them */
     *at = (place){(uint32_t)(hash >> 32), (uint32_t)set->count};
+    numbers[i] = (uint32_t)set->count - 1;
   }
   return UR_OK;
 }

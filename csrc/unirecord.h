@@ -176,9 +176,9 @@ UR_API void ur_distinct_release(ur_distinct *set); /* NULL is allowed */
 
 /* Takes strings in, but those with valid[i] == 0 (`valid` NULL: all). *full = 1 when they are more than it is to hold, or
  * were chosen to make it slow: then some of them are not in it. The caller vouches that `ends` do not fall, nor lead beyond
- * `data`, here and below. UR_NO_MEMORY. */
+ * `data`, here and below. `numbers`: of each string, UINT32_MAX of one that is not taken in. UR_NO_MEMORY. */
 UR_API ur_status ur_distinct_add(ur_distinct *set, const uint8_t *data, const uint64_t *ends, const uint8_t *valid,
-                                 uint64_t count, int32_t *full);
+                                 uint64_t count, uint32_t *numbers, int32_t *full);
 
 /* How many there are, and their bytes; and the strings themselves: `count` + 1 ends, from 0 on. */
 UR_API uint64_t ur_distinct_count(const ur_distinct *set, uint64_t *bytes);

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from writing import write
 
 from unirecord.errors import CorruptionError, FormatError
+from unirecord.parts import data_file
 from unirecord.storage.staged import StagedFile
-from unirecord.writing import index_columns
+from unirecord.writing import index_columns, row_groups
 from unirecord.writing.index_file import build_index
 from unirecord.writing.sorted_rows import sorted_rows
 from unirecord.writing.writer import Writer
@@ -90,6 +91,25 @@ def test_a_dictionary_that_grows_too_large_is_given_up(
     found = reference.read_part(tmp_path / "x.urec")
     assert [(10, c) in found.sections for c in range(3)] == [True, False, True]
     assert [entry["distinct"] for entry in statistics(tmp_path / "x.urec")] == [None, 40, None, None]
+
+
+@pytest.mark.parametrize("distinct", [45, 1 << 20])
+def test_numbers_of_strings_that_are_kept_or_found_again_make_the_same_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distinct: int
+) -> None:
+    monkeypatch.setattr(index_columns, "MAX_DISTINCT", distinct)
+    monkeypatch.setattr(data_file, "_BLOCK_ROWS", 1)
+    monkeypatch.setattr(row_groups, "MAX_ROWS", 100)
+    rows = [{"s": None if i % 9 == 0 else f"{i * 7 % (i // 10 + 1)}"} for i in range(1_000)]
+    indexes = set()
+    for most in (0, 250, 1 << 22):
+        monkeypatch.setattr(index_columns, "MAX_NUMBERS", most)
+        write(tmp_path / f"{most}.urec", {"s": "string?"}, rows, index=["s"], id=bytes(16))
+        reference.read_part(
+            tmp_path / f"{most}.urec"
+        )  # which computes values, codes and statistics by itself
+        indexes.add((tmp_path / f"{most}.urec.idx").read_bytes())
+    assert len(indexes) == 1
 
 
 @pytest.mark.parametrize("rows", [1, 8_191, 8_192, 8_193, 70_000])

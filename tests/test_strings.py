@@ -112,7 +112,9 @@ def test_distinct_strings_are_refused_ends_that_lead_out() -> None:
             extreme_strings(b"abc", np.array(ends, np.int64), None)
     with pytest.raises(ValueError, match="flags"):
         found.add(b"abc", np.array([0, 1], np.int64), np.ones(2, np.bool_))
-    assert found.add(b"abc", np.array([0, 1, 3], np.int64), np.array([True, False]))
+    numbers = found.add(b"abc", np.array([0, 1, 3], np.int64), np.array([True, False]))
+    assert numbers is not None
+    assert numbers.tolist() == [0, 2**32 - 1]
     assert (len(found), found.strings()) == (1, [b"a"])
     assert found.numbers(b"ab", np.array([0, 1, 2], np.int64)).tolist() == [0, 2**32 - 1]
 

@@ -54,9 +54,12 @@ static void each_string_has_the_number_under_which_it_is_kept(void) {
   ur_distinct *set = NULL;
   EXPECT_EQUAL(ur_distinct_new(COUNT, UINT64_C(1) << 20, &set), UR_OK);
   int32_t full = 1;
-  EXPECT_EQUAL(ur_distinct_add(set, some.data, some.ends, some.valid, COUNT / 2, &full), UR_OK);
+  uint32_t *taken = malloc(COUNT * sizeof *taken);
+  EXPECT(taken != NULL);
+  EXPECT_EQUAL(ur_distinct_add(set, some.data, some.ends, some.valid, COUNT / 2, taken, &full), UR_OK);
   EXPECT_EQUAL(full, 0);
-  EXPECT_EQUAL(ur_distinct_add(set, some.data, some.ends + COUNT / 2, some.valid + COUNT / 2, COUNT / 2, &full), UR_OK);
+  EXPECT_EQUAL(ur_distinct_add(set, some.data, some.ends + COUNT / 2, some.valid + COUNT / 2, COUNT / 2,
+                               taken + COUNT / 2, &full), UR_OK);
   EXPECT_EQUAL(full, 0);
   uint64_t bytes, count = ur_distinct_count(set, &bytes);
   uint8_t *content = malloc(bytes);
@@ -68,6 +71,7 @@ static void each_string_has_the_number_under_which_it_is_kept(void) {
   ur_distinct_find(set, some.data, some.ends, COUNT, numbers);
   uint64_t met = 0;
   for (uint64_t i = 0; i < COUNT; i++) {
+    EXPECT_EQUAL(taken[i], some.valid[i] ? numbers[i] : UINT32_MAX);
     if (numbers[i] == UINT32_MAX) {
       EXPECT_EQUAL(some.valid[i], 0);
       continue;
@@ -85,6 +89,7 @@ static void each_string_has_the_number_under_which_it_is_kept(void) {
   free(content);
   free(ends);
   free(numbers);
+  free(taken);
   ur_distinct_release(set);
   give_back(some);
 }
@@ -92,15 +97,16 @@ static void each_string_has_the_number_under_which_it_is_kept(void) {
 static void it_says_when_it_is_full(void) {
   static const uint8_t data[] = {'a', 'b', 'c', 'd'};
   static const uint64_t ends[] = {0, 1, 2, 4, 4};
+  uint32_t numbers[4];
   for (uint64_t most = 0; most <= 4; most++) {
     ur_distinct *set = NULL;
     int32_t full = 1;
     EXPECT_EQUAL(ur_distinct_new(most, 100, &set), UR_OK);
-    EXPECT_EQUAL(ur_distinct_add(set, data, ends, NULL, 4, &full), UR_OK);
+    EXPECT_EQUAL(ur_distinct_add(set, data, ends, NULL, 4, numbers, &full), UR_OK);
     EXPECT_EQUAL(full, most < 4);
     ur_distinct_release(set);
     EXPECT_EQUAL(ur_distinct_new(100, most, &set), UR_OK);
-    EXPECT_EQUAL(ur_distinct_add(set, data, ends, NULL, 4, &full), UR_OK);
+    EXPECT_EQUAL(ur_distinct_add(set, data, ends, NULL, 4, numbers, &full), UR_OK);
     EXPECT_EQUAL(full, most < 4);
     ur_distinct_release(set);
   }
@@ -115,7 +121,8 @@ static void strings_chosen_to_be_slow_make_it_full(void) {
   enum { CHOSEN = 3000, SIZE = 8 };
   uint8_t *data = malloc(CHOSEN * SIZE);
   uint64_t *ends = malloc((CHOSEN + 1) * sizeof *ends);
-  EXPECT(data != NULL && ends != NULL);
+  uint32_t *numbers = malloc(CHOSEN * sizeof *numbers);
+  EXPECT(data != NULL && ends != NULL && numbers != NULL);
   uint64_t found = 0;
   for (uint64_t number = 0; found < CHOSEN; number++) {
     if ((ur_xxh3_64(&number, SIZE, 0) & 0x1fff) > 1) continue;
@@ -127,9 +134,10 @@ static void strings_chosen_to_be_slow_make_it_full(void) {
   ur_distinct *set = NULL;
   int32_t full = 0;
   EXPECT_EQUAL(ur_distinct_new(CHOSEN, CHOSEN * SIZE, &set), UR_OK);
-  EXPECT_EQUAL(ur_distinct_add(set, data, ends, NULL, CHOSEN, &full), UR_OK);
+  EXPECT_EQUAL(ur_distinct_add(set, data, ends, NULL, CHOSEN, numbers, &full), UR_OK);
   EXPECT_EQUAL(full, 1);
   ur_distinct_release(set);
+  free(numbers);
   free(data);
   free(ends);
 }

@@ -23,11 +23,19 @@ class DistinctStrings:
         _check(lib.ur_distinct_new(most_count, most_bytes, out))
         self._handle = Handle(out[0], lib.ur_distinct_release)
 
-    def add(self, data: Any, ends: npt.NDArray[np.int64], valid: Bools | None) -> bool:
-        """Take in ``data[ends[i] : ends[i + 1]]`` where ``valid``; whether all could be held."""
+    def add(
+        self, data: Any, ends: npt.NDArray[np.int64], valid: Bools | None
+    ) -> npt.NDArray[np.uint32] | None:
+        """Take in ``data[ends[i] : ends[i + 1]]`` where ``valid``; None where not all could be held.
+
+        Returns the number of each string, 2^32 - 1 where it is not valid.
+        """
         full = ffi.new("int32_t *")
-        _check(lib.ur_distinct_add(self._handle.pointer, *_strings(data, ends, valid), full))
-        return not full[0]
+        arguments = _strings(data, ends, valid)
+        found = np.empty(arguments[-1], np.uint32)
+        numbers = ffi.from_buffer("uint32_t[]", found)
+        _check(lib.ur_distinct_add(self._handle.pointer, *arguments, numbers, full))
+        return None if full[0] else found
 
     def numbers(self, data: Any, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
         """The number of each string, 2^32 - 1 where it has none."""
@@ -39,14 +47,19 @@ class DistinctStrings:
     def __len__(self) -> int:
         return int(lib.ur_distinct_count(self._handle.pointer, ffi.new("uint64_t *")))
 
-    def strings(self) -> list[bytes]:
-        """The strings by number."""
+    def packed(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """The strings by number, one after the other, and where each begins and the last one ends."""
         size = ffi.new("uint64_t *")
         count = int(lib.ur_distinct_count(self._handle.pointer, size))
-        content, ends = np.empty(int(size[0]), np.uint8), np.empty(count + 1, np.uint64)
+        content, ends = np.empty(int(size[0]), np.uint8), np.empty(count + 1, np.int64)
         lib.ur_distinct_copy(
             self._handle.pointer, ffi.from_buffer("uint8_t[]", content), ffi.from_buffer("uint64_t[]", ends)
         )
+        return content, ends
+
+    def strings(self) -> list[bytes]:
+        """The strings by number."""
+        content, ends = self.packed()
         whole, places = content.tobytes(), ends.tolist()
         return [whole[a:b] for a, b in pairwise(places)]
 

@@ -18,6 +18,7 @@ Array = npt.NDArray[Any]
 MAX_DISTINCT = 1 << 20
 MAX_DICTIONARY_BYTES = 64 << 20
 SMALL_ROWS = 65_536  # a dictionary pays from here on only when strings repeat
+MAX_NUMBERS = 1 << 22  # of a column's rows, that stay in memory from the first pass to the second
 MAX_SHOWN_BYTES = 256  # longer strings are left out of the statistics
 
 
@@ -182,6 +183,8 @@ class StringColumn:
         self._bits = ValidityBits()
         self._nulls = 0
         self._seen: DistinctStrings | None = DistinctStrings(MAX_DISTINCT, MAX_DICTIONARY_BYTES)
+        self._numbers: list[Array] | None = []  # of the strings of each block in _seen, when they are few
+        self._rows = 0
         self._total_bytes = 0
         self._low: bytes | None = None
         self._high: bytes | None = None
@@ -201,20 +204,37 @@ class StringColumn:
         self._total_bytes += int(ends[-1] - ends[0])
         if block.valid is not None:
             self._nulls += int(len(block.valid) - np.count_nonzero(block.valid))
-        extremes = extreme_strings(data, ends, block.valid)
+        if self._seen is not None:
+            self._number(self._seen, block)
+        if self._seen is None:
+            self._stretch(extreme_strings(data, ends, block.valid))
+
+    def _number(self, seen: DistinctStrings, block: BlockColumn) -> None:
+        """Take the strings of a block in, as long as all that are distinct can be held; from then on, none."""
+        assert block.strings is not None
+        numbers = seen.add(block.strings.data, block.strings.ends, block.valid)
+        if numbers is None:
+            self._stretch(extreme_strings(*seen.packed(), None))
+            self._seen = self._numbers = None
+            return
+        self._rows += len(numbers)
+        if self._numbers is not None:
+            self._numbers = None if self._rows > MAX_NUMBERS else [*self._numbers, numbers]
+
+    def _stretch(self, extremes: tuple[bytes, bytes] | None) -> None:
         if extremes is None:
             return
         low, high = extremes
         self._low = low if self._low is None else min(self._low, low)
         self._high = high if self._high is None else max(self._high, high)
-        if self._seen is not None and not self._seen.add(data, ends, block.valid):
-            self._seen = None
 
     def sections(self, rows: int) -> Sections:
         sections: Sections = {}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
         distinct = self._distinct = None if self._seen is None else len(self._seen)
+        if self._seen is not None:
+            self._stretch(extreme_strings(*self._seen.packed(), None))
         if self._seen is None or distinct is None or (rows > SMALL_ROWS and 2 * distinct > rows):
             self._seen = None
             zones = _zone_sections(rows, 1, self._zone_rows)[layout.SECTION_ZONE_FLAGS]
@@ -259,7 +279,8 @@ class StringColumn:
             _, flags = self._zones.push(np.zeros(len(block.values), np.uint8), block.valid, last)
             sink(layout.SECTION_ZONE_FLAGS, flags & 1)
             return
-        numbers = self._seen.numbers(block.strings.data, block.strings.ends)
+        kept = self._numbers.pop(0) if self._numbers else None
+        numbers = self._seen.numbers(block.strings.data, block.strings.ends) if kept is None else kept
         # A null's empty string may not be in the dictionary.
         codes = self._codes[np.minimum(numbers, len(self._codes) - 1)]
         if block.valid is not None:
