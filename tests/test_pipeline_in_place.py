@@ -111,11 +111,11 @@ def test_memory_of_batches_in_place_is_used_again_in_the_next_epoch(path: Path) 
     for _ in range(4):
         for batch in pipeline:
             del batch
-    assert pipeline._memory.allocations <= 32 < ROWS // 2
+    assert pipeline._passes.memory.allocations <= 32 < ROWS // 2
     kept = list(pipeline)
-    assert pipeline._memory.allocations > 32
+    assert pipeline._passes.memory.allocations > 32
     del kept
-    assert sum(map(len, pipeline._memory._free.values())) <= 32  # what a user has kept does not stay
+    assert sum(map(len, pipeline._passes.memory._free.values())) <= 32  # what a user has kept does not stay
 
 
 def test_batches_in_place_stay_as_they_are_when_kept(path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_pipeline import plain
+from pipeline_rows import plain
 
 from unirecord import Pipeline, SkipSample, UniRecordDataset, Writer
 from unirecord.errors import CorruptionError

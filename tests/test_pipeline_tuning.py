@@ -179,8 +179,8 @@ def test_what_has_been_seen_of_a_short_epoch_counts_for_the_next(path: Path) -> 
     seen = []
     for _ in range(2):
         list(loader)
-        assert loader._tuner is not None
-        seen.append(loader._tuner._seen.spent)
+        assert loader._passes.tuner is not None
+        seen.append(loader._passes.tuner._seen.spent)
     assert 0 < seen[0] < seen[1]
 
 
@@ -293,7 +293,7 @@ def test_stats_name_what_sets_the_pace(path: Path) -> None:
 
     results = iter(loader)
     next(results)
-    loader._stats.forget()
+    loader._passes.figures.forget()
     list(results)
     assert loader.stats().results == 99
     assert [stage.elements for stage in loader.stats().stages][-1] < 100

@@ -107,5 +107,5 @@ def _timed(pipeline: Pipeline, seconds: float) -> tuple[int, float]:
                 look = now + _LOOK_S
                 if now - asked >= most or pipeline.stats().settled:
                     begun = now
-                    pipeline._stats.forget()
+                    pipeline._passes.figures.forget()
     return 0, 1.0

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
-from time import perf_counter_ns
+from dataclasses import replace
 from typing import Any
 
-from ..loading.at_exit import closed_at_exit
-from ..loading.delivered import Stage as BatchStage
 from ..loading.options import check_callable
 from ..order.spec import check_integer
-from .assembly import Graph, graph_of, lanes_of
 from .budget import Budget
-from .chunk import Note, Place, position_of
 from .operator import InPlace
 from .operators import Kind, Operator, Threads, check_columns, check_order, check_workers, function_name
-from .origin import Lend, Origin, OriginPass
-from .pipeline_stats import PipelineStats, StatsOfPasses
-from .resuming import extended, place_at, split_state
-from .rewriting import RULES, Draft, rewritten
-from .running import Running
-from .slots import SlotMemory
-from .steps import Named
-from .straight import run_alone
-from .tails import through
-from .tuning import PipelinePlan, Tuner
+from .origin import Origin
+from .passes import Design, Passes
+from .pipeline_stats import PipelineStats
+from .rewriting import RULES
+from .tuning import PipelinePlan
 
 __all__ = ["Pipeline"]
-
-_LOG = logging.getLogger("unirecord")
 
 
 class Pipeline:
@@ -52,24 +39,12 @@ class Pipeline:
         """Over an origin, without an operator yet; ``rules`` are the names of those that rewrite it."""
         if plan is not None and not isinstance(plan, PipelinePlan):
             raise TypeError(f"plan must be what plan() of a pipeline has given, got {plan!r:.100}")
-        self._origin = origin
-        self._budget = budget
-        self._given_plan = plan
-        self._rules = tuple(rules)
-        self._operators: tuple[Operator, ...] = ()
-        self._tails: tuple[BatchStage, ...] = ()
-        self._lend: Lend | None = None
-        self._columns = origin.columns
-        self._unused()
+        self._is(Design(origin, budget, plan, tuple(rules)), origin.columns)
 
-    def _unused(self) -> None:
-        """What an iteration changes, as it is before the first."""
-        self._at: tuple[OriginPass, Place] | None = None
-        self._resumed: tuple[int, int, list[int]] | None = None
-        self._stats = StatsOfPasses()
-        self._tuned: PipelinePlan | None = None
-        self._tuner: Tuner | None = None
-        self._memory = SlotMemory()
+    def _is(self, design: Design, columns: tuple[str, ...] | None) -> None:
+        self._design = design
+        self._columns = columns  # of its samples, where they are known
+        self._passes = Passes(design)
 
     @classmethod
     def from_generators(
@@ -158,7 +133,7 @@ class Pipeline:
                 raise ValueError(
                     "a condition is looked up in the index: it has no columns=, threads=, processes=, random="
                 )
-            return self._behind(Operator("where", "filter", condition=self._origin.condition(keep)))
+            return self._behind(Operator("where", "filter", condition=self._design.origin.condition(keep)))
         check_callable("keep", keep)
         return self._with("filter", keep, columns, threads, processes, random)
 
@@ -200,7 +175,9 @@ class Pipeline:
         check_callable("collate_fn", collate_fn)
         if not isinstance(drop_last, bool):
             raise TypeError(f"drop_last must be True or False, got {drop_last!r}")
-        gathered = collate_fn is None and all(operator.kind == "prefetch" for operator in self._operators)
+        gathered = collate_fn is None and all(
+            operator.kind == "prefetch" for operator in self._design.operators
+        )
         operator = Operator("batch", "batch", collate_fn, size=size, drop_last=drop_last, gathered=gathered)
         return self._behind(operator, self._columns if collate_fn is None else None)
 
@@ -245,7 +222,7 @@ class Pipeline:
             return way.change(batch)
 
         other = self._behind(Operator("device", "to_torch", to_torch))
-        other._tails, other._lend, other._memory = way.stages, way.memory, SlotMemory(way.memory)
+        other._is(replace(other._design, tails=way.stages, lend=way.memory), other._columns)
         return other
 
     def to_jax(self, device: Any = None) -> Pipeline:
@@ -264,7 +241,7 @@ class Pipeline:
 
     @property
     def _bfloat16(self) -> frozenset[str]:
-        return frozenset(column.name for column in self._origin.stored if column.type == "bfloat16")
+        return frozenset(column.name for column in self._design.origin.stored if column.type == "bfloat16")
 
     def apply(self, build: Callable[[Pipeline], Pipeline]) -> Pipeline:
         """What ``build`` makes of this pipeline: for operators that belong together."""
@@ -299,31 +276,28 @@ class Pipeline:
             raise ValueError(
                 "vectorised=True needs columns=[...], and cannot be random: one call is for many samples"
             )
-        ordinal = 1 + sum(operator.random > 0 for operator in self._operators) if random else 0
+        ordinal = 1 + sum(operator.random > 0 for operator in self._design.operators) if random else 0
         operator = Operator(kind, name, fn, chosen, threads, processes, ordinal, vectorised)
         keeps_columns = kind == "filter" or chosen is not None
         return self._behind(operator, self._columns if keeps_columns else None)
 
     def _behind(self, operator: Operator, columns: tuple[str, ...] | None = None) -> Pipeline:
-        check_order(self._operators, operator)
+        check_order(self._design.operators, operator)
         if operator.kind in ("where", "unbatch", "prefetch"):
             columns = self._columns
         other: Pipeline = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._operators = (*self._operators, operator)
-        other._columns = columns
-        other._unused()
+        other._is(replace(self._design, operators=(*self._design.operators, operator)), columns)
         return other
 
     # ---- a loader ----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Results of the next iteration; TypeError where it is not known, as behind a filter."""
-        samples = self._origin.samples_left()
+        samples = self._design.origin.samples_left()
         if samples is None:
             raise TypeError("the length is not known: generators do not say how much they make")
         count, size, dropping = samples, 0, False
-        for operator in self._operators:
+        for operator in self._design.operators:
             if operator.kind == "batch":
                 size, dropping = operator.size, operator.drop_last
             elif operator.kind == "unbatch" and size:
@@ -336,17 +310,11 @@ class Pipeline:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration that of ``epoch``."""
-        self._origin.set_epoch(epoch)
+        self._design.origin.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration stands, by the results handed out; what has been made ahead is not counted."""
-        state = self._origin.state_dict()
-        place: Place | None = None
-        if self._at is not None and self._at[0].followed:
-            place = self._at[1]
-        elif self._resumed is not None and self._resumed[:2] == (state["epoch"], state["position"]):
-            place = place_at(*self._resumed[1:])
-        return extended(state, self._operators, place, self._origin.shard)
+        return self._passes.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of threads and processes.
@@ -355,93 +323,19 @@ class Pipeline:
         several of one, each rank goes on from its own state. StaleError when the state is of other data, ValueError
         when it is of other options.
         """
-        rest, inner = split_state(state, self._operators, self._origin.shard)
-        self._origin.load_state_dict(rest)
-        self._at = None
-        self._resumed = (rest["epoch"], rest["position"], inner) if any(inner) else None
+        self._passes.load_state_dict(state)
 
     def stats(self) -> PipelineStats:
         """Rates and times of each stage since the pipeline was made, what sets the pace, and what was chosen."""
-        return self._stats.summary(self._graph().names, self._budget.cpus)
+        return self._passes.stats()
 
     def plan(self) -> PipelinePlan:
         """What has been chosen so far, for ``ds.pipeline(plan=...)``: nothing is then tried out."""
-        names = tuple(name for name, _ in self._graph().names)
-        known = self._given_plan or self._tuned
-        return PipelinePlan(self._budget.cpus if known is None else known.workers, names)
+        return self._passes.plan()
 
     def __str__(self) -> str:
-        draft = self._draft()
-        after = rewritten(draft, self._rules)
-        return f"{draft}\n\nas it runs:\n{after}" if after != draft else str(draft)
+        before, after = self._design.draft, self._design.rewritten
+        return f"{before}\n\nas it runs:\n{after}" if after != before else str(before)
 
-    @closed_at_exit
     def __iter__(self) -> Generator[Any, None, None]:
-        # A generator: the pass begins when the first result is asked for.
-        graph, stats, clock = self._graph(), self._stats, perf_counter_ns
-        plan = self._plan_for(graph)
-        at = self._origin.begin()
-        resumed, self._resumed = self._resumed, None
-        inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
-        lanes = lanes_of(graph, at.names, at.start, inner, self._memory)
-        lanes[0].processes, lanes[0].calls_user = at.processes, at.calls_user
-        frozen = self._given_plan is not None
-        self._tuner = tuner = Tuner(self._budget, plan, frozen=frozen, before=self._tuner)
-        stats.begin(lanes, tuner)
-        source, mark, asked = at.chunks(graph, self._budget, self._lend), at.mark, clock()
-        running: Any = run_alone(source, lanes[0])
-        if len(lanes) > 1 or at.processes is not None:
-            running = iter(Running(source, lanes, self._budget.memory, tuner))
-        if self._tails:
-            running = through(running, self._tails)
-        with ExitStack() as open_pass:
-            open_pass.callback(stats.end)
-            open_pass.callback(lambda: tuner.end(lanes, clock()))
-            for chunk in open_pass.enter_context(closing(running)):
-                got = clock()
-                stats.wait_ns += got - asked
-                if chunk.notes:
-                    stats.skipped += len(chunk.notes)
-                    _name_left_out(at.names, chunk.notes)
-                values, ends, error = chunk.values, chunk.ends, chunk.error
-                del chunk
-                stats.results += len(values)
-                for number, end in enumerate(ends):
-                    mark(end if type(end) is int else position_of(end))
-                    self._at = at, end
-                    value, values[number] = values[number], None  # the user alone holds it
-                    yield value
-                    del value
-                if error is not None:
-                    raise error
-                asked = clock()
-                stats.consumer_ns += asked - got
-                self._tuned = tuner.plan()
-            if not graph.drop_last and not any(lane.dropped for lane in lanes):
-                mark(at.end)
-                self._at = None
-
-    def _draft(self) -> Draft:
-        return Draft(self._operators, self._origin.stored)
-
-    def _graph(self) -> Graph:
-        return graph_of(rewritten(self._draft(), self._rules))
-
-    def _plan_for(self, graph: Graph) -> PipelinePlan | None:
-        given = self._given_plan
-        if given is None:
-            return self._tuned
-        names = tuple(name for name, _ in graph.names)
-        if given.stages and given.stages != names:
-            raise ValueError(
-                f"the plan was made for the stages {list(given.stages)}, and these are {list(names)}: make a new one"
-            )
-        return given
-
-
-def _name_left_out(names: Named, notes: Sequence[Note]) -> None:
-    corrupt = [names.locate(row)[1] for row, why in notes if why is None]
-    skipped = [f"{names.locate(row)[1]}: {why}" for row, why in notes if why is not None]
-    for said, what in ((corrupt, "corrupt row(s)"), (skipped, "sample(s)")):
-        if said:
-            _LOG.warning("left out %d %s: %s", len(said), what, ", ".join(said))
+        return self._passes.begin()
