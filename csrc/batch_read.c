@@ -119,9 +119,16 @@ static ur_status measure_column(const ur_read *read, int32_t column, int64_t *of
   return status;
 }
 
+static ur_status foresee(const ur_group *group, const ur_output *outputs, int32_t count, ur_error *error) {
+  ur_status status = ur_index_foresee(group->part, group->rows, group->count, outputs, count, error);
+  return status == UR_OK ? UR_OK : ur_blame(error, status, group, -1, -1);
+}
+
 ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
   ur_status status = check_outputs(read, outputs, output_count, error);
   if (status == UR_OK) status = ur_prepare_decoders(read->groups, read->opened, outputs, output_count, error);
+  for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
+    status = foresee(&read->groups[g], outputs, output_count, error);
   for (int32_t i = 0; i < output_count && status == UR_OK; i++)
     status = measure_column(read, outputs[i].column, outputs[i].offsets, &outputs[i].used, error);
   return status == UR_OK ? ur_check_total(read->groups, read->opened, outputs, output_count, error) : status;

@@ -14,6 +14,13 @@
 
 typedef struct ur_data_file ur_data_file;
 
+/* Where the files of a part come from: `fetch` NULL stands for the file system. */
+typedef struct {
+  ur_fetch fetch;
+  void *context;
+  int64_t part;
+} ur_source;
+
 typedef struct {
   const ur_data_file *file;
   uint64_t offset; /* in the file */
@@ -59,6 +66,7 @@ struct ur_data_file {
   int fd;               /* -1 when the content no longer depends on the file */
   int direct_fd;        /* for O_DIRECT, or -1 */
   bool mincore_lies;    /* it calls all bytes of the file resident to this user */
+  ur_source source;     /* with UR_IO_FETCH */
   atomic_int calm;      /* calls of advise that may be skipped, because the last one found everything in memory */
 };
 
@@ -91,6 +99,16 @@ void ur_pages_free(void *pages, uint64_t bytes);
 
 /* How many files this process may have open. */
 int64_t ur_file_limit(void);
+
+/* ---- bytes that a function of the caller brings (io_fetch.c) ------------------------------------------------------ */
+
+/* The source's function, whose failures are kept to what can be told; and for bytes [offset, offset + bytes) of one file. */
+ur_status ur_source_fetch(const ur_source *source, const ur_range *ranges, int64_t count, ur_error *error);
+ur_status ur_source_read(const ur_source *source, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to,
+                         ur_error *error);
+
+/* What a data file without a descriptor is read by. */
+ur_status ur_fetch_open(const ur_source *source, uint64_t bytes, ur_data_file **file, ur_error *error);
 
 /* ---- ways of reading (io_data_file.c) ---------------------------------------------------------------------------- */
 

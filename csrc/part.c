@@ -9,6 +9,7 @@
 #define SMALL_INDEX UINT64_C(65536) /* bytes of an index that is read into memory and needs no descriptor */
 
 typedef struct {
+  const ur_source *source;
   int fd;
   uint64_t bytes;
   struct timespec modified;
@@ -34,13 +35,22 @@ static ur_status other_id(ur_file_kind file, const uint8_t *expected, const uint
   return ur_because(error, UR_REASON_OTHER_PART, status);
 }
 
+static ur_status read_file(const opened_file *file, ur_file_kind kind, uint64_t offset, uint64_t bytes, uint8_t *to,
+                           ur_error *error) {
+  if (file->source->fetch != NULL) return ur_source_read(file->source, kind, offset, bytes, to, error);
+  return ur_file_read(file->fd, kind, offset, bytes, to, error);
+}
+
+/* Of a file that is fetched, `file` has the length already. */
 static ur_status open_file(const char *path, ur_file_kind kind, opened_file *file, uint8_t header[UR_INDEX_HEADER_BYTES],
                            uint64_t *header_bytes, ur_error *error) {
-  ur_status status = ur_file_open(path, kind, &file->fd, &file->bytes, &file->modified, error);
+  ur_status status = UR_OK;
+  if (file->source->fetch == NULL)
+    status = ur_file_open(path, kind, &file->fd, &file->bytes, &file->modified, error);
   if (status != UR_OK) return status;
   uint64_t whole = kind == UR_FILE_DATA ? UR_FILE_HEADER_BYTES : UR_INDEX_HEADER_BYTES;
   *header_bytes = file->bytes < whole ? file->bytes : whole;
-  status = ur_file_read(file->fd, kind, 0, *header_bytes, header, error);
+  status = read_file(file, kind, 0, *header_bytes, header, error);
   if (status != UR_OK) {
     ur_file_close(file->fd);
     file->fd = -1;
@@ -53,14 +63,14 @@ static ur_status read_head(const opened_file *file, ur_file_kind kind, uint32_t 
                            ur_error *error) {
   *head = malloc(head_bytes);
   if (*head == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a head of %" PRIu32 " bytes", head_bytes);
-  return ur_file_read(file->fd, kind, 0, head_bytes, *head, error);
+  return read_file(file, kind, 0, head_bytes, *head, error);
 }
 
 /* What is wrong with the end page waits in data->end_error: with an index there is more to say about it. */
 static ur_status read_end_page(const ur_part *part, opened_data *data, ur_error *error) {
   uint8_t page[UR_PAGE_HEADER_BYTES];
   uint64_t at = data->file.bytes - sizeof page; /* the file holds at least its head of 192 bytes */
-  ur_status status = ur_file_read(data->file.fd, UR_FILE_DATA, at, sizeof page, page, error);
+  ur_status status = read_file(&data->file, UR_FILE_DATA, at, sizeof page, page, error);
   if (status == UR_OK)
     data->end_error.status = ur_parse_end_page(page, &part->data, data->file.bytes, &data->end, &data->end_error);
   return status;
@@ -115,7 +125,8 @@ static ur_status try_index(const char *path, ur_part *part, const opened_data *d
 static ur_status open_index(const ur_part_ref *ref, ur_part *part, const opened_data *data, opened_file *file,
                             ur_error *error) {
   bool other = false;
-  if (ref->index_path != NULL) return try_index(ref->index_path, part, data, file, &other, error);
+  if (ref->index_path != NULL || file->source->fetch != NULL)
+    return try_index(ref->index_path, part, data, file, &other, error);
   size_t length = strlen(ref->data_path);
   char *path = malloc(length + sizeof ".idx.new");
   if (path == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the path of the index");
@@ -199,6 +210,7 @@ static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const 
   if (status == UR_OK) status = check_pair(part, data, error);
   if (status == UR_OK) status = ur_index_read(part, error);
   if (status != UR_OK) return status;
+  if (file->source->fetch != NULL) return ur_index_prepare(part, file->bytes, error);
   if (file->bytes <= SMALL_INDEX || io == UR_IO_MEMORY) return load_index(part, file, error);
   status = ur_file_map(file->fd, UR_FILE_INDEX, file->bytes, &part->index, error);
   part->index_fd = file->fd;
@@ -208,7 +220,9 @@ static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const 
 }
 
 static void free_part(ur_part *part) {
-  if (part->index_fd < 0)
+  if (part->source.fetch != NULL)
+    ur_index_discard(part);
+  else if (part->index_fd < 0)
     free((void *)(uintptr_t)part->index);
   else
     ur_file_unmap(part->index, part->header.index_bytes);
@@ -237,11 +251,20 @@ static ur_status check_expected(const ur_part *part, const ur_part_ref *ref, ur_
   return ur_because(error, UR_REASON_OTHER_PART, status);
 }
 
-ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error) {
+static ur_status open_data_file(opened_file *file, const ur_set_options *options, ur_data_file **out, ur_error *error) {
+  if (file->source->fetch != NULL) return ur_fetch_open(file->source, file->bytes, out, error);
+  ur_status status = ur_data_file_open(file->fd, file->bytes, file->modified, way_of_reading(file, options), out, error);
+  file->fd = -1; /* the way of reading owns it, also when it could not be opened */
+  return status;
+}
+
+ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_options *options, ur_part **out,
+                       ur_error *error) {
   ur_part *part = calloc(1, sizeof *part);
   if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
-  opened_data data = {.file.fd = -1};
-  opened_file index = {.fd = -1};
+  part->source = (ur_source){options->fetch, options->context, number};
+  opened_data data = {.file = {.source = &part->source, .fd = -1, .bytes = ref->data_bytes}};
+  opened_file index = {.source = &part->source, .fd = -1, .bytes = ref->index_bytes};
   atomic_init(&part->references, 1);
   part->index_fd = -1;
   part->verify = options->verify;
@@ -249,11 +272,7 @@ ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur
   if (status == UR_OK) status = open_index(ref, part, &data, &index, error);
   if (status == UR_OK) status = read_index(part, &index, options->io, &data, error);
   if (status == UR_OK) status = check_expected(part, ref, error);
-  if (status == UR_OK) {
-    status = ur_data_file_open(data.file.fd, data.file.bytes, data.file.modified, way_of_reading(&data.file, options),
-                               &part->file, error);
-    data.file.fd = -1; /* the file owns it, also when it could not be opened */
-  }
+  if (status == UR_OK) status = open_data_file(&data.file, options, &part->file, error);
   free(data.head);
   ur_file_close(index.fd);
   ur_file_close(data.file.fd);

@@ -27,15 +27,18 @@ struct ur_part {
   int32_t verify;
   ur_data_file *file;
 
+  ur_source source;                     /* of both files */
   uint8_t *head;                        /* the index's head */
-  const uint8_t *index;                 /* the whole index file: mapped, or read into memory */
+  const uint8_t *index;                 /* the whole index file: mapped, or in memory; fetched, only its checked blocks are there */
   int index_fd;                         /* -1 when the content no longer depends on the file */
   struct timespec index_modified;
   ur_index_header header;
   ur_data_header data;
   uint64_t block_seed;
   uint64_t unit_seed;
-  _Atomic(uint64_t) *blocks_checked;    /* a bit for each index block; NULL with UR_VERIFY_NEVER */
+  _Atomic(uint64_t) *blocks_checked;    /* a bit for each index block; NULL with UR_VERIFY_NEVER, unless it is fetched */
+  _Atomic(uint64_t) *blocks_landing;    /* of an index that is fetched: a bit for each block that is being put in its place */
+  _Atomic(uint64_t) blocks_left;        /* and how many have not come yet */
   uint64_t blocks;
   _Atomic(_Atomic(uint64_t) *) units_checked; /* a bit for each digest unit, made on first use */
   uint64_t units;
@@ -51,8 +54,10 @@ struct ur_part {
 
 /* ---- part.c --------------------------------------------------------------------------------------------------- */
 
-/* Opens data file and index, checks that they belong together and are `ref`'s, and gives out the one reference. */
-ur_status ur_part_open(const ur_part_ref *ref, const ur_set_options *options, ur_part **out, ur_error *error);
+/* Opens data file and index of part `number` of a set, checks that they belong together and are `ref`'s, and gives out the
+ * one reference. */
+ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_options *options, ur_part **out,
+                       ur_error *error);
 void ur_part_retain(ur_part *part);
 
 /* UR_STALE when one of the two files is not the one that was opened any more: an fstat each, before its bytes are used. */
@@ -65,8 +70,22 @@ ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error);
 ur_status ur_index_read(ur_part *part, ur_error *error);
 void ur_index_free(ur_part *part);
 
-/* Checks the digest of index block `block` and remembers it. */
+/* ---- part_blocks.c: the blocks of the index, and how they come where it is fetched ------------------------------------ */
+
+/* Checks the digest of index block `block` and remembers it; brings it first, where the index is fetched. */
 ur_status ur_index_check_block(ur_part *part, uint64_t block, ur_error *error);
+
+/* Memory for an index of which each block comes when it is first checked. */
+ur_status ur_index_prepare(ur_part *part, uint64_t bytes, ur_error *error);
+void ur_index_discard(ur_part *part);
+
+/* Brings, and checks, the blocks [first, last] that are not there yet, in one call of the set's function. */
+ur_status ur_index_bring(ur_part *part, uint64_t first, uint64_t last, ur_error *error);
+
+/* Brings the blocks that reading these columns of these rows will most likely need, in one call: those that it has not
+ * guessed are brought one by one when they are touched. */
+ur_status ur_index_foresee(ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
+                           ur_error *error);
 
 static inline bool ur_index_is_checked(const ur_part *part, uint64_t block) {
   if (part->blocks_checked == NULL) return true;
@@ -80,6 +99,7 @@ static inline ur_status ur_index_check(ur_part *part, uint64_t offset, uint64_t 
   uint64_t block = (offset - part->header.header_bytes) / UR_BLOCK_BYTES;
   /* exact: the caller vouches that it lies in the body */
   uint64_t last = (offset + bytes - 1 - part->header.header_bytes) / UR_BLOCK_BYTES;
+  if (part->source.fetch != NULL) return ur_index_bring(part, block, last, error);
   for (; block <= last; block++) {
     if (__builtin_expect(ur_index_is_checked(part, block), 1)) continue;
     ur_status status = ur_index_check_block(part, block, error);

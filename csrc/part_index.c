@@ -183,7 +183,7 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
   part->block_seed = ur_seed(part->header.id, UR_DOMAIN_INDEX_BLOCK, 0);
   part->unit_seed = ur_seed(part->header.id, UR_DOMAIN_UNIT, 0);
   part->blocks = divide_up(part->header.digests_offset - part->header.header_bytes, UR_BLOCK_BYTES);
-  if (part->verify == UR_VERIFY_NEVER) return UR_OK;
+  if (part->verify == UR_VERIFY_NEVER && part->source.fetch == NULL) return UR_OK;
   part->blocks_checked = calloc(part->blocks / 64 + 1, sizeof *part->blocks_checked);
   if (part->blocks_checked == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the map of checked blocks");
   return UR_OK;
@@ -196,20 +196,4 @@ void ur_index_free(ur_part *part) {
   free(part->blobs);
   free(part->sections);
   free((void *)part->blocks_checked);
-}
-
-ur_status ur_index_check_block(ur_part *part, uint64_t block, ur_error *error) {
-  /* exact: `block` is one of the part's, inside the index */
-  uint64_t start = part->header.header_bytes + block * UR_BLOCK_BYTES;
-  uint64_t left = part->header.digests_offset - start;
-  uint64_t bytes = left < UR_BLOCK_BYTES ? left : UR_BLOCK_BYTES;
-  /* exact: a digest for each block was checked to be inside the index */
-  uint64_t expected = ur_load64(part->index + part->header.digests_offset + block * 8);
-  uint64_t found = ur_xxh3_64(part->index + start, bytes, part->block_seed + block * UR_PHI);
-  if (expected != found)
-    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, start,
-                      "the digest of index block %" PRIu64 " should be %016" PRIx64 ", its %" PRIu64
-                      " bytes give %016" PRIx64, block, expected, bytes, found);
-  atomic_fetch_or_explicit(&part->blocks_checked[block / 64], UINT64_C(1) << (block % 64), memory_order_release);
-  return UR_OK;
 }

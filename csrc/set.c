@@ -127,7 +127,7 @@ static bool is_crowded(const ur_set *set) {
 static ur_status open_with_room(ur_set *set, int64_t number, ur_part **part, ur_error *error) {
   for (;;) {
     while (is_crowded(set) && evict_one(set, number)) continue;
-    ur_status status = ur_part_open(&set->refs[number], &set->options, part, error);
+    ur_status status = ur_part_open(&set->refs[number], number, &set->options, part, error);
     if (status == UR_OK || !out_of_descriptors(error) || !evict_one(set, number)) return status;
   }
 }
@@ -189,6 +189,8 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
     size_t length = strlen(refs[i].data_path) + 1;
     set->refs[i].rows = refs[i].rows;
     set->refs[i].content_digest = refs[i].content_digest;
+    set->refs[i].data_bytes = refs[i].data_bytes;
+    set->refs[i].index_bytes = refs[i].index_bytes;
     set->refs[i].data_path = memcpy(at, refs[i].data_path, length);
     at += length; /* exact: inside the names */
     if (refs[i].index_path != NULL) {
@@ -262,6 +264,8 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
       options->verify < UR_VERIFY_FIRST || options->verify > UR_VERIFY_NEVER)
     return ur_fail(error, UR_ARGUMENT, "io %" PRId32 ", verify %" PRId32 " or %" PRId64 " parts are not possible",
                    options->io, options->verify, parts);
+  if (options->fetch != NULL && options->io != UR_IO_AUTO)
+    return ur_fail(error, UR_ARGUMENT, "io %" PRId32 " is for files, and these are fetched", options->io);
   ur_set *set = calloc(1, sizeof *set);
   if (set == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a set of parts");
   atomic_init(&set->references, 1);

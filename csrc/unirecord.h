@@ -284,7 +284,8 @@ typedef enum {
   UR_IO_PREAD = 2,      /* pread into the caller's buffers */
   UR_IO_URING = 3,      /* io_uring through the page cache; UR_IO_PREAD where the kernel refuses it */
   UR_IO_URING_DIRECT = 4, /* io_uring with O_DIRECT; falls back likewise */
-  UR_IO_MEMORY = 5      /* data file and index loaded once into memory, the data file's shared by forks */
+  UR_IO_MEMORY = 5,     /* data file and index loaded once into memory, the data file's shared by forks */
+  UR_IO_FETCH = 6       /* by a function of the caller: what ur_set_io answers of a set with ur_set_options.fetch */
 } ur_io;
 
 typedef enum {
@@ -299,7 +300,24 @@ typedef struct {
   const uint8_t *id;      /* the 16 bytes of the expected part id, or NULL: whatever is there */
   int64_t rows;           /* expected rows, or -1: not known, so the part is opened at once */
   uint64_t content_digest; /* expected content digest, or 0: not known */
+  uint64_t data_bytes;     /* with ur_set_options.fetch: how long the two files are */
+  uint64_t index_bytes;
 } ur_part_ref;
+
+/* Bytes [offset, offset + bytes) of a file of part number `part`, wanted at `to`. */
+typedef struct {
+  int64_t part;
+  uint64_t offset;
+  uint64_t bytes; /* never 0, and inside the file */
+  uint8_t *to;
+  int32_t file;   /* ur_file_kind */
+  int32_t reserved;
+} ur_range;
+
+/* Brings ranges from wherever the files are: all of them, or it fills *error with a part of the ranges, a status and a
+ * sentence, and returns that status. Sorted by part, file and offset. Called from any thread, several at once. What it
+ * brings is checked as what is read from a file is. */
+typedef ur_status (*ur_fetch)(void *context, const ur_range *ranges, int64_t count, ur_error *error);
 
 typedef struct {
   int32_t io;      /* ur_io */
@@ -309,6 +327,9 @@ typedef struct {
   uint32_t columns;     /* entries of it, of 32 bytes each */
   uint32_t schema_bytes;
   const uint8_t *schema; /* msgpack of the "schema" in the metadata (copied) of parts whose content digest is given, or NULL: any */
+  ur_fetch fetch;        /* NULL: the paths are files. Else they are names, all bytes come by this, those of the index when they are
+                            first needed and for good, and `io` must be UR_IO_AUTO */
+  void *context;         /* of `fetch`; borrowed until the set is released */
 } ur_set_options;
 
 typedef struct ur_set ur_set;   /* the rows of several parts, one after the other, as one row space */

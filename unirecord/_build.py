@@ -44,12 +44,14 @@ def files(*patterns: str) -> list[str]:
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
-def builder(module: str, header: str, sources: list[str], link: list[str], known: FFI | None = None) -> FFI:
-    """A module of all that ``header`` declares."""
+def builder(
+    module: str, header: str, sources: list[str], link: list[str], known: FFI | None = None, python: str = ""
+) -> FFI:
+    """A module of all that ``header`` declares, and of the functions that C calls in Python."""
     ffi = FFI()
     if known is not None:
         ffi.include(known)
-    ffi.cdef(declarations(header))
+    ffi.cdef(declarations(header) + python)
     ffi.set_source(
         module,
         f'#include "{header}"',
@@ -100,7 +102,11 @@ def modules() -> list[str]:
     return [f"unirecord/_build.py:{name}" for name in names]
 
 
-core = builder("unirecord._core", "unirecord.h", files("*.c"), [])
+FETCH = """
+extern "Python" ur_status ur_python_fetch(void *context, const ur_range *ranges, int64_t count, ur_error *error);
+"""
+
+core = builder("unirecord._core", "unirecord.h", files("*.c"), [], python=FETCH)
 jpeg = builder(
     "unirecord._jpeg",
     "jpeg/picture_jpeg.h",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..core import usable_cores
 from ..parts.part_set import Io, resolve
+from ..storage.registry import location_of
 from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
 from .table import table
 from .terminal import print_json, say
@@ -78,9 +79,14 @@ def _run(args: argparse.Namespace) -> int:
         return _run_pipeline(args)
     if args.path is None:
         raise UsageError("give the PATH of a dataset, or --pipeline module:function")
-    if resolve(args.path).rows == 0:
+    parts = resolve(args.path).parts
+    if not any(part.rows for part in parts):
         raise UsageError(f"{args.path} has no rows to read")
     ways = list(dict.fromkeys(["auto", *args.io] if args.io else WAYS))
+    if not location_of(parts[0].path).in_file_system:
+        if args.cold:
+            raise UsageError(f"--cold is for files: nothing of {args.path} is kept between two epochs")
+        ways = ["auto", *args.io] if args.io else ["auto"]
     measured = [_measure(args, io) for io in ways]
     need = _need(args, measured[0])
     if args.json:

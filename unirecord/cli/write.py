@@ -33,7 +33,7 @@ from ..format.schema import Schema
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
-from ..storage.registry import location_of
+from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_free
 from .codec_option import with_codecs
 from .conversion_progress import Looking, lines_of
@@ -192,7 +192,7 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
         except ExistsError as error:
             raise ExistsError(f"{error} (on the command line, --overwrite replaces it)") from None
         return None
-    parent = os.path.dirname(os.path.abspath(args.target))
+    parent = os.path.dirname(os.path.abspath(path_on_disk(args.target)))
     location = location_of(args.target)
     if not location.is_directory(parent):
         raise UsageError(f"the folder {parent} does not exist; make it first")

@@ -10,6 +10,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import ExistsError, MissingError
 from ..loading.opened import PathLike
 from ..progress import Progress, Tracker
+from ..storage.registry import path_on_disk
 from ..storage.staged import StagedFile
 from ..storage.staged_folder import StagedFolder, check_replaceable
 from .sinks.base import Advance, FileSink, FolderSink, PathSink, Sink, stream_to
@@ -192,4 +193,4 @@ def _target(dst: PathLike) -> str:
     text = os.fsdecode(os.fspath(dst))
     if not text or "\0" in text or os.path.basename(text.rstrip("/")) in ("", ".", ".."):
         raise ValueError(f"not a path to write to: {text!r}")
-    return os.path.abspath(text)
+    return os.path.abspath(path_on_disk(text))

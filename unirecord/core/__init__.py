@@ -21,6 +21,9 @@ from .digests import Digesting as Digesting
 from .digests import crc32c as crc32c
 from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
+from .fetching import Fetch as Fetch
+from .fetching import FetchError as FetchError
+from .fetching import Range as Range
 from .library import failure_of as failure_of
 from .library import raise_for as raise_for
 from .objects import check_object as check_object

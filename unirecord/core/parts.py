@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError, MissingError, StaleError
+from .fetching import Fetch, Fetching
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
 
@@ -21,7 +22,7 @@ IO_CODES = {
     "uring-direct": lib.UR_IO_URING_DIRECT,
     "memory": lib.UR_IO_MEMORY,
 }
-IO_NAMES = {code: name for name, code in IO_CODES.items()}
+IO_NAMES = {lib.UR_IO_FETCH: "fetch", **{code: name for name, code in IO_CODES.items()}}
 VERIFY_CODES = {
     "first": lib.UR_VERIFY_FIRST,
     "always": lib.UR_VERIFY_ALWAYS,
@@ -100,9 +101,10 @@ class NativeSet:
     every part must have, else it is a CorruptionError to open it; empty: any, as long as all have the same. ``schema``:
     the msgpack of the schema in the metadata of parts whose content digest is given; empty: any.
     ``moved_on``: whether others stand at the paths now, asked when a part is missing or another one than expected.
+    ``fetch``: what brings the bytes, where the paths are no files; ``sizes`` are then those of data file and index.
     """
 
-    __slots__ = ("handle", "moved_on", "names", "paths", "pointer")
+    __slots__ = ("fetching", "handle", "moved_on", "names", "paths", "pointer")
 
     def __init__(
         self,
@@ -114,6 +116,8 @@ class NativeSet:
         table: bytes = b"",
         moved_on: Callable[[], bool] = lambda: False,
         schema: bytes = b"",
+        fetch: Fetch | None = None,
+        sizes: Sequence[tuple[int, int]] = (),
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
@@ -124,6 +128,11 @@ class NativeSet:
         if schema:
             kept.append(held := ffi.from_buffer("uint8_t[]", schema))
             options.schema, options.schema_bytes = held, len(schema)
+        self.fetching = None if fetch is None else Fetching(fetch)
+        if self.fetching is not None:
+            options.fetch, options.context = lib.ur_python_fetch, self.fetching.context
+            for ref, size in zip(refs, sizes, strict=False):
+                ref.data_bytes, ref.index_bytes = size
         for ref, (path, part_id, rows, content) in zip(refs, parts, strict=False):
             kept.append(name := ffi.new("char[]", os.fsencode(path)))
             ref.data_path, ref.rows, ref.content_digest = name, rows, content
@@ -135,15 +144,19 @@ class NativeSet:
         self.moved_on = moved_on
         out = ffi.new("ur_set **")
         if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
-            raise_for(error, self.paths, self.names)
+            self.fail(error)
         self.pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_set_release)
+        self.handle = Handle(out[0], lib.ur_set_release, self.fetching)
 
     def fail(self, error: Any) -> NoReturn:
         """Raises what a failed call on this set says."""
+        if self.fetching is not None:
+            self.fetching.raise_kept()
+        # what is fetched by its name may have become another between two requests
+        replaced = (MissingError, StaleError, *((CorruptionError,) if self.fetching else ()))
         try:
             raise_for(error, self.paths, self.names)
-        except (MissingError, StaleError) as failure:
+        except replaced as failure:
             if self.moved_on():
                 raise StaleError(
                     f"{failure.args[0]} (another dataset has been published here since this one was opened: "

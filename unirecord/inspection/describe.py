@@ -142,7 +142,7 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         )
         for c in snapshot.schema
     ]
-    opened = PartSet(snapshot, io="mmap")
+    opened = PartSet(snapshot)
     try:
         parts = [opened.part(i) for i in range(len(opened))]
         of_parts = columns_of(opened)

@@ -14,7 +14,7 @@ from ..parts.manifest import Manifest
 from ..progress import Progress, Tracker
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
-from ..storage.registry import location_of
+from ..storage.registry import location_of, path_on_disk
 from ..storage.staged import StagedFile
 from ..writing.batch_writer import write_batches
 from ..writing.index_file import build_index
@@ -52,7 +52,7 @@ def repair(
         FormatError: the head of the data file is lost, so that nothing can be salvaged.
     """
     started = time.monotonic()
-    path = os.fspath(path)
+    path = path_on_disk(os.fspath(path))
     parts, listing, problems = targets(path)
     report, location = RepairReport(path), location_of(path)
     tracker = Tracker(sum(one.size for p in parts if (one := location.find(p.path)) is not None), progress)

@@ -38,7 +38,8 @@ class BatchMemory:
         return self._pool
 
     def _find(self, plan: Plan, options: LoaderOptions) -> BatchPool:
-        pieces = options.prefetch_for(plan.row_bytes) + options.threads() + 2
+        fetched = plan.data.parts.is_fetched
+        pieces = options.prefetch_for(plan.row_bytes, fetched) + options.threads(fetched) + 2
         if self._get is None:  # loaders made anew each epoch find it warm
             return plan.data.pool(pieces)
         pool = BatchPool(pieces)
@@ -84,8 +85,8 @@ class BatchReader:
                 options.batch_size,
                 pool=memory.pool(plan, options),
                 drop_last=options.drop_last,
-                prefetch=options.prefetch_for(plan.row_bytes),
-                threads=options.threads(),
+                prefetch=options.prefetch_for(plan.row_bytes, plan.data.parts.is_fetched),
+                threads=options.threads(plan.data.parts.is_fetched),
                 skip_corrupt=self._skip,
             )
 

@@ -29,6 +29,9 @@ class ReadAhead(TypedDict, total=False):
 
 _READ_AHEAD_BYTES = 32 << 20
 _MOST_PREFETCH = 16
+_FETCH_AHEAD_BYTES = 256 << 20  # what 25 ms of latency take at ten gigabytes a second
+_ROWS_AWAITED = 1024  # by all threads together: four times the requests that a process has in flight
+_MOST_FETCHING = 32
 _MOST_THREADS = 4  # memory bandwidth, not cores, is what more threads would share
 
 
@@ -72,16 +75,24 @@ class LoaderOptions:
         """Samples as one batch."""
         return (self.collate_fn or collate)(samples)
 
-    def prefetch_for(self, row_bytes: float) -> int:
-        """Batches to keep ready: as asked, or as many small ones as fit into a fixed amount of memory."""
+    def prefetch_for(self, row_bytes: float, fetched: bool = False) -> int:
+        """Batches to keep ready: as asked, or as many small ones as fit into a fixed amount of memory.
+
+        ``fetched``: of what comes from an object store, after some time.
+        """
         if self.prefetch is not None:
             return self.prefetch
-        fitting = int(_READ_AHEAD_BYTES / max(1.0, row_bytes * self.batch_size))
-        return max(2, min(_MOST_PREFETCH, fitting))
+        bound = _FETCH_AHEAD_BYTES if fetched else _READ_AHEAD_BYTES
+        fitting = int(bound / max(1.0, row_bytes * self.batch_size))
+        return max(2, min(_MOST_FETCHING if fetched else _MOST_PREFETCH, fitting))
 
-    def threads(self) -> int:
-        """Reading threads: as asked, or one per usable core, up to four."""
-        return self.num_threads or max(1, min(_MOST_THREADS, usable_cores()))
+    def threads(self, fetched: bool = False) -> int:
+        """Reading threads: as asked, or one per usable core, up to four; or as many as wait for many rows at once."""
+        if self.num_threads:
+            return self.num_threads
+        if fetched:
+            return max(2, min(_MOST_FETCHING, -(-_ROWS_AWAITED // self.batch_size)))
+        return max(1, min(_MOST_THREADS, usable_cores()))
 
     def workers(self) -> int:
         """Transforming threads: as asked, or one per usable core."""

@@ -14,6 +14,7 @@ from ..format.values import unpack_object
 from ..storage.registry import location_of
 from . import manifest
 from .classes import class_difference, classes_of
+from .fetched import fetch_for
 from .manifest import Manifest
 from .missing_path import explain_missing, may_be_dataset, meant_instead
 from .part import decode_metadata
@@ -34,6 +35,7 @@ class PartRef:
     rows: int = -1
     bytes: int = -1
     content: int = 0  # the content digest; 0: not known
+    index_bytes: int = -1
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ def _state_of(path: str) -> list[tuple[int, ...] | None]:
 
 
 def _read_part(path: str) -> Snapshot:
-    parts = NativeSet([(path, None, -1, 0)], "pread", "first")
+    fetch, sizes = fetch_for([(path, -1, -1)])
+    io = "pread" if fetch is None else "auto"
+    parts = NativeSet([(path, None, -1, 0)], io, "first", fetch=fetch, sizes=sizes)
     try:
         part = parts.part(0)
         content = decode_metadata(part.metadata(), path)
@@ -151,7 +155,7 @@ def _read_part(path: str) -> Snapshot:
             schema = content.schema.with_codecs(part.table())
         except FormatError as error:
             raise FormatError(f"{path}: {error}") from error
-        ref = PartRef(path, part.id, part.info.rows, part.info.data_bytes)
+        ref = PartRef(path, part.id, part.info.rows, part.info.data_bytes, index_bytes=part.info.index_bytes)
     finally:
         parts.close()
     identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
@@ -169,7 +173,14 @@ def _resolve_directory(path: str) -> Snapshot:
     else:
         raise _overtaken(path)
     parts = tuple(
-        PartRef(os.path.join(path, part.name), part.id, part.rows, part.bytes, int(part.content, 16))
+        PartRef(
+            os.path.join(path, part.name),
+            part.id,
+            part.rows,
+            part.bytes,
+            int(part.content, 16),
+            part.index_bytes,
+        )
         for part in found.parts
     )
     identity = _digest(found.id + b"".join(part.id for part in found.parts))
@@ -194,7 +205,12 @@ def _read_manifest(path: str) -> Manifest:
 
 
 def _missing_file(path: str, found: Manifest) -> str | None:
-    """Name of a file that the manifest needs and the directory does not have."""
+    """Name of a file that the manifest needs and the directory does not have.
+
+    In an object store, where a list costs more than it tells, it is found out when a part is opened.
+    """
+    if not location_of(path).in_file_system:
+        return None
     there = set(location_of(path).names(path))
     for part in found.parts:
         if part.name not in there:

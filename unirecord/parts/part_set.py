@@ -26,6 +26,7 @@ from ..format import metadata
 from ..format.column import Column
 from ..storage.registry import location_of
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
+from .fetched import fetch_for
 from .part import Part
 
 __all__ = [
@@ -157,6 +158,12 @@ class PartSet:
             raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
         if verify not in VERIFY_CODES:
             raise ValueError(f"verify is {verify!r}; expected one of {', '.join(map(repr, VERIFY_CODES))}")
+        fetch, sizes = fetch_for([(part.path, part.bytes, part.index_bytes) for part in snapshot.parts])
+        if fetch is not None and io != "auto":
+            raise ValueError(
+                f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'
+            )
+        self.is_fetched = fetch is not None
         self.snapshot = snapshot
         self.schema = snapshot.schema
         self.rows = snapshot.rows
@@ -173,6 +180,8 @@ class PartSet:
             snapshot.schema.column_table(),
             partial(has_moved_on, snapshot),
             metadata.packed_schema(snapshot.schema) if snapshot.one_schema else b"",
+            fetch,
+            sizes,
         )
         self.io, self.verify = io, verify
         self._readers: dict[tuple[int, ...], ColumnReader] = {}
@@ -183,7 +192,9 @@ class PartSet:
 
     @property
     def io_name(self) -> str:
-        """The way of reading in use; before any part is opened, the one asked for."""
+        """The way of reading in use, ``"fetch"`` of an object store; before any part is opened, the one asked for."""
+        if self.is_fetched:
+            return "fetch"
         name = self._native.io_name
         return self.io if name == "auto" else name
 

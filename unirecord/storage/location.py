@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -43,7 +44,12 @@ class OpenFile(Readable, Protocol):
 
 
 class Location(Protocol):
-    """One kind of storage. Paths are complete, with the scheme, and joined as by ``os.path``."""
+    """One kind of storage. Paths are complete, with the scheme, and joined as by ``os.path``.
+
+    ``in_file_system``: whether the C core can open the paths; if not, it is given bytes by ``read_ranges``.
+    """
+
+    in_file_system: bool = True
 
     def absolute(self, path: str) -> str:
         """The same path wherever the process goes."""
@@ -65,6 +71,22 @@ class Location(Protocol):
 
     def open(self, path: str) -> OpenFile:
         """Opens a file; FormatError says what else is there, OSError as of ``os.open``."""
+
+    def read(self, path: str, most: int) -> bytes:
+        """The first ``most`` bytes of the file at ``path``."""
+        with self.open(path) as file:
+            return file.read_at(0, min(file.size, most))
+
+    def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
+        """Of each (path, offset, size) a buffer of these bytes, or the exception that says why there is none."""
+        return [self._range(*each) for each in wanted]
+
+    def _range(self, path: str, offset: int, size: int) -> Any:
+        try:
+            with self.open(path) as file:
+                return file.read_at(offset, size)
+        except OSError as error:
+            return error
 
     def is_directory(self, path: str) -> bool:
         """Whether there is a directory at ``path``."""

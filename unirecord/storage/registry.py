@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..errors import MissingError
+from ..errors import MissingError, UniRecordError
 from .local_disk import LocalDisk
 from .location import Location
 
-__all__ = ["LOCATIONS", "location_of", "read_file"]
+__all__ = ["LOCATIONS", "location_of", "path_on_disk", "read_file"]
 
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.IGNORECASE | re.DOTALL)
 _DISK: Final = LocalDisk()
 
-LOCATIONS: Final[
-    dict[str, Location]
-] = {}  # by scheme; paths without one, and files so named, are on a local disk
+LOCATIONS: Final[dict[str, Location]] = {}  # by scheme, of kinds that others add
+_OBJECTS: Final = ("s3", "gs", "az", "https", "http")
 
 
 def location_of(path: str) -> Location:
@@ -27,15 +26,28 @@ def location_of(path: str) -> Location:
     name = scheme[1].lower()
     if name in LOCATIONS:
         return LOCATIONS[name]
+    if name in _OBJECTS:
+        from .object_store import ObjectStore  # with its event loop, which few need
+
+        return LOCATIONS.setdefault(name, ObjectStore())
     if name == "file":
         raise MissingError(f"{path}: paths are given without file://, as {scheme[2]}")
     raise MissingError(
-        f"{path}: no storage is known for {scheme[1]}://; datasets lie in file systems: name a path on a disk, or "
-        f"mount the store and name that path"
+        f"{path}: no storage is known for {scheme[1]}://; known are paths on a disk and "
+        + ", ".join(f"{known}://" for known in (*_OBJECTS, *LOCATIONS))
     )
+
+
+def path_on_disk(path: str) -> str:
+    """The path, which something is to be written to; UniRecordError when it is in a storage that is only read."""
+    if not location_of(path).in_file_system:
+        raise UniRecordError(
+            f"{path}: object stores are only read by UniRecord; write to a path on a disk, and copy what comes of it: "
+            f"a part with its index, or a directory with the manifest last"
+        )
+    return path
 
 
 def read_file(path: str, most: int) -> bytes:
     """The first ``most`` bytes of the file at ``path``."""
-    with location_of(path).open(path) as file:
-        return file.read_at(0, min(file.size, most))
+    return location_of(path).read(path, most)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..errors import SchemaError
 from ..format.schema import Schema
 from ..sizes import parse_size
-from ..storage.registry import location_of
+from ..storage.registry import location_of, path_on_disk
 from .batch_writer import PART_BYTES
 from .directory_claim import check_directory_free
 from .single_writer import check_part_free
@@ -38,7 +38,7 @@ def check_path(path: Path) -> str:
         raise ValueError(f"{text}: a path that ends in .urec is a file; leave out the slash")
     if os.path.basename(stripped) in ("", ".", "..", ".urec"):
         raise ValueError(f"{text}: name the file or directory to write")
-    return stripped
+    return path_on_disk(stripped)
 
 
 def check_index_names(index: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,65 @@
+/* io_fetch.c - reading by a function of the caller, for files that lie on no file system: a batch's spans in one call. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "fail.h"
+#include "io.h"
+
+ur_status ur_source_fetch(const ur_source *source, const ur_range *ranges, int64_t count, ur_error *error) {
+  ur_error said = {.part = -1, .row = -1, .column = -1, .offset = UR_NOWHERE};
+  ur_status status = source->fetch(source->context, ranges, count, &said);
+  if (status == UR_OK) return UR_OK;
+  bool known = false;
+  for (int64_t i = 0; i < count; i++) known = known || ranges[i].part == said.part;
+  if (said.file == UR_FILE_NONE) said.file = ranges[0].file;
+  if (!known) said.part = ranges[0].part;
+  said.what[sizeof said.what - 1] = 0;
+  said.status = status;
+  if (error != NULL) *error = said;
+  return status;
+}
+
+ur_status ur_source_read(const ur_source *source, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to,
+                         ur_error *error) {
+  if (bytes == 0) return UR_OK;
+  ur_range range = {.part = source->part, .offset = offset, .bytes = bytes, .to = to, .file = file};
+  return ur_source_fetch(source, &range, 1, error);
+}
+
+/* Spans of files that have these ops, which are of one set and so of one function. */
+static ur_status fetch_spans(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
+  ur_range *ranges = malloc((size_t)count * sizeof *ranges);
+  ur_error said = {.part = -1};
+  landing->failed = spans[0].tag;
+  if (ranges == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory to fetch %" PRId64 " ranges", count);
+  ur_spans_sort(spans, count);
+  for (int64_t i = 0; i < count; i++)
+    ranges[i] = (ur_range){.part = spans[i].file->source.part,
+                           .offset = spans[i].offset,
+                           .bytes = spans[i].bytes,
+                           .to = spans[i].to,
+                           .file = UR_FILE_DATA};
+  ur_status status = ur_source_fetch(&spans[0].file->source, ranges, count, &said);
+  for (int64_t i = 0; i < count && status == UR_OK; i++) landing->call(landing->context, spans[i].tag);
+  for (int64_t i = 0; i < count && status != UR_OK; i++)
+    if (ranges[i].part == said.part) landing->failed = spans[i].tag;
+  free(ranges);
+  if (status != UR_OK && error != NULL) *error = said;
+  return status;
+}
+
+static void fetch_close(ur_data_file *file) { (void)file; }
+
+static const ur_data_file_ops fetch_ops = {.read = fetch_spans, .close = fetch_close};
+
+ur_status ur_fetch_open(const ur_source *source, uint64_t bytes, ur_data_file **file, ur_error *error) {
+  ur_data_file *opened = calloc(1, sizeof *opened);
+  if (opened == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for an open file");
+  opened->ops = &fetch_ops;
+  opened->bytes = bytes;
+  opened->io = UR_IO_FETCH;
+  opened->fd = opened->direct_fd = -1;
+  opened->source = *source;
+  *file = opened;
+  return UR_OK;
+}

@@ -1,0 +1,214 @@
+/* test_fetch.c - parts whose bytes a function brings: the same rows, blocks that come once, failures that are said. */
+#include "part_contents.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum { ROWS = 40, THREADS = 4 };
+
+/* The files of two parts, in memory, and what the function that brings them does. */
+typedef struct {
+  fixture *parts[2];
+  atomic_int calls;
+  int failing;    /* the call that fails, or -1 */
+  int64_t blamed; /* and the part that it blames, if it is one of the call's */
+  int flipped;    /* the call whose first range ends in a wrong byte, or -1 */
+} store;
+
+static ur_status bring(void *context, const ur_range *ranges, int64_t count, ur_error *error) {
+  store *from = context;
+  int call = atomic_fetch_add(&from->calls, 1);
+  EXPECT(count > 0);
+  if (call == from->failing) {
+    error->part = from->blamed;
+    (void)snprintf(error->what, sizeof error->what, "the store is closed");
+    return UR_IO;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    const ur_range *range = &ranges[i];
+    EXPECT(range->bytes > 0);
+    EXPECT(range->file == UR_FILE_DATA || range->file == UR_FILE_INDEX);
+    const fixture *part = from->parts[range->part];
+    bool index = range->file == UR_FILE_INDEX;
+    EXPECT(range->offset + range->bytes <= (index ? part->index_bytes : part->data_bytes));
+    memcpy(range->to, (index ? part->index : part->data) + range->offset, range->bytes);
+    if (i == 0 && call == from->flipped) range->to[range->bytes - 1] ^= 1;
+  }
+  return UR_OK;
+}
+
+static ur_status open_store(store *from, int parts, int verify, ur_set **set, ur_error *error) {
+  ur_part_ref refs[2] = {{.rows = -1, .data_path = "a"}, {.rows = -1, .data_path = "b"}};
+  for (int i = 0; i < parts; i++) {
+    refs[i].data_bytes = from->parts[i]->data_bytes;
+    refs[i].index_bytes = from->parts[i]->index_bytes;
+  }
+  ur_set_options options = {.verify = verify, .fetch = bring, .context = from};
+  return ur_set_open(refs, parts, &options, set, error);
+}
+
+static store make_store(int fixed, uint64_t unit_rows) {
+  return (store){.parts = {make_part(ROWS, fixed, unit_rows), make_part(ROWS, fixed, unit_rows)}, .failing = -1, .flipped = -1};
+}
+
+static void drop_store(store *from) {
+  free(from->parts[0]);
+  free(from->parts[1]);
+}
+
+static void every_kind_of_part_gives_its_rows(void) {
+  static const int kinds[][2] = {{0, 0}, {0, 1}, {0, 8}, {1, 0}, {1, 1}, {1, 4}, {1, 64}};
+  int64_t rows[2 * ROWS];
+  for (int64_t i = 0; i < 2 * ROWS; i++) rows[i] = i * 7 % (2 * ROWS);
+  for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
+    for (int verify = UR_VERIFY_FIRST; verify <= UR_VERIFY_NEVER; verify++) {
+      store from = make_store(kinds[kind][0], (uint64_t)kinds[kind][1]);
+      ur_set *set = NULL;
+      ur_error error = {0};
+      static contents found;
+      EXPECT_EQUAL(open_store(&from, 2, verify, &set, &error), UR_OK);
+      EXPECT_EQUAL(ur_set_io(set), UR_IO_FETCH);
+      for (int again = 0; again < 2; again++) {
+        EXPECT_EQUAL(read_columns(set, rows, 2 * ROWS, 4 - kinds[kind][0], &found, &error), UR_OK);
+        for (int64_t i = 0; i < 2 * ROWS; i++) expect_row(&found, i, rows[i] % ROWS, kinds[kind][0]);
+      }
+      ur_set_release(set);
+      drop_store(&from);
+    }
+}
+
+static void an_index_comes_once_and_a_batch_in_one_call(void) {
+  store from = make_store(0, 1);
+  ur_set *set = NULL;
+  static contents found;
+  int64_t rows[] = {3, 70, 11, 5};
+  EXPECT_EQUAL(open_store(&from, 2, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+  EXPECT_EQUAL(read_columns(set, rows, 4, 4, &found, NULL), UR_OK);
+  int before = atomic_load(&from.calls);
+  EXPECT_EQUAL(read_columns(set, rows, 4, 4, &found, NULL), UR_OK);
+  EXPECT_EQUAL(atomic_load(&from.calls), before + 1); /* the cells of both parts */
+  EXPECT_EQUAL(read_columns(set, rows, 4, 2, &found, NULL), UR_OK);
+  EXPECT_EQUAL(atomic_load(&from.calls), before + 1); /* the index's columns are there */
+  ur_set_release(set);
+  drop_store(&from);
+}
+
+static void each_call_that_fails_is_said_and_the_next_one_works(void) {
+  int64_t rows[] = {3, 70, 11, 5};
+  for (int call = 0;; call++) {
+    store from = make_store(0, 1);
+    ur_set *set = NULL;
+    static contents found;
+    ur_error error = {0};
+    from.failing = call;
+    from.blamed = 7; /* no part of the call's */
+    ur_status status = open_store(&from, 2, UR_VERIFY_FIRST, &set, &error);
+    bool opened = status == UR_OK;
+    if (opened) status = read_columns(set, rows, 4, 4, &found, &error);
+    bool failed = atomic_load(&from.calls) > call;
+    EXPECT_EQUAL(status, failed ? UR_IO : UR_OK);
+    if (failed) {
+      EXPECT(strcmp(error.what, "the store is closed") == 0);
+      EXPECT(error.part == 0 || error.part == 1);
+      EXPECT(error.file == UR_FILE_DATA || error.file == UR_FILE_INDEX);
+    }
+    from.failing = -1;
+    if (!opened) EXPECT_EQUAL(open_store(&from, 2, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+    EXPECT_EQUAL(read_columns(set, rows, 4, 4, &found, NULL), UR_OK);
+    for (int64_t i = 0; i < 4; i++) expect_row(&found, i, rows[i] % ROWS, 0);
+    ur_set_release(set);
+    drop_store(&from);
+    if (!failed) break;
+  }
+}
+
+static void the_part_that_is_blamed_is_named(void) {
+  store from = make_store(0, 1);
+  ur_set *set = NULL;
+  static contents found;
+  ur_error error = {0};
+  int64_t rows[] = {3, 70};
+  EXPECT_EQUAL(open_store(&from, 2, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+  EXPECT_EQUAL(read_columns(set, rows, 2, 4, &found, NULL), UR_OK);
+  from.failing = atomic_load(&from.calls);
+  from.blamed = 1;
+  EXPECT_EQUAL(read_columns(set, rows, 2, 4, &found, &error), UR_IO);
+  EXPECT_EQUAL(error.part, 1);
+  ur_set_release(set);
+  drop_store(&from);
+}
+
+static void no_byte_that_came_wrong_is_a_value(void) {
+  int64_t rows[] = {3, 70, 11, 5}, refused = 0, calls = 0;
+  for (int call = 0;; call++) {
+    store from = make_store(0, 1);
+    ur_set *set = NULL;
+    static contents found;
+    ur_error error = {0};
+    from.flipped = call;
+    ur_status status = open_store(&from, 2, UR_VERIFY_FIRST, &set, &error);
+    if (status == UR_OK) status = read_columns(set, rows, 4, 4, &found, &error);
+    bool wrong = atomic_load(&from.calls) > call;
+    refused += status != UR_OK;
+    if (status != UR_OK) EXPECT(wrong && (status == UR_CORRUPT || status == UR_FORMAT || status == UR_STALE));
+    for (int64_t i = 0; i < 4 && status == UR_OK; i++) expect_row(&found, i, rows[i] % ROWS, 0);
+    ur_set_release(set);
+    drop_store(&from);
+    if (!wrong) break;
+    calls++;
+  }
+  EXPECT(refused >= calls - 2); /* a block that was brought before it was needed is brought again */
+}
+
+static void wrong_calls_are_refused(void) {
+  store from = make_store(0, 1);
+  ur_set *set = NULL;
+  ur_part_ref ref = {.rows = -1, .data_path = "a"};
+  ur_set_options options = {.io = UR_IO_PREAD, .fetch = bring, .context = &from};
+  EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_ARGUMENT);
+  options.io = UR_IO_AUTO; /* of files without a length there is nothing to bring */
+  EXPECT(ur_set_open(&ref, 1, &options, &set, NULL) != UR_OK);
+  EXPECT_EQUAL(atomic_load(&from.calls), 0);
+  drop_store(&from);
+}
+
+static ur_set *shared;
+
+static void *read_all(void *context) {
+  static _Thread_local contents found;
+  int64_t first = *(int64_t *)context;
+  for (int64_t i = 0; i < 2 * ROWS; i++) {
+    int64_t row = (first + i) % (2 * ROWS);
+    EXPECT_EQUAL(read_columns(shared, &row, 1, 4, &found, NULL), UR_OK);
+    expect_row(&found, 0, row % ROWS, 0);
+  }
+  return NULL;
+}
+
+static void threads_share_what_has_come(void) {
+  for (int turn = 0; turn < 20; turn++) {
+    store from = make_store(0, 1);
+    pthread_t threads[THREADS];
+    int64_t first[THREADS];
+    EXPECT_EQUAL(open_store(&from, 2, UR_VERIFY_FIRST, &shared, NULL), UR_OK);
+    for (int i = 0; i < THREADS; i++) {
+      first[i] = i * 7;
+      EXPECT(pthread_create(&threads[i], NULL, read_all, &first[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
+    ur_set_release(shared);
+    drop_store(&from);
+  }
+}
+
+int main(void) {
+  every_kind_of_part_gives_its_rows();
+  an_index_comes_once_and_a_batch_in_one_call();
+  each_call_that_fails_is_said_and_the_next_one_works();
+  the_part_that_is_blamed_is_named();
+  no_byte_that_came_wrong_is_a_value();
+  wrong_calls_are_refused();
+  threads_share_what_has_come();
+  return 0;
+}

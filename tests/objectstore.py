@@ -1,0 +1,200 @@
+"""An object store on the loopback: S3's protocol over a folder, with the faults of a real one made to order.
+
+Buckets are the folders in its root. It answers GET with ranges, HEAD, and lists; it asks for no signature. What happens
+to a request is said by ``server.fault``, a function of the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it came."""
+
+    method: str
+    key: str  # with the bucket
+    start: int  # of the range; 0 without one
+    stop: int | None
+    number: int  # of the request, from 0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done to a request: an answer of that status, a body cut or changed, a pause before it, or a hang-up."""
+
+    status: int = 0
+    cut: int | None = None
+    flip: int | None = None
+    pause: float = 0.0
+    hang_up: bool = False
+
+
+@dataclass
+class Server:
+    """A store that is running; ``requests`` are those it has had, ``bytes`` those that it has sent as bodies."""
+
+    root: Path
+    latency: float = 0.0
+    fault: Callable[[Request], Fault | None] = lambda request: None
+    requests: list[Request] = field(default_factory=list)
+    bytes: int = 0
+    most_in_flight: int = 0
+    port: int = 0
+    _in_flight: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._answer(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, target, _ = head[0].split(" ")
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])
+        }
+        await reader.readexactly(int(headers.get("content-length", 0)))
+        url = urlsplit(target)
+        start, stop = _range(headers.get("range", ""))
+        request = Request(method, unquote(url.path).strip("/"), start, stop, len(self.requests))
+        self.requests.append(request)
+        self._in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self._in_flight)
+        try:
+            fault = self.fault(request) or Fault()
+            await asyncio.sleep(self.latency + fault.pause)
+            if fault.hang_up:
+                return False
+            if fault.status:
+                await self._send(writer, fault.status, {}, b"<Error><Code>Fault</Code></Error>", fault)
+            elif "list-type" in parse_qs(url.query):
+                await self._send(writer, 200, {}, self._list(request.key, parse_qs(url.query)), fault)
+            else:
+                await self._object(writer, request, fault)
+            return fault.cut is None
+        finally:
+            self._in_flight -= 1
+
+    async def _object(self, writer: asyncio.StreamWriter, request: Request, fault: Fault) -> None:
+        path = self.root / request.key
+        if not path.is_file():
+            await self._send(writer, 404, {}, b"<Error><Code>NoSuchKey</Code></Error>", fault)
+            return
+        size = path.stat().st_size
+        stamp = f"{path.stat().st_mtime_ns}-{size}".encode()
+        headers = {
+            "ETag": f'"{hashlib.md5(stamp, usedforsecurity=False).hexdigest()}"',
+            "Last-Modified": "Sun, 22 Nov 2026 10:00:00 GMT",
+            "Accept-Ranges": "bytes",
+        }
+        stop = size if request.stop is None else min(request.stop, size)
+        if request.method == "HEAD":
+            await self._send(writer, 200, headers, b"", fault, size)
+            return
+        if request.start >= size and request.stop is not None:
+            await self._send(writer, 416, headers, b"", fault)
+            return
+        with path.open("rb") as file:
+            body = os.pread(file.fileno(), stop - request.start, request.start)
+        if request.stop is not None:
+            headers["Content-Range"] = f"bytes {request.start}-{stop - 1}/{size}"
+        await self._send(writer, 206 if request.stop is not None else 200, headers, body, fault)
+
+    def _list(self, bucket: str, query: dict[str, list[str]]) -> bytes:
+        prefix = query.get("prefix", [""])[0]
+        folder = self.root / bucket / prefix
+        entries = sorted(folder.iterdir()) if folder.is_dir() else []
+        objects = "".join(
+            f"<Contents><Key>{escape(prefix + path.name)}</Key><Size>{path.stat().st_size}</Size>"
+            "<LastModified>2026-11-22T10:00:00.000Z</LastModified><ETag>x</ETag></Contents>"
+            for path in entries
+            if path.is_file()
+        )
+        folders = "".join(
+            f"<CommonPrefixes><Prefix>{escape(prefix + path.name)}/</Prefix></CommonPrefixes>"
+            for path in entries
+            if path.is_dir()
+        )
+        text = f"<ListBucketResult><Name>{bucket}</Name><IsTruncated>false</IsTruncated>{objects}{folders}"
+        return f'<?xml version="1.0" encoding="UTF-8"?>{text}</ListBucketResult>'.encode()
+
+    async def _send(
+        self,
+        writer: asyncio.StreamWriter,
+        status: int,
+        headers: dict[str, str],
+        body: bytes,
+        fault: Fault,
+        length: int | None = None,
+    ) -> None:
+        if fault.flip is not None and body:
+            at = fault.flip % len(body)
+            body = body[:at] + bytes([body[at] ^ 1]) + body[at + 1 :]
+        said = {**headers, "Content-Length": str(len(body) if length is None else length)}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in said.items())
+        if fault.cut is not None:
+            body = body[: fault.cut]
+        self.bytes += len(body)
+        writer.write(f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode("latin-1") + body)
+        await writer.drain()
+
+
+def _range(text: str) -> tuple[int, int | None]:
+    if not text.startswith("bytes="):
+        return 0, None
+    first, _, last = text.removeprefix("bytes=").partition("-")
+    return int(first), int(last) + 1 if last else None
+
+
+async def _ended(tasks: set[asyncio.Task[None]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def serving(root: Path, latency: float = 0.0) -> Iterator[Server]:
+    """A server over the folder of buckets ``root``, in a thread of this process, with ``latency`` seconds a request."""
+    server, loop, ready = Server(root, latency), asyncio.new_event_loop(), threading.Event()
+
+    async def start() -> asyncio.Server:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 20)
+        server.port = listening.sockets[0].getsockname()[1]
+        ready.set()
+        return listening
+
+    def run() -> None:
+        listening = loop.run_until_complete(start())
+        loop.run_forever()
+        listening.close()
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        loop.run_until_complete(_ended(pending))
+        loop.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield server
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
