@@ -90,10 +90,10 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "'people'": (lambda: UniRecordDataset("people"), MissingError, r"did you mean 'people\.urec'\?"),
     "'~/people.urec'": (lambda: UniRecordDataset("~/people.urec"), MissingError, "only a shell expands ~"),
     "''": (lambda: UniRecordDataset(""), MissingError, "the path is empty; name a part"),
-    "s3://": (
-        lambda: UniRecordDataset("s3://bucket/people.urec"),
+    "hdfs://": (
+        lambda: UniRecordDataset("hdfs://bucket/people.urec"),
         MissingError,
-        "datasets lie in file systems: name a path on a disk",
+        "name a path on a disk, or one of s3://",
     ),
     "None into string": (
         lambda: write({"city": "string"}, {"city": None}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -295,3 +296,13 @@ def test_a_forked_child_is_told_to_be_spawned(server: Server) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert ds[0]["n"] == 0
     ds.close()
+
+
+def test_the_example_of_the_page_runs(root: Path, server: Server) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "storage.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    shutil.copytree(root / "bucket" / "many", root / "bucket" / "train")
+    names: dict[str, Any] = {}
+    exec(compile(block, "docs/storage.md", "exec"), names)
+    assert len(names["ds"]) == ROWS
+    assert len(names["batch"]["n"]) == ROWS % 256

@@ -60,8 +60,8 @@ class UniRecordDataset(DatasetLoaders[Given]):
     meet ``where``, then what is selected of them, then the order, then the shard: docs/order.md.
 
     Args:
-        path: ``train.urec``, a directory, or a list or glob of either; their rows in that order. Also in an object store:
-            ``s3://bucket/train``, ``gs://``, ``az://``, ``https://`` (docs/storage.md).
+        path: ``train.urec``, a directory, or a list or glob of either; their rows in that order. Also in an object
+            store: ``s3://bucket/train``, ``gs://``, ``az://``, ``https://`` (docs/storage.md).
         shard_id, num_shards: this rank and the number of ranks; both or neither.
         columns: names of the columns to read, in this order; all by default. Only what is asked for is read.
         where: a condition on scalar columns (docs/query.md); the dataset consists of the rows that meet it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ _GAP_BYTES: Final = (
 _RUN_BYTES: Final = 4 << 20  # that one request brings at most, unless a single range is longer
 _HEAD_BYTES: Final = 16 << 10  # of a file, that opening it most likely needs
 _END_BYTES: Final = 64  # of a data file: its end page
+_JUST_CAME: Final = 64  # blocks of indexes, and heads, kept for threads that asked before they were there
 _HEADS_KEPT: Final = 64  # openings under way at once, at the most likely
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -93,7 +95,8 @@ class _Fetcher:
     def __init__(self, parts: Sequence[_PartFiles]) -> None:
         self._parts = list(parts)
         self._heads: dict[int, list[tuple[_Run, Any]]] = {}  # of parts that are being opened
-        self._coming: dict[Hashable, Future[Any]] = {}
+        self._coming: dict[Hashable, Future[Any]] = {}  # and what has just come
+        self._came: deque[Hashable] = deque()
         self._lock = threading.Lock()
 
     def __call__(self, ranges: Sequence[Range]) -> list[Any]:
@@ -137,7 +140,10 @@ class _Fetcher:
         return found
 
     def _once(self, keys: Sequence[_Key], bring: Callable[[Sequence[_Key]], Sequence[Any]]) -> list[Any]:
-        """What ``bring`` gives for each key: for those that another thread is bringing, what it will give to that."""
+        """What ``bring`` gives for each key: for those that another thread is bringing, what it will give to that.
+
+        Or has just given: that thread may not have come to say so in the C core.
+        """
         with self._lock:
             mine = [key for key in keys if key not in self._coming]
             self._coming.update((key, Future()) for key in mine)
@@ -145,17 +151,18 @@ class _Fetcher:
         try:
             brought = bring(mine) if mine else ()
         except BaseException as error:
-            for key in mine:  # an interrupt is of this thread alone
-                why = error if isinstance(error, Exception) else ConnectionError("the request was given up")
-                self._coming[key].set_exception(why)
-            raise
-        else:
-            for key, found in zip(mine, brought, strict=True):
-                self._coming[key].set_result(found)
-        finally:
+            # an interrupt is of this thread alone
+            why = error if isinstance(error, Exception) else ConnectionError("the request was given up")
             with self._lock:
                 for key in mine:
-                    del self._coming[key]
+                    self._coming.pop(key).set_exception(why)
+            raise
+        with self._lock:
+            for key, found in zip(mine, brought, strict=True):
+                self._coming[key].set_result(found)
+            self._came.extend(mine)
+            while len(self._came) > _JUST_CAME:
+                del self._coming[self._came.popleft()]
         return [future.result() for future in futures]
 
     def _from_head(self, wanted: Range) -> Any | None:

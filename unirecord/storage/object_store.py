@@ -23,6 +23,7 @@ __all__ = ["ObjectFile", "ObjectStore"]
 
 _LEAST_AHEAD: Final = 64 << 10  # bytes that are read of an object at once at least, …
 _MOST_AHEAD: Final = 8 << 20  # … and at most, unless more are asked for
+_METADATA_SERVER: Final = "169.254.169.254"
 _OBJECTS: Final = (".urec", ".idx", ".new")
 _MAGIC: Final = "*?["
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
@@ -233,4 +234,9 @@ def _failure(path: str, error: BaseException) -> BaseException:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if isinstance(error, PermissionError):
         return PermissionError(errno.EACCES, said[0], path)
+    if _METADATA_SERVER in said[0]:  # which the client asks for credentials when there are none
+        said[0] = (
+            "no credentials were found in the environment (docs/storage.md says which); for a public bucket, "
+            f"AWS_SKIP_SIGNATURE=true or GOOGLE_SKIP_SIGNATURE=true: {said[0]}"
+        )
     return OSError(errno.EIO, said[0], path)

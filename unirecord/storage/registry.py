@@ -33,8 +33,8 @@ def location_of(path: str) -> Location:
     if name == "file":
         raise MissingError(f"{path}: paths are given without file://, as {scheme[2]}")
     raise MissingError(
-        f"{path}: no storage is known for {scheme[1]}://; known are paths on a disk and "
-        + ", ".join(f"{known}://" for known in (*_OBJECTS, *LOCATIONS))
+        f"{path}: no storage is known for {scheme[1]}://; name a path on a disk, or one of "
+        + ", ".join(f"{known}://" for known in dict.fromkeys((*_OBJECTS, *LOCATIONS)))
     )
 
 
