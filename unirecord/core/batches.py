@@ -150,9 +150,7 @@ class NativeLoader:
         if lib.ur_loader_new(parts.pointer, pool.pointer, options, out, self._error) != lib.UR_OK:
             self._fail(self._error)
         self._pointer = out[0]
-        self.handle = Handle(
-            out[0], lib.ur_loader_release, selection, pool.lent, parts.fetching, stream
-        )
+        self.handle = Handle(out[0], lib.ur_loader_release, selection, pool.lent, parts.fetching, stream)
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)
 
