@@ -62,6 +62,9 @@ ENVIRONMENTS = {
         ("numpy", "grain", "simplejpeg", "opencv-python-headless"), "grain, cv2, simplejpeg"
     ),
     "torch": Environment(("numpy", "torch==2.13.0"), "torch"),
+    "megatron": Environment(
+        ("numpy", "torch==2.13.0", "packaging", "megatron-core==0.16.1"), "megatron.core.datasets.gpt_dataset"
+    ),
 }
 
 

@@ -160,6 +160,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "latency": _flat("latency"),
     "opening": _flat("opening"),
     "parts": _flat("parts"),
+    "language": _flat("language"),
     "ways": _ways,
     "writing": _writing,
     "sizes": _sizes,

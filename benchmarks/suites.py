@@ -112,6 +112,18 @@ def pipeline(field: Field, plan: Plan) -> Iterator[Measurement]:
     yield from image_decoding.operators(field, plan)
 
 
+def language(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Windows of tokens, beside a numpy memmap of the same tokens and Megatron's GPTDataset."""
+    of_numpy = ("numpy memmap, a slice a window", "numpy memmap, a strided view")
+    yield from _rounds(field, plan, "language", "--entrants", "UniRecord", *of_numpy)
+    name = "Megatron GPTDataset"
+    reason = field.ready(Entrant(name, environment="megatron"))
+    if reason:
+        yield {"suite": "language", "workload": "windows", "entrant": name, "absent": reason}
+        return
+    yield from _task(field, plan, "language", field.python("megatron"), "--entrants", name)
+
+
 WRITERS = (
     ("unirecord", ""),
     ("flat", ""),
@@ -143,6 +155,7 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "latency": latency,
     "opening": opening,
     "parts": parts,
+    "language": language,
     "writing": writing,
     "pipeline": pipeline,
     "sizes": sizes,

@@ -9,7 +9,8 @@
 #include "check.h"
 #include "fail.h"
 #include "set.h"
-#include "starts.h"
+
+enum { TOGETHER = 64 }; /* samples that are looked for at the same time */
 
 /* ---- lengths from the index --------------------------------------------------------------------------------------- */
 
@@ -74,11 +75,28 @@ static int64_t windows_in(const ur_stream *stream, int64_t elements) {
   return elements == 0 ? 0 : left / stream->stride + more; /* exact: at most left + 1 */
 }
 
-/* The document that holds number `wanted` of what the table counts (elements, or windows), and how many come before it. */
-static ur_status find_document(reader *from, int64_t wanted, int64_t *document, int64_t *before, ur_error *error) {
+/* What a window's number stands for in the table: an element, or a window. */
+static inline int64_t counted_at(const ur_stream *stream, int64_t sample) {
+  return stream->kind == UR_STREAM_WHOLE ? sample * stream->stride : sample; /* exact: ur_stream_check() has checked the last's */
+}
+
+/* The entries of the table that windows lie behind, as ur_find_start finds one: step by step for all of them together, so that
+ * none waits for the memory of another. */
+static void find_entries(const ur_stream *stream, const int64_t *samples, int64_t n, int64_t *entries) {
+  for (int64_t i = 0; i < n; i++) entries[i] = 0;
+  /* exact: documents >= 1 */
+  for (int64_t left = (stream->documents - 1) / stream->every + 1; left > 1; left -= left / 2) {
+    int64_t half = left / 2;
+    for (int64_t i = 0; i < n; i++)
+      entries[i] = stream->before[entries[i] + half] <= counted_at(stream, samples[i]) ? entries[i] + half : entries[i];
+  }
+}
+
+/* The document that holds number `wanted` of what the table counts (elements, or windows), and how many come before it, from
+ * its entry of the table on. */
+static ur_status find_document(reader *from, int64_t wanted, int64_t entry, int64_t *document, int64_t *before,
+                               ur_error *error) {
   const ur_stream *stream = from->stream;
-  int64_t entries = (stream->documents - 1) / stream->every + 1; /* exact: documents >= 1 */
-  int64_t entry = ur_find_start(stream->before, entries, wanted);
   int64_t number = entry * stream->every, at = stream->before[entry];
   for (; stream->every > 1 && number < stream->documents; number++) {
     int64_t row = 0, elements = 0;
@@ -113,11 +131,11 @@ static ur_status changed(ur_error *error) {
 }
 
 /* A window that begins at element `first` of a document, and goes on into those behind it. */
-static ur_status cut_whole(reader *from, int64_t sample, int64_t to, ur_stretches *found, ur_error *error) {
+static ur_status cut_whole(reader *from, int64_t sample, int64_t entry, int64_t to, ur_stretches *found, ur_error *error) {
   const ur_stream *stream = from->stream;
   int64_t left = stream->length, document = 0, before = 0;
-  int64_t start = sample * stream->stride; /* exact: ur_stream_check() has checked the last sample's */
-  ur_status status = find_document(from, start, &document, &before, error);
+  int64_t start = counted_at(stream, sample);
+  ur_status status = find_document(from, start, entry, &document, &before, error);
   for (int64_t first = start - before; status == UR_OK && left > 0; first = 0, document++) {
     int64_t row = 0, elements = 0;
     if (document >= stream->documents) return stream->padded ? UR_OK : changed(error);
@@ -137,10 +155,10 @@ static ur_status cut_whole(reader *from, int64_t sample, int64_t to, ur_stretche
 }
 
 /* A window of one document. */
-static ur_status cut_apart(reader *from, int64_t sample, int64_t to, ur_stretches *found, ur_error *error) {
+static ur_status cut_apart(reader *from, int64_t sample, int64_t entry, int64_t to, ur_stretches *found, ur_error *error) {
   const ur_stream *stream = from->stream;
   int64_t document = 0, before = 0, row = 0, elements = 0, first = 0;
-  ur_status status = find_document(from, sample, &document, &before, error);
+  ur_status status = find_document(from, sample, entry, &document, &before, error);
   if (status == UR_OK && document >= stream->documents) return changed(error);
   if (status == UR_OK) status = look_up(from, document, &row, &elements, error);
   if (status != UR_OK) return status;
@@ -173,16 +191,20 @@ ur_status ur_stream_cut(const ur_stream *stream, ur_set *set, const int64_t *sam
                         ur_error *error) {
   reader from = {.stream = stream, .set = set};
   ur_status status = UR_OK;
+  int64_t entries[TOGETHER];
   found->count = 0;
+  for (int64_t i = 0; i < n; i++)
+    if (samples[i] < 0 || samples[i] >= stream->samples)
+      return ur_because(error, UR_REASON_ROW, ur_fail(error, UR_ARGUMENT, "there is no sample %" PRId64, samples[i]));
   if (!ur_set_enter(set, error)) return UR_CLOSED;
   for (int64_t i = 0; i < n && status == UR_OK; i++) {
-    int64_t to = i * stream->length; /* exact: whoever asks has made room for n samples */
-    if (samples[i] < 0 || samples[i] >= stream->samples) {
-      status = ur_because(error, UR_REASON_ROW, ur_fail(error, UR_ARGUMENT, "there is no sample %" PRId64, samples[i]));
-    } else if (stream->kind == UR_STREAM_WHOLE) {
-      status = cut_whole(&from, samples[i], to, found, error);
+    int64_t to = i * stream->length, place = i % TOGETHER; /* exact: whoever asks has made room for n samples */
+    if (place == 0 && stream->kind != UR_STREAM_PACKED)
+      find_entries(stream, samples + i, n - i < TOGETHER ? n - i : TOGETHER, entries);
+    if (stream->kind == UR_STREAM_WHOLE) {
+      status = cut_whole(&from, samples[i], entries[place], to, found, error);
     } else if (stream->kind == UR_STREAM_APART) {
-      status = cut_apart(&from, samples[i], to, found, error);
+      status = cut_apart(&from, samples[i], entries[place], to, found, error);
     } else {
       status = cut_packed(&from, samples[i], to, found, error);
     }

@@ -10,7 +10,7 @@
 #include "fail.h"
 #include "stream.h"
 
-enum { AHEAD = 8, LINE = 64, TOUCHED = 6 };
+enum { AHEAD = 8, LINE = 64, TOUCHED = 16 };
 
 /* A document read whole. */
 typedef struct {
