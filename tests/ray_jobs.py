@@ -32,6 +32,7 @@ from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
 from unirecord.frameworks import ray_datasink
 from unirecord.frameworks import ray_engine as ray_engine_module
+from unirecord.frameworks.ray_datasource import _blocks_for
 from unirecord.frameworks.ray_engine import ray_engine
 from unirecord.storage.attempts import ORPHAN_SECONDS
 
@@ -337,6 +338,17 @@ def test_rows_are_read_once_in_order_and_counted_before(written: Path) -> None:
     assert sorted(one["n"] for one in some.take_all()) == list(range(0, N, 3))
     assert some.schema().names == ["name", "n"]
     assert unirecord.ray.read(written, where="n < 0").count() == 0
+
+
+def test_blocks_are_as_large_as_ray_wants_them_and_not_two_hundred(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unirecord.ray.read(written).materialize().num_blocks() == 1  # 100 kB
+    assert unirecord.ray.read(written, override_num_blocks=7).materialize().num_blocks() == 7
+    monkeypatch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", 20_000)
+    assert 3 <= unirecord.ray.read(written).materialize().num_blocks() <= 10
+    monkeypatch.setattr(ray.data.DataContext.get_current(), "read_op_min_num_blocks", 20)
+    assert _blocks_for(ray, 1 << 40) is None  # the user's own number
 
 
 def test_conditions_of_ray_choose_the_rows_that_arrow_would(written: Path) -> None:

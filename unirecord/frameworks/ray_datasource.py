@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["read"]
 
+_BLOCK_BYTES = 128 << 20  # Ray's own target
+_LEAST_BLOCK_BYTES = 4 << 20
+_TASKS_PER_CORE = 4
+
 
 def read(
     path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -38,7 +42,9 @@ def read(
         path: as for `UniRecordDataset`; all machines must see it.
         columns: names of the columns to read.
         where: only rows that meet this condition (docs/query.md).
-        override_num_blocks, concurrency, ray_remote_args: as for ``ray.data.read_datasource``.
+        override_num_blocks: tasks, and so blocks; by default of Ray's target size for a block (128 MiB), or smaller
+            where processors would be idle, not the 200 that Ray asks for at least.
+        concurrency, ray_remote_args: as for ``ray.data.read_datasource``.
 
     Raises:
         SchemaError: there is no such column, or Ray is missing.
@@ -46,12 +52,29 @@ def read(
     """
     ray = import_ray()
     rows = UniRecordDataset(path, columns=None if columns is None else list(columns), where=where)
+    source = _datasource()(rows)
+    if override_num_blocks is None:
+        override_num_blocks = _blocks_for(ray, source.estimate_inmemory_data_size())
     return ray.data.read_datasource(
-        _datasource()(rows),
+        source,
         override_num_blocks=override_num_blocks,
         concurrency=concurrency,
         ray_remote_args=dict(ray_remote_args or {}),
     )
+
+
+def _blocks_for(ray: Any, size: int) -> int | None:
+    """How many blocks of the right size there are; None where the user has told Ray how many it is to ask for.
+
+    A block costs Ray as much as reading many megabytes, so that 200 small ones take four times as long as a few.
+    """
+    context = ray.data.DataContext.get_current()
+    if context.read_op_min_num_blocks != ray.data.context.DEFAULT_READ_OP_MIN_NUM_BLOCKS:
+        return None
+    most = context.target_max_block_size or _BLOCK_BYTES
+    cores = ray.cluster_resources().get("CPU", 1) if ray.is_initialized() else os.cpu_count() or 1
+    busy = min(int(cores) * _TASKS_PER_CORE, size // _LEAST_BLOCK_BYTES)
+    return max(1, -(-size // most), busy)
 
 
 def blocks(rows: UniRecordDataset, start: int, stop: int, no_columns: bool) -> Iterator[pyarrow.Table]:
