@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from time import perf_counter_ns
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -19,8 +21,11 @@ from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
 from ..loading.transforming import Transforming
 from ..order.shard_order import EpochRun
+from ..order.spec import check_integer
+from ..order.steps import JobSteps
 from ..pipeline.batch_stage import on_threads
 from .cursor import Cursor
+from .position import Position
 from .receipts import PassReceipts, Receipts
 
 __all__ = ["BatchLoader"]
@@ -86,6 +91,38 @@ class BatchLoader(Generic[Batch]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of ranks."""
         self._cursor.load_state_dict(state)
+
+    def replay(self, step: int, *, epoch: int | None = None, start: int = 0) -> Batch:
+        """The batch of a step again, as this rank's iteration gives it, transforms and all; no iteration moves.
+
+        Args:
+            step: counted from 0 in ``epoch``; without an epoch, over all epochs from the start of epoch 0.
+            epoch: which epoch.
+            start: the position at which the epoch was taken up, as for ``UniRecordDataset.rows_of``; with ``epoch``.
+
+        Raises:
+            IndexError: this rank has no batch in that step, or all of its rows are corrupt and left out.
+        """
+        plan, options = self._cursor.plan, self._options
+        steps = JobSteps(plan.order.sharding.resumed(start), options.batch_size, options.drop_last)
+        if epoch is None:
+            if start:
+                raise ValueError("start is a position in an epoch: give the epoch as well")
+            epoch, step = steps.split(step)
+        check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        rank, ranks = plan.order.sharding.shard_id, plan.order.sharding.num_shards
+        samples = len(steps.positions(step, rank))
+        front = start + step * options.batch_size * ranks
+        alone: Any = SimpleNamespace(_cursor=Cursor(plan, Position(epoch, front)))
+        again: BatchLoader[Batch] = BatchLoader(
+            alone, replace(options, receipts=None, prefetch=1), stages=self._stages
+        )
+        with closing(iter(again)) as batches:
+            for batch in batches if samples else ():
+                if again.state_dict()["position"] <= front + samples * ranks:
+                    return batch
+                break
+        raise IndexError(f"rank {rank} has no batch in step {step} of epoch {epoch}")
 
     def stats(self) -> LoaderStats:
         """Rates and times since the loader was made."""
