@@ -113,6 +113,25 @@ def test_every_value_is_that_of_the_files(root: Path, server: Server, url: str) 
         assert [there[i] for i in range(len(there))] == [here[i] for i in range(len(here))]
 
 
+def test_windows_and_packed_rows_are_those_of_the_files(root: Path, server: Server) -> None:
+    rng = np.random.default_rng(5)
+    with Writer(root / "bucket" / "tokens", {"t": "uint16[-1]"}, max_part_bytes="20kB") as writer:
+        for _ in range(60):
+            writer.write({"t": rng.integers(0, 60_000, rng.integers(1, 700)).astype(np.uint16)})
+    order = {"shuffle": True, "seed": 2}
+    with (
+        UniRecordDataset("s3://bucket/tokens", **order) as there,
+        UniRecordDataset(root / "bucket" / "tokens", **order) as here,
+    ):
+        for a, b in (
+            (there.windows("t", length=129, stride=128), here.windows("t", length=129, stride=128)),
+            (there.packed("t", 700), here.packed("t", 700)),
+        ):
+            pairs = list(zip(a.batches(16), b.batches(16), strict=True))
+            assert len(pairs) > 1
+            assert all(np.array_equal(x["t"], y["t"]) for x, y in pairs)
+
+
 def test_opening_and_an_epoch_take_few_requests(server: Server) -> None:
     with UniRecordDataset("s3://bucket/many", columns=["x"], shuffle=False) as ds:
         parts = len(list((server.root / "bucket" / "many").glob("*.urec")))

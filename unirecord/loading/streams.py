@@ -83,7 +83,7 @@ class StreamParts:
             padding=None if rule.padding is None else _as_element(rule.padding, dtype),
             element_bytes=dtype.itemsize,
         )
-        self.io, self.verify = base.io, base.verify
+        self.io, self.verify, self.is_fetched = base.io, base.verify, base.is_fetched
         outputs = [(rule.column, _type_name(dtype))]
         outputs += [(name, "int64") for name in (rule.documents, rule.positions) if name is not None]
         if len({name for name, _ in outputs}) < len(outputs):
