@@ -51,6 +51,20 @@ static ur_status stream_column(ur_filler *filler, size_t output, ur_error *error
   return UR_OK;
 }
 
+/* Batches of different sizes, none empty, are all samples. */
+static ur_status check_batch_ends(const ur_loader_options *o, ur_error *error) {
+  if (o->batch_ends == NULL) return UR_OK;
+  int64_t end = 0;
+  bool good = o->batches >= 0;
+  for (int64_t i = 0; good && i < o->batches; i++) {
+    good = o->batch_ends[i] > end && o->batch_ends[i] <= o->samples && o->batch_ends[i] - end <= o->batch_size;
+    end = o->batch_ends[i];
+  }
+  if (!good || end != o->samples)
+    return ur_fail(error, UR_ARGUMENT, "batch_ends must ascend to samples, each at most batch_size after the one before");
+  return UR_OK;
+}
+
 static ur_status copy_columns(ur_filler *filler, const ur_loader_options *options, ur_error *error) {
   size_t outputs = (size_t)options->output_count;
   filler->columns = calloc(outputs + 1, sizeof *filler->columns);
@@ -70,6 +84,7 @@ ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur
                          ur_error *error) {
   *filler = (ur_filler){.options = *options};
   ur_status status = check_options(set, options, error);
+  if (status == UR_OK) status = check_batch_ends(options, error);
   if (status != UR_OK) return status;
   filler->set = ur_set_retain(set);
   filler->pool = ur_pool_retain(pool);
@@ -82,6 +97,7 @@ ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur
   }
   filler->batches = options->samples / options->batch_size;
   if (!options->drop_last && options->samples % options->batch_size != 0) filler->batches++;
+  if (options->batch_ends != NULL) filler->batches = options->batches;
   return copy_columns(filler, options, error);
 }
 
@@ -135,8 +151,15 @@ void ur_batch_release(ur_batch *batch) {
 
 /* ---- filling ----------------------------------------------------------------------------------------------------- */
 
+static int64_t first_sample(const ur_filler *filler, int64_t number) {
+  const int64_t *ends = filler->options.batch_ends;
+  if (ends != NULL) return number == 0 ? 0 : ends[number - 1];
+  return number * filler->options.batch_size; /* exact: no more than `samples` */
+}
+
 int64_t ur_filler_rows(const ur_filler *filler, int64_t number) {
-  int64_t left = filler->options.samples - number * filler->options.batch_size; /* exact: no more than `samples` */
+  if (filler->options.batch_ends != NULL) return filler->options.batch_ends[number] - first_sample(filler, number);
+  int64_t left = filler->options.samples - first_sample(filler, number);
   return left < filler->options.batch_size ? left : filler->options.batch_size;
 }
 
@@ -145,7 +168,7 @@ static ur_status row_ids_of_batch(const ur_filler *filler, int64_t number, int64
   int64_t count = ur_filler_rows(filler, number);
   ur_status status =
       /* exact: check_options() has checked the last sample's */
-      ur_order_range(o->order, o->first + number * o->batch_size * o->stride, o->stride, count, rows);
+      ur_order_range(o->order, o->first + first_sample(filler, number) * o->stride, o->stride, count, rows);
   if (status != UR_OK) return status;
   if (o->selection != NULL) {
     for (int64_t i = 0; i < count; i++) rows[i] = o->selection[rows[i]];

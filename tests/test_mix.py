@@ -73,7 +73,7 @@ def epochs_of(mixed: Any, count: int) -> list[int]:
 
 
 @given(WEIGHTS, U64)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_turns_are_those_of_the_formula(weights: list[int], seed: int) -> None:
     turns = Turns(weights, seed)
     cycles = -(-4096 // sum(weights))
@@ -83,7 +83,7 @@ def test_turns_are_those_of_the_formula(weights: list[int], seed: int) -> None:
 
 
 @given(WEIGHTS, U64, st.integers(0, 2**40))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_prefix_is_within_one_of_the_shares(weights: list[int], seed: int, start: int) -> None:
     turns, total = Turns(weights, seed), sum(weights)
     source, draw = turns.at(np.arange(start, start + 3000))
@@ -253,7 +253,7 @@ def test_pytorch_gets_the_same_samples(sources: Any) -> None:
 
 
 @given(st.integers(0, 3), st.integers(1, 3), st.integers(1, 9), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_steps_and_rows_are_inverse(sources: Any, epoch: int, ranks: int, size: int, drop: bool) -> None:
     some = {"web": sources["web"].select([3, 5, 5, 9]), "code": sources["code"].view(where="i < 1007")}
     mixed = unirecord.mix(some, {"web": 3, "code": 2}, samples=25, seed=2)

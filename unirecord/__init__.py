@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
+    from .dataset.drawn_batches import DrawnBatches
     from .dataset.mixing import mix
     from .errors import (
         BusyError,
@@ -55,6 +56,7 @@ __all__ = [
     "UniRecordDataset",
     "mix",
     "cu_seqlens",
+    "DrawnBatches",
     "BatchLoader",
     "LoaderStats",
     "RaggedArray",
@@ -109,6 +111,7 @@ _HOMES = {
     "UniRecordDataset": "dataset.dataset",
     "mix": "dataset.mixing",
     "cu_seqlens": "order.packing",
+    "DrawnBatches": "dataset.drawn_batches",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
     "RaggedArray": "loading.ragged",

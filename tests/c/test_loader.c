@@ -79,6 +79,40 @@ static void batches_come_in_order_with_the_rows_of_the_order(void) {
       }
 }
 
+static void batches_may_differ_in_size(void) {
+  int64_t expected[SAMPLES], ends[SAMPLES];
+  EXPECT_EQUAL(ur_order_range(order, 5, 7, SAMPLES, expected), UR_OK);
+  int64_t batches = 0, end = 0;
+  for (; end < SAMPLES; batches++) {
+    end = end + 1 + batches % BATCH < SAMPLES ? end + 1 + batches % BATCH : SAMPLES;
+    ends[batches] = end;
+  }
+  ur_loader_options options = usual(3, 4);
+  options.batch_ends = ends;
+  options.batches = batches;
+  ur_loader *loader = new_loader(&options, UR_IO_MAP);
+  ur_batch_info info;
+  int64_t number = 0, samples = 0;
+  for (; ur_loader_next(loader, &info, NULL) == UR_OK; number++) {
+    EXPECT_EQUAL(info.rows, ends[number] - samples);
+    for (int64_t i = 0; i < info.rows; i++) EXPECT_EQUAL(row_of(&info, i), expected[samples + i]);
+    samples += info.rows;
+    ur_batch_release(info.batch);
+  }
+  EXPECT_EQUAL(number, batches);
+  EXPECT_EQUAL(samples, SAMPLES);
+  ur_loader_release(loader);
+  const int64_t wrong[] = {3, 2, SAMPLES};
+  options.batch_ends = wrong;
+  options.batches = 3;
+  ur_set *set = open_set(UR_IO_MAP);
+  ur_pool *pool = NULL;
+  EXPECT_EQUAL(ur_pool_new(2, &pool, NULL), UR_OK);
+  EXPECT_EQUAL(ur_loader_new(set, pool, &options, &loader, NULL), UR_ARGUMENT);
+  ur_set_release(set);
+  ur_pool_release(pool);
+}
+
 static void selections_turn_rows_of_the_order_into_rows_of_the_set(void) {
   static int64_t chosen[ALL], every[ALL];
   for (int64_t i = 0; i < ALL; i++) chosen[i] = ALL - 1 - (every[i] = i);
@@ -401,6 +435,7 @@ int main(void) {
   store_parts(folder, paths, PARTS, ROWS);
   EXPECT_EQUAL(ur_order_new(ALL, UR_ORDER_SHUFFLE, 7, 1, 0, 0, NULL, 0, &order, NULL), UR_OK);
   batches_come_in_order_with_the_rows_of_the_order();
+  batches_may_differ_in_size();
   selections_turn_rows_of_the_order_into_rows_of_the_set();
   several_consumers_share_the_batches();
   stopping_at_any_moment_ends_consumers_and_threads();

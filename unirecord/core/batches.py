@@ -126,7 +126,9 @@ class NativeLoader:
         threads: int,
         skip_corrupt: bool,
         stream: NativeStream | None = None,
+        batch_ends: npt.NDArray[np.int64] | None = None,
     ) -> None:
+        """``batch_ends``: for batches of different sizes, ``batch_size`` at most, the sample before which each ends."""
         options = ffi.new("ur_loader_options *")
         options.order = order.pointer
         if isinstance(selection, Bitmap):
@@ -143,6 +145,8 @@ class NativeLoader:
         options.on_corrupt = skip_corrupt
         if stream is not None:
             options.stream = stream.pointer
+        if batch_ends is not None:
+            options.batch_ends, options.batches = ffi.from_buffer("int64_t[]", batch_ends), len(batch_ends)
         out = ffi.new("ur_loader **")
         self._error = ffi.new("ur_error *")
         self._fail = parts.fail

@@ -20,6 +20,7 @@ from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
 from ..loading.transforming import Transforming
+from ..order.batch_rule import BatchRule
 from ..order.shard_order import EpochRun
 from ..order.spec import check_integer
 from ..order.steps import JobSteps
@@ -73,6 +74,8 @@ class BatchLoader(Generic[Batch]):
 
     def __len__(self) -> int:
         samples, size = self._cursor.samples_left(), self._options.batch_size
+        if isinstance(self._cursor.plan.order.rule, BatchRule):
+            return samples  # they are batches
         return samples // size if self._options.drop_last else -(-samples // size)
 
     def set_epoch(self, epoch: int) -> None:

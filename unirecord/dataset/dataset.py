@@ -18,7 +18,7 @@ from ..loading.plan import Plan
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from .cursor import Cursor
-from .loaders import DatasetLoaders
+from .drawing import DatasetDrawing
 from .position import Position
 from .row_numbers import row_numbers
 from .samples import Samples
@@ -47,7 +47,7 @@ class OpenOptions(TypedDict, total=False):
     window_blocks: int | None
 
 
-class UniRecordDataset(DatasetLoaders[Given]):
+class UniRecordDataset(DatasetDrawing[Given]):
     """A map-style dataset over one part, a directory of parts, or a list or glob of either.
 
     ``ds[i]`` is the i-th sample of this shard in the current epoch: a dict in the order of the schema, or of

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
+from ..dataset.drawn_batches import DrawnBatches
 from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
 from .array_trees import filled_and_valid, with_arrays
@@ -42,6 +43,17 @@ def loader(
 ) -> TorchLoader[Batch]: ...
 @overload
 def loader(
+    ds: DrawnBatches,
+    batch_size: None = ...,
+    *,
+    transform: Callable[[Any], Any] | None = ...,
+    collate_fn: Callable[[list[Any]], Any] | None = ...,
+    pin_memory: bool = ...,
+    device: Any = ...,
+    **read_ahead: Unpack[ReadAhead],
+) -> TorchLoader[Any]: ...
+@overload
+def loader(
     ds: UniRecordDataset,
     batch_size: int,
     *,
@@ -63,8 +75,8 @@ def loader(
     **read_ahead: Unpack[ReadAhead],
 ) -> TorchLoader[Any]: ...
 def loader(
-    ds: UniRecordDataset[Any],
-    batch_size: int,
+    ds: UniRecordDataset[Any] | DrawnBatches,
+    batch_size: int | None = None,
     *,
     transform: Callable[[Any], Any] | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
@@ -84,8 +96,9 @@ def loader(
     0. See docs/pytorch.md.
 
     Args:
-        ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold.
-        batch_size: samples in a batch.
+        ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold. Or the batches that have been drawn
+            of one.
+        batch_size: samples in a batch; of batches that have been drawn, none is given.
         transform: called with every sample, on Python threads; the dataset's own ``transform`` by default.
         collate_fn: makes a batch of the list of samples, transformed or as stored; ``default_collate`` by default
             where there is a transform.
@@ -94,24 +107,32 @@ def loader(
         device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
         prefetch, num_threads, num_workers, receipts: as for ``UniRecordDataset.batches``.
     """
-    if not isinstance(ds, UniRecordDataset):
+    if not isinstance(ds, (UniRecordDataset, DrawnBatches)):
         raise TypeError(
             f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
         )
     own = ds.transform if transform is None else transform
     if own is not None and collate_fn is None:
         collate_fn = _default_collate
-    options = LoaderOptions(
-        batch_size,
+    read_ahead = ReadAhead(
         drop_last=drop_last,
         prefetch=prefetch,
         num_threads=num_threads,
-        transform=own,
-        collate_fn=collate_fn,
         num_workers=num_workers,
-        on_corrupt=ds.on_corrupt,
         receipts=receipts,
     )
+    if isinstance(ds, DrawnBatches):
+        if batch_size is not None:
+            raise ValueError(
+                f"batch_size={batch_size}: these batches have been drawn, and have the size that they have"
+            )
+        options = ds.loader_options(own, collate_fn, None, **read_ahead)
+    elif batch_size is None:
+        raise TypeError("loader() needs a batch_size")
+    else:
+        options = LoaderOptions(
+            batch_size, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
+        )
     return TorchLoader(ds, options, pin_memory=pin_memory, device=device)
 
 
@@ -125,7 +146,12 @@ class TorchLoader(BatchLoader[Batch]):
     """What ``loader`` returns: batches with a length, an epoch and a state, like a stateful ``DataLoader``."""
 
     def __init__(
-        self, ds: UniRecordDataset[Any], options: LoaderOptions, *, pin_memory: bool, device: Any
+        self,
+        ds: UniRecordDataset[Any] | DrawnBatches,
+        options: LoaderOptions,
+        *,
+        pin_memory: bool,
+        device: Any,
     ) -> None:
         import torch
 
@@ -145,7 +171,7 @@ class TorchLoader(BatchLoader[Batch]):
         super().__init__(ds, options, stages=stages, memory=_pinned if pinned else None)
 
 
-def _bfloat16_columns(ds: UniRecordDataset[Any]) -> frozenset[str]:
+def _bfloat16_columns(ds: UniRecordDataset[Any] | DrawnBatches) -> frozenset[str]:
     return frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..dataset.dataset import UniRecordDataset
+from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
 
 __all__ = ["check_valid_names"]
 
 
-def check_valid_names(ds: UniRecordDataset[Any]) -> None:
+def check_valid_names(ds: UniRecordDataset[Any] | DrawnBatches) -> None:
     """SchemaError where the mask ``x_valid`` of a nullable column ``x`` would hide a column ``x_valid``."""
     for name in ds.column_names:
         if ds.schema[name].nullable and f"{name}_valid" in ds.column_names:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..core import BatchPool, NativeBatch, NativeLoader, xxh3_64
 from ..errors import CorruptionError
+from ..order.batch_rule import BatchOrder
 from ..order.shard_order import EpochRun
 from .batch import BatchBuilder
 from .delivered import Delivered
@@ -100,17 +101,18 @@ class BatchReader:
     def _read(
         self, native: NativeLoader, before: int, left_out: tuple[int, ...]
     ) -> Generator[Delivered[dict[str, Any]], None, tuple[int, tuple[int, ...]]]:
-        """The batches of one loader, behind ``before`` samples of the pass and rows that were left out after them.
+        """The batches of one loader, behind ``before`` positions of the pass and rows that were left out after them.
 
         Returns the same two of what comes behind.
         """
         build, run, size = self._builder.build, self._run, self._batch_size
         epoch, start, stride = run.epoch, run.after(before), run.stride
         where_from, digests, read, digest = self._where_from, self._digests, 0, 0
+        drawn = isinstance(run.order, BatchOrder)
         try:
             while (batch := native.next()) is not None:
                 rows, skipped = batch.rows, batch.skipped
-                read = batch.number * size + rows + skipped
+                read = batch.number + 1 if drawn else batch.number * size + rows + skipped
                 end = start + read * stride
                 if skipped:
                     left_out += tuple(batch.skipped_rows().tolist())

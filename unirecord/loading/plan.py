@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ..core import NativeLoader, Order
 from ..format.column import Column
+from ..order.batch_rule import BatchOrder, BatchRule
+from ..order.rule import Rule
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import OrderSpec, Sharding
@@ -70,7 +72,7 @@ class Plan:
         return self.data.row_bytes
 
     def rows_of(self, run: EpochRun, start: int, stop: int) -> NDArray[np.int64]:
-        """The rows of the dataset at samples [start, stop) of a pass."""
+        """The rows of the dataset at samples [start, stop) of a pass; at batches where a rule makes these."""
         return self.order.selection.row_ids(run.positions(start, stop))
 
     def open_loaders(self, run: EpochRun, batch_size: int, **options: Any) -> Iterator[NativeLoader]:
@@ -78,10 +80,29 @@ class Plan:
         if isinstance(run.order, Order):
             yield self._open_loader(run, run.order, batch_size=batch_size, **options)
             return
+        if isinstance(run.order, BatchOrder):
+            yield from self._open_drawn(run, run.order, **options)
+            return
         stretch = batch_size * max(1, _STRETCH // batch_size)
         for start in range(0, run.samples, stretch):
             rows = self.rows_of(run, start, min(start + stretch, run.samples))
             yield self._open_listed(rows, batch_size=batch_size, **options)
+
+    def _open_drawn(self, run: EpochRun, order: BatchOrder, **options: Any) -> Iterator[NativeLoader]:
+        """The C loaders of a pass whose batches a rule makes."""
+        stretch = max(1, _STRETCH // order.largest)
+        for start in range(0, run.samples, stretch):
+            count = min(stretch, run.samples - start)
+            places, ends = order.batches(order.positions(run.first + start * run.stride, run.stride, count))
+            rows = self.order.selection.row_ids(places)
+            yield self._open_listed(rows, batch_size=order.largest, batch_ends=ends, **options)
+
+    def rows_before(self, run: EpochRun, end: int, count: int) -> NDArray[np.int64]:
+        """The last ``count`` rows that a pass delivers before ``end``; of the last batch, where these are drawn."""
+        number = (end - run.start) // run.stride
+        if isinstance(run.order, BatchOrder):
+            return self.rows_of(run, number - 1, number)
+        return self.rows_of(run, number - count, number)
 
     def _open_listed(self, rows: NDArray[np.int64], **options: Any) -> NativeLoader:
         """The C loader for rows in the order given."""
@@ -116,6 +137,10 @@ class Plan:
     def selected(self, selection: Selection) -> Plan:
         """The same order and shards over rows that have been selected."""
         return replace(self, order=self.order.narrowed(selection), narrowed=True)
+
+    def drawn(self, rule: Rule | BatchRule) -> Plan:
+        """The same rows and ranks, drawn by a rule."""
+        return replace(self, order=self.order.with_rule(rule))
 
     def listed(self, rows: NDArray[np.int64]) -> Plan:
         """These rows of the dataset alone, in the order given, on one rank."""

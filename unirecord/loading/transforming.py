@@ -6,6 +6,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from ..errors import CorruptionError, TransformError
+from ..order.batch_rule import BatchOrder
 from ..order.shard_order import EpochRun
 from .batch import split_batch
 from .delivered import Delivered
@@ -70,13 +71,11 @@ class Transforming:
 
     def _rows(self, delivered: Delivered[Any]) -> list[int]:
         """The rows of the samples of a batch."""
-        run = self._run
-        stop = (delivered.end - run.start) // run.stride
-        start = stop - delivered.samples - len(delivered.left_out)
+        rows = self._plan.rows_before(self._run, delivered.end, delivered.samples + len(delivered.left_out))
         left_out = set(delivered.left_out)  # a corrupt row is left out wherever it comes
-        rows: list[int] = self._plan.rows_of(run, start, stop).tolist()
-        return [row for row in rows if row not in left_out]
+        return [row for row in rows.tolist() if row not in left_out]
 
     def _named(self, delivered: Delivered[Any]) -> str:
-        batch = (delivered.end - self._run.start) // self._run.stride
-        return f"batch {-(-batch // self._options.batch_size) - 1} of epoch {delivered.epoch}"
+        position = (delivered.end - self._run.start) // self._run.stride
+        size = 1 if isinstance(self._run.order, BatchOrder) else self._options.batch_size
+        return f"batch {-(-position // size) - 1} of epoch {delivered.epoch}"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Order
+from .batch_rule import BatchOrder, BatchRule
 from .rule import Rule, Vectorised
 from .selection import Selection
 from .spec import OrderSpec, Sharding
@@ -23,11 +24,13 @@ RowIds = NDArray[np.int64]
 class EpochRun:
     """One pass over a shard: ``samples`` positions of ``order``, from position ``first``, ``stride`` apart.
 
+    Where a rule makes whole batches, what stands at a position is a batch.
+
     ``start`` is the global position the pass began at: 0, or where a loaded state says.
     """
 
     epoch: int
-    order: Order | Vectorised
+    order: Order | Vectorised | BatchOrder
     first: int
     stride: int
     samples: int
@@ -54,7 +57,7 @@ class ShardOrder:
         sharding: Sharding,
         spec: OrderSpec,
         part_starts: RowIds,
-        rule: Rule | None = None,
+        rule: Rule | BatchRule | None = None,
     ) -> None:
         self.selection = selection
         self.rule = rule
@@ -62,7 +65,7 @@ class ShardOrder:
         self.spec = spec
         self._part_starts = part_starts
         self.shuffled = rule is not None or spec.mode != "sequential"
-        self._cache: tuple[int, Order | Vectorised] | None = None
+        self._cache: tuple[int, Any] | None = None
         self._length = sharding.length  # these four make `row` cheap
         self._stride, self._first, self._total = sharding.num_shards, sharding.first, sharding.rows
         self._all = selection.is_all
@@ -107,14 +110,19 @@ class ShardOrder:
         """The same order, shared out otherwise."""
         return ShardOrder(self.selection, sharding, self.spec, self._part_starts, self.rule)
 
-    def with_rule(self, rule: Rule) -> ShardOrder:
+    def sharded_as(self, shard_id: int) -> ShardOrder:
+        """The same order as another of its ranks has it."""
+        old = self.sharding
+        return self.with_sharding(Sharding(old.rows, shard_id, old.num_shards, old.remainder))
+
+    def with_rule(self, rule: Rule | BatchRule) -> ShardOrder:
         """The same rows and ranks, drawn by a rule."""
         old = self.sharding
         sharding = Sharding(rule.samples, old.shard_id, old.num_shards, old.remainder)
         return ShardOrder(self.selection, sharding, self.spec, self._part_starts, rule)
 
-    def order(self, epoch: int) -> Order | Vectorised:
-        """The order of an epoch; the latest one is kept."""
+    def order(self, epoch: int) -> Any:
+        """The order of an epoch, an ``Order`` or what a rule makes in its place; the latest one is kept."""
         cached = self._cache
         if cached is not None and cached[0] == epoch:
             return cached[1]
@@ -122,7 +130,7 @@ class ShardOrder:
         self._cache = (epoch, order)
         return order
 
-    def _made(self, epoch: int) -> Order | Vectorised:
+    def _made(self, epoch: int) -> Any:
         if self.rule is not None:
             return self.rule.order(self.spec.at_epoch(epoch))
         return self.permutation(self.spec.at_epoch(epoch))

@@ -1,0 +1,330 @@
+"""Batches drawn by classes and by length: by the formula, on any number of ranks, resumed, in PyTorch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import lcm
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from order_reference import permutation
+
+import unirecord
+from unirecord.core import xxh3_64
+from unirecord.errors import SchemaError
+from unirecord.order.balanced import Balanced
+from unirecord.order.bucketed import Bucketed, edges_of
+from unirecord.order.spec import OrderSpec
+
+ROWS = 300
+LABELS = np.minimum(np.random.default_rng(0).geometric(0.3, ROWS), 9) - 1  # 9 classes, rare ones of few rows
+LENGTHS = np.random.default_rng(1).integers(0, 90, ROWS)
+VECTORS = json.loads((Path(__file__).parent / "data" / "drawing_vectors.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def ds(tmp_path_factory: pytest.TempPathFactory) -> unirecord.UniRecordDataset:
+    path = tmp_path_factory.mktemp("drawing") / "d.urec"
+    tokens = {"type": "uint16", "shape": [-1]}
+    schema = {
+        "i": "int32",
+        "label": "int16",
+        "name": "string",
+        "tokens": tokens,
+        "size": "int32",
+        "x": "float32",
+    }
+    with unirecord.Writer(path, schema) as writer:
+        for i, (label, length) in enumerate(zip(LABELS.tolist(), LENGTHS.tolist(), strict=True)):
+            row = {"i": i, "label": label, "name": f"class {label}", "size": length, "x": 0.5}
+            writer.write(row | {"tokens": np.full(length, i, np.uint16)})
+    return unirecord.UniRecordDataset(path, shuffle=True, seed=11)
+
+
+def seed_of(seed: int, group: int) -> int:
+    return xxh3_64(group.to_bytes(8, "little", signed=True), seed)
+
+
+def ids(batches: Any) -> list[list[int]]:
+    return [batch["i"].tolist() for batch in batches]
+
+
+def joined(batches: list[list[int]]) -> list[int]:
+    return [i for batch in batches for i in batch]
+
+
+def reference_balanced(labels: list[int], classes: int, per_class: int, batch: int, seed: int) -> list[int]:
+    """One batch as docs/order.md has it, row by row."""
+    rows_of = [[i for i, label in enumerate(labels) if label == c] for c in sorted(set(labels))]
+    made = []
+    for slot in range(batch * classes, (batch + 1) * classes):
+        turn, place = divmod(slot, lcm(len(rows_of), classes))
+        c = permutation(len(rows_of), seed_of(seed, -1), turn, 1)(place % len(rows_of))
+        visit = turn * (lcm(len(rows_of), classes) // len(rows_of)) + place // len(rows_of)
+        epoch, number = divmod(visit, max(len(rows_of[c]) // per_class, 1))
+        order = permutation(len(rows_of[c]), seed_of(seed, c), epoch, 1)
+        made += [rows_of[c][order((number * per_class + j) % len(rows_of[c]))] for j in range(per_class)]
+    return made
+
+
+def reference_bucketed(
+    lengths: list[int], edges: list[int], size: int | None, most: int | None, epoch: int, seed: int
+) -> list[list[int]]:
+    """All batches of an epoch as docs/order.md has them, row by row."""
+    buckets: list[list[int]] = [[] for _ in range(len(edges) + 1)]
+    for row, length in enumerate(lengths):
+        buckets[sum(edge < length for edge in edges)].append(row)
+    batches = []
+    for number, rows in enumerate(buckets):
+        order = permutation(len(rows), seed_of(seed, number), epoch, 1)
+        shuffled = [rows[order(place)] for place in range(len(rows))]
+        rows_of_batch = size or (most or 0) // max(max((lengths[row] for row in rows), default=1), 1)
+        batches += [shuffled[first : first + rows_of_batch] for first in range(0, len(rows), rows_of_batch)]
+    order = permutation(len(batches), seed_of(seed, -1), epoch, 1)
+    return [batches[order(position)] for position in range(len(batches))]
+
+
+# ---- by classes -------------------------------------------------------------------------------------------------
+
+
+@given(st.data())
+@settings(max_examples=20, deadline=None)
+def test_balanced_batches_are_those_of_the_formula(data: Any) -> None:
+    labels = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=40))
+    _, labels = np.unique(labels, return_inverse=True)
+    classes = data.draw(st.integers(1, int(labels.max()) + 1))
+    per_class, batches, epoch = (
+        data.draw(st.integers(1, 6)),
+        data.draw(st.integers(1, 9)),
+        data.draw(st.integers(0, 40)),
+    )
+    order = Balanced(labels.astype(np.int64), classes, per_class, batches).order(
+        OrderSpec("shuffle", 5, epoch)
+    )
+    rows, ends = order.batches(np.arange(batches))
+    expected = [
+        reference_balanced(labels.tolist(), classes, per_class, epoch * batches + b, 5)
+        for b in range(batches)
+    ]
+    assert [part.tolist() for part in np.split(rows, ends[:-1])] == expected
+
+
+@pytest.mark.parametrize(("classes", "per_class"), [(3, 2), (8, 4), (9, 1), (1, 7)])
+def test_each_batch_has_as_many_rows_of_as_many_classes(ds: Any, classes: int, per_class: int) -> None:
+    drawn = ds.balanced("name", classes=classes, per_class=per_class)
+    came: Counter[str] = Counter()
+    for batch in drawn.batches():
+        counts = Counter(batch["name"])
+        assert len(counts) == classes
+        assert set(counts.values()) == {per_class}
+        for name in counts:
+            rows = [i for i, other in zip(batch["i"].tolist(), batch["name"], strict=True) if other == name]
+            assert len(set(rows)) == min(per_class, Counter(LABELS.tolist())[int(name[6:])])
+        came.update(counts.keys())
+    assert max(came.values()) - min(came.get(f"class {c}", 0) for c in range(9)) <= lcm(9, classes) // 9
+
+
+def test_a_class_is_gone_through_before_its_rows_come_again(ds: Any) -> None:
+    drawn = ds.balanced("label", classes=9, per_class=1, batches=7)
+    rare = [int(i) for _ in range(20) for batch in drawn.batches() for i in batch["i"] if LABELS[i] == 8]
+    rows = int(np.sum(LABELS == 8))
+    assert 1 < rows < 60
+    epochs = [rare[k : k + rows] for k in range(0, len(rare) - rows + 1, rows)]
+    assert all(len(set(epoch)) == rows for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) > 1
+
+
+# ---- by length --------------------------------------------------------------------------------------------------
+
+
+@given(st.data())
+@settings(max_examples=20, deadline=None)
+def test_bucketed_batches_are_those_of_the_formula(data: Any) -> None:
+    lengths = data.draw(st.lists(st.integers(0, 30), min_size=1, max_size=60))
+    edges = sorted(data.draw(st.sets(st.integers(0, 30), max_size=4)))
+    size = data.draw(st.none() | st.integers(1, 9))
+    most = None if size else data.draw(st.integers(max(*lengths, 1), 99))
+    epoch = data.draw(st.integers(0, 5))
+    rule = Bucketed(np.array(lengths), edges, size, most, False)
+    rows, ends = rule.order(OrderSpec("shuffle", 3, epoch)).batches(np.arange(rule.samples))
+    expected = reference_bucketed(lengths, edges, size, most, epoch, 3)
+    assert [part.tolist() for part in np.split(rows, ends[:-1])] == expected
+
+
+@pytest.mark.parametrize("column", ["tokens", "size"])
+def test_every_row_comes_once_in_batches_of_bounded_size(ds: Any, column: str) -> None:
+    drawn = ds.bucketed(column, max_length=400)
+    orders = []
+    for _ in range(3):
+        batches = list(drawn.batches())
+        assert len(batches) == len(drawn)
+        assert sorted(joined(ids(batches))) == list(range(ROWS))
+        for batch in batches:
+            assert len(batch["i"]) * int(batch["size"].max()) <= 400
+        orders.append(ids(batches))
+    assert orders[0] != orders[1] != orders[2]
+    wasted = sum(len(b) * int(LENGTHS[b].max()) - int(LENGTHS[b].sum()) for b in orders[0])
+    assert wasted < 0.1 * LENGTHS.sum()  # a third where rows are taken at random
+
+
+def test_edges_and_small_batches(ds: Any) -> None:
+    drawn = ds.bucketed("tokens", batch_size=16, edges=[20, 50], drop_last=True)
+    for batch in ids(drawn.batches()):
+        assert len(batch) == 16
+        assert len({int(np.searchsorted([20, 50], LENGTHS[i])) for i in batch}) == 1
+    counts = np.bincount(np.searchsorted([20, 50], LENGTHS))
+    assert len(drawn) == sum(counts // 16)
+    assert edges_of(np.array([3, 100])) == [
+        6,
+        7,
+        8,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        15,
+        16,
+        18,
+        20,
+        22,
+        24,
+        27,
+        30,
+        33,
+        37,
+        41,
+        46,
+        51,
+        57,
+        64,
+        72,
+        81,
+        91,
+        102,
+    ]
+
+
+def test_an_unshuffled_dataset_is_drawn_as_stored(ds: Any) -> None:
+    plain = ds.view(shuffle=False)
+    batches = ids(plain.bucketed("tokens", batch_size=50, edges=[]).batches())
+    assert joined(batches) == list(range(ROWS))
+    assert ids(plain.balanced("label", classes=1, per_class=3, batches=1).batches()) == [
+        np.flatnonzero(LABELS == 0)[:3].tolist()
+    ]
+
+
+# ---- both -------------------------------------------------------------------------------------------------------
+
+DRAWS = {
+    "balanced": lambda ds: ds.balanced("label", classes=4, per_class=3),
+    "bucketed": lambda ds: ds.bucketed("tokens", max_length=300),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+@pytest.mark.parametrize("remainder", ["pad", "drop", "uneven"])
+def test_ranks_share_batches_and_a_job_goes_on_with_others(ds: Any, draw: Any, remainder: Any) -> None:
+    whole = ids(draw(ds).batches())
+    counts = []
+    for rank in range(4):
+        drawn = draw(ds.view(shard_id=rank, num_shards=4, remainder=remainder))
+        got = ids(drawn.batches())
+        counts.append(len(got))
+        assert got == [whole[(rank + 4 * k) % len(whole)] for k in range(len(got))]
+        assert drawn.rows_of(2, epoch=0, rank=3).tolist() == whole[11]
+    assert len(set(counts)) == 1 or remainder == "uneven"
+    loader = draw(ds.view(shard_id=1, num_shards=4, remainder=remainder)).batches()
+    batches = iter(loader)
+    before = [next(batches)["i"].tolist() for _ in range(3)]
+    state = json.loads(json.dumps(loader.state_dict()))
+    assert (before, state["position"]) == ([whole[1], whole[5], whole[9]], 12)
+    resumed = draw(ds.view(shard_id=0, num_shards=2, remainder=remainder)).batches()
+    resumed.load_state_dict(state)
+    rest = ids(resumed)
+    assert rest == [whole[(12 + 2 * k) % len(whole)] for k in range(len(rest))]
+    with pytest.raises(ValueError, match="drawn"):
+        ds.load_state_dict(state)
+    with pytest.raises(ValueError, match="drawn"):
+        ds.bucketed("tokens", max_length=301).load_state_dict(state)
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_every_way_to_read_gives_the_same_batches(
+    ds: Any, draw: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    from torch.utils.data import DataLoader
+
+    monkeypatch.setattr("unirecord.loading.plan._STRETCH", 64)  # several loaders of the core in a pass
+    drawn = draw(ds.view(columns=["i", "label"]))
+    whole = ids(drawn.batches())
+    for batches in (
+        drawn.batches(transform=lambda sample: {"i": sample["i"]}),
+        unirecord.torch.loader(drawn),
+        DataLoader(drawn.dataset, batch_sampler=drawn),
+    ):
+        drawn.set_epoch(0)
+        assert len(batches) == len(whole)
+        assert ids(batches) == whole
+    assert list(drawn) != whole  # it is the next epoch
+    with pytest.raises(ValueError, match="batch_size=3"):
+        unirecord.torch.loader(drawn, 3)
+
+
+def test_a_row_on_which_a_transform_fails_is_named(ds: Any) -> None:
+    drawn = ds.bucketed("tokens", batch_size=8)
+    whole = ids(drawn.batches())
+
+    def fail(sample: Any) -> Any:
+        if sample["i"] == whole[3][-1]:
+            raise ValueError("no")
+        return sample
+
+    drawn.set_epoch(0)
+    with pytest.raises(unirecord.TransformError, match=f"row {whole[3][-1]} "):
+        list(drawn.batches(transform=fail))
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda v: v["rule"])
+def test_frozen_batches_are_reproduced(vector: dict[str, Any]) -> None:
+    rule: Any
+    if vector["rule"] == "balanced":
+        rule = Balanced(np.array(vector["labels"]), vector["classes"], vector["per_class"], 10)
+    else:
+        rule = Bucketed(np.array(vector["lengths"]), vector["edges"], None, vector["max_length"], False)
+    rows, ends = rule.order(OrderSpec("shuffle", vector["seed"], vector["epoch"])).batches(
+        np.arange(rule.samples)
+    )
+    assert [part.tolist() for part in np.split(rows, ends[:-1])] == vector["batches"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "text"),
+    [
+        (lambda ds: ds.balanced("label", classes=10, per_class=1), "has 9 classes"),
+        (lambda ds: ds.balanced("label", classes=0, per_class=1), "classes"),
+        (lambda ds: ds.bucketed("tokens"), "one of batch_size and max_length"),
+        (lambda ds: ds.bucketed("tokens", batch_size=2, max_length=9), "one of batch_size and max_length"),
+        (lambda ds: ds.bucketed("tokens", max_length=80), "rows are longer than max_length=80; row"),
+        (lambda ds: ds.bucketed("tokens", batch_size=2, edges=[3, 3]), "must ascend"),
+        (lambda ds: ds.view(shuffle="block").bucketed("tokens", batch_size=2), "shuffled by 'block'"),
+        (lambda ds: ds.bucketed("tokens", batch_size=2).batches(drop_last=True), "drop_last"),
+    ],
+)
+def test_wrong_draws_are_refused(ds: Any, draw: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        draw(ds)
+
+
+def test_columns_without_classes_or_lengths_are_refused(ds: Any) -> None:
+    with pytest.raises(SchemaError, match="'x' is float32"):
+        ds.bucketed("x", batch_size=2)
+    with pytest.raises(SchemaError, match="not scalar"):
+        ds.balanced("tokens", classes=1, per_class=1)

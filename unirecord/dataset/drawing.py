@@ -1,0 +1,124 @@
+"""The ways to draw from a dataset: by classes, by length, by weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..columns.lengths import row_lengths
+from ..columns.scalars import scalar_arrays
+from ..errors import SchemaError
+from ..order.balanced import Balanced
+from ..order.batch_rule import BatchRule
+from ..order.bucketed import Bucketed, edges_of
+from ..order.spec import check_integer
+from .cursor import Cursor
+from .drawn_batches import DrawnBatches
+from .loaders import DatasetLoaders
+from .position import Position
+from .views import Given
+
+__all__ = ["DatasetDrawing"]
+
+
+class DatasetDrawing(DatasetLoaders[Given]):
+    """Batches and samples that are drawn by a rule, in place of every row once in a random order."""
+
+    def balanced(
+        self, column: str, *, classes: int, per_class: int, batches: int | None = None
+    ) -> DrawnBatches:
+        """Batches of ``per_class`` rows of each of ``classes`` classes, which differ (docs/drawing.md).
+
+        Every class comes as often as any other, and goes through epochs of its own, over all epochs: with
+        ``shuffle=True`` in new orders, else as stored. No row comes twice in a batch but of a class of fewer than
+        ``per_class`` rows, which is gone through again from its front.
+
+        Args:
+            column: a scalar column; each of its values is a class.
+            classes: how many classes a batch has.
+            per_class: how many rows of each.
+            batches: batches of an epoch, of all ranks; by default as many as hold ``num_rows`` rows.
+
+        Raises:
+            SchemaError: the column is not scalar, or is null somewhere.
+            ValueError: there are fewer classes, or the dataset is shuffled in another way.
+        """
+        check_integer("classes", classes, 1)
+        check_integer("per_class", per_class, 1)
+        plan = self._cursor.plan
+        values = scalar_arrays(plan.data.parts, [column], plan.order.selection)[column]
+        if np.ma.is_masked(values) or (values.dtype == object and any(value is None for value in values)):
+            raise SchemaError(
+                f"column {column!r} is null in some rows, which have no class: leave them out with where="
+            )
+        found, class_of = np.unique(np.asarray(values), return_inverse=True)
+        if len(found) < classes:
+            raise ValueError(
+                f"column {column!r} has {len(found)} classes in these rows, and a batch is to have {classes}"
+            )
+        if batches is None:
+            batches = -(-len(class_of) // (classes * per_class))
+        check_integer("batches", batches, 1)
+        return self._drawn(Balanced(class_of.astype(np.int64), classes, per_class, batches))
+
+    def bucketed(
+        self,
+        column: str,
+        *,
+        batch_size: int | None = None,
+        max_length: int | None = None,
+        edges: Sequence[int] | None = None,
+        drop_last: bool = False,
+    ) -> DrawnBatches:
+        """Batches of rows of like length, or of bounded size: every row once an epoch (docs/drawing.md).
+
+        Rows are divided into buckets by length, which the index alone says. With ``shuffle=True`` each bucket is
+        shuffled anew for each epoch, and cut into batches, which come in a random order; else all as stored.
+
+        Args:
+            column: whose values' lengths count: entries of arrays along their free first dimension (tokens), bytes of
+                others; or a column of integers, which are the lengths.
+            batch_size: rows in a batch.
+            max_length: in place of it, what a padded batch may hold: its rows times its longest one at most.
+            edges: ascending lengths; a bucket has those up to its edge, the last one all above. By default from the
+                shortest, or a sixteenth of the longest, up to it, each about an eighth above the one before.
+            drop_last: leave out the last batch of a bucket where it is smaller than the others.
+
+        Raises:
+            SchemaError: the column has no lengths.
+            ValueError: a row is longer than ``max_length``, or another wrong argument.
+        """
+        if (batch_size is None) == (max_length is None):
+            raise ValueError("give one of batch_size and max_length")
+        if batch_size is not None:
+            check_integer("batch_size", batch_size, 1)
+        plan = self._cursor.plan
+        lengths = row_lengths(plan.data.parts, column, plan.order.selection)
+        if max_length is not None:
+            check_integer("max_length", max_length, 1)
+            longer = np.flatnonzero(lengths > max_length)
+            if len(longer):
+                row = int(plan.order.selection.row_ids(longer[:1])[0])
+                raise ValueError(
+                    f"{len(longer)} rows are longer than max_length={max_length}; row {row} has {lengths[longer[0]]}: "
+                    "leave them out with select, or allow more"
+                )
+        chosen = edges_of(lengths) if edges is None else [check_integer("an edge", edge, 0) for edge in edges]
+        if sorted(set(chosen)) != chosen:
+            raise ValueError(f"edges are {chosen}; they must ascend")
+        if not isinstance(drop_last, bool):
+            raise TypeError(f"drop_last must be True or False, got {drop_last!r}")
+        return self._drawn(Bucketed(lengths, chosen, batch_size, max_length, drop_last))
+
+    def _drawn(self, rule: BatchRule) -> DrawnBatches:
+        plan: Any = self._cursor.plan
+        if plan.order.rule is not None:
+            raise ValueError(f"this is a {plan.order.rule.name}: draw from what it is made of")
+        if plan.order.spec.mode not in ("sequential", "shuffle"):
+            raise ValueError(
+                f"the dataset is shuffled by {plan.order.spec.mode!r}, and {rule.name} batches have an order of their "
+                "own: give it shuffle=True or shuffle=False"
+            )
+        return DrawnBatches(self, Cursor(plan.drawn(rule), Position(self._cursor.position.epoch)))

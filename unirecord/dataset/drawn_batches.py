@@ -1,0 +1,152 @@
+"""Batches that a rule draws from a dataset: of classes in equal numbers, of rows of like length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..format.schema import Schema
+from ..loading.options import LoaderOptions, OnCorrupt, ReadAhead, check_callable
+from ..order.spec import check_integer
+from .batch_loader import BatchLoader
+from .cursor import Cursor
+from .row_numbers import row_numbers
+from .views import UNCHANGED, Unchanged
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["DrawnBatches"]
+
+
+class DrawnBatches:
+    """What ``ds.balanced`` and ``ds.bucketed`` give: batches with a length, epochs and a state (docs/drawing.md).
+
+    ``batches()`` and ``unirecord.torch.loader`` read them ahead. Iterated over, it is a batch sampler as PyTorch knows
+    them: lists of places in ``dataset``, for ``DataLoader(drawn.dataset, batch_sampler=drawn)``. Ranks share batches:
+    rank r of N has the batches r, r + N, …, and ``remainder`` says what becomes of the last ones. A position in a state
+    counts batches of all ranks.
+    """
+
+    def __init__(self, source: Any, cursor: Cursor) -> None:
+        self._source = source
+        self._cursor = cursor
+
+    @property
+    def dataset(self) -> Any:
+        """The rows that batches are drawn from, in the order stored, on one rank: what the lists of places are of."""
+        return self._source.view(shuffle=False, shard_id=0, num_shards=1)
+
+    @property
+    def transform(self) -> Callable[[dict[str, Any]], Any] | None:
+        """What is called with every sample: the dataset's."""
+        transform: Callable[[dict[str, Any]], Any] | None = self._source.transform
+        return transform
+
+    @property
+    def on_corrupt(self) -> OnCorrupt:
+        """What becomes of corrupt rows: as the dataset says."""
+        found: OnCorrupt = self._source.on_corrupt
+        return found
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the data."""
+        return self._cursor.plan.data.snapshot.schema
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns of a batch."""
+        return tuple(column.name for _, column in self._cursor.plan.columns)
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch."""
+        return self._cursor.position.epoch
+
+    def __len__(self) -> int:
+        return self._cursor.samples_left()
+
+    def __repr__(self) -> str:
+        rule = self._cursor.plan.order.rule
+        assert rule is not None
+        return f"DrawnBatches({rule.name}, {rule.samples:,} batches of {rule.rows:,} rows: {self._source!r})"
+
+    def batches(
+        self,
+        *,
+        transform: Callable[[Any], Any] | Unchanged | None = UNCHANGED,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        batch_transform: Callable[[Any], Any] | None = None,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[Any]:
+        """The batches of this rank, read ahead by C threads, as ``UniRecordDataset.batches`` gives its own.
+
+        Args:
+            transform, collate_fn, batch_transform: as for ``UniRecordDataset.batches``.
+            **read_ahead: ``prefetch``, ``num_threads`` and ``num_workers``, likewise.
+        """
+        own = self.transform if isinstance(transform, Unchanged) else transform
+        check_callable("transform", own)
+        return BatchLoader(self, self.loader_options(own, collate_fn, batch_transform, **read_ahead))
+
+    def loader_options(
+        self,
+        transform: Callable[[Any], Any] | None,
+        collate_fn: Callable[[list[Any]], Any] | None,
+        batch_transform: Callable[[Any], Any] | None,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> LoaderOptions:
+        """The options of a loader of these batches; ValueError for ``drop_last``, which is not one."""
+        if read_ahead.pop("drop_last", False):
+            raise ValueError(
+                "drop_last: batches have been drawn already; bucketed(drop_last=True) leaves small ones out"
+            )
+        largest = self._cursor.plan.order.order(0).largest
+        return LoaderOptions(
+            largest,
+            transform=transform,
+            collate_fn=collate_fn,
+            batch_transform=batch_transform,
+            on_corrupt=self.on_corrupt,
+            **read_ahead,
+        )
+
+    def rows_of(self, step: int, *, epoch: int | None = None, rank: int | None = None) -> NDArray[np.int64]:
+        """The rows of the batch that a rank gets at a step of an epoch, as numbers that ``read_rows`` takes.
+
+        Args:
+            step: counted from 0, from the front of the epoch. IndexError where there is none.
+            epoch: by default the current one.
+            rank: by default this one.
+        """
+        order = self._cursor.plan.order
+        own = order.sharding
+        wanted = own.shard_id if rank is None else check_integer("rank", rank, 0, own.num_shards - 1)
+        run = order.sharded_as(wanted).run(self.epoch if epoch is None else epoch, 0)
+        if not 0 <= check_integer("step", step, 0) < run.samples:
+            raise IndexError(f"there is no step {step}: rank {wanted} has {run.samples} batches in an epoch")
+        return row_numbers(self._cursor.plan.rows_of(run, step, step + 1))
+
+    def __iter__(self) -> Generator[list[int], None, None]:
+        # A generator: the pass begins when the first batch is asked for.
+        run, position = self._cursor.begin(), self._cursor.position
+        for number in range(run.samples):
+            places: list[int] = run.positions(number, number + 1).tolist()
+            position.mark(run, run.after(number + 1))
+            yield places
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next pass that of ``epoch``."""
+        self._cursor.position.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest pass stands; of a ``DataLoader``, which asks ahead, by the batches that it has asked for."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next pass go on where ``state`` was taken, on any number of ranks."""
+        self._cursor.load_state_dict(state)
