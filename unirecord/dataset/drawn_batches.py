@@ -91,9 +91,9 @@ class DrawnBatches:
         """
         own = self.transform if isinstance(transform, Unchanged) else transform
         check_callable("transform", own)
-        return BatchLoader(self, self.loader_options(own, collate_fn, batch_transform, **read_ahead))
+        return BatchLoader(self, self._loader_options(own, collate_fn, batch_transform, **read_ahead))
 
-    def loader_options(
+    def _loader_options(
         self,
         transform: Callable[[Any], Any] | None,
         collate_fn: Callable[[list[Any]], Any] | None,

@@ -126,7 +126,7 @@ def loader(
             raise ValueError(
                 f"batch_size={batch_size}: these batches have been drawn, and have the size that they have"
             )
-        options = ds.loader_options(own, collate_fn, None, **read_ahead)
+        options = ds._loader_options(own, collate_fn, None, **read_ahead)
     elif batch_size is None:
         raise TypeError("loader() needs a batch_size")
     else:
