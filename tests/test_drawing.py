@@ -316,6 +316,7 @@ def test_frozen_batches_are_reproduced(vector: dict[str, Any]) -> None:
         (lambda ds: ds.bucketed("tokens", batch_size=2, edges=[3, 3]), "must ascend"),
         (lambda ds: ds.view(shuffle="block").bucketed("tokens", batch_size=2), "shuffled by 'block'"),
         (lambda ds: ds.bucketed("tokens", batch_size=2).batches(drop_last=True), "drop_last"),
+        (lambda ds: ds.bucketed("tokens", batch_size=2).batches(receipts="r"), "receipts"),
     ],
 )
 def test_wrong_draws_are_refused(ds: Any, draw: Any, text: str) -> None:

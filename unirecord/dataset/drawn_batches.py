@@ -100,10 +100,14 @@ class DrawnBatches:
         batch_transform: Callable[[Any], Any] | None,
         **read_ahead: Unpack[ReadAhead],
     ) -> LoaderOptions:
-        """The options of a loader of these batches; ValueError for ``drop_last``, which is not one."""
+        """The options of a loader of these batches; ValueError for ``drop_last`` and ``receipts``, which are none."""
         if read_ahead.pop("drop_last", False):
             raise ValueError(
                 "drop_last: batches have been drawn already; bucketed(drop_last=True) leaves small ones out"
+            )
+        if read_ahead.get("receipts") is not None:
+            raise ValueError(
+                "receipts count samples, and ranks share batches here: there are none for drawn batches"
             )
         largest = self._cursor.plan.order.order(0).largest
         return LoaderOptions(
