@@ -1,4 +1,4 @@
-"""Batches drawn by classes and by length: by the formula, on any number of ranks, resumed, in PyTorch."""
+"""Drawn by classes, by length and by weight: by the formula, on any number of ranks, resumed, in PyTorch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from order_reference import permutation
+from order_reference import derive, permutation
 
 import unirecord
 from unirecord.core import xxh3_64
@@ -220,6 +220,58 @@ def test_an_unshuffled_dataset_is_drawn_as_stored(ds: Any) -> None:
     ]
 
 
+# ---- by weight --------------------------------------------------------------------------------------------------
+
+
+def test_weighted_draws_are_those_of_the_formula(ds: Any) -> None:
+    weights = np.arange(ROWS) % 7 * 0.25
+    drawn = ds.weighted(weights, samples=50)
+    for epoch in range(3):
+        generator = derive(11, epoch, 7, 0, 0)
+        expected = []
+        for position in range(50):
+            z = (generator + (position + 1) * 0x9E3779B97F4A7C15) % 2**64
+            z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+            z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+            u = ((z ^ z >> 31) >> 11) * 2.0**-53
+            expected.append(int(np.searchsorted(np.cumsum(weights), u * weights.sum(), side="right")))
+        assert drawn.row_ids().tolist() == expected
+        assert [int(sample["i"]) for sample in drawn] == expected
+        drawn.set_epoch(epoch + 1)
+
+
+def test_rows_come_in_proportion_to_their_weights(ds: Any) -> None:
+    drawn = ds.view(where="label < 3").weighted("label", samples=90_000)
+    rows = drawn.row_ids()
+    assert len(drawn) == 90_000
+    counts = np.bincount(LABELS[rows], minlength=3)
+    there = np.bincount(LABELS, minlength=3)
+    share = 2 * there[2] / (there[1] + 2 * there[2])
+    assert counts[0] == 0
+    assert abs(counts[2] - 90_000 * share) < 5 * np.sqrt(90_000 * share * (1 - share))
+    each = np.bincount(rows, minlength=ROWS)[LABELS == 2]
+    assert abs(each - each.mean()).max() < 5 * np.sqrt(each.mean())
+
+
+def test_a_weighted_dataset_is_shared_out_resumed_and_asked(ds: Any) -> None:
+    whole = [int(sample["i"]) for sample in ds.weighted("size")]
+    ranks = [ds.view(shard_id=r, num_shards=4, remainder="drop").weighted("size") for r in range(4)]
+    got = [np.concatenate(ids(rank.batches(16))).tolist() for rank in ranks]
+    assert [got[p % 4][p // 4] for p in range(ROWS)] == whole
+    batches = iter(loader := ds.weighted("size").batches(32))
+    before = next(batches)["i"].tolist()
+    resumed = ds.weighted("size")
+    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    assert before + [int(sample["i"]) for sample in resumed] == whole
+    with pytest.raises(ValueError, match="drawn"):
+        ds.weighted("label").load_state_dict(loader.state_dict())
+    found = ds.weighted("size").steps_of(range(ROWS), 8, epochs=[0])
+    came = found["step"] >= 0
+    at = found["step"][came] * 8 + found["slot"][came]
+    assert sorted(at.tolist()) == list(range(ROWS))
+    assert found["row"][came].tolist() == [whole[p] for p in at]
+
+
 # ---- both -------------------------------------------------------------------------------------------------------
 
 DRAWS = {
@@ -309,6 +361,17 @@ def test_frozen_batches_are_reproduced(vector: dict[str, Any]) -> None:
     ("draw", "text"),
     [
         (lambda ds: ds.balanced("label", classes=10, per_class=1), "has 9 classes"),
+        (lambda ds: ds.weighted([1.0, 2.0]), "one for each of the 300 rows"),
+        (lambda ds: ds.weighted(np.zeros(ROWS)), "not all 0"),
+        (lambda ds: ds.weighted(np.full(ROWS, np.inf)), "finite"),
+        (lambda ds: ds.weighted(LABELS - 1), "0 or more"),
+        (lambda ds: ds.weighted("label").weighted("label"), "this is weighted already"),
+        (lambda ds: ds.weighted("label").take(3), "before a weighted draw is made"),
+        (
+            lambda ds: ds.windows("tokens", 5).balanced("x", classes=1, per_class=1),
+            "windows or packed samples",
+        ),
+        (lambda ds: unirecord.mix({"a": ds.windows("tokens", 5)}), "windows or packed samples"),
         (lambda ds: ds.balanced("label", classes=0, per_class=1), "classes"),
         (lambda ds: ds.bucketed("tokens"), "one of batch_size and max_length"),
         (lambda ds: ds.bucketed("tokens", batch_size=2, max_length=9), "one of batch_size and max_length"),

@@ -3,28 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..columns.lengths import row_lengths
 from ..columns.scalars import scalar_arrays
 from ..errors import SchemaError
+from ..loading.plan import Plan
+from ..loading.streams import StreamData
 from ..order.balanced import Balanced
 from ..order.batch_rule import BatchRule
 from ..order.bucketed import Bucketed, edges_of
 from ..order.spec import check_integer
+from ..order.weighted import Weighted
 from .cursor import Cursor
 from .drawn_batches import DrawnBatches
 from .loaders import DatasetLoaders
 from .position import Position
 from .views import Given
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = ["DatasetDrawing"]
 
 
 class DatasetDrawing(DatasetLoaders[Given]):
     """Batches and samples that are drawn by a rule, in place of every row once in a random order."""
+
+    def weighted(self, weights: str | Sequence[float] | NDArray[Any], *, samples: int | None = None) -> Self:
+        """A dataset whose samples are drawn by weight, with replacement (docs/drawing.md).
+
+        Each position of each epoch is a draw of its own, whatever the ranks and the shuffle. It is a dataset like any
+        other, but that ``where``, ``select``, ``take``, ``skip`` and ``split`` come before.
+
+        Args:
+            weights: of each of the ``num_rows`` rows here, as stored; or the name of a scalar column that has them.
+                Finite, 0 or more; their proportions count. 8 bytes a row are kept.
+            samples: an epoch has so many, of all ranks; by default ``num_rows``.
+        """
+        plan: Any = self._cursor.plan
+        _check_plain(plan, "weighted")
+        given: Any = weights
+        if isinstance(weights, str):
+            given = scalar_arrays(plan.data.parts, [weights], plan.order.selection)[weights]
+            if np.ma.is_masked(given):
+                raise SchemaError(f"column {weights!r} is null in some rows, which have no weight")
+        given = np.asarray(given)
+        if given.dtype.kind not in "iufb" or given.shape != (self._cursor.plan.order.rows_in_play,):
+            raise ValueError(
+                f"weights are {given.dtype} of shape {given.shape}; they must be numbers, one for each of the "
+                f"{self._cursor.plan.order.rows_in_play} rows"
+            )
+        numbers = given.astype(np.float64)
+        total = float(numbers.sum())
+        if not np.isfinite(total) or not len(numbers) or numbers.min() < 0 or total <= 0:
+            raise ValueError("weights must be finite, 0 or more, and not all 0")
+        draws = len(numbers) if samples is None else check_integer("samples", samples, 1, 1 << 62)
+        return self._over(plan.drawn(Weighted(numbers, draws)))
 
     def balanced(
         self, column: str, *, classes: int, per_class: int, batches: int | None = None
@@ -45,6 +83,7 @@ class DatasetDrawing(DatasetLoaders[Given]):
             SchemaError: the column is not scalar, or is null somewhere.
             ValueError: there are fewer classes, or the dataset is shuffled in another way.
         """
+        _check_plain(self._cursor.plan, "balanced")
         check_integer("classes", classes, 1)
         check_integer("per_class", per_class, 1)
         plan = self._cursor.plan
@@ -90,6 +129,7 @@ class DatasetDrawing(DatasetLoaders[Given]):
             SchemaError: the column has no lengths.
             ValueError: a row is longer than ``max_length``, or another wrong argument.
         """
+        _check_plain(self._cursor.plan, "bucketed")
         if (batch_size is None) == (max_length is None):
             raise ValueError("give one of batch_size and max_length")
         if batch_size is not None:
@@ -114,11 +154,17 @@ class DatasetDrawing(DatasetLoaders[Given]):
 
     def _drawn(self, rule: BatchRule) -> DrawnBatches:
         plan: Any = self._cursor.plan
-        if plan.order.rule is not None:
-            raise ValueError(f"this is a {plan.order.rule.name}: draw from what it is made of")
         if plan.order.spec.mode not in ("sequential", "shuffle"):
             raise ValueError(
                 f"the dataset is shuffled by {plan.order.spec.mode!r}, and {rule.name} batches have an order of their "
                 "own: give it shuffle=True or shuffle=False"
             )
         return DrawnBatches(self, Cursor(plan.drawn(rule), Position(self._cursor.position.epoch)))
+
+
+def _check_plain(plan: Plan, draw: str) -> None:
+    """Refuses to draw from what has no rows of its own."""
+    if plan.order.rule is not None:
+        raise ValueError(f"this is {plan.order.rule.name} already: draw from what it is made of")
+    if isinstance(plan.data, StreamData):
+        raise ValueError(f"{draw} draws rows, and these are windows or packed samples, which have no columns")

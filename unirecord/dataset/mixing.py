@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..errors import SchemaError, StaleError
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
+from ..loading.streams import StreamData
 from ..loading.where_from import WhereFrom
 from ..order.mixture import Mixture, Source, Stop, samples_until
 from ..order.quota import whole_weights
@@ -116,6 +117,8 @@ def _check_sources(sources: Sources) -> None:
             raise TypeError(f"the name of a source is {name!r}; it must be a string")
         if not isinstance(ds, UniRecordDataset):
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
+        if isinstance(ds._cursor.plan.data, StreamData):
+            raise ValueError(f"source {name!r} is of windows or packed samples: these cannot be mixed yet")
         rule = _order(ds).rule
         if rule is not None:
             raise ValueError(f"source {name!r} is a {rule.name} itself: mix what it is made of")

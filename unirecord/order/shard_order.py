@@ -19,6 +19,8 @@ __all__ = ["EpochRun", "ShardOrder"]
 
 RowIds = NDArray[np.int64]
 
+_NAMED = {"mixture": "mixture", "weighted": "weighted draw"}  # rules that make samples, in a message
+
 
 @dataclass(frozen=True)
 class EpochRun:
@@ -89,9 +91,10 @@ class ShardOrder:
     def narrowed(self, selection: Selection) -> ShardOrder:
         """The same order and shards over other rows of the dataset."""
         if self.rule is not None:
+            made = _NAMED[self.rule.name]
             raise ValueError(
-                f"rows are chosen before a {self.rule.name} is made, not after: use where, select, take, skip and "
-                "split on what it is made of"
+                f"rows are chosen before a {made} is made, not after: use where, select, take, skip and split on what "
+                "it is made of"
             )
         old = self.sharding
         sharding = Sharding(len(selection), old.shard_id, old.num_shards, old.remainder)
