@@ -97,13 +97,21 @@ ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur
   }
   filler->batches = options->samples / options->batch_size;
   if (!options->drop_last && options->samples % options->batch_size != 0) filler->batches++;
-  if (options->batch_ends != NULL) filler->batches = options->batches;
+  if (options->batch_ends != NULL) {
+    filler->batches = options->batches;
+    filler->batch_ends = calloc((size_t)options->batches + 1, sizeof *filler->batch_ends);
+    if (filler->batch_ends == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a loader");
+    /* exact: as many have been allocated */
+    memcpy(filler->batch_ends, options->batch_ends, (size_t)options->batches * sizeof *filler->batch_ends);
+    filler->options.batch_ends = filler->batch_ends;
+  }
   return copy_columns(filler, options, error);
 }
 
 void ur_filler_free(ur_filler *filler) {
   free(filler->columns);
   free(filler->infos);
+  free(filler->batch_ends);
   ur_set_release(filler->set);
   ur_pool_release(filler->pool);
   ur_order_release(filler->order);

@@ -22,6 +22,7 @@ typedef struct {
   ur_loader_options options;
   int32_t *columns;
   ur_column_info *infos;
+  int64_t *batch_ends; /* NULL: all batches but the last are of one size */
   int64_t batches;
 } ur_filler;
 

@@ -515,7 +515,7 @@ typedef struct {
   int32_t output_count;
   const int32_t *columns;   /* output_count ordinals of columns; copied */
   const int64_t *batch_ends; /* NULL, or for each of `batches` batches the sample before which it ends: batches of different
-                              * sizes, `batch_size` at most, up to `samples`; borrowed until the loader is released */
+                              * sizes, `batch_size` at most, up to `samples`; copied */
   int64_t batches;
   int32_t on_corrupt;       /* 0: a corrupt row fails its batch; 1: corrupt rows are left out, and counted */
   int32_t reserved;
