@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,3 +122,66 @@ def test_wrong_generators_are_refused() -> None:
         with pytest.raises(error):
             wrong()
     assert unirecord.Pipeline is Pipeline
+
+
+@pytest.fixture
+def no_gil(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+
+
+def producing() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "unirecord-producer"]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_without_a_gil_generators_run_on_threads_of_their_own(no_gil: None, ordered: bool) -> None:
+    here = os.getpid()
+    meet = threading.Barrier(2, timeout=20)
+
+    def make() -> Iterator[Any]:
+        assert os.getpid() == here
+        for number in range(4):
+            meet.wait()  # both at the same time
+            yield number
+
+    pipeline = Pipeline.from_generators([make] * 2, processes=2, ordered=ordered)
+    for _ in range(2):
+        found = list(pipeline.map(lambda n: n))
+        assert found == [0, 0, 1, 1, 2, 2, 3, 3] if ordered else sorted(found) == [0, 0, 1, 1, 2, 2, 3, 3]
+    results = iter(pipeline)
+    next(results)
+    meet.abort()
+    results.close()
+    assert not producing()
+
+
+def test_without_a_gil_states_errors_and_bounds_are_the_same(no_gil: None) -> None:
+    made = []
+
+    def make() -> Iterator[Any]:
+        for number in range(9):
+            made.append(number)
+            yield number
+
+    def fail() -> Iterator[Any]:
+        yield 0
+        raise KeyError("gone")
+
+    pipeline = Pipeline.from_generators([make], processes=1, prefetch=2)
+    results = iter(pipeline)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    state = pipeline.state_dict()
+    results.close()
+    assert not producing()
+    pipeline.load_state_dict(state)
+    assert list(pipeline) == [3, 4, 5, 6, 7, 8]
+    small = iter(Pipeline.from_generators([make], processes=1, prefetch=8, memory=1).prefetch(1))
+    made.clear()
+    next(small)
+    small.close()
+    assert len(made) <= 8, "one at a time, and what the pipeline itself has read"
+    found = []
+    with pytest.raises(TransformError, match=r"generator 1 .*element 1.*gone"):
+        found.extend(Pipeline.from_generators([make, fail], processes=2))
+    assert found[:2] == [0, 0]
+    assert not producing()

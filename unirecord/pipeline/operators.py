@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..order.spec import check_integer
 from .operator import InPlace
 
-__all__ = ["Kind", "Operator", "Threads", "function_name"]
+__all__ = ["Kind", "Operator", "Threads", "function_name", "has_gil"]
 
 Kind = Literal[
     "map", "filter", "where", "flat_map", "select", "batch", "unbatch", "map_batch", "prefetch", "device"
@@ -119,12 +119,12 @@ def check_workers(threads: Any, processes: Any) -> tuple[Threads, int]:
             raise ValueError(
                 "an operator runs on threads or in processes: give one of threads= and processes="
             )
-    if processes and not _has_gil():
+    if processes and not has_gil():
         return processes, 0
     return threads, processes
 
 
-def _has_gil() -> bool:
+def has_gil() -> bool:
     """Whether it is there, and has not been switched off."""
     held: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
     return held

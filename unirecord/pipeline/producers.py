@@ -1,9 +1,9 @@
-"""Generators as the origin of a pipeline: in this process, or each in a process of its own."""
+"""Generators as the origin of a pipeline: on the thread that asks, or each in a process of its own."""
 
 from __future__ import annotations
 
 import select
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,16 +16,16 @@ from ..order.spec import check_integer
 from .assembly import Graph
 from .budget import Budget
 from .chunk import Chunk
-from .operators import function_name
+from .generating import Make, in_turn, made
+from .operators import function_name, has_gil
 from .origin import Lend, OriginPass
+from .producer_threads import ThreadProducers
 from .randomness import sample_keys
 from .shared_memory import Channel, Ended
 from .steps import Named
 from .worker_process import Portable, Process
 
 __all__ = ["GeneratorOrigin"]
-
-Make = Callable[[], Iterable[Any]]
 
 _END = "end"  # what a process sends behind its last element
 _VERSION = 1
@@ -110,7 +110,9 @@ class _GeneratorPass:
         self.names: Named = self
         in_processes = origin._in_processes
         memory = origin._memory // len(origin._makes)
-        self._producers = _Producers(origin._makes, origin._ahead, memory) if in_processes else None
+        # Where threads are not held up by one another, nothing need cross to another process.
+        apart = _Producers if has_gil() else ThreadProducers
+        self._producers = apart(origin._makes, origin._ahead, memory) if in_processes else None
         self.processes: Any = self._producers
         self.calls_user = not in_processes
 
@@ -138,40 +140,13 @@ class _GeneratorPass:
         if self._producers is not None:
             values = self._producers.in_turn() if origin._ordered else self._producers.as_they_come()
         else:
-            values = _in_turn([_made(make, number) for number, make in enumerate(origin._makes)])
+            values = in_turn([made(make, number) for number, make in enumerate(origin._makes)])
         for number, value in enumerate(values):
             self.end = number + 1
             if number < self.start:
                 continue
             keys = sample_keys(origin._seed, self.epoch, np.array([number])) if keyed else ()
             yield Chunk([value], (number,), (number + 1,), [number], keys)
-            del value
-
-
-def _made(make: Make, number: int) -> Iterator[Any]:
-    """The elements of one generator; its errors say which one it is."""
-    place = 0
-    try:
-        for value in make():
-            yield value
-            place += 1
-    except Exception as error:
-        raise TransformError(
-            f"generator {number} ({function_name(make)}) failed at its element {place}: {error!r}"
-        ) from error
-
-
-def _in_turn(iterators: Sequence[Iterator[Any]]) -> Iterator[Any]:
-    """One element of each in turn, until all have ended."""
-    left = list(iterators)
-    while left:
-        for iterator in list(left):
-            try:
-                value = next(iterator)
-            except StopIteration:
-                left.remove(iterator)
-                continue
-            yield value
             del value
 
 
@@ -202,7 +177,7 @@ class _Producers:
 
     def in_turn(self) -> Iterator[Any]:
         """One element of each in turn."""
-        return _in_turn([self._of(number) for number in range(len(self._processes))])
+        return in_turn([self._of(number) for number in range(len(self._processes))])
 
     def as_they_come(self) -> Iterator[Any]:
         """Whichever is there first."""
@@ -253,7 +228,7 @@ class _Making:
     def __call__(self, channel: Channel) -> None:
         sent = largest = 0
         try:
-            for value in _made(self._make, self._number):
+            for value in made(self._make, self._number):
                 largest = max(largest, channel.send(("value", value)))
                 del value
                 sent += 1
