@@ -23,6 +23,7 @@ NO_LOADERS = {
     *("transform", "on_corrupt", "row_ids", "locate", "set_epoch", "state_dict", "load_state_dict"),
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close"),
     *("rows_of", "steps_of", "steps_in_epoch"),
+    *("windows", "packed"),  # give datasets of other samples, which test_windows.py compares with plain lists
 }
 # What the modules of frameworks export and what it is reached through.
 FRAMEWORK_NAMES = {
