@@ -128,6 +128,8 @@ def _explain_lost_part(path: str) -> str | None:
 
 
 def _resolve_part(path: str) -> Snapshot:
+    if not location_of(path).in_file_system:
+        return _read_part(path)
     for _ in range(_ATTEMPTS):
         before = _state_of(path)
         try:

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 from ..core import Fetch, FetchError, Range
 from ..errors import MissingError
 from ..format.layout import BLOCK_BYTES
-from ..storage.location import Location
 from ..storage.registry import location_of
 
 __all__ = ["fetch_for"]
@@ -59,24 +58,18 @@ def fetch_for(parts: Sequence[tuple[str, int, int]]) -> tuple[Fetch | None, list
 
 
 def _files(path: str, data_bytes: int, index_bytes: int) -> _PartFiles:
-    location, index = location_of(path), path + ".idx"
-    if data_bytes < 0:
-        data_bytes = _size(location, path, f"{path}: this part does not exist; check the path")
-    if index_bytes < 0:
-        missing = f"{index}: this index is missing; copy it beside the part, whose rows are found by it"
-        try:
-            index_bytes = _size(location, index, missing)
-        except MissingError:
-            index += _NEW
-            index_bytes = _size(location, index, missing)
-    return _PartFiles(path, index, data_bytes, index_bytes)
-
-
-def _size(location: Location, path: str, missing: str) -> int:
-    try:
-        return location.size(path)
-    except FileNotFoundError:
-        raise MissingError(missing) from None
+    if data_bytes >= 0 and index_bytes >= 0:
+        return _PartFiles(path, path + ".idx", data_bytes, index_bytes)
+    names = [path, path + ".idx", path + ".idx" + _NEW]
+    data, index, new = location_of(path).find_each(names)
+    if data is None:
+        raise MissingError(f"{path}: this part does not exist; check the path")
+    found = index or new
+    if found is None:
+        raise MissingError(
+            f"{names[1]}: this index is missing; copy it beside the part, whose rows are found by it"
+        )
+    return _PartFiles(path, names[1] if index is not None else names[2], data.size, found.size)
 
 
 @dataclass

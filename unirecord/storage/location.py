@@ -72,6 +72,10 @@ class Location(Protocol):
     def open(self, path: str) -> OpenFile:
         """Opens a file; FormatError says what else is there, OSError as of ``os.open``."""
 
+    def find_each(self, paths: Sequence[str]) -> list[Entry | None]:
+        """What is at each of the paths, asked at once where asking takes time."""
+        return [self.find(path) for path in paths]
+
     def read(self, path: str, most: int) -> bytes:
         """The first ``most`` bytes of the file at ``path``."""
         with self.open(path) as file:

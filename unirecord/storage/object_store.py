@@ -48,14 +48,9 @@ class ObjectStore(Location):
 
         A name of one of a part's files is that of an object.
         """
-        store, key = _store_and_key(path)
         if path.endswith(_OBJECTS):
-            [found] = requests().all([partial(_client().head_async, store, key)])
-            if isinstance(found, FileNotFoundError):
-                return None
-            if isinstance(found, BaseException):
-                raise _failure(path, found)
-            return Entry("file", int(found["size"]), _version(found))
+            return self.find_each([path])[0]
+        store, key = _store_and_key(path)
         head = _client().head_async
         names = (key, posixpath.join(key, "manifest.json"))
         found, manifest = requests().all([partial(head, store, name) for name in names])
@@ -67,6 +62,18 @@ class ObjectStore(Location):
             if not isinstance(answer, FileNotFoundError):
                 raise _failure(path, answer)
         return Entry("directory", 0, ()) if self._lists(path) and self._listed(path) else None
+
+    def find_each(self, paths: Sequence[str]) -> list[Entry | None]:
+        """The object of each name, or None; no directories."""
+        head = _client().head_async
+        answers = requests().all([partial(head, *_store_and_key(path)) for path in paths])
+        found: list[Entry | None] = []
+        for path, answer in zip(paths, answers, strict=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
+                raise _failure(path, answer)
+            is_there = isinstance(answer, dict)
+            found.append(Entry("file", int(answer["size"]), _version(answer)) if is_there else None)
+        return found
 
     def is_taken(self, path: str) -> bool:
         """Whether there is anything of this name."""
