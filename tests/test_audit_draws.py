@@ -20,9 +20,8 @@ Made = Callable[[UniRecordDataset], UniRecordDataset]
 
 
 def mixture(ds: UniRecordDataset, share: int = 3) -> UniRecordDataset:
-    return unirecord.mix(
-        {"a": ds.select(range(9)), "b": ds.select(range(9, ROWS))}, {"a": 2, "b": share}, seed=5
-    )
+    sources = {"a": ds.select(range(9)), "b": ds.select(range(9, ROWS))}
+    return unirecord.mix(sources, {"a": 2, "b": share}, seed=5, samples=50)
 
 
 # How it is made, the column that says which sample one is, and the same with another option.
@@ -106,6 +105,17 @@ def test_a_gap_and_other_rows_are_named(path: Path, tmp_path: Path, kind: str) -
     report = unirecord.audit(tmp_path, base)
     assert not report.ok
     assert [(hole.first, hole.stop) for hole in report.orders[0].epochs[1].never] == [(0, 4)]
+
+
+def test_draws_by_other_weights_are_another_order(path: Path, tmp_path: Path) -> None:
+    """Only a mixture's weights may change while a job goes on."""
+    ds = UniRecordDataset(path, shuffle=True, seed=5)
+    for weights in (np.arange(ROWS), np.ones(ROWS)):
+        list(ds.weighted(weights).batches(8, receipts=tmp_path / "weighted"))
+    for share in (3, 4):
+        list(mixture(ds, share).batches(8, receipts=tmp_path / "mixed"))
+    assert [unirecord.audit(tmp_path / name).ok for name in ("weighted", "mixed")] == [True, False]
+    assert len(unirecord.audit(tmp_path / "weighted").orders) == 2
 
 
 @pytest.mark.parametrize(

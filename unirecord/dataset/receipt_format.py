@@ -101,9 +101,10 @@ class Head:
     @property
     def key(self) -> str:
         """Equal for files of one sequence of positions: a mixture's weights may change while it goes on."""
-        rule = (self.order.get("drawn") or {}).get("rule")
-        order = {name: value for name, value in self.order.items() if name != "drawn"}
-        return json.dumps([order, rule, self.samples], sort_keys=True, default=str)
+        order, drawn = dict(self.order), self.order.get("drawn")
+        if drawn and drawn.get("rule") == "mixture":
+            order["drawn"] = {name: value for name, value in drawn.items() if name != "weights"}
+        return json.dumps([order, self.samples], sort_keys=True, default=str)
 
     def sharding(self, start: int = 0, rank: int | None = None) -> Sharding:
         """The samples of the rank, or of another, in a pass from ``start`` on."""
