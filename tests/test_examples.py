@@ -48,6 +48,16 @@ def test_examples_on_one_process(tmp_path: Path, name: str) -> None:
     assert found[-1] > 90
 
 
+def test_the_mixture_goes_on_with_other_weights_and_is_audited(tmp_path: Path) -> None:
+    done = run(str(EXAMPLES / "mixture.py"), str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "4 steps of 2 ranks: 112 web, 48 code",
+        "the rest of the epoch on 3 ranks: 120 web, 120 code",
+        "every sample exactly once: True, 400 samples",
+    ]
+
+
 def test_the_distributed_example_goes_on_after_a_kill(tmp_path: Path) -> None:
     killed = torchrun(2, "--folder", str(tmp_path), "--die-at-step", "38")
     assert killed.returncode != 0
