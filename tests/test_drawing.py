@@ -184,6 +184,26 @@ def test_edges_and_small_batches(ds: Any) -> None:
     assert edges_of(np.array([3, 100])) == [int(edge) for edge in expected.split()]
 
 
+@pytest.mark.parametrize(
+    "chosen",
+    [range(200), range(199, -1, -3), np.flatnonzero(LENGTHS[:200] % 3), [7, 150, 3, 3, 60, 199]],
+    ids=["all", "backwards", "most", "picked"],
+)
+def test_buckets_are_those_of_any_selection_over_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Any
+) -> None:
+    monkeypatch.setattr("unirecord.order.selection.CHUNK", 32)  # lengths are found in several pieces
+    schema = {"i": "int32", "tokens": {"type": "uint16", "shape": [-1, 2]}}
+    with unirecord.Writer(tmp_path / "d", schema, max_part_bytes=4096) as writer:
+        for i in range(200):
+            writer.write({"i": i, "tokens": np.zeros((LENGTHS[i], 2), np.uint16)})
+    whole = unirecord.UniRecordDataset(tmp_path / "d", shuffle=True, columns=["i"])
+    batches = ids(whole.select(chosen).bucketed("tokens", batch_size=6, edges=[10, 40]).batches())
+    assert sorted(joined(batches)) == sorted(np.asarray(chosen).tolist())
+    for batch in batches:
+        assert len({int(np.searchsorted([10, 40], LENGTHS[i])) for i in batch}) == 1
+
+
 def test_an_unshuffled_dataset_is_drawn_as_stored(ds: Any) -> None:
     plain = ds.view(shuffle=False)
     batches = ids(plain.bucketed("tokens", batch_size=50, edges=[]).batches())

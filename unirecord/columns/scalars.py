@@ -16,7 +16,7 @@ from .flat import FlatColumns
 from .part_columns import columns_of
 from .whole import all_strings, all_valid, all_values
 
-__all__ = ["scalar_arrays", "shares_of_parts"]
+__all__ = ["scalar_arrays"]
 
 
 def scalar_arrays(parts: PartSet, names: Sequence[str], selection: Selection) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def _gathered(
     dtype = np.dtype(object) if column.is_string else np.dtype(column.dtype)
     values = np.empty(len(selection), dtype)
     valid = np.empty(len(selection), np.bool_) if column.nullable and not column.is_string else None
-    for number, at, rows in shares_of_parts(parts, selection):
+    for number, at, rows in _shares_of_parts(parts, selection):
         found, has_value = _of_part(columns_of(parts)[number], ordinal, column)
         values[at] = found[rows]
         if valid is not None and has_value is not None:
@@ -87,7 +87,7 @@ def _gathered(
     return values, valid
 
 
-def shares_of_parts(
+def _shares_of_parts(
     parts: PartSet, selection: Selection
 ) -> Iterator[tuple[int, slice | NDArray[np.int64], slice | NDArray[np.int64]]]:
     """For each part with selected rows: its number, places in the selection, and rows in the part."""

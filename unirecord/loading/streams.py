@@ -9,6 +9,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns.lengths import element_lengths
 from ..core import APART, DOCUMENTS, ELEMENTS, PACKED, POSITIONS, WHOLE, NativeLoader, NativeStream
 from ..errors import SchemaError
 from ..format.column import Column
@@ -18,7 +19,6 @@ from ..order.selection import Selection
 from ..order.spec import OrderSpec
 from ..order.windows import Windows, WindowTable
 from ..parts.part_set import Empty, PartSet, Snapshot
-from .document_lengths import document_lengths
 from .opened import OpenedData
 from .samples import SampleReader
 
@@ -56,7 +56,7 @@ class StreamParts:
     def __init__(self, base: PartSet, rule: StreamRule, selection: Selection, dtype: np.dtype[Any]) -> None:
         self.base, self.rule, self.dtype = base, rule, dtype
         ordinal = base.schema.ordinal(rule.column)
-        lengths = document_lengths(base, rule.column, selection, dtype.itemsize)
+        lengths = element_lengths(base, rule.column, selection, dtype.itemsize)
         pieces, every = None, 1
         if rule.windows is None:
             packing = Packing.of(lengths, rule.length)
