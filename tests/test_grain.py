@@ -9,6 +9,7 @@ from typing import Any
 
 import grain
 import pytest
+from absl import flags
 from etils import epath
 
 import unirecord.grain
@@ -90,6 +91,21 @@ def test_grains_handler_saves_and_restores_an_iterator(path: Path, tmp_path: Pat
     handler.save(epath.Path(tmp_path), iterator)
     again = handler.restore(epath.Path(tmp_path), iter(data))
     assert first + values(again) == orders(opened(path), 2)
+
+
+def test_worker_processes_give_the_same_sequence_and_resume_in_it(path: Path) -> None:
+    """Grain spawns them for its DataLoader by mp_prefetch, whatever the start method of the job is."""
+    flags.FLAGS.mark_as_parsed()  # Grain's workers ask for its flags
+    ds = opened(path)
+    source = unirecord.grain.Source(ds, epochs=2)
+    sampler = grain.samplers.SequentialSampler(len(source), grain.sharding.NoSharding())
+    iterator = iter(grain.DataLoader(data_source=source, sampler=sampler, worker_count=2))
+    first = [int(sample["n"]) for sample in itertools.islice(iterator, 17)]
+    state = iterator.get_state()
+    beyond = [int(sample["n"]) for sample in itertools.islice(iterator, 20)]
+    assert first + beyond == orders(ds, 2)[:37]
+    iterator.set_state(state)
+    assert first + [int(sample["n"]) for sample in iterator] == orders(ds, 2)
 
 
 def test_epochs_without_end_end_where_there_is_no_batch(path: Path) -> None:

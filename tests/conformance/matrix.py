@@ -192,19 +192,19 @@ ROWS = [
         excused={"resume": _NO_KERAS_STATE, "ranks": _NO_KERAS_STATE},
     ),
     Row("`unirecord.jax.loader`", "jax.loader", _JAX),
-    Row("`unirecord.grain.batches`", "grain.batches", _ARRAYS, "Grain's, by pickling"),
+    Row("`unirecord.grain.batches`", "grain.batches", _ARRAYS, "one of Grain's: spawn"),
     Row(
         "Grain `MapDataset`",
         "grain MapDataset",
         _SAMPLES,
-        "Grain's, by pickling",
+        "Grain's: spawn",
         {"ranks": _OWN_RANKS.format("Grain's state")},
     ),
     Row(
         "Grain `DataLoader`",
         "grain.DataLoader",
         _SAMPLES,
-        "Grain's, by pickling",
+        "Grain's: spawn",
         {"ranks": _OWN_RANKS.format("Grain's state")},
     ),
     Row(
