@@ -174,18 +174,3 @@ def test_a_method_of_another_writer_names_ours(here: Path) -> None:
         assert name not in modules
         with pytest.raises(AttributeError, match=re.escape(said)):
             getattr(unirecord, name)
-
-
-def test_what_the_messages_name_is_there() -> None:
-    import unirecord.images
-    import unirecord.torch
-    from unirecord.elsewhere import OF_DATASETS, OF_PACKAGES, OF_WRITERS
-
-    roots = {"ds": UniRecordDataset, "writer": unirecord.Writer, "unirecord": unirecord}
-    for said in [*OF_DATASETS.values(), *OF_WRITERS.values(), *OF_PACKAGES.values()]:
-        for root, name in re.findall(r"\b(ds|writer|unirecord)\.(\w+(?:\.\w+)?)", said):
-            found = roots[root]
-            for piece in name.split("."):
-                found = getattr(found, piece, None) or pytest.fail(f"{root}.{name} in {said!r}")
-    options = {option for said in OF_DATASETS.values() for option in re.findall(r" --([a-z-]+)", said)}
-    assert options == {"rename", "stats", "group-by", "sort"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,22 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main([*call[:3], "--sort", "id", "--shuffle-seed", "1"]) == 2
     assert main([*call[:2], str(tmp_path / "x"), "--sort", "cls", "--rename", "cls=kind"]) == 2
     assert sorted(os.listdir(tmp_path)) == ["out", "out.left-out.jsonl", "t.csv"]
+
+
+def test_memory_of_a_random_order_does_not_grow_with_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_rows, "_UNIT_BYTES", 40_000)
+    peaks = []
+    for rows in (4_000, 32_000):
+        like = Numbers(tmp_path, [10])
+        write_dataset([{"n": n, "s": f"text {n}"} for n in range(rows)], tmp_path / str(rows))
+        source = stored_rows.StoredRows(
+            str(tmp_path / str(rows)), stored_rows.RowOrder(shuffle_seed=1), like, ""
+        )
+        tracemalloc.start()
+        assert sum(batch.rows for batch in source.batches()) == rows
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        source.close()
+    assert peaks[1] < 1.5 * peaks[0] + 200_000

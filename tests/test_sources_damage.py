@@ -22,6 +22,7 @@ from test_sources_arrays import cifar, idx
 from test_sources_detection import VOC, YOLO
 from test_sources_images import folder, picture
 
+from unirecord import write_dataset
 from unirecord.convert.sources import SOURCES, open_source
 from unirecord.errors import UniRecordError
 
@@ -88,9 +89,15 @@ def _cifar(root: Path) -> Path:
     return root / "cifar"
 
 
+def _dataset(root: Path) -> Path:
+    write_dataset([{"id": i, "name": f"n {i}", "blob": b"b" * i} for i in range(60)], root / "ours")
+    return root / "ours"
+
+
 PICTURES = {f"cat/{i}.png": picture(4, 3) for i in range(4)}
 COCO = {"images": [{"id": 1, "file_name": "cat/1.png"}], "annotations": [], "categories": []}
 MADE: dict[str, Callable[[Path], Path]] = {
+    "unirecord": _dataset,
     "csv": text("t.csv", "id,name\n" + "".join(f'{i},"n {i}"\n' for i in range(200))),
     "jsonl": text("t.jsonl", "".join(f'{{"id": {i}, "v": [1, 2]}}\n' for i in range(200))),
     "text": text("t.txt", "some\nlines\n" * 20),

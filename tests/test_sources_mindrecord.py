@@ -43,7 +43,7 @@ def test_every_value_of_one_file_is_read() -> None:
         "score": "float64",
     }
     assert [known(row) for row in rows_of(source)] == DIGITS
-    assert any("--index file_name,label" in note for note in source.notes)
+    assert list(source.indexed) == ["file_name", "label"]
 
 
 def test_one_file_of_a_set_stands_for_all(tmp_path: Path) -> None:
@@ -157,6 +157,22 @@ def test_a_header_cannot_name_files_elsewhere(tmp_path: Path, name: str) -> None
 def test_files_of_another_schema_are_refused() -> None:
     with pytest.raises(SchemaError, match=r"mixed.mindrecord: its schema is"):
         open_source(str(FOLDER / "*.mindrecord"))
+
+
+def test_the_index_that_it_had_is_named_where_none_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for argv, said in (
+        ([], "its index was on file_name, label: --index file_name,label\n"),
+        (["--columns", "data,label", "--rename", "label=y"], "its index was on y: --index y\n"),
+        (["--columns", "data"], None),
+        (["--index", "label"], None),
+    ):
+        assert main(["write", str(FOLDER / "digits.mindrecord"), "d.urec", "--overwrite", *argv]) == 0
+        out = capsys.readouterr().out
+        assert ("its index was on" in out) == (said is not None)
+        assert said is None or said in out
 
 
 def test_a_type_can_be_replaced_and_columns_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,9 +134,8 @@ def test_c4_cifar_with_and_without_index_fields(made: Path, name: str) -> None:
         ("_test", "test" if hundred else "test_batch"),
     ):
         source = open_source(str(made / f"{name}{end}"))
-        (note,) = [note.rpartition(" ")[2] for note in source.notes if "--index" in note]
         everything = {"id", "label", "coarse_label", "fine_label"} & set(source.schema.names)
-        assert set(note.split(",")) == {
+        assert set(source.indexed) == {
             "cifar10.mindrecord": everything,
             "cifar10-index.mindrecord": {"label"},
         }.get(name, everything - {"id"})

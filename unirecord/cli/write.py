@@ -158,6 +158,7 @@ def _run(args: argparse.Namespace) -> int:
     engine_of(args)  # is refused before any work is done
     before = _existing(args, choice)
     source = _look_through(args, before)
+    _check_classes(source, before, args)
     looked = time.monotonic() - started
     try:
         chosen = choice.of(source)
@@ -266,6 +267,19 @@ def _classes(args: argparse.Namespace, before: Any) -> Sequence[str] | None:
     return asked
 
 
+def _check_classes(source: Source, before: Any, args: argparse.Namespace) -> None:
+    """Refuse to append rows whose numbers of classes mean others."""
+    new = (
+        None if source.takes_classes or not isinstance(source.metadata, dict) else classes_of(source.metadata)
+    )
+    known = None if before is None else classes_of(before.metadata)
+    if new is not None and known is not None and list(new) != list(known):
+        raise UsageError(
+            f"{args.source} numbers its classes otherwise than {args.target}, to which is appended: "
+            f"{class_difference(known, new)}"
+        )
+
+
 def _check_index(index: list[str], schema: Schema) -> None:
     for name in index:
         if name not in schema:
@@ -287,9 +301,18 @@ def _print_plan(
     marks = [[c.name, _shown_type(c, args.index, tried)] for c in schema]
     for line in table(marks):
         say(f"  {line}")
-    for note in [*source.notes, *_chosen_notes(source, choice, args)]:
+    for note in [*source.notes, *_index_notes(source, schema, args), *_chosen_notes(source, choice, args)]:
         say(f"  {note}")
     sys.stdout.flush()
+
+
+def _index_notes(source: Source, schema: Schema, args: argparse.Namespace) -> list[str]:
+    """Which columns were looked up by value and will not be, by the names that they get."""
+    if args.append or args.index:
+        return []
+    names = [args.rename.get(name, name) for name in source.indexed]
+    lost = ",".join(name for name in names if name in schema)
+    return [f"its index was on {lost.replace(',', ', ')}: --index {lost}"] if lost else []
 
 
 def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -> list[str]:

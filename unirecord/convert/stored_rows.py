@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -12,18 +11,16 @@ from numpy.typing import NDArray
 
 from ..columns.scalars import scalar_arrays
 from ..core import Order
-from ..format.column import Column
-from ..format.values import decode_cell
 from ..order.selection import Selection
 from ..order.spec import OrderSpec
-from ..parts.part_set import ColumnResult, PartSet, resolve
+from ..parts.part_set import PartSet, resolve
 from ..progress import Progress
 from .sources.base import Options, RawBatch, Source, Unit
+from .sources.stored_dataset import rows_at_once, stored_rows
 
 __all__ = ["RowOrder", "StoredRows"]
 
 _UNIT_BYTES: Final = 8 << 20
-_UNIT_ROWS: Final = (64, 1 << 16)
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,7 @@ class StoredRows(Source):
         self.when_done: Callable[[], None] | None = None
         parts, _ = self._open()
         self.schema = parts.schema
-        size = int(_UNIT_BYTES / max(parts.mean_row_bytes(), 1.0))
-        step = min(max(size, _UNIT_ROWS[0]), _UNIT_ROWS[1])
+        step = rows_at_once(parts, _UNIT_BYTES)
         self.units = [
             Unit(
                 f"rows from {start:,} of {self.path} in order",
@@ -82,12 +78,7 @@ class StoredRows(Source):
         """Yield the rows at a range of places."""
         parts, at = self._open()
         assert unit.rows is not None
-        rows = at(unit.place[0], unit.rows)
-        found = parts.read(rows, range(len(self.schema)))
-        yield RawBatch(
-            {column.name: _raw(column, data) for column, data in zip(self.schema, found, strict=True)},
-            unit.rows,
-        )
+        yield stored_rows(parts, at(unit.place[0], unit.rows))
 
     def done(self) -> None:
         """Close the files, and do what was asked for then."""
@@ -127,23 +118,3 @@ def _sorted_rows(parts: PartSet, name: str) -> NDArray[np.int64]:
     rows = np.argsort(plain, kind="stable").astype(np.int64)
     ordered: NDArray[np.int64] = np.concatenate([rows[~null[rows]], np.flatnonzero(null)])
     return ordered
-
-
-def _raw(column: Column, data: ColumnResult) -> Any:
-    """The values of a column as a writer takes them."""
-    valid = data.valid
-    if data.offsets is None:
-        if valid is None:
-            return data.data
-        if not column.is_blob:
-            return np.ma.MaskedArray(data.data, mask=~valid)
-        return [value if there else None for value, there in zip(data.data, valid.tolist(), strict=True)]
-    memory, ends = memoryview(data.data), data.offsets.tolist()
-    cells = [memory[start:stop] for start, stop in pairwise(ends)]
-    there = [True] * len(cells) if valid is None else valid.tolist()
-    decode = _text if column.is_string else decode_cell
-    return [decode(column, cell) if one else None for cell, one in zip(cells, there, strict=True)]
-
-
-def _text(column: Column, cell: memoryview) -> str:
-    return str(cell, "utf-8")

@@ -117,6 +117,7 @@ class Source(ABC):
         units: the pieces it is read in, in the order of the rows.
         metadata: what the dataset's metadata is to hold.
         notes: what a user should know about how the data was taken.
+        indexed: the columns that were looked up by value where it comes from; what is written has ``index`` as asked.
         left_out: what is not in the dataset, as far as it is known; `batches` adds to it.
     """
 
@@ -140,6 +141,7 @@ class Source(ABC):
     schema: Schema
     units: Sequence[Unit]
     metadata: dict[str, Any] | None = None
+    indexed: Sequence[str] = ()
     read_once: bool = False  # its rows come once, to this process
     keeps_misfits: bool = (
         False  # give what is none of its column as a `Misfit`, where that is noticed, and go on

@@ -75,10 +75,7 @@ class MindRecordFiles(Source):
             if progress is not None:
                 progress(number + 1, len(self._files))
         self._first = first
-        if first.indexed:
-            self.notes.append(
-                f"its index was on {', '.join(first.indexed)}: --index {','.join(first.indexed)}"
-            )
+        self.indexed = first.indexed
         if len(self._files) > 1 and self.input.is_file:
             self.notes.append(f"all {len(self._files)} files of the set are read")
         self.schema = apply_overrides(first.types, options.overrides)

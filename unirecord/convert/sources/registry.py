@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...format.layout import DATA_MAGIC
-from ...parts import manifest
 from ...progress import Progress
 from .arrayrecord import ArrayRecordFiles
 from .arrow_files import ArrowFiles
@@ -28,6 +26,7 @@ from .mindrecord import MindRecordFiles
 from .npy_files import NpyFiles
 from .parquet import ParquetFiles
 from .python_records import PythonRecords
+from .stored_dataset import StoredDataset
 from .tables import CsvTable
 from .text_lines import TextLines
 from .tfrecord import TFRecordFiles
@@ -41,6 +40,7 @@ __all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
 # The first one that recognises a path reads it: what has a mark of its own comes before what any folder could be.
 SOURCES: Final[tuple[type[Source], ...]] = (
     PythonRecords,
+    StoredDataset,
     CsvTable,
     JsonLines,
     TextLines,
@@ -112,10 +112,6 @@ def _asked_for(kind: str, source: InputPath) -> type[Source]:
 
 
 def _recognised(source: InputPath) -> type[Source]:
-    if _is_dataset(source):
-        raise WrongSourceError(
-            f"{source.name} is a UniRecord dataset already; `unirecord export` writes its rows in other formats"
-        )
     for make in SOURCES:
         if make.recognises(source):
             return make
@@ -125,9 +121,3 @@ def _recognised(source: InputPath) -> type[Source]:
     raise WrongSourceError(
         f"{source.name}: cannot tell what it is from its name or its first bytes; say so with --from {kinds}"
     )
-
-
-def _is_dataset(source: InputPath) -> bool:
-    if source.is_folder:
-        return manifest.NAME in source.peek and any(name.endswith(".urec") for name in source.peek)
-    return source.head(len(DATA_MAGIC)) == DATA_MAGIC

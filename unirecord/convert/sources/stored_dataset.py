@@ -1,0 +1,135 @@
+"""UniRecord datasets as a source: the rows as stored, to be written with other columns, names, codecs or order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StaleError
+from ...format.column import Column
+from ...format.layout import DATA_MAGIC
+from ...format.schema import Schema
+from ...format.values import decode_cell
+from ...parts import manifest
+from ...parts.dataset_path import resolve
+from ...parts.part_set import ColumnResult, PartSet
+from ...progress import Progress
+from .base import Options, RawBatch, Source, Unit
+from .input_path import InputPath
+from .overrides import apply_overrides
+
+__all__ = ["StoredDataset", "rows_at_once", "stored_rows"]
+
+_UNIT_BYTES: Final = 8 << 20
+_UNIT_ROWS: Final = (64, 1 << 16)
+
+
+class StoredDataset(Source):
+    """A dataset of UniRecord, a directory or one part, with its metadata, annotations and codecs."""
+
+    kind: ClassVar[str] = "unirecord"
+    about: ClassVar[str] = "a UniRecord dataset"
+    reads: ClassVar[str] = "a directory with manifest.json and parts, or a part"
+    suffixes: ClassVar[tuple[str, ...]] = (".urec",)
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the manifest of a directory; of a part by its name or its first bytes."""
+        return cls.can_read(source)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """What is recognised."""
+        if source.is_folder:
+            return manifest.NAME in source.peek and any(name.endswith(".urec") for name in source.peek)
+        named = source.is_file and source.suffix in cls.suffixes
+        return named or source.head(len(DATA_MAGIC)) == DATA_MAGIC
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Read what the dataset says of itself."""
+        self._opened: PartSet | None = None
+        self._identity: str | None = None
+        parts = self._parts()
+        found = parts.snapshot
+        self._identity = found.identity
+        self.metadata: Any = found.metadata
+        self.indexed = found.index
+        self.schema = apply_overrides(_with_codecs(parts).to_spec(), options.overrides)
+        step = rows_at_once(parts, _UNIT_BYTES)
+        self.units = [
+            Unit(f"{self.path}, rows from {start:,}", (start, found.identity), min(step, parts.rows - start))
+            for start in range(0, parts.rows, step)
+        ]
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield a range of rows."""
+        assert unit.rows is not None
+        start = unit.place[0]
+        yield stored_rows(self._parts(), np.arange(start, start + unit.rows, dtype=np.int64))
+
+    def done(self) -> None:
+        """Close the files."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open files."""
+        return {**self.__dict__, "_opened": None}
+
+    def _parts(self) -> PartSet:
+        if self._opened is None:
+            found = resolve(self.input.path)
+            if self._identity not in (None, found.identity):
+                raise StaleError(
+                    f"{self.path} was written anew while it was read, so nothing was published: convert it again"
+                )
+            self._opened = PartSet(found)
+        return self._opened
+
+
+def rows_at_once(parts: PartSet, size: int) -> int:
+    """How many rows make about ``size`` bytes."""
+    return min(max(int(size / max(parts.mean_row_bytes(), 1.0)), _UNIT_ROWS[0]), _UNIT_ROWS[1])
+
+
+def stored_rows(parts: PartSet, rows: NDArray[np.int64]) -> RawBatch:
+    """Rows of a dataset, all columns, in the order given, as a writer takes them."""
+    found = parts.read(rows, range(len(parts.schema)))
+    return RawBatch(
+        {column.name: _raw(column, data) for column, data in zip(parts.schema, found, strict=True)},
+        len(rows),
+    )
+
+
+def _with_codecs(parts: PartSet) -> Schema:
+    """The schema, compressed as the last part is."""
+    if not len(parts):
+        return parts.schema
+    last = parts.part(len(parts) - 1).stored_schema
+    return Schema(replace(c, codec=last[c.name].codec if c.name in last else None) for c in parts.schema)
+
+
+def _raw(column: Column, data: ColumnResult) -> Any:
+    """The values of a column as a writer takes them."""
+    valid = data.valid
+    if data.offsets is None:
+        if valid is None:
+            return data.data
+        if not column.is_blob:
+            return np.ma.MaskedArray(data.data, mask=~valid)
+        return [value if there else None for value, there in zip(data.data, valid.tolist(), strict=True)]
+    memory, ends = memoryview(data.data), data.offsets.tolist()
+    cells = [memory[start:stop] for start, stop in pairwise(ends)]
+    there = [True] * len(cells) if valid is None else valid.tolist()
+    decode = _text if column.is_string else decode_cell
+    return [decode(column, cell) if one else None for cell, one in zip(cells, there, strict=True)]
+
+
+def _text(column: Column, cell: memoryview) -> str:
+    return str(cell, "utf-8")
