@@ -6,6 +6,7 @@ import os
 import random
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import unirecord
 from unirecord import UniRecordDataset, UniRecordError, Writer
 from unirecord.cli import main
 from unirecord.storage import object_store
+from unirecord.storage.requests import Requests
 
 SCHEMA = {
     "x": "bytes",
@@ -315,6 +317,26 @@ def test_a_forked_child_is_told_to_be_spawned(server: Server) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert ds[0]["n"] == 0
     ds.close()
+
+
+def test_requests_that_come_when_the_process_ends_are_given_up() -> None:
+    import asyncio
+
+    requests, begun, outcome = Requests(), threading.Event(), []
+
+    async def request() -> None:
+        begun.set()
+        await asyncio.sleep(3_600)
+
+    thread = threading.Thread(target=lambda: outcome.extend(requests.all([request])))
+    thread.start()
+    assert begun.wait(60)
+    requests.stop()
+    thread.join()
+    assert [type(found) for found in outcome] == [ConnectionAbortedError]
+    with pytest.raises(ConnectionAbortedError):
+        requests.all([lambda: asyncio.sleep(0)])
+    requests.stop()
 
 
 def test_the_example_of_the_page_runs(root: Path, server: Server) -> None:

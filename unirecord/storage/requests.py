@@ -19,7 +19,6 @@ MOST_IN_FLIGHT: Final = (
     256  # requests of this process: what hides 25 ms of latency at 10,000 requests a second
 )
 
-_GIVEN_UP: Final = ConnectionAbortedError(errno.ECONNABORTED, "it was given up, because the process ends")
 Call = Callable[[], Awaitable[Any]]
 
 
@@ -30,6 +29,7 @@ class Requests:
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._free = asyncio.Semaphore(MOST_IN_FLIGHT)
+        self._starting, self._ended = threading.Lock(), False
         self._thread = threading.Thread(target=self._run, name="unirecord-requests", daemon=True)
         self._thread.start()
 
@@ -38,14 +38,17 @@ class Requests:
 
         Waits for all of them; Ctrl-C cancels them.
         """
-        waiting = asyncio.run_coroutine_threadsafe(self._gather(calls), self._loop)
+        with self._starting:
+            if self._ended:
+                raise _given_up()
+            waiting = asyncio.run_coroutine_threadsafe(self._gather(calls), self._loop)
         try:
             return [
-                _GIVEN_UP if isinstance(found, asyncio.CancelledError) else found
+                _given_up() if isinstance(found, asyncio.CancelledError) else found
                 for found in waiting.result()
             ]
         except CancelledError:
-            raise _GIVEN_UP from None
+            raise _given_up() from None
         except BaseException:
             waiting.cancel()
             raise
@@ -65,9 +68,15 @@ class Requests:
         """Ends the requests in flight and the thread: the client's own threads must not outlive the interpreter."""
         if self._process != os.getpid() or not self._thread.is_alive():
             return
+        with self._starting:
+            self._ended = True
         asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+
+def _given_up() -> ConnectionAbortedError:
+    return ConnectionAbortedError(errno.ECONNABORTED, "it was given up, because the process ends")
 
 
 async def _cancel_others() -> None:
