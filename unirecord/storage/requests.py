@@ -43,10 +43,7 @@ class Requests:
                 raise _given_up()
             waiting = asyncio.run_coroutine_threadsafe(self._gather(calls), self._loop)
         try:
-            return [
-                _given_up() if isinstance(found, asyncio.CancelledError) else found
-                for found in waiting.result()
-            ]
+            return waiting.result()
         except CancelledError:
             raise _given_up() from None
         except BaseException:
