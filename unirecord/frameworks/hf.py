@@ -71,7 +71,7 @@ def to_hf(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.Itera
     if num_shards is not None:
         check_integer("num_shards", num_shards, 1)
     view = ds.view()
-    features = features_of([view.schema[name] for name in view.column_names])
+    features = features_of(view._cursor.plan.data.sample_columns)
     stretches = _stretches(view, num_shards)
     examples = _examples(_Tables(view, features), stretches, ds.epoch)
     info = datasets.DatasetInfo(features=features)
@@ -134,7 +134,7 @@ class _Tables:
         import pyarrow
 
         plan, schema = self._ds._cursor.plan, self._features.arrow_schema
-        columns = [column for _, column in plan.columns]
+        columns = plan.data.sample_columns
         size = max(1, min(_TABLE_ROWS, int(_TABLE_BYTES / max(plan.row_bytes, 1.0))))
         run = plan.order.run(epoch, first * self._ds.num_shards)
         run = replace(run, samples=last - first)

@@ -46,7 +46,7 @@ def to_mindspore(
             "ds.view(transform=None).to_mindspore(...), and .map() on what it gives"
         )
     check_valid_names(ds)
-    columns = [ds.schema[name] for name in ds.column_names]
+    columns = list(ds._cursor.plan.data.sample_columns)
     for column in columns:
         _check_form(column)
     options = {"drop_last": drop_last, "prefetch": prefetch, "num_threads": num_threads}

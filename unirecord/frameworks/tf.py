@@ -50,7 +50,7 @@ def to_tf(
     check_valid_names(ds)
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
     static = batch_size if drop_last and not skips else None
-    outputs = [_Output(ds.schema[name], static) for name in ds.column_names]
+    outputs = [_Output(column, static) for column in ds._cursor.plan.data.sample_columns]
     loader = ds.batches(batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
     full = _batches_of_an_epoch(len(ds), batch_size, drop_last)
     told = full if len(loader) == full and not skips else None

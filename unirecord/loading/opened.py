@@ -70,6 +70,13 @@ class OpenedData:
         """Opens what is at ``path``, which has been resolved to ``snapshot`` or is now."""
         return cls(path, PartSet(snapshot or resolve(path), io=io, verify=verify), columns)
 
+    @property
+    def sample_columns(self) -> tuple[Column, ...]:
+        """The columns that samples have: those that are read, and the one that names their source."""
+        read = tuple(column for _, column in self.columns)
+        told = self.where_from
+        return read if told is None else (*read, Column(told.column, "string"))
+
     def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
         """The same parts with other columns; nothing is opened again."""
         return OpenedData(self.path, self.parts, columns, self.where_from)
