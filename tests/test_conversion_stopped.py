@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -22,9 +23,12 @@ from unirecord import (
     StaleError,
     UniRecordDataset,
     UniRecordError,
+    write_dataset,
 )
+from unirecord.cli import main
 from unirecord.convert import division
 from unirecord.convert.conversion import Interrupted, Standing
+from unirecord.writing.directory_writer import DirectoryWriter
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +157,45 @@ def test_another_conversion_is_not_gone_on_with(tmp_path: Path) -> None:
     convert(tmp_path / "out", Numbers(tmp_path, UNITS))
     check(tmp_path / "out")
     assert not (tmp_path / ".out.tmp").exists()
+
+
+@pytest.mark.parametrize("order", [{}, {"shuffle_seed": 3}])
+def test_parts_that_are_dropped_are_told_of(
+    order: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(division, "_LEAST_BYTES", 1_000)
+    Path("in.csv").write_text("id,name\n" + "".join(f"{i},name {i}\n" for i in range(2_000)))
+    argv = [
+        "write",
+        "in.csv",
+        "out",
+        "--from",
+        "csv",
+        *(f"--{k.replace('_', '-')}={v}" for k, v in order.items()),
+    ]
+
+    def fail(*_: object) -> None:
+        raise OSError("stopped")
+
+    def stopped() -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(DirectoryWriter, "publish", fail)
+            assert main(argv) == 1
+        assert [*Path().glob(".*out*")]
+        capsys.readouterr()
+
+    stopped()
+    assert main(argv) == 0
+    assert "unirecord: begins anew, without 1 finished part of a run that was stopped; --resume goes on" in (
+        capsys.readouterr().err
+    )
+    assert main([*argv, "--overwrite"]) == 0
+    assert "begins anew" not in capsys.readouterr().err
+    shutil.rmtree("out")
+    stopped()
+    with pytest.warns(UserWarning, match="begins anew, without 1 finished part"):
+        write_dataset("in.csv", "out", **order)
 
 
 def test_a_live_conversion_is_not_disturbed(tmp_path: Path) -> None:

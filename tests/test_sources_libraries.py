@@ -53,6 +53,31 @@ def test_zarr_every_value(version: int) -> None:
     assert alone == ("id",)
 
 
+@pytest.mark.filterwarnings("ignore:Object at")
+@pytest.mark.parametrize(
+    ("version", "lost", "said"),
+    [
+        (2, "id/.zarray", "x.zarr/id: "), (2, "inner/grid/.zarray", "x.zarr/inner/grid: "),
+        (2, "inner/.zgroup", "x.zarr/inner: "),
+        (3, "id/zarr.json", "x.zarr/id: "), (3, "inner/grid/zarr.json", "x.zarr/inner/grid: "),
+        (3, "inner/zarr.json", "x.zarr/inner: "),
+    ],
+)  # fmt: skip
+def test_zarr_arrays_without_their_metadata_are_not_left_out_in_silence(
+    version: int, lost: str, said: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("zarr")
+    copy = tmp_path / "x.zarr"
+    shutil.copytree(FOREIGN / "zarr" / f"v{version}.zarr", copy)
+    (copy / ".cache").mkdir()
+    (copy / ".cache" / "x").touch()
+    (copy / "empty").mkdir()
+    assert open_source(str(copy)).rows == 12
+    (copy / lost).unlink()
+    with pytest.raises(SchemaError, match=f"{said}zarr.json, .zarray or .zgroup is missing"):
+        open_source(str(copy))
+
+
 def test_zarr_that_is_damaged_or_pickled_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     copy = tmp_path / "x.zarr"

@@ -12,6 +12,7 @@ from ..sizes import format_size
 from .left_out import many
 from .pace import Pace
 from .progress_bar import ProgressBar, ProgressLines
+from .terminal import warn
 
 __all__ = ["ConversionProgress", "Looking", "lines_of"]
 
@@ -57,12 +58,17 @@ class ConversionProgress:
     ) -> None:
         self._stage = {"stage": stage} if share is None else {"stage": stage, "share": share}
         self._lines, self.resumed = lines, 0
+        self._told = False
         self._bar = ProgressBar(" ".join(self._stage.values()), known or 0, _rows_text)
         self._pace = Pace()
 
     def show(self, standing: Standing) -> None:
         """Show it, if it is time."""
         self.resumed = standing.resumed_rows
+        said = standing.said_of_dropped()
+        if said is not None and not self._told:
+            self._told = True
+            warn(f"unirecord: {said.replace('resume', '--resume')}")
         ended = 0 < standing.all_tasks == standing.tasks
         if self._lines is not None:
             self._lines.update(lambda: self.values(standing), last=ended)

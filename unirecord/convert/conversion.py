@@ -51,6 +51,7 @@ class Standing:
         tasks, all_tasks: how many are finished, of how many. Each makes one part, or several where it grows too large.
         resumed, resumed_rows, resumed_bytes: how many of these tasks, rows and bytes an earlier run has done.
         parts: names of the parts that are being written.
+        dropped: how many finished parts of an earlier run were given up, since ``resume`` was not asked for.
     """
 
     rows: int = 0
@@ -62,6 +63,14 @@ class Standing:
     resumed_rows: int = 0
     resumed_bytes: int = 0
     parts: list[str] = field(default_factory=list)
+    dropped: int = 0
+
+    def said_of_dropped(self) -> str | None:
+        """What a user is to be told of parts that were given up."""
+        if not self.dropped:
+            return None
+        parts = "1 finished part" if self.dropped == 1 else f"{self.dropped:,} finished parts"
+        return f"begins anew, without {parts} of a run that was stopped; resume goes on with such where nothing differs"
 
 
 @dataclass
@@ -181,7 +190,7 @@ class _Run:
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at
         known = wish.source.rows
-        self._standing = Standing(all_tasks=len(tasks), all_rows=known)
+        self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=target.dropped)
         if wish.limit is not None:
             self._standing.all_rows = wish.limit if known is None else min(wish.limit, known)
 
@@ -215,6 +224,7 @@ class _Run:
         before = journal.plan() if self._wish.resume else None
         if before is None:
             journal.begin(plan)
+            self._show()
             return
         differ = [name for name, value in plan["what"].items() if before.get("what", {}).get(name) != value]
         if self._wish.id is not None and before.get("id") != self._wish.id.hex():

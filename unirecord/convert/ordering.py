@@ -125,6 +125,8 @@ def _stored(
             )
         if found is not None:
             return [LeftOut(*one) for one in found["left_out"]]
+    if progress is not None and _is_ours(place) and _read_mark(mark) is not None:
+        progress(Standing(dropped=len(read_manifest(place).parts)))
     local.clear(mark)
     plain = Schema(replace(column, codec=None) for column in source.schema)
     wish = Conversion(

@@ -12,7 +12,7 @@ from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..storage.registry import location_of
 from ..writing.arguments import check_free, check_id, check_part_bytes, check_path
-from .conversion import Conversion
+from .conversion import Conversion, Standing
 from .ordering import in_order
 from .part_conversion import write_part
 from .row_choice import RowChoice
@@ -124,6 +124,7 @@ def write_dataset(
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
     place = check_path(path)
+    tell = _DroppedParts().tell
     listed = _report_path(report, place, on_error, overwrite=overwrite)
     if choice.split is not None:
         check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
@@ -141,7 +142,7 @@ def write_dataset(
             )
             for name, share in choice.shares(given).items()
         }  # fmt: skip
-        shares, left_out = write_shares(place, wishes)
+        shares, left_out = write_shares(place, wishes, lambda _, standing: tell(standing))
         _tell_left_out(left_out, listed, on_error)
         return sum(shares.values())
     found = choice.of(given)
@@ -163,7 +164,7 @@ def write_dataset(
             max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id),
             workers=workers, resume=resume, limit=limit, options=choice.options(),
         )  # fmt: skip
-        written, left_out = wish.run()
+        written, left_out = wish.run(tell)
         return written, [*rows.left_out, *left_out]
 
     if choice.order is None:
@@ -171,11 +172,31 @@ def write_dataset(
     else:
         check_free(place, overwrite=overwrite)
         with in_order(
-            found, choice.order, place, workers=workers, resume=resume, options=choice.options()
+            found,
+            choice.order,
+            place,
+            workers=workers,
+            resume=resume,
+            options=choice.options(),
+            progress=tell,
         ) as rows:
             written, left_out = write(rows)
     _tell_left_out(left_out, listed, on_error)
     return written
+
+
+class _DroppedParts:
+    """Warns once for each stage whose finished parts of an earlier run were given up."""
+
+    def __init__(self) -> None:
+        self._told: list[Standing] = []
+
+    def tell(self, standing: Standing) -> None:
+        """Look whether there are any."""
+        said = standing.said_of_dropped()
+        if said is not None and not any(one is standing for one in self._told):
+            self._told.append(standing)
+            warnings.warn(said, stacklevel=2)
 
 
 def _split(

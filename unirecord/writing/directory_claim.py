@@ -28,7 +28,8 @@ class DirectoryClaim:
     """Who has it writes into ``folder``. The manifest to come holds the lock, under its temporary name.
 
     ``before``: the manifest that is there, None when there is none that can be read. ``parts``: names of the parts
-    that are there. With ``resume``, what the journal of an unfinished conversion names is among them, else removed.
+    that are there. With ``resume``, what the journal of an unfinished conversion names is among them, else removed:
+    ``dropped`` is how many finished parts that were.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class DirectoryClaim:
         parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
         if not self.in_place and manifest.NAME in names:
             store.clear(os.path.join(self.folder, manifest.NAME))
+        self.dropped = 0
         if not resume:
+            self.dropped = sum(len(record["parts"]) for record in self.journal.tasks().values())
             self.journal.clear()
         kept = {part["name"] for record in self.journal.tasks().values() for part in record["parts"]}
         self._foreign = {part for part in parts if part not in kept}

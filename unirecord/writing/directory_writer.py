@@ -138,6 +138,11 @@ class DirectoryWriter:
         return self._claim.folder
 
     @property
+    def dropped(self) -> int:
+        """How many finished parts of an unfinished conversion were given up, since it was not to go on."""
+        return self._claim.dropped
+
+    @property
     def journal(self) -> Journal:
         """What is done of a conversion that writes here."""
         return self._claim.journal

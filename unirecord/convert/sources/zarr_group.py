@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -50,6 +51,7 @@ class ZarrGroup(Source):
         self._refuse_pickles()
         with self._guarded(self.path):
             found = self._opened()
+        self._refuse_unknown(found)
         if not found:
             raise SchemaError(f"{self.path} holds no arrays")
         rows = {array.shape[0] for array in found.values() if array.shape}
@@ -93,6 +95,25 @@ class ZarrGroup(Source):
             text = file.read()
         if _PICKLED in text or b"\\u" in text:
             raise SchemaError(f"{self.path}/{path}: its objects are pickled, which is not read")
+
+    def _refuse_unknown(self, arrays: Iterable[str]) -> None:
+        """Refuse folders of which nothing says what they are: zarr leaves out an array without its metadata."""
+        root = self.input.path
+        for folder, folders, files in os.walk(root):
+            name = os.path.relpath(folder, root)
+            if _is_array(folder, files):
+                folders.clear()
+            elif (
+                folder != root
+                and not {*_MARKS} & {*files}
+                and not any(array.startswith(f"{name}/") or array == name for array in arrays)
+                and any(inside for _, _, inside in os.walk(folder))
+            ):
+                raise SchemaError(
+                    f"{self.path}/{name}: zarr.json, .zarray or .zgroup is missing, which says what it holds; "
+                    "put it back, or move the folder away to leave it out"
+                )
+            folders[:] = sorted(one for one in folders if not one.startswith("."))
 
     def _opened(self) -> dict[str, Any]:
         """The arrays by name; an array alone is called as its folder is."""
@@ -140,6 +161,15 @@ class ZarrGroup(Source):
             with self._guarded(f"{unit.name}, array {name!r}"):
                 columns[column] = _values(self._opened()[name][unit.place : unit.place + rows])
         yield RawBatch(columns, rows)
+
+
+def _is_array(folder: str, files: list[str]) -> bool:
+    if "zarr.json" not in files:
+        return ".zarray" in files
+    with suppress(ValueError), open(os.path.join(folder, "zarr.json"), "rb") as file:
+        said = json.load(file)
+        return isinstance(said, dict) and said.get("node_type") == "array"
+    return False
 
 
 def _below(zarr: Any, group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
