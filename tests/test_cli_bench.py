@@ -173,7 +173,7 @@ class Tuned:
     def __init__(self, found_after: int) -> None:
         self.now, self.made, self.counted_from = 0.0, 0, -1
         self.found_after = found_after
-        self._stats = self
+        self._passes = SimpleNamespace(figures=self)
 
     def forget(self) -> None:
         self.counted_from = self.made

@@ -21,7 +21,7 @@ import pytest
 from hang import HANG_SECONDS
 
 from unirecord import ClosedError, UniRecordDataset, Writer
-from unirecord.core import BatchPool, Order
+from unirecord.core import BatchPool, NativeLoader, Order
 from unirecord.order.spec import OrderSpec
 from unirecord.parts.part_set import PartSet, resolve
 from unirecord.pipeline.crew import Crew
@@ -291,17 +291,23 @@ def the_collector_runs_in_a_transforming_thread(folder: Path) -> None:
 def an_interrupt_comes_while_threads_are_waited_for(folder: Path) -> None:
     """The threads of C have ended all the same."""
 
-    wait = Crew.leave
+    wait, begin = Crew.leave, NativeLoader.__init__
+    made: list[NativeLoader] = []
+
+    def begin_and_keep(native: NativeLoader, *args: Any, **options: Any) -> None:
+        begin(native, *args, **options)
+        made.append(native)
 
     def leave(crew: Crew) -> bool:
         wait(crew)
         raise KeyboardInterrupt
 
     Crew.leave = leave  # type: ignore[method-assign]
+    NativeLoader.__init__ = begin_and_keep  # type: ignore[method-assign]
     for _ in range(10):
         iterator: Any = iter(opened(folder).batches(16, num_threads=3, batch_transform=len))
         next(iterator)
-        kept = iterator.gi_frame.f_locals["reader"]._native
+        kept = made.pop()
         with contextlib.suppress(KeyboardInterrupt):
             iterator.close()
             raise AssertionError

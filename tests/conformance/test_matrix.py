@@ -142,7 +142,8 @@ def test_an_error_in_a_transform_comes_out_and_is_not_waited_for(row: Row, path:
 
 
 # Threads that others start when there is work for them, not at an epoch, and how many of them at most.
-ALLOCATOR = {"jemalloc_bg_thd": os.cpu_count() or 1}  # Arrow's memory is given back by them
+# Memory is given back by the first: up to one a core for each library that brings an allocator of its own.
+ALLOCATOR = {"jemalloc_bg_thd": 4 * (os.cpu_count() or 1)}
 POOLS = {**ALLOCATOR, "grain-prefetch": 16}  # of one iterator, as long as it is there: grain.ReadOptions
 
 

@@ -24,6 +24,7 @@ NO_LOADERS = {
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close"),
     *("rows_of", "steps_of", "steps_in_epoch"),
     *("windows", "packed"),  # give datasets of other samples, which test_windows.py compares with plain lists
+    *("balanced", "bucketed", "weighted"),  # draw from it, as test_drawing.py compares with plain Python
 }
 # What the modules of frameworks export and what it is reached through.
 FRAMEWORK_NAMES = {
