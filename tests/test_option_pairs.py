@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 
 import unirecord.torch
 from unirecord import CorruptionError, UniRecordDataset, Writer
-from unirecord.loading.plan import Plan
+from unirecord.parts.part_set import PartSet
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -235,13 +235,13 @@ def test_both_options_of_a_pair_are_obeyed(
         return
     ds = opened(name, path, options)
     asked: list[dict[str, Any]] = []
-    open_loader = Plan.open_loader
+    open_loader = PartSet.open_loader
 
-    def seen(self: Plan, *args: Any, **given: Any) -> Any:
+    def seen(self: PartSet, **given: Any) -> Any:
         asked.append(given)
-        return open_loader(self, *args, **given)
+        return open_loader(self, **given)
 
-    monkeypatch.setattr(Plan, "open_loader", seen)
+    monkeypatch.setattr(PartSet, "open_loader", seen)
     given = {option.rstrip("="): options[option] for option in options if option in loader.options}
     if name == "to_tf" and "transform" in options:
         with pytest.raises(ValueError, match=r"view\(transform=None\)"):

@@ -127,10 +127,10 @@ def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
     del piece, pieces
     ds = UniRecordDataset(path, columns=["x", "label"])
     plan = ds._cursor.plan
-    native = plan.open_loader(
+    [native] = plan.open_loaders(
         plan.order.run(0, 0),
+        BATCH,
         pool=pool,
-        batch_size=BATCH,
         drop_last=False,
         prefetch=1,
         threads=1,
