@@ -163,6 +163,11 @@ def test_without_a_gil_states_errors_and_bounds_are_the_same(no_gil: None) -> No
             made.append(number)
             yield number
 
+    def make_many() -> Iterator[Any]:
+        for number in range(1_000):
+            made.append(number)
+            yield number
+
     def fail() -> Iterator[Any]:
         yield 0
         raise KeyError("gone")
@@ -175,11 +180,11 @@ def test_without_a_gil_states_errors_and_bounds_are_the_same(no_gil: None) -> No
     assert not producing()
     pipeline.load_state_dict(state)
     assert list(pipeline) == [3, 4, 5, 6, 7, 8]
-    small = iter(Pipeline.from_generators([make], processes=1, prefetch=8, memory=1).prefetch(1))
+    small = iter(Pipeline.from_generators([make_many], processes=1, prefetch=500, memory=1).prefetch(1))
     made.clear()
     next(small)
     small.close()
-    assert len(made) <= 8, "one at a time, and what the pipeline itself has read"
+    assert len(made) <= 100, "one at a time, and what the pipeline itself has read"
     found = []
     with pytest.raises(TransformError, match=r"generator 1 .*element 1.*gone"):
         found.extend(Pipeline.from_generators([make, fail], processes=2))
