@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,9 @@ def train(config: dict[str, Any]) -> None:
             if step % SAVE_EVERY == 0:
                 save(model, batches.state_dict(), step, ds.shard_id == 0)
             if step == config["die_at_step"] and ds.shard_id == 1:
+                time.sleep(
+                    5
+                )  # Ray asks for reports every few seconds: what it has not seen is lost with a worker
                 os.kill(os.getpid(), signal.SIGKILL)
     save(model, batches.state_dict(), step, ds.shard_id == 0)
 
