@@ -16,6 +16,7 @@ import pytest
 import unirecord
 from unirecord import Pipeline
 from unirecord.errors import TransformError
+from unirecord.pipeline.producer_threads import ThreadProducers
 
 ROWS = 120
 
@@ -180,11 +181,14 @@ def test_without_a_gil_states_errors_and_bounds_are_the_same(no_gil: None) -> No
     assert not producing()
     pipeline.load_state_dict(state)
     assert list(pipeline) == [3, 4, 5, 6, 7, 8]
-    small = iter(Pipeline.from_generators([make_many], processes=1, prefetch=500, memory=1).prefetch(1))
     made.clear()
-    next(small)
-    small.close()
-    assert len(made) <= 100, "one at a time, and what the pipeline itself has read"
+    producers = ThreadProducers([make_many], ahead=500, memory=1)
+    producers.start()
+    for taken, value in zip(range(20), producers.in_turn(), strict=False):
+        assert value == taken
+        assert len(made) <= taken + 2, "one at a time, where memory is for less"
+    producers.end()
+    producers.close()
     found = []
     with pytest.raises(TransformError, match=r"generator 1 .*element 1.*gone"):
         found.extend(Pipeline.from_generators([make, fail], processes=2))

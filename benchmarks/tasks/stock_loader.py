@@ -25,7 +25,7 @@ ROWS, FEW, ROW_BYTES, WORKERS, PASSES = 8192, 1024, 150_000, 2, 7
 
 
 class SameRow(Dataset):  # type: ignore[type-arg]
-    """The floor: the same tensor again, so that collating into new shared memory and handing it over are left."""
+    """What default collating takes: the same tensor again, put into new shared memory and handed over."""
 
     def __init__(self, rows: int) -> None:
         self._rows = rows
@@ -78,7 +78,7 @@ def loaders(folder: Path, rows: int) -> dict[str, DataLoader[Any]]:
     return {
         "UniRecordDataset": over(unirecord.UniRecordDataset(folder / "data.urec", shuffle=True), False),
         "numpy memmap": over(MemmapDataset(folder / "data.bin", ROW_BYTES), True),
-        "floor: the same row, collated": over(SameRow(rows), False),
+        "the same row, collated": over(SameRow(rows), False),
         "floor: the same batch, handed over": over(SameBatch(rows), False, collate_fn=_as_it_is),
     }
 
