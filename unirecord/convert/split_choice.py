@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
+from ..order.hash_split import bounds_of, exact_shares
 from .sources.base import Source
 from .steps.base import Step
 from .steps.columns import check_columns
@@ -43,20 +44,14 @@ class SplitChoice:
                 raise ValueError(
                     f"split: {name!r} is to be a folder; letters, digits, _ - and . make its name"
                 )
-        if any(share <= 0 for share in self.fractions()) or abs(
-            sum(self.fractions(), Fraction(-1))
-        ) > Fraction(1, 10**9):
-            raise ValueError(f"split: the shares {dict(self.shares)} must be more than 0 and add up to 1")
+        exact_shares(self.shares.values())
         if self.by is not None and self.stratify is not None:
             raise ValueError("split_by and stratify exclude each other: rows with one key stay together")
 
-    def fractions(self) -> list[Fraction]:
+    def fractions(self) -> tuple[Fraction, ...]:
         """The shares, exactly as they are written."""
         assert self.shares is not None
-        try:
-            return [Fraction(str(share)) for share in self.shares.values()]
-        except (ValueError, ZeroDivisionError):
-            raise ValueError(f"split: the shares are numbers, got {dict(self.shares)}") from None
+        return exact_shares(self.shares.values())
 
     def options(self) -> dict[str, str]:
         """What was asked for, by its name on the command line."""
@@ -90,7 +85,7 @@ class SplitChoice:
             source.schema,
             tuple(self.columns(source)),
             seed,
-            Division.bounds_of(self.fractions()),
+            bounds_of(self.fractions()),
             self.stratify,
         )
         return division if self.stratify is None else stratified(division, self.fractions(), chosen.batches())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Generic, TypedDict, overload
 
 from ..loading.options import OnCorrupt, check_callable, check_on_corrupt
 from ..loading.plan import Plan
 from ..order.selection import Selection
 from ..order.spec import Remainder, Shuffle, check_shard_arguments
 from .cursor import Cursor
+from .hash_splits import split_by_hash
 from .samples import Samples
 
 if TYPE_CHECKING:
@@ -153,13 +154,48 @@ class DatasetViews(Generic[Given]):
         """All but the first ``n`` rows as stored, before sharding and shuffling."""
         return self._narrowed(self._cursor.plan.order.selection.skip(n))
 
-    def split(self, sizes: float | Sequence[float], seed: int | None = 0) -> list[Self]:
+    @overload
+    def split(
+        self, sizes: Mapping[str, float], seed: int = ..., *, by: str | None = ..., stratify: str | None = ...
+    ) -> dict[str, Self]: ...
+    @overload
+    def split(self, sizes: float | Sequence[float], seed: int | None = ...) -> list[Self]: ...
+    def split(
+        self,
+        sizes: float | Sequence[float] | Mapping[str, float],
+        seed: int | None = 0,
+        *,
+        by: str | None = None,
+        stratify: str | None = None,
+    ) -> Any:
         """Disjoint datasets that together are this one (docs/order.md).
 
+        With names, such as ``{"train": 0.9, "val": 0.1}``, a row's share hangs on a hash of the row alone, and is the
+        one that ``unirecord write --split`` gives it: rows that are added later move no other, and equal rows stay
+        together. What comes back has the same names. Without ``by`` the whole row is hashed, so all is read once.
+
         Args:
-            sizes: fractions that sum to 1, or counts that sum to ``num_rows``; one size alone: that, and the rest.
-            seed: rows are assigned at random, always in the same way for the same seed; None cuts runs of neighbours.
+            sizes: fractions that sum to 1 by name; or without names fractions, or counts that sum to ``num_rows``; one
+                size alone: that, and the rest.
+            seed: rows are assigned at random, always in the same way for the same seed; None, without names, cuts runs
+                of neighbours.
+            by: with names: the column whose value alone is hashed, so that rows with one value stay together.
+            stratify: with names: the rows with each value of this column have these shares, to within half a row. New
+                rows move few others then. 12 bytes a row are kept meanwhile.
+
+        Raises:
+            SchemaError: there is no such column.
+            ValueError, TypeError: another wrong argument.
         """
+        if isinstance(sizes, Mapping):
+            if seed is None:
+                raise ValueError("split: rows of named shares are told apart by a hash, which takes a seed")
+            shares = split_by_hash(self._cursor.plan, sizes, seed, by, stratify)
+            return {name: self._narrowed(selection) for name, selection in shares.items()}
+        if by is not None or stratify is not None:
+            raise ValueError(
+                'split: by and stratify are for named shares, such as split({"train": 0.9, "val": 0.1}, by="user")'
+            )
         return [self._narrowed(part) for part in self._cursor.plan.order.selection.split(sizes, seed)]
 
     def _narrowed(self, selection: Selection) -> Self:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
+from .splitmix import splitmix64
 
-__all__ = ["Turns", "splitmix64", "whole_weights"]
+__all__ = ["Turns", "whole_weights"]
 
 Numbers = NDArray[np.int64]
 
@@ -20,7 +21,6 @@ MOST_WEIGHT = 1 << 16
 _LEAST_TURNS = 4096  # turns in the table: cycles of small weights differ from each other
 _DOMAIN = 6
 _NO_EPOCH = (1 << 64) - 1
-_GAMMA = 0x9E3779B97F4A7C15
 
 
 class Turns:
@@ -98,15 +98,6 @@ def _heads(seed: int, cycle: int, count: int) -> NDArray[np.bool_]:
     """The highest bits of the first numbers of SplitMix64, from a state that seed and cycle are hashed to."""
     head = np.array([seed, _NO_EPOCH, cycle, _DOMAIN * 256], "<u8").tobytes()
     return np.asarray(splitmix64(xxh3_64(head), np.arange(count, dtype=np.int64)) >> np.uint64(63), np.bool_)
-
-
-def splitmix64(state: int, numbers: Numbers) -> NDArray[np.uint64]:
-    """What SplitMix64 gives from a state on, at these numbers of its sequence, from 0 (Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(state) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)), np.uint64)
 
 
 def whole_weights(weights: Sequence[float | Fraction]) -> tuple[int, ...]:

@@ -255,15 +255,16 @@ class Selection:
         if seed is None:
             return [self.slice(slice(a, b)) for a, b in pairwise(bounds)]
         check_integer("seed", seed, 0, (1 << 64) - 1)
-        deal = self._dealer(bounds, seed)
-        if self._climbs():
-            return self._dealt_in_order(deal, len(sizes))
-        labels = np.concatenate([deal(0, self._run(0, 0)), *(deal(*piece) for piece in self.pieces())])
-        return [
-            Selection(self.rows, array=self.row_ids(np.flatnonzero(labels == k))) for k in range(len(sizes))
-        ]
+        return self.dealt(self._dealer(bounds, seed), len(sizes))
 
-    def _dealt_in_order(self, deal: Callable[[int, Rows], npt.NDArray[Any]], parts: int) -> list[Selection]:
+    def dealt(self, deal: Callable[[int, Rows], npt.NDArray[Any]], parts: int) -> list[Selection]:
+        """Its rows in as many parts: ``deal(place of the first, rows)`` numbers the part of each, called in order."""
+        if not self._climbs():
+            none = [np.empty(0, np.min_scalar_type(parts))]
+            labels = np.concatenate([*none, *(deal(*piece).astype(none[0].dtype) for piece in self.pieces())])
+            return [
+                Selection(self.rows, array=self.row_ids(np.flatnonzero(labels == k))) for k in range(parts)
+            ]
         found = [FoundRows(self.rows) for _ in range(parts)]
         for first, rows in self.pieces():
             labels = deal(first, rows)

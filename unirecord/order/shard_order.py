@@ -90,15 +90,19 @@ class ShardOrder:
 
     def narrowed(self, selection: Selection) -> ShardOrder:
         """The same order and shards over other rows of the dataset."""
+        self.check_rows()
+        old = self.sharding
+        sharding = Sharding(len(selection), old.shard_id, old.num_shards, old.remainder)
+        return ShardOrder(selection, sharding, self.spec, self._part_starts)
+
+    def check_rows(self) -> None:
+        """Refuses to choose rows where a rule has drawn samples of them already."""
         if self.rule is not None:
             made = _NAMED[self.rule.name]
             raise ValueError(
                 f"rows are chosen before a {made} is made, not after: use where, select, take, skip and split on what "
                 "it is made of"
             )
-        old = self.sharding
-        sharding = Sharding(len(selection), old.shard_id, old.num_shards, old.remainder)
-        return ShardOrder(selection, sharding, self.spec, self._part_starts)
 
     def listed(self, rows: RowIds) -> ShardOrder:
         """These rows of the dataset alone, in the order given, on one rank."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
-from .quota import splitmix64
 from .rule import Vectorised
 from .spec import OrderSpec
+from .splitmix import splitmix64
 
 __all__ = ["Weighted"]
 

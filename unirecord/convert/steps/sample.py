@@ -8,9 +8,9 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from ...order.splitmix import mixed
 from ..sources.base import RawBatch, Unit
 from .base import Change, Step, chosen_rows
-from .mixing import mixed
 
 __all__ = ["EvenSample"]
 

@@ -12,7 +12,7 @@ from ...format.schema import Schema
 from ...format.values import RecordEncoder
 from ..sources.base import RawBatch, Source, Unit, WrongSourceError
 from .base import Change, Step, chosen_rows
-from .row_hash import cells_of
+from .row_cells import cells_of
 
 __all__ = ["KeepValue", "values_of"]
 
@@ -49,7 +49,7 @@ class _Values:
         encoded = self._encoder.encode_batch({name: batch.columns[name]}, self._first).columns[0]
         self._first += batch.rows
         if self._column.is_string:
-            return [None if cell is None else cell.decode() for cell in cells_of(encoded)]
+            return [None if cell is None else cell.decode() for cell in cells_of(encoded).each()]
         values: list[str | int | None] = np.asarray(encoded.values).tolist()
         if encoded.valid is None:
             return values

@@ -1,0 +1,35 @@
+"""SplitMix64: numbers that look random, made of a number and a seed alone, so that every process finds the same."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["mixed", "splitmix64"]
+
+Words = NDArray[np.uint64]
+
+# The constants of Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014.
+_GAMMA: Final = 0x9E3779B97F4A7C15
+_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND: Final = np.uint64(0x94D049BB133111EB)
+_ALL: Final = (1 << 64) - 1
+
+
+def splitmix64(state: int, numbers: NDArray[np.int64]) -> Words:
+    """What SplitMix64 gives from a state on, at these numbers of its sequence, from 0."""
+    with np.errstate(over="ignore"):
+        return _finished(np.uint64(state) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA))
+
+
+def mixed(numbers: NDArray[Any], seed: int) -> Words:
+    """64 random bits for each integer of an array: what SplitMix64 gives at ``seed`` from that state on."""
+    return _finished(np.asarray(numbers).astype(np.uint64) + np.uint64((seed + 1) * _GAMMA & _ALL))
+
+
+def _finished(z: Words) -> Words:
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return np.asarray(z ^ (z >> np.uint64(31)), np.uint64)
