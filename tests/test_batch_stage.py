@@ -11,7 +11,7 @@ import pytest
 
 from unirecord.loading.delivered import Delivered
 from unirecord.loading.stats import StatsRecorder
-from unirecord.pipeline import running
+from unirecord.pipeline import doing
 from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.lane import Lane
 
@@ -49,7 +49,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Lane, "form", formed)
     monkeypatch.setattr(Lane, "finish", finished)
-    monkeypatch.setattr(running, "_READ_NS", 1 << 62)
+    monkeypatch.setattr(doing, "_READ_NS", 1 << 62)
     return counts
 
 

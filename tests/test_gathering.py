@@ -30,7 +30,7 @@ def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     take = Lane._taken_over
 
     def taken(lane: Lane, *given: Any) -> Any:
-        sizes.append(len(given[1].values))
+        sizes.append(len(given[0].values))
         return take(lane, *given)
 
     monkeypatch.setattr(Lane, "_taken_over", taken)

@@ -208,7 +208,7 @@ def test_a_stage_that_waits_gets_more_threads_than_cores(path: Path) -> None:
 def test_no_more_compute_at_a_time_than_the_budget_has_cores(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unirecord.pipeline.running.thread_time_ns", time.perf_counter_ns)  # all is computing
+    monkeypatch.setattr("unirecord.pipeline.doing.thread_time_ns", time.perf_counter_ns)  # all is computing
     at_work, most = [], 0
 
     def compute(sample: Any) -> Any:

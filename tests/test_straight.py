@@ -47,7 +47,7 @@ class Ways:
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     monkeypatch.setattr("unirecord.pipeline.running._HANDED_OVER_NS", 1 << 60)  # no threads
-    monkeypatch.setattr("unirecord.pipeline.running._MOST_READ", 1)
+    monkeypatch.setattr("unirecord.pipeline.doing._MOST_READ", 1)
     return Ways(monkeypatch)
 
 
