@@ -35,6 +35,7 @@ OPTIONS: dict[str, list[str]] = {
     "--quote-formulas": ["--quote-formulas"],
     "--out": ["--out", "elsewhere"],
     "--name": ["--name", "n"],
+    "--storage-option": ["--storage-option", "region=here"],
 }
 NEEDS = {"--seed": ["--sample", "3"], "--quote-formulas": ["--csv"]}
 

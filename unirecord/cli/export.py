@@ -12,6 +12,7 @@ from ..convert.sinks.registry import SINK_KINDS, SINKS
 from ..errors import SchemaError
 from ..sizes import format_size
 from .progress_bar import ProgressBar, duration
+from .storage_option import add_storage_option
 from .terminal import print_json, say
 from .usage import UsageError, count, make_parser, names
 
@@ -54,6 +55,7 @@ def add_parser(subparsers: Any) -> None:
         "--overwrite", action="store_true", help="replace an earlier export, once the new one is complete"
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
+    add_storage_option(parser)
     parser.set_defaults(run=_run)
 
 

@@ -13,6 +13,7 @@ from ..inspection.describe import ColumnDescription, Description, describe
 from ..sizes import format_size
 from . import inspect_query
 from .cells import cell_json, cell_text
+from .storage_option import add_storage_option
 from .table import clipped, table, width
 from .terminal import print_json, say, to_json
 from .usage import count, make_parser
@@ -46,6 +47,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--rows", type=count, metavar="N", help="show the first N rows (default 5)")
     parser.add_argument("--json", action="store_true", help="print as JSON")
     inspect_query.add_arguments(parser)
+    add_storage_option(parser)
     parser.set_defaults(run=_run)
 
 

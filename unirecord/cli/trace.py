@@ -17,6 +17,7 @@ from ..order.spec import REMAINDERS
 from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .state_options import options_of
+from .storage_option import add_storage_option
 from .table import table
 from .terminal import print_csv, print_json, print_json_list, say
 from .trace_state import read_state
@@ -91,6 +92,7 @@ def add_parser(subparsers: Any) -> None:
     shown.add_argument("--json", action="store_true", help="print as JSON")
     shown.add_argument("--extract", metavar="COLUMN", help="write this column's blobs to files in --out")
     shown.add_argument("--out", metavar="DIR", help="folder for --extract, made if need be")
+    add_storage_option(parser)
     parser.set_defaults(run=_run)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from ..inspection.verify import Report, verify
 from ..sizes import format_size
 from .progress_bar import ProgressBar, duration
+from .storage_option import add_storage_option
 from .terminal import print_json, say, warn
 from .usage import make_parser
 
@@ -31,6 +32,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("paths", metavar="PATH", nargs="+", help="parts and directories of parts")
     parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_storage_option(parser)
     parser.set_defaults(run=_run)
 
 

@@ -17,6 +17,7 @@ from ..loading.options import OnCorrupt, check_callable, check_on_corrupt
 from ..loading.plan import Plan
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
+from ..storage.storage_options import storage_of, use_storage
 from .cursor import Cursor
 from .drawing import DatasetDrawing
 from .position import Position
@@ -45,6 +46,7 @@ class OpenOptions(TypedDict, total=False):
     on_corrupt: OnCorrupt
     block_rows: int | None
     window_blocks: int | None
+    storage_options: Mapping[str, Any] | None
 
 
 class UniRecordDataset(DatasetDrawing[Given]):
@@ -76,6 +78,8 @@ class UniRecordDataset(DatasetDrawing[Given]):
             ``ds[i]`` has no other sample to give, and raises.
         block_rows, window_blocks: sizes for ``shuffle="block"``, refused beside any other; chosen from the row groups
             by default.
+        storage_options: how an object store is reached, and with what credentials (docs/storage.md); by default as the
+            environment says. Refused for files.
 
     Raises:
         MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another one
@@ -121,6 +125,7 @@ class UniRecordDataset(DatasetDrawing[Given]):
         on_corrupt: OnCorrupt = "raise",
         block_rows: int | None = None,
         window_blocks: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         shard = check_shard_arguments(shard_id, num_shards)
         blocks = (block_rows, window_blocks)
@@ -133,7 +138,11 @@ class UniRecordDataset(DatasetDrawing[Given]):
             data = OpenedData.open(path, columns, io, verify, snapshot)
             return Plan.of(data, where, spec, shard, remainder, blocks)
 
-        plan = use_snapshot(path, plan_of)
+        with use_storage(storage_of(storage_options)):
+            plan = use_snapshot(path, plan_of)
+        if storage_options and not plan.data.parts.is_fetched:
+            plan.data.parts.close()
+            raise ValueError(f"{path}: storage_options are of object stores, and this is on a disk")
         self._stand(Cursor(plan, Position()), transform, on_corrupt)
 
     @classmethod

@@ -14,6 +14,7 @@ from ..order.found_rows import FoundRows
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
+from ..storage.storage_options import StorageOptions, use_storage
 from .samples import SampleReader
 from .where_from import WhereFrom
 
@@ -130,7 +131,7 @@ class OpenedData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         opening = (self.path, self._names, self.parts.io, self.parts.verify)
-        return _opened_again, (self.snapshot.identity, *opening, self.where_from)
+        return _opened_again, (self.snapshot.identity, *opening, self.where_from, self.snapshot.storage)
 
 
 def _opened_again(
@@ -140,8 +141,10 @@ def _opened_again(
     io: Io,
     verify: Verify,
     where_from: WhereFrom | None,
+    storage: StorageOptions | None = None,
 ) -> OpenedData:
-    snapshot = resolve(path)
+    with use_storage(storage):
+        snapshot = resolve(path)
     if snapshot.identity != identity:
         raise StaleError(
             f"{path}: the dataset has changed since it was pickled "

@@ -17,6 +17,7 @@ from ..order.selection import Selection
 from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import OrderSpec, Sharding
 from ..parts.part_set import Snapshot, use_snapshot
+from ..storage.storage_options import use_storage
 from .opened import OpenedData, PathLike
 
 __all__ = ["Plan"]
@@ -179,7 +180,8 @@ class Plan:
 
     def refreshed(self) -> Plan | None:
         """The plan over what is published at the path now; None when that is this data."""
-        return use_snapshot(self.path, self._over)
+        with use_storage(self.data.snapshot.storage):
+            return use_snapshot(self.path, self._over)
 
     def _over(self, snapshot: Snapshot) -> Plan | None:
         data = self.data.published(snapshot)

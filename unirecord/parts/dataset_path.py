@@ -12,6 +12,7 @@ from ..errors import CorruptionError, FormatError, MissingError, SchemaError, St
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.registry import location_of
+from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from . import manifest
 from .classes import class_difference, classes_of
 from .fetched import fetch_for
@@ -51,6 +52,7 @@ class Snapshot:
     metadata: object
     identity: str
     path: object = field(compare=False, default=None)  # as it was given
+    storage: StorageOptions | None = field(compare=False, default=None)  # with which it was looked up
     one_schema: bool = True
 
     @property
@@ -62,6 +64,7 @@ class Snapshot:
 def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
     """Finds out what ``path`` names: reads one file of a directory, and opens single parts.
 
+    In an object store with the options of ``use_storage``, which the snapshot keeps.
     Raises MissingError, FormatError, CorruptionError, StaleError about files, SchemaError when parts have
     different schemas, each naming the file, and ValueError for an empty list.
     """
@@ -73,7 +76,7 @@ def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
         snapshot = _join([_resolve_one(os.fspath(item)) for item in path])
     else:
         raise TypeError(f"path is {path!r}; expected a path, or a list of paths")
-    return replace(snapshot, path=path)
+    return replace(snapshot, path=path, storage=current_storage())
 
 
 def use_snapshot(path: PathLike | Sequence[PathLike], use: Callable[[Snapshot], _T]) -> _T:
@@ -91,7 +94,8 @@ def use_snapshot(path: PathLike | Sequence[PathLike], use: Callable[[Snapshot], 
 def has_moved_on(snapshot: Snapshot) -> bool:
     """Whether the dataset has been published anew since; False when that cannot be known."""
     try:
-        return snapshot.path is not None and resolve(snapshot.path).identity != snapshot.identity  # type: ignore[arg-type]
+        with use_storage(snapshot.storage):
+            return snapshot.path is not None and resolve(snapshot.path).identity != snapshot.identity  # type: ignore[arg-type]
     except (OSError, UniRecordError):
         return False
 

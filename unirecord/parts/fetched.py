@@ -87,6 +87,7 @@ class _Fetcher:
 
     def __init__(self, parts: Sequence[_PartFiles]) -> None:
         self._parts = list(parts)
+        self._location = location_of(self._parts[0].data)  # of whatever scheme: their paths say which
         self._heads: dict[int, list[tuple[_Run, Any]]] = {}  # of parts that are being opened
         self._coming: dict[Hashable, Future[Any]] = {}  # and what has just come
         self._came: deque[Hashable] = deque()
@@ -206,8 +207,9 @@ class _Fetcher:
         return found
 
     def _ask(self, runs: Sequence[_Run]) -> list[Any]:
-        location = location_of(self._parts[0].data)  # of whatever scheme: their paths say which
-        return location.read_ranges([(self._path(run), run.start, run.stop - run.start) for run in runs])
+        return self._location.read_ranges(
+            [(self._path(run), run.start, run.stop - run.start) for run in runs]
+        )
 
     def _rename(self, part: int) -> bool:
         """Takes the index of a part to have its other name; False when it has been taken so already."""

@@ -25,6 +25,7 @@ from ..errors import ClosedError
 from ..format import metadata
 from ..format.column import Column
 from ..storage.registry import location_of
+from ..storage.storage_options import use_storage
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .fetched import fetch_for
 from .part import Part
@@ -158,7 +159,8 @@ class PartSet:
             raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
         if verify not in VERIFY_CODES:
             raise ValueError(f"verify is {verify!r}; expected one of {', '.join(map(repr, VERIFY_CODES))}")
-        fetch, sizes = fetch_for([(part.path, part.bytes, part.index_bytes) for part in snapshot.parts])
+        with use_storage(snapshot.storage):
+            fetch, sizes = fetch_for([(part.path, part.bytes, part.index_bytes) for part in snapshot.parts])
         if fetch is not None and io != "auto":
             raise ValueError(
                 f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'
@@ -258,10 +260,11 @@ class PartSet:
 
     @cached_property
     def _data_bytes(self) -> int:
-        return sum(
-            part.bytes if part.bytes >= 0 else location_of(part.path).size(part.path)
-            for part in self.snapshot.parts
-        )
+        with use_storage(self.snapshot.storage):
+            return sum(
+                part.bytes if part.bytes >= 0 else location_of(part.path).size(part.path)
+                for part in self.snapshot.parts
+            )
 
     def open_loader(self, **options: Any) -> NativeLoader:
         """The C loader over these parts."""

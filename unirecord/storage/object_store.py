@@ -6,15 +6,18 @@ import errno
 import os
 import posixpath
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..core import xxh3_64
-from ..errors import MissingError, UniRecordError
+from ..errors import MissingError
 from .location import Entry, Location, OpenFile
-from .requests import requests
+from .requests import Read, requests
+from .storage_options import StorageOptions
+from .store import Store, client_module
+from .store_failures import failure
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -23,14 +26,12 @@ __all__ = ["ObjectFile", "ObjectStore"]
 
 _LEAST_AHEAD: Final = 64 << 10  # bytes that are read of an object at once at least, …
 _MOST_AHEAD: Final = 8 << 20  # … and at most, unless more are asked for
-_METADATA_SERVER: Final = "169.254.169.254"
 _OBJECTS: Final = (".urec", ".idx", ".new")
 _MAGIC: Final = "*?["
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 
-RETRIES: RetryConfig | None = None  # None: ten times in three minutes, longer and longer apart
+RETRIES: RetryConfig | None = None  # where the options say nothing; None: for three minutes
 
-_stores: dict[tuple[int, str], Any] = {}
+_stores: dict[tuple[int, str, StorageOptions | None], Store] = {}
 _making = threading.Lock()
 
 
@@ -38,6 +39,9 @@ class ObjectStore(Location):
     """The storage of ``s3://bucket/key``, ``gs://``, ``az://`` and ``https://``; no names lead elsewhere."""
 
     in_file_system = False
+
+    def __init__(self, options: StorageOptions | None = None) -> None:
+        self._options = options
 
     def absolute(self, path: str) -> str:
         """The path, which is complete, without empty parts at its end."""
@@ -50,30 +54,31 @@ class ObjectStore(Location):
         """
         if path.endswith(_OBJECTS):
             return self.find_each([path])[0]
-        store, key = _store_and_key(path)
-        head = _client().head_async
-        names = (key, posixpath.join(key, "manifest.json"))
-        found, manifest = requests().all([partial(head, store, name) for name in names])
+        names = (path, posixpath.join(path, "manifest.json"))
+        found, manifest = requests().all([self._head(name) for name in names])
         if isinstance(found, dict):
             return Entry("file", int(found["size"]), _version(found))
         if isinstance(manifest, dict):
             return Entry("directory", 0, _version(manifest))
         for answer in (found, manifest):
             if not isinstance(answer, FileNotFoundError):
-                raise _failure(path, answer)
+                raise failure(path, answer)
         return Entry("directory", 0, ()) if self._lists(path) and self._listed(path) else None
 
     def find_each(self, paths: Sequence[str]) -> list[Entry | None]:
         """The object of each name, or None; no directories."""
-        head = _client().head_async
-        answers = requests().all([partial(head, *_store_and_key(path)) for path in paths])
+        answers = requests().all([self._head(path) for path in paths])
         found: list[Entry | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
-                raise _failure(path, answer)
+                raise failure(path, answer)
             is_there = isinstance(answer, dict)
             found.append(Entry("file", int(answer["size"]), _version(answer)) if is_there else None)
         return found
+
+    def _head(self, path: str) -> Read:
+        store, key = _store_and_key(path, self._options)
+        return Read(store, partial(_head, key), 0)
 
     def is_taken(self, path: str) -> bool:
         """Whether there is anything of this name."""
@@ -96,11 +101,10 @@ class ObjectStore(Location):
         return not path.lower().startswith("http")
 
     def _listed(self, folder: str) -> list[str]:
-        store, key = _store_and_key(folder)
-        try:
-            found = _client().list_with_delimiter(store, key or None)
-        except Exception as error:
-            raise _failure(folder, error) from error
+        store, key = _store_and_key(folder, self._options)
+        [found] = requests().all([Read(store, partial(_list, key), 0)])
+        if isinstance(found, BaseException):
+            raise failure(folder, found)
         objects = [posixpath.basename(item["path"]) for item in found["objects"] if item["path"] != key]
         return objects + [posixpath.basename(str(prefix).rstrip("/")) for prefix in found["common_prefixes"]]
 
@@ -117,7 +121,7 @@ class ObjectStore(Location):
 
     def open(self, path: str) -> OpenFile:
         """An object."""
-        return ObjectFile(path)
+        return ObjectFile(path, self)
 
     def is_directory(self, path: str) -> bool:
         """Whether there is a directory at ``path``."""
@@ -137,11 +141,11 @@ class ObjectStore(Location):
         """Bytes [offset, offset + size) of each object, or the exception that says why they could not be had."""
         calls = []
         for path, offset, size in wanted:
-            store, key = _store_and_key(path)
-            calls.append(partial(_client().get_range_async, store, key, start=offset, length=size))
+            store, key = _store_and_key(path, self._options)
+            calls.append(Read(store, partial(_get_range, key, offset, size), size))
         found = requests().all(calls)
         return [
-            _failure(path, answer) if isinstance(answer, BaseException) else answer
+            failure(path, answer) if isinstance(answer, BaseException) else answer
             for (path, _, _), answer in zip(wanted, found, strict=True)
         ]
 
@@ -149,13 +153,12 @@ class ObjectStore(Location):
 class ObjectFile:
     """An object, read by ranges; more with each of them, as long as they follow each other."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, location: ObjectStore) -> None:
+        self._path, self._location = path, location
         self._ahead, self._start, self._bytes = _LEAST_AHEAD, 0, b""  # what came last, and how much came
-        store, key = _store_and_key(path)
-        [found] = requests().all([partial(_client().head_async, store, key)])
+        [found] = requests().all([location._head(path)])
         if not isinstance(found, dict):
-            raise _failure(path, found)
+            raise failure(path, found)
         self.size = int(found["size"])
 
     def __enter__(self) -> ObjectFile:
@@ -177,7 +180,7 @@ class ObjectFile:
             follows = self._bytes and 0 <= offset - stop <= self._ahead
             self._ahead = min(self._ahead * 2, _MOST_AHEAD) if follows else _LEAST_AHEAD
             most = min(max(size, self._ahead), self.size - offset)
-            [found] = ObjectStore().read_ranges([(self._path, offset, most)])
+            [found] = self._location.read_ranges([(self._path, offset, most)])
             if isinstance(found, BaseException):
                 raise found
             self._start, self._bytes, at = offset, bytes(found), 0
@@ -191,59 +194,32 @@ class ObjectFile:
         return len(found)
 
 
-def _client() -> Any:
-    try:
-        import obstore
-    except ImportError:
-        raise UniRecordError(
-            "object stores are read by the package obstore: pip install 'unirecord[remote]'"
-        ) from None
-    return obstore
+def _head(key: str, client: Any) -> Awaitable[Any]:
+    return client_module().head_async(client, key)  # type: ignore[no-any-return]
 
 
-def _store_and_key(path: str) -> tuple[Any, str]:
-    """The client of the store that a path is in, made once for a process, and the object's name there."""
+def _list(key: str, client: Any) -> Awaitable[Any]:
+    return client_module().list_with_delimiter_async(client, key or None)  # type: ignore[no-any-return]
+
+
+def _get_range(key: str, offset: int, size: int, client: Any) -> Awaitable[Any]:
+    return client_module().get_range_async(client, key, start=offset, length=size)  # type: ignore[no-any-return]
+
+
+def _store_and_key(path: str, options: StorageOptions | None) -> tuple[Store, str]:
+    """The store that a path is in, made once for a process and its options, and the object's name there."""
     scheme, _, rest = path.partition("://")
     host, _, key = rest.partition("/")
-    at = (os.getpid(), f"{scheme.lower()}://{host}")
+    at = (os.getpid(), f"{scheme.lower()}://{host}", options)
     store = _stores.get(at)
     if store is None:
         with _making:
-            store = _stores.get(at) or _stores.setdefault(at, _open_store(at[1], path))
+            store = _stores.get(at) or Store(at[1], options, RETRIES)
+            _ = store.once  # options that are wrong are said here
+            _stores[at] = store
     return store, key.rstrip("/")
-
-
-def _open_store(root: str, path: str) -> Any:
-    _client()
-    from obstore.store import from_url
-
-    # an endpoint that the user has named without encryption is meant so
-    plain = root.startswith("http://") or any(
-        os.environ.get(name, "").startswith("http://") for name in _ENDPOINTS
-    )
-    try:
-        return from_url(root, client_options={"allow_http": True} if plain else None, retry_config=RETRIES)
-    except Exception as error:
-        raise _failure(path, error) from error
 
 
 def _version(found: dict[str, Any]) -> tuple[int, ...]:
     tag = str(found.get("e_tag") or found.get("last_modified"))
     return (xxh3_64(tag.encode()), int(found["size"]))
-
-
-def _failure(path: str, error: BaseException) -> BaseException:
-    """The exception of a request, with the path and the first line of what the client says."""
-    if not isinstance(error, Exception) or isinstance(error, UniRecordError):
-        return error
-    said = str(error).strip().splitlines() or [type(error).__name__]
-    if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    if isinstance(error, PermissionError):
-        return PermissionError(errno.EACCES, said[0], path)
-    if _METADATA_SERVER in said[0]:  # which the client asks for credentials when there are none
-        said[0] = (
-            "no credentials were found in the environment (docs/storage.md says which); for a public bucket, "
-            f"AWS_SKIP_SIGNATURE=true or GOOGLE_SKIP_SIGNATURE=true: {said[0]}"
-        )
-    return OSError(errno.EIO, said[0], path)

@@ -8,6 +8,7 @@ from typing import Final
 from ..errors import MissingError, UniRecordError
 from .local_disk import LocalDisk
 from .location import Location
+from .storage_options import current_storage
 
 __all__ = ["LOCATIONS", "location_of", "path_on_disk", "read_file"]
 
@@ -29,7 +30,7 @@ def location_of(path: str) -> Location:
     if name in _OBJECTS:
         from .object_store import ObjectStore  # with its event loop, which few need
 
-        return LOCATIONS.setdefault(name, ObjectStore())
+        return ObjectStore(current_storage())
     if name == "file":
         raise MissingError(f"{path}: paths are given without file://, as {scheme[2]}")
     raise MissingError(

@@ -7,55 +7,272 @@ import atexit
 import errno
 import os
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from functools import partial
+from random import Random
 from typing import Any, Final
 
 from ..errors import UniRecordError
+from .pacing import STALLED, Durations, Pace
+from .store import Store
+from .store_failures import verdict_of
 
-__all__ = ["MOST_IN_FLIGHT", "Requests", "requests"]
+__all__ = ["MOST_IN_FLIGHT", "Read", "Requests", "requests"]
 
 MOST_IN_FLIGHT: Final = (
     256  # requests of this process: what hides 25 ms of latency at 10,000 requests a second
 )
+_HEDGED: Final = 16  # of those in flight, one may be a second copy of one that is late
+_LEAST_LOOK: Final = 0.005  # seconds between two looks for late ones
+_RENEWALS: Final = 3  # in a row, with which a request gets new credentials
 
 Call = Callable[[], Awaitable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A request that may be made several times: ``ask`` of a client of ``store``, for about ``size`` bytes."""
+
+    store: Store
+    ask: Callable[[Any], Awaitable[Any]]
+    size: int
+
+
+class _Batch:
+    """Requests that are waited for together."""
+
+    def __init__(self, count: int) -> None:
+        self.answers: list[Any] = [None] * count
+        self.left = count
+        self.flights: list[_Flight] = []
+        self.done: Future[list[Any]] = Future()
+
+
+class _Flight:
+    """A request until it has its answer: the copies of it that are on their way, and how often it has failed."""
+
+    __slots__ = (
+        *(
+            "attempts",
+            "batch",
+            "began",
+            "call",
+            "client",
+            "copies",
+            "done",
+            "first",
+            "hedged",
+            "number",
+            "renewals",
+        ),
+        "store",
+    )
+
+    def __init__(self, batch: _Batch, number: int, call: Call | Read) -> None:
+        self.batch, self.number, self.call = batch, number, call
+        self.store = call.store if isinstance(call, Read) else None
+        self.copies: dict[asyncio.Future[Any], float] = {}
+        self.client: Any = None  # that it was last asked of
+        self.attempts = self.renewals = 0
+        self.began = self.first = 0.0  # this attempt, and the first one
+        self.hedged = self.done = False
+
+
 class Requests:
-    """Runs coroutines that wait for a store, from any thread; one for each process."""
+    """Waits for stores on behalf of any thread; one for each process.
+
+    Those that fail by the store's fault are made again; those that are late are made a second time, beside the first.
+    """
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
-        self._free = asyncio.Semaphore(MOST_IN_FLIGHT)
+        self._pace, self.durations = Pace(MOST_IN_FLIGHT), Durations()
+        self._queue: deque[_Flight] = deque()
+        self._flying: dict[_Flight, None] = {}  # that may be late, the oldest first
+        self._batches: set[_Batch] = set()
+        self._hedges, self.hedged = 0, 0  # in flight, and made
+        self._looking = self._opening = False
+        self._random = Random()
         self._starting, self._ended = threading.Lock(), False
         self._thread = threading.Thread(target=self._run, name="unirecord-requests", daemon=True)
         self._thread.start()
 
-    def all(self, calls: Sequence[Call]) -> list[Any]:
+    def all(self, calls: Sequence[Call | Read]) -> list[Any]:
         """What comes of each of the calls, which are made in the loop, or the exception that it raises.
 
         Waits for all of them; Ctrl-C cancels them.
         """
+        batch = _Batch(len(calls))
+        if not calls:
+            return []
         with self._starting:
             if self._ended:
                 raise _given_up()
-            waiting = asyncio.run_coroutine_threadsafe(self._gather(calls), self._loop)
+            self._loop.call_soon_threadsafe(self._begin, batch, calls)
         try:
-            return waiting.result()
+            return batch.done.result()
         except CancelledError:
             raise _given_up() from None
         except BaseException:
-            waiting.cancel()
+            self._loop.call_soon_threadsafe(self._cancel, batch)
             raise
 
-    async def _gather(self, calls: Sequence[Call]) -> list[Any]:
-        return await asyncio.gather(*map(self._one, calls), return_exceptions=True)
+    # ---- in the loop -------------------------------------------------------------------------------------
 
-    async def _one(self, call: Call) -> Any:
-        async with self._free:
-            return await call()
+    def _begin(self, batch: _Batch, calls: Sequence[Call | Read]) -> None:
+        if self._ended:
+            batch.done.cancel()
+            return
+        now = self._loop.time()
+        self._batches.add(batch)
+        batch.flights = [_Flight(batch, number, call) for number, call in enumerate(calls)]
+        for flight in batch.flights:
+            self._queue_in_time(flight, 0.0, now)
+        self._start_waiting()
+
+    def _queue_in_time(self, flight: _Flight, pause: float, now: float) -> None:
+        """Puts a request in the queue, after a pause, and when its budget allows it."""
+        budget = None if flight.store is None else flight.store.budget
+        wait = pause if budget is None else max(pause, budget.wait(now))
+        if wait <= 0:
+            self._queue.append(flight)
+        else:
+            self._loop.call_later(wait, self._queue_now, flight)
+
+    def _queue_now(self, flight: _Flight) -> None:
+        self._queue.append(flight)
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        pace, now = self._pace, self._loop.time()
+        while self._queue and pace.may_start(now):
+            flight = self._queue.popleft()
+            if not flight.done:
+                self._start(flight, now)
+        if self._queue and now < pace.closed_until and not self._opening:
+            self._opening = True
+            self._loop.call_at(pace.closed_until, self._open_again)
+
+    def _open_again(self) -> None:
+        self._opening = False
+        self._start_waiting()
+
+    def _start(self, flight: _Flight, now: float) -> None:
+        call = flight.call
+        copy: asyncio.Future[Any]
+        try:
+            if isinstance(call, Read):
+                flight.client = call.store.once
+                asked = call.ask(flight.client)
+            else:
+                asked = call()
+            copy = asyncio.ensure_future(asked, loop=self._loop)
+        except Exception as error:
+            copy = self._loop.create_future()
+            copy.set_exception(error)
+        flight.copies[copy] = now
+        self._pace.in_flight += 1
+        copy.add_done_callback(partial(self._landed, flight))
+        if isinstance(call, Read) and not flight.hedged:
+            flight.began = now
+            flight.first = flight.first or now
+            self._flying[flight] = None
+            if not self._looking:
+                self._looking = True
+                self._loop.call_later(_LEAST_LOOK, self._look)
+
+    def _landed(self, flight: _Flight, copy: asyncio.Future[Any]) -> None:
+        began, now = flight.copies.pop(copy), self._loop.time()
+        self._pace.in_flight -= 1
+        error = asyncio.CancelledError() if copy.cancelled() else copy.exception()
+        if flight.done:
+            pass
+        elif error is None:
+            self._pace.succeeded()
+            if flight.store is not None:
+                flight.store.has_answered = True
+                self.durations.note(flight.call.size, now - began)  # type: ignore[union-attr]
+            self._finish(flight, copy.result())
+        elif copy.cancelled() or flight.store is None:
+            self._finish(flight, error)
+        else:
+            self._failed(flight, flight.store, error, began, now)
+        self._start_waiting()
+
+    def _failed(self, flight: _Flight, store: Store, error: BaseException, began: float, now: float) -> None:
+        """Has the request made again, unless another copy is on its way, or it is no use."""
+        verdict = verdict_of(error)
+        if verdict == "slower":
+            self._pace.was_too_much(began, now, store.retries.pause(flight.attempts + 1, self._random))
+        if flight.copies and verdict != "final":
+            return
+        flight.attempts += 1
+        if verdict == "renew":
+            flight.renewals += 1
+            if store.has_answered and flight.renewals <= _RENEWALS:
+                store.renew(flight.client)
+            else:
+                verdict = "final"
+        pause = store.retries.pause(flight.attempts, self._random)
+        waited = now - flight.first
+        if (
+            verdict == "final"
+            or flight.attempts > store.retries.most
+            or waited + pause > store.retries.patience
+        ):
+            self._finish(flight, error)
+            return
+        self._grounded(flight)
+        self._queue_in_time(flight, pause, now)
+
+    def _finish(self, flight: _Flight, answer: Any) -> None:
+        flight.done = True
+        self._grounded(flight)
+        for copy in list(flight.copies):
+            copy.cancel()
+        batch = flight.batch
+        batch.answers[flight.number] = answer
+        batch.left -= 1
+        if not batch.left:
+            self._batches.discard(batch)
+            batch.done.set_result(batch.answers)
+
+    def _grounded(self, flight: _Flight) -> None:
+        self._flying.pop(flight, None)
+        if flight.hedged:
+            flight.hedged = False
+            self._hedges -= 1
+
+    def _cancel(self, batch: _Batch) -> None:
+        for flight in batch.flights:
+            if not flight.done:
+                self._finish(flight, None)
+
+    # ---- late ones ---------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Makes requests that are late a second time: whichever copy comes first is the answer."""
+        now, soonest, least = self._loop.time(), 1.0, STALLED if self._pace.is_cut else 0.0
+        for flight in list(self._flying):
+            if flight.hedged or flight.store is None or flight.store.budget is not None:
+                continue
+            left = flight.began + max(least, self.durations.long(flight.call.size)) - now  # type: ignore[union-attr]
+            if left > 0:
+                soonest = min(soonest, left)
+            elif self._hedges <= self._pace.in_flight // _HEDGED and self._pace.may_start(now):
+                flight.hedged = True
+                self._hedges += 1
+                self.hedged += 1
+                self._start(flight, now)
+        self._looking = bool(self._flying)
+        if self._looking:
+            self._loop.call_later(max(_LEAST_LOOK, soonest / 2), self._look)
+
+    # ---- its end -----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -67,20 +284,24 @@ class Requests:
             return
         with self._starting:
             self._ended = True
-        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+
+    async def _cancel_all(self) -> None:
+        copies = []
+        for batch in list(self._batches):
+            batch.done.cancel()
+            for flight in batch.flights:
+                flight.done = True
+                copies += list(flight.copies)
+        for copy in copies:
+            copy.cancel()
+        await asyncio.gather(*copies, return_exceptions=True)
 
 
 def _given_up() -> ConnectionAbortedError:
     return ConnectionAbortedError(errno.ECONNABORTED, "it was given up, because the process ends")
-
-
-async def _cancel_others() -> None:
-    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
 
 
 _made: list[Requests] = []

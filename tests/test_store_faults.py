@@ -1,0 +1,262 @@
+"""What stores do to readers: they are busy, stall, go away, let credentials expire; and the options that reach them."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from objectstore import Fault, Request, Server, serving
+
+import unirecord
+from unirecord import UniRecordDataset, Writer
+from unirecord.cli import main
+from unirecord.storage import object_store, pacing, requests
+from unirecord.storage.store_failures import failure
+
+ROWS = 300
+QUICK = {"max_retries": 60, "backoff": {"init_backoff": 0.001, "max_backoff": 0.002}}
+SECRET = "wJalrXUtnFEMI-do-not-show"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("store")
+    (root / "bucket").mkdir()
+    rng = random.Random(1)
+    with Writer(root / "bucket" / "a.urec", {"x": "bytes", "n": "int64"}) as writer:
+        for i in range(ROWS):
+            writer.write({"x": rng.randbytes(500), "n": i})
+    return root
+
+
+@pytest.fixture
+def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(object_store, "_stores", {})
+    monkeypatch.setattr(requests, "_made", [])
+    with serving(root) as server:
+        yield server
+        for made in requests._made:
+            made.stop()
+
+
+def options(server: Server, **more: Any) -> dict[str, Any]:
+    return {"endpoint": server.url, "region": "r", "skip_signature": "true", "retry_config": QUICK, **more}
+
+
+def epoch(server: Server, **more: Any) -> list[int]:
+    with UniRecordDataset(
+        "s3://bucket/a.urec", shuffle=True, seed=1, storage_options=options(server, **more)
+    ) as ds:
+        return [int(n) for batch in ds.batches(16) for n in batch["n"]]
+
+
+@pytest.fixture(scope="module")
+def expected(root: Path) -> list[int]:
+    with UniRecordDataset(root / "bucket" / "a.urec", shuffle=True, seed=1) as ds:
+        return [int(n) for batch in ds.batches(16) for n in batch["n"]]
+
+
+def test_a_store_that_says_slow_down_is_asked_less_by_all(server: Server, expected: list[int]) -> None:
+    told: list[int] = []
+
+    def busy(request: Request) -> Fault | None:
+        if server._in_flight > 4 and len(told) < 400:
+            told.append(server._in_flight)
+            return Fault(status=503)
+        return Fault(pause=0.001)
+
+    server.fault = busy
+    assert epoch(server) == expected
+    assert told
+    pace = requests.requests()._pace
+    assert pace.limit < pace.most
+    assert pace.in_flight == 0
+
+
+def test_a_request_that_stalls_is_made_a_second_time(
+    server: Server, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pacing, "STALLED", 0.05)
+    stalled: set[Any] = set()
+
+    def stall(request: Request) -> Fault | None:
+        place = (request.method, request.key, request.start)
+        if request.number % 40 == 20 and place not in stalled:
+            stalled.add(place)
+            return Fault(pause=3_600)
+        return None
+
+    server.fault = stall
+    assert epoch(server) == expected
+    assert stalled
+    assert requests.requests().hedged >= len(stalled)
+    assert requests.requests()._hedges == 0
+    # the first copies were given up, not waited for
+    assert requests.requests()._pace.in_flight == 0
+
+
+def test_a_bucket_that_goes_away_and_comes_back_ends_no_epoch(server: Server, expected: list[int]) -> None:
+    away = iter(range(300))
+    server.fault = lambda request: (
+        Fault(hang_up=True) if request.number > 12 and next(away, None) is not None else None
+    )
+    assert epoch(server) == expected
+    assert next(away, None) is None
+
+
+def test_a_bucket_that_stays_away_is_an_error_that_says_what_was_asked(server: Server) -> None:
+    with UniRecordDataset(
+        "s3://bucket/a.urec", storage_options=options(server, retry_config={**QUICK, "max_retries": 3})
+    ) as ds:
+        server.fault = lambda request: Fault(status=500)
+        before = len(server.requests)
+        with pytest.raises(
+            OSError, match=r"could not be had: the store answered 500 .*s3://bucket/a\.urec"
+        ) as caught:
+            ds[3]
+        assert "bytes" in str(caught.value)
+    # one of them, four times; the others of the same moment have as many attempts
+    assert max(_times(server.requests[before:]).values()) == 4
+
+
+def _times(asked: list[Request]) -> dict[Any, int]:
+    places = [(r.key, r.start, r.stop) for r in asked]
+    return {place: places.count(place) for place in places}
+
+
+def test_credentials_that_expire_are_asked_anew(
+    server: Server, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_SKIP_SIGNATURE", raising=False)
+    asked: list[int] = []
+
+    def credentials() -> dict[str, Any]:
+        asked.append(1)
+        return {
+            "access_key_id": f"K{len(asked)}",
+            "secret_access_key": SECRET,
+            "token": None,
+            "expires_at": None,
+        }
+
+    server.fault = lambda request: Fault(status=403) if request.number > 9 and len(asked) < 2 else None
+    given = options(server, credential_provider=credentials)
+    del given["skip_signature"]
+    with UniRecordDataset("s3://bucket/a.urec", shuffle=True, seed=1, storage_options=given) as ds:
+        assert [int(n) for batch in ds.batches(16) for n in batch["n"]] == expected
+    assert len(asked) == 2
+
+
+def test_credentials_that_are_refused_are_said_at_once(server: Server) -> None:
+    server.fault = lambda request: Fault(status=403)
+    with pytest.raises(OSError, match=r"403 Forbidden; check the credentials.*s3://bucket/a\.urec") as caught:
+        epoch(server, secret_access_key=SECRET, access_key_id="K", skip_signature="false")
+    assert SECRET not in str(caught.value)
+    assert max(_times(server.requests).values()) == 1
+
+
+def test_a_budget_of_requests_holds(
+    server: Server, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    wait = pacing.Budget.wait
+    monkeypatch.setattr(pacing.Budget, "wait", lambda self, now: waits.append(wait(self, now)) or waits[-1])  # type: ignore[func-returns-value]
+    assert epoch(server, max_requests_per_second=5_000) == expected
+    assert len(waits) == len(server.requests)
+    assert max(waits) > 0
+
+
+def test_options_reach_the_store_and_go_with_the_dataset(
+    root: Path, server: Server, expected: list[int]
+) -> None:
+    with UniRecordDataset("s3://bucket/a.urec", storage_options=options(server)) as ds:
+        copy = pickle.loads(pickle.dumps(ds))
+        assert [row["n"] for row in copy] == list(range(ROWS))
+        assert not ds.refresh()
+        copy.close()
+    # without encryption, without the environment: also of the client, and by other names
+    given = {
+        "aws_endpoint_url": server.url,
+        "aws_region": "r",
+        "aws_skip_signature": "true",
+        "allow_http": "true",
+    }
+    with UniRecordDataset("s3://bucket/a.urec", storage_options={**given, "timeout": "20s"}) as ds:
+        assert ds[5]["n"] == 5
+
+
+def test_one_name_in_two_stores_is_two_datasets(root: Path, server: Server, tmp_path: Path) -> None:
+    (tmp_path / "bucket").mkdir()
+    with Writer(tmp_path / "bucket" / "a.urec", {"n": "int64"}) as writer:
+        writer.write_batch({"n": np.arange(7)})
+    with (
+        serving(tmp_path) as other,
+        UniRecordDataset("s3://bucket/a.urec", storage_options=options(server)) as a,
+        UniRecordDataset("s3://bucket/a.urec", storage_options=options(other)) as b,
+    ):
+        assert (len(a), len(b)) == (ROWS, 7)
+        assert (a[6]["n"], b[6]["n"]) == (6, 6)
+
+
+def test_options_that_are_not_known_are_refused_without_their_values(server: Server, root: Path) -> None:
+    for wrong, said in (
+        ({"acess_key_id": SECRET}, "no storage option 'acess_key_id'; did you mean 'access_key_id'"),
+        (
+            {"client_options": {"time_out": SECRET}},
+            "client_options has no 'time_out'; did you mean 'timeout'",
+        ),
+        ({"timeout": SECRET}, "storage options are refused: .*Duration"),
+        ({"max_requests_per_second": 0}, "a number above 0"),
+        ({"retry_config": {"retries": 2}}, "retry_config has no 'retries'"),
+        ({"secret_access_key": [SECRET]}, "storage options are refused"),
+    ):
+        with pytest.raises(ValueError, match=said) as caught:
+            epoch(server, **wrong)
+        assert SECRET not in str(caught.value)
+    with pytest.raises(ValueError, match="storage_options are of object stores"):
+        UniRecordDataset(root / "bucket" / "a.urec", storage_options={"region": "r"})
+    with pytest.raises(TypeError, match="a dict"):
+        UniRecordDataset("s3://bucket/a.urec", storage_options="region=r")  # type: ignore[arg-type]
+
+
+def test_secrets_are_not_shown(server: Server) -> None:
+    given = options(server, access_key_id="K", secret_access_key=SECRET)
+    with UniRecordDataset("s3://bucket/a.urec", storage_options=given) as ds:
+        assert SECRET not in repr(ds) + repr(vars(ds)) + repr(ds._cursor.plan) + str(ds.state_dict())
+        assert SECRET not in repr(ds._cursor.plan.data.snapshot)
+
+
+def test_what_a_store_says_is_shown_without_signatures() -> None:
+    said = str(failure("az://c/a", Exception(f"no answer from https://h/c/a?sig={SECRET} in 3ms")))
+    assert "https://h/c/a?…" in said
+    assert SECRET not in said
+
+
+def test_the_commands_take_storage_options(server: Server, root: Path, capsys: Any) -> None:
+    given = ["--storage-option", f"endpoint={server.url}", "--storage-option", "skip_signature=true"]
+    given += ["--storage-option", "region=r", "--storage-option", "max_requests_per_second=100000"]
+    for command in (["verify"], ["inspect", "--count"]):
+        assert main([*command, "s3://bucket/a.urec", *given]) == 0, capsys.readouterr().err
+    assert f"{ROWS}" in capsys.readouterr().out
+    for wrong, said in (
+        (
+            [str(root / "bucket" / "a.urec"), "--storage-option", "region=r"],
+            "nothing that is named is in one",
+        ),
+        (["s3://bucket/a.urec", "--storage-option", "region"], "NAME=VALUE"),
+        (["s3://bucket/a.urec", "--storage-option", "retry_config=3"], "retry_config is a dict"),
+    ):
+        assert main(["verify", *wrong]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_a_profile_is_read_by_the_package_that_knows_it(server: Server) -> None:
+    with pytest.raises(ValueError, match="of s3:// alone"):
+        UniRecordDataset(f"{server.url}/bucket/a.urec", storage_options={"profile": "p"})
+    with pytest.raises((unirecord.UniRecordError, ValueError, OSError), match=r"boto3|profile"):
+        UniRecordDataset("s3://bucket/a.urec", storage_options={"profile": "none such"})

@@ -1,0 +1,156 @@
+"""When a request to a store may be made: how many are in flight, how often, how long after one that failed."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+__all__ = ["STALLED", "Budget", "Durations", "Pace", "Retries", "retries_of"]
+
+_ROUNDS: Final = 64  # of answers, in which the number in flight comes back from one to the most
+_KEPT: Final = 128  # durations of requests of about one size: their p99 is the second longest
+_ENOUGH: Final = 64  # of them to say what is long
+STALLED: Final = 2.0  # seconds that are long before enough is known
+_LEAST: Final = 0.02  # seconds below which nothing is long: what a scheduler makes of a busy machine
+_MARGIN: Final = 1.5  # above the p99: where the tail is even, it pays to wait
+_REFRESH: Final = 32  # requests after which the p99 is found anew
+_SMALL: Final = 16  # bits: what is smaller takes the latency alone
+_LARGE: Final = 17
+_GAPS: Final = (4 << 10, 32 << 10, 256 << 10)  # least, before anything is known, and most
+
+
+@dataclass(frozen=True)
+class Retries:
+    """How often a request that failed is made again: longer and longer apart, with jitter, for so many seconds."""
+
+    most: int = 20
+    first: float = 0.1
+    longest: float = 15.0
+    base: float = 2.0
+    patience: float = 180.0
+
+    def pause(self, attempt: int, random: Random) -> float:
+        """Seconds before attempt ``attempt``, from 1: between half and all of what has doubled each time."""
+        return min(self.longest, self.first * self.base ** min(attempt - 1, 64)) * random.uniform(0.5, 1.0)
+
+
+class Pace:
+    """How many requests may be in flight: half as many when a store says it is too much, then slowly more again.
+
+    Additive increase and multiplicative decrease, by which several clients come to share what there is (Chiu and Jain,
+    1989).
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.limit = most, float(most)
+        self.in_flight = 0
+        self.closed_until = -math.inf
+        self._cut = -math.inf
+
+    def may_start(self, now: float) -> bool:
+        """Whether one more may start."""
+        return self.in_flight < int(self.limit) and now >= self.closed_until
+
+    def succeeded(self) -> None:
+        """A request has had its answer."""
+        self.limit = min(float(self.most), self.limit + self.most / _ROUNDS / self.limit)
+
+    def was_too_much(self, began: float, now: float, pause: float) -> None:
+        """A request that began then was told to slow down; those of before the last cut say nothing new."""
+        if began >= self._cut:
+            self.limit, self._cut = max(1.0, self.limit / 2), now
+            self.closed_until = max(self.closed_until, now + pause)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether fewer are in flight than could be."""
+        return self.limit < self.most
+
+
+class Budget:
+    """At most so many requests a second, evenly."""
+
+    def __init__(self, rate: float) -> None:
+        self._apart = 1.0 / rate
+        self._next = -math.inf
+
+    def wait(self, now: float) -> float:
+        """Seconds that one more request has to wait; it counts as made then."""
+        at = max(now, self._next)
+        self._next = at + self._apart
+        return at - now
+
+
+class Durations:
+    """How long requests have lately taken, by size: what is long, and what is the price of one more."""
+
+    def __init__(self) -> None:
+        self._lately: dict[int, deque[float]] = {}
+        self._long: dict[int, tuple[int, float]] = {}
+        self._noted: dict[int, int] = {}
+
+    def note(self, size: int, seconds: float) -> None:
+        """A request of so many bytes took so long."""
+        bits = size.bit_length()
+        lately = self._lately.get(bits)
+        if lately is None:
+            lately = self._lately[bits] = deque(maxlen=_KEPT)
+        lately.append(seconds)
+        self._noted[bits] = self._noted.get(bits, 0) + 1
+
+    def long(self, size: int) -> float:
+        """Seconds after which a request of so many bytes is late: well above the p99 of its like."""
+        bits = size.bit_length()
+        noted = self._noted.get(bits, 0)
+        if noted < _ENOUGH:
+            return STALLED
+        found = self._long.get(bits)
+        if found is None or noted - found[0] >= _REFRESH:
+            ordered = sorted(self._lately[bits])
+            found = self._long[bits] = noted, max(_LEAST, ordered[-1 - len(ordered) // 100] * _MARGIN)
+        return found[1]
+
+    def gap(self) -> int:
+        """Bytes between two ranges that cost no more time than a request: latency × bandwidth of one request."""
+        small = [seconds for bits, kept in self._lately.items() if bits <= _SMALL for seconds in kept]
+        if not small:
+            return _GAPS[1]
+        latency = sorted(small)[len(small) // 2]
+        rates = [
+            1.5 * 2.0 ** (bits - 1) / (seconds - latency)
+            for bits, kept in self._lately.items()
+            if bits >= _LARGE
+            for seconds in kept
+            if seconds > latency
+        ]
+        if not rates:
+            return _GAPS[1]
+        return int(min(max(latency * sorted(rates)[len(rates) // 2], _GAPS[0]), _GAPS[2]))
+
+
+def retries_of(config: Any) -> Retries:
+    """What a ``retry_config`` of obstore says; ValueError for what it has not."""
+    given = dict(config or {})
+    backoff = dict(given.pop("backoff", {}))
+    told: dict[str, Any] = {}
+    for names, where in (
+        ({"max_retries": "most", "retry_timeout": "patience"}, given),
+        ({"init_backoff": "first", "max_backoff": "longest", "base": "base"}, backoff),
+    ):
+        for name, ours in names.items():
+            if name in where:
+                value = where.pop(name)
+                told[ours] = value.total_seconds() if isinstance(value, timedelta) else value
+                if isinstance(told[ours], bool) or not isinstance(told[ours], (int, float)) or told[ours] < 0:
+                    raise TypeError(f"{name} of retry_config is a number or a timedelta, 0 or more")
+    unknown = [*given, *backoff]
+    if unknown:
+        raise ValueError(
+            f"retry_config has no {unknown[0]!r}; it has max_retries, retry_timeout, and backoff with "
+            "init_backoff, max_backoff and base"
+        )
+    return Retries(**told)
