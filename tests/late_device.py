@@ -97,7 +97,7 @@ class PinnedMemory:
     def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Puts it in the place of CUDA's."""
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        monkeypatch.setattr(adapter, "_pinned", self.take)
+        monkeypatch.setattr(adapter, "pinned_piece", self.take)
         monkeypatch.setattr(torch.Tensor, "is_pinned", lambda tensor: self.holds(tensor))
         monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: self.copy(tensor))
 

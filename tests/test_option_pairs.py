@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 
 import unirecord.torch
 from unirecord import CorruptionError, UniRecordDataset, Writer
+from unirecord.order.randomness import generator, sample_keys
 from unirecord.parts.part_set import PartSet
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -31,12 +32,16 @@ Sample = dict[str, Any]
 Made = tuple[frozenset[str], list[Sample]]  # the marks of the functions that were called, and the samples
 
 
-def of_dataset(sample: Sample) -> Sample:
-    return {**sample, "dataset's": int(sample["i"])}
+def of_dataset(sample: Sample, *rng: np.random.Generator) -> Sample:
+    return {**sample, "dataset's": int(sample["i"]), **drawn(*rng)}
 
 
-def of_loader(sample: Sample) -> Sample:
-    return {**sample, "loader's": int(sample["i"]), "here": threading.get_ident() == HERE}
+def of_loader(sample: Sample, *rng: np.random.Generator) -> Sample:
+    return {**sample, "loader's": int(sample["i"]), "here": threading.get_ident() == HERE, **drawn(*rng)}
+
+
+def drawn(rng: np.random.Generator | None = None) -> Sample:
+    return {} if rng is None else {"drawn": int(rng.integers(1 << 40))}
 
 
 def collated(samples: list[Sample]) -> Sample:
@@ -63,7 +68,7 @@ DATASET: dict[str, Any] = {
     "window_blocks": 1,
 }
 READ: dict[str, Any] = {"drop_last": True, "prefetch": 3, "num_threads": 3}
-CALLED: dict[str, Any] = {"transform=": of_loader, "collate_fn": collated, "num_workers": 0}
+CALLED: dict[str, Any] = {"transform=": of_loader, "collate_fn": collated, "num_workers": 0, "random": True}
 STOCK: dict[str, Any] = {
     "drop_last": True,
     "collate_fn": collated,
@@ -176,9 +181,12 @@ def expected(name: str, path: Path, options: dict[str, Any], damaged: bool) -> l
 def sample_of(row: int, options: dict[str, Any], damaged: bool) -> Sample:
     whole = stored(row, damaged)
     sample = {name: whole[name] for name in options.get("columns", whole)}
+    noise = {}
+    if "random" in options:
+        noise = drawn(generator(sample_keys(options.get("seed", 0), 0, np.array([row]))[0], 1))
     if "transform=" in options:
-        return {**sample, "loader's": row, "here": "num_workers" in options}
-    return {**sample, "dataset's": row} if "transform" in options else sample
+        return {**sample, "loader's": row, "here": "num_workers" in options, **noise}
+    return {**sample, "dataset's": row, **noise} if "transform" in options else sample
 
 
 # ---- what does come out --------------------------------------------------------------------------------------
@@ -247,6 +255,10 @@ def test_both_options_of_a_pair_are_obeyed(
         with pytest.raises(ValueError, match=r"view\(transform=None\)"):
             list(loader.read(ds, given))
         return
+    if "random" in options and not {"transform", "transform="} & {*options}:
+        with pytest.raises(ValueError, match="there is none: give transform="):
+            loader.read(ds, given)
+        return
     wanted = expected(name, paths[0], options, damaged)
     if wanted is None:
         with pytest.raises(CorruptionError if name != "to_tf" else Exception, match=r"row 1[45]"):
@@ -299,7 +311,8 @@ def test_no_option_of_a_loader_is_left_out() -> None:
         ("torch", unirecord.torch.loader),
         ("to_tf", UniRecordDataset.to_tf),
     ):
-        known = set(inspect.signature(function).parameters) - {"self", "ds", "batch_size"}
+        # test_torch_sampler.py holds what a batch sampler goes with.
+        known = set(inspect.signature(function).parameters) - {"self", "ds", "batch_size", "batch_sampler"}
         assert known == {option.rstrip("=") for option in LOADERS[name].options}
     seen_otherwise = set(inspect.signature(UniRecordDataset.view).parameters) - {
         "self",

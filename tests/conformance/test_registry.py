@@ -56,6 +56,7 @@ BENEATH = {
         "hf_features",
         "stock_dataloader",
         "torch_collate",
+        "torch_device",
         "torch_ragged",
     ),
     *("valid_names",),

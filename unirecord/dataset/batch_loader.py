@@ -20,7 +20,6 @@ from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
 from ..loading.transforming import Transforming
-from ..order.batch_rule import BatchRule
 from ..order.shard_order import EpochRun
 from ..order.spec import check_integer
 from ..order.steps import JobSteps
@@ -49,13 +48,15 @@ class BatchLoader(Generic[Batch]):
         *,
         stages: Sequence[Stage] = (),
         memory: Callable[[int], NDArray[np.uint8] | None] | None = None,
+        cursor: Cursor | None = None,
     ) -> None:
         """For a dataset. ``stages`` take and give delivered batches, one behind the other, after the transforms.
 
+        ``cursor`` stands in for the dataset's own where its passes are others.
         ``memory`` gives a piece of memory of a size to put batches into, or None for ordinary memory.
         """
         self._dataset = dataset
-        self._cursor: Cursor = dataset._cursor
+        self._cursor: Cursor = dataset._cursor if cursor is None else cursor
         self._options = options
         self._stages = tuple(stages)
         self._memory = BatchMemory(memory)
@@ -73,10 +74,7 @@ class BatchLoader(Generic[Batch]):
         return self._dataset
 
     def __len__(self) -> int:
-        samples, size = self._cursor.samples_left(), self._options.batch_size
-        if isinstance(self._cursor.plan.order.rule, BatchRule):
-            return samples  # they are batches
-        return samples // size if self._options.drop_last else -(-samples // size)
+        return self._cursor.batches_left(self._options.batch_size, self._options.drop_last)
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration that of ``epoch``."""
@@ -106,6 +104,7 @@ class BatchLoader(Generic[Batch]):
         Raises:
             IndexError: this rank has no batch in that step, or all of its rows are corrupt and left out.
         """
+        self._cursor.check_repeatable()
         plan, options = self._cursor.plan, self._options
         steps = JobSteps(plan.order.sharding.resumed(start), options.batch_size, options.drop_last)
         if epoch is None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..loading.plan import Plan
+from ..order.batch_rule import BatchRule
 from ..order.shard_order import EpochRun
 from .position import Position
 from .state import ResumeState
@@ -28,6 +29,16 @@ class Cursor:
     def samples_left(self) -> int:
         """How many samples the next pass will deliver."""
         return self.plan.order.samples_from(self.position.next_start)
+
+    def batches_left(self, size: int, drop_last: bool) -> int:
+        """How many batches of ``size`` samples the next pass will deliver."""
+        samples = self.samples_left()
+        if isinstance(self.plan.order.rule, BatchRule):
+            return samples  # they are batches
+        return samples // size if drop_last else -(-samples // size)
+
+    def check_repeatable(self) -> None:
+        """Raises ValueError where the batches of a step cannot be given again."""
 
     def state_dict(self, counted_outside: bool = False) -> dict[str, Any]:
         """Where the latest pass stands, as plain values; its front, for those who count it themselves."""

@@ -90,6 +90,7 @@ class DatasetLoaders(DatasetAsking[Given]):
         batch_transform: Callable[[Any], Any] | None = None,
         num_workers: int | None = None,
         receipts: str | PathLike[str] | None = None,
+        random: bool = False,
     ) -> BatchLoader[Any]:
         """Batches of this shard as dicts of arrays, read ahead by C threads (docs/loading.md).
 
@@ -109,6 +110,8 @@ class DatasetLoaders(DatasetAsking[Given]):
             batch_transform: called with every batch, after the others.
             num_workers: Python threads for these functions; one per core by default. 0: the thread that asks.
             receipts: a folder to which every rank writes what it hands out, for ``unirecord audit`` (docs/order.md).
+            random: ``transform`` gets a ``numpy.random.Generator`` as its second argument, keyed by seed, epoch and
+                row: the same for a sample on any number of threads or ranks, and after any resume.
         """
         return BatchLoader(
             self,
@@ -123,6 +126,7 @@ class DatasetLoaders(DatasetAsking[Given]):
                 num_workers=num_workers,
                 on_corrupt=self._on_corrupt,
                 receipts=receipts,
+                random=random,
             ),
         )
 

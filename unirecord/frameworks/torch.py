@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -14,9 +13,11 @@ from numpy.typing import NDArray
 from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
+from ..dataset.sampled_cursor import SampledCursor
 from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
 from .array_trees import filled_and_valid, with_arrays
+from .torch_device import CopiedAhead, Moved, Pinned, in_pinned_memory, pinned_piece, with_tensors
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["TorchLoader", "loader", "to_tensors"]
 
 Batch = TypeVar("Batch")
-
-_IN_FLIGHT = 2  # batches whose copy to the device runs while another one is used
 
 
 @overload
@@ -46,6 +45,18 @@ def loader(
     ds: DrawnBatches,
     batch_size: None = ...,
     *,
+    transform: Callable[[Any], Any] | None = ...,
+    collate_fn: Callable[[list[Any]], Any] | None = ...,
+    pin_memory: bool = ...,
+    device: Any = ...,
+    **read_ahead: Unpack[ReadAhead],
+) -> TorchLoader[Any]: ...
+@overload
+def loader(
+    ds: UniRecordDataset[Any],
+    batch_size: None = ...,
+    *,
+    batch_sampler: Iterable[Any],
     transform: Callable[[Any], Any] | None = ...,
     collate_fn: Callable[[list[Any]], Any] | None = ...,
     pin_memory: bool = ...,
@@ -78,6 +89,7 @@ def loader(
     ds: UniRecordDataset[Any] | DrawnBatches,
     batch_size: int | None = None,
     *,
+    batch_sampler: Iterable[Any] | None = None,
     transform: Callable[[Any], Any] | None = None,
     collate_fn: Callable[[list[Any]], Any] | None = None,
     drop_last: bool = False,
@@ -87,6 +99,7 @@ def loader(
     num_threads: int | None = None,
     num_workers: int | None = None,
     receipts: str | PathLike[str] | None = None,
+    random: bool = False,
 ) -> TorchLoader[Any]:
     """Batches of a dataset's shard as tensors; iterate over it as over a ``DataLoader``, once per epoch.
 
@@ -98,14 +111,16 @@ def loader(
     Args:
         ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold. Or the batches that have been drawn
             of one.
-        batch_size: samples in a batch; of batches that have been drawn, none is given.
+        batch_size: samples in a batch; of batches that have been drawn or sampled, none is given.
+        batch_sampler: what says the batches instead, as for a ``DataLoader``: an iterable of lists of places in
+            ``ds``, which has neither shuffle nor shards then. It is asked ahead, anew for each epoch.
         transform: called with every sample, on Python threads; the dataset's own ``transform`` by default.
         collate_fn: makes a batch of the list of samples, transformed or as stored; ``default_collate`` by default
             where there is a transform.
         drop_last: leave out a last batch that is smaller.
         pin_memory: let tensors lie in pinned memory, for fast copies to a CUDA device; nothing where there is none.
         device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
-        prefetch, num_threads, num_workers, receipts: as for ``UniRecordDataset.batches``.
+        prefetch, num_threads, num_workers, receipts, random: as for ``UniRecordDataset.batches``.
     """
     if not isinstance(ds, (UniRecordDataset, DrawnBatches)):
         raise TypeError(
@@ -120,20 +135,46 @@ def loader(
         num_threads=num_threads,
         num_workers=num_workers,
         receipts=receipts,
+        random=random,
     )
-    if isinstance(ds, DrawnBatches):
+    cursor = None
+    if batch_sampler is not None:
+        cursor = _sampled(ds, batch_size, batch_sampler, read_ahead)
+        options = LoaderOptions(
+            1, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
+        )
+    elif isinstance(ds, DrawnBatches):
         if batch_size is not None:
             raise ValueError(
                 f"batch_size={batch_size}: these batches have been drawn, and have the size that they have"
             )
         options = ds._loader_options(own, collate_fn, None, **read_ahead)
     elif batch_size is None:
-        raise TypeError("loader() needs a batch_size")
+        raise TypeError("loader() needs a batch_size, or a batch_sampler")
     else:
         options = LoaderOptions(
             batch_size, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
         )
-    return TorchLoader(ds, options, pin_memory=pin_memory, device=device)
+    return TorchLoader(ds, options, pin_memory=pin_memory, device=device, cursor=cursor)
+
+
+def _sampled(
+    ds: UniRecordDataset[Any] | DrawnBatches,
+    batch_size: int | None,
+    sampler: Iterable[Any],
+    read_ahead: ReadAhead,
+) -> SampledCursor:
+    """What reads the batches of a sampler; ValueError for options that say otherwise what a batch is."""
+    if isinstance(ds, DrawnBatches):
+        raise ValueError("these batches have been drawn already: batch_sampler= takes a dataset")
+    named = {"batch_size": batch_size is not None, "drop_last": read_ahead["drop_last"]}
+    for name in (name for name, given in named.items() if given):
+        raise ValueError(f"{name}= and batch_sampler= both say what a batch is: give one of them")
+    if read_ahead["receipts"] is not None:
+        raise ValueError(
+            "receipts are of positions in the order of a dataset, and a batch sampler has its own"
+        )
+    return SampledCursor(ds._cursor, sampler)
 
 
 def _default_collate(samples: list[Any]) -> Any:
@@ -152,6 +193,7 @@ class TorchLoader(BatchLoader[Batch]):
         *,
         pin_memory: bool,
         device: Any,
+        cursor: SampledCursor | None = None,
     ) -> None:
         import torch
 
@@ -168,7 +210,7 @@ class TorchLoader(BatchLoader[Batch]):
             stages.append(CopiedAhead(self.device))
         elif self.device is not None and self.device.type != "cpu":
             stages.append(Moved(self.device))
-        super().__init__(ds, options, stages=stages, memory=_pinned if pinned else None)
+        super().__init__(ds, options, stages=stages, memory=pinned_piece if pinned else None, cursor=cursor)
 
 
 def _bfloat16_columns(ds: UniRecordDataset[Any] | DrawnBatches) -> frozenset[str]:
@@ -186,79 +228,6 @@ class ToTensors:
 
     def _tensors(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         return to_tensors(batch, self.bfloat16)
-
-
-class Pinned:
-    """The stage that copies tensors to pinned memory."""
-
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
-        return (delivered.map(self._pinned) for delivered in batches)
-
-    def _pinned(self, batch: Any) -> Any:
-        return _with_tensors(batch, _in_pinned_memory)
-
-
-@dataclass(frozen=True)
-class Moved:
-    """The stage that moves tensors to a device, and waits for it."""
-
-    device: Any
-
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
-        return (delivered.map(lambda batch: _moved(batch, self.device, False)) for delivered in batches)
-
-
-@dataclass(frozen=True)
-class CopiedAhead:
-    """The stage that copies tensors to a CUDA device on a stream beside the step, ``_IN_FLIGHT`` batches ahead.
-
-    A host batch is held until its copy has ended: only then may its memory be filled again. The consumer's stream
-    waits for the copy, and the tensors are marked as used on it, so that they may be kept and freed like any others.
-    """
-
-    device: Any
-
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
-        import torch
-
-        side = torch.cuda.Stream(self.device)
-        # Of each batch on its way: what is delivered, the event after the copy, its host memory.
-        ready: deque[tuple[Delivered[Any], Any, Any]] = deque()
-        held: deque[tuple[Any, Any]] = deque()
-
-        def start_copy() -> None:
-            delivered = next(batches, None)
-            if delivered is None:
-                return
-            with torch.cuda.stream(side):
-                moved = _moved(delivered.batch, self.device, True)
-            ready.append((delivered.with_batch(moved), side.record_event(), delivered.batch))
-
-        try:
-            for _ in range(_IN_FLIGHT):
-                start_copy()
-            while ready:
-                delivered, copied, host = ready.popleft()
-                held.append((copied, host))
-                del host
-                while held and held[0][0].query():
-                    held.popleft()
-                stream = torch.cuda.current_stream(self.device)
-                stream.wait_event(copied)
-                for tensor in _leaves(delivered.batch):
-                    tensor.record_stream(stream)
-                start_copy()
-                yield delivered
-                del delivered
-        finally:
-            side.synchronize()  # before the memory of batches in `held` and `ready` may be filled again
-
-
-def _pinned(size: int) -> Any:
-    """``size`` bytes of pinned memory as a numpy array that owns it."""
-    import torch
-
-    return torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
 
 
 def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict[str, Any]:
@@ -317,49 +286,11 @@ def on_the_way(device: Any, pin_memory: bool, bfloat16: Collection[str]) -> OnTh
 
     def change(batch: Any) -> Any:
         tensors = with_arrays(batch, _tensor, bfloat16)
-        return _with_tensors(tensors, _in_pinned_memory) if pinned else tensors
+        return with_tensors(tensors, in_pinned_memory) if pinned else tensors
 
     stages: tuple[Stage, ...] = ()
     if cuda:
         stages = (CopiedAhead(device),)
     elif device is not None and device.type != "cpu":
         stages = (Moved(device),)
-    return OnTheWay(change, stages, _pinned if pinned else None)
-
-
-def _in_pinned_memory(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.is_pinned() or tensor.device.type != "cpu" else tensor.pin_memory()
-
-
-def _moved(batch: Any, device: Any, non_blocking: bool) -> Any:
-    """The batch with every tensor in it on ``device``."""
-    return _with_tensors(batch, lambda tensor: tensor.to(device, non_blocking=non_blocking))
-
-
-def _with_tensors(batch: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """The batch with what ``change`` makes of each tensor; dicts, lists and tuples are gone into."""
-    import torch
-
-    if isinstance(batch, torch.Tensor):
-        return change(batch)
-    if isinstance(batch, Mapping):
-        return {key: _with_tensors(value, change) for key, value in batch.items()}
-    if isinstance(batch, (list, tuple)):
-        items = [_with_tensors(item, change) for item in batch]
-        if all(new is old for new, old in zip(items, batch, strict=True)):
-            return batch
-        return type(batch)(*items) if hasattr(batch, "_fields") else type(batch)(items)
-    return batch
-
-
-def _leaves(batch: Any) -> Iterator[torch.Tensor]:
-    import torch
-
-    if isinstance(batch, torch.Tensor):
-        yield batch
-    elif isinstance(batch, Mapping):
-        for value in batch.values():
-            yield from _leaves(value)
-    elif isinstance(batch, (list, tuple)):
-        for value in batch:
-            yield from _leaves(value)
+    return OnTheWay(change, stages, pinned_piece if pinned else None)

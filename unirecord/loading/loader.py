@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from ..core import BatchPool, NativeBatch, NativeLoader, xxh3_64
 from ..errors import CorruptionError
 from ..order.batch_rule import BatchOrder
+from ..order.sampled import SampledOrder
 from ..order.shard_order import EpochRun
 from .batch import BatchBuilder
 from .delivered import Delivered
@@ -69,6 +71,8 @@ class BatchReader:
     """
 
     def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions, memory: BatchMemory) -> None:
+        if isinstance(run.order, SampledOrder):
+            options = replace(options, batch_size=run.order.usual_size())
         self.trailing: tuple[int, ...] = ()
         self.end = run.start
         self.read_ns = 0

@@ -18,13 +18,14 @@ Transform = Callable[[Any], Any]
 
 
 class ReadAhead(TypedDict, total=False):
-    """The options of a loader that say nothing about what a batch is."""
+    """The options of a loader that do not change what kind of thing a batch is."""
 
     drop_last: bool
     prefetch: int | None
     num_threads: int | None
     num_workers: int | None
     receipts: str | PathLike[str] | None
+    random: bool
 
 
 _READ_AHEAD_BYTES = 32 << 20
@@ -42,6 +43,7 @@ class LoaderOptions:
     ``transform`` gets one sample; ``collate_fn`` makes a batch of what it returns (of the samples themselves where
     there is no transform); ``batch_transform`` gets that batch, or the one that was read. ``num_workers`` are the
     threads that call them; with 0 it is the thread that asks for a batch. ``receipts`` is the folder for them.
+    ``random``: ``transform`` gets a generator of the sample's own as well.
     """
 
     batch_size: int
@@ -54,6 +56,7 @@ class LoaderOptions:
     num_workers: int | None = None
     on_corrupt: OnCorrupt = "raise"
     receipts: str | PathLike[str] | None = None
+    random: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("batch_size", 1), ("prefetch", 1), ("num_threads", 1), ("num_workers", 0)):
@@ -62,8 +65,13 @@ class LoaderOptions:
                 object.__setattr__(self, name, check_integer(name, value, least))
         for name in ("transform", "collate_fn", "batch_transform"):
             check_callable(name, getattr(self, name))
-        if not isinstance(self.drop_last, bool):
-            raise TypeError(f"drop_last must be True or False, got {self.drop_last!r}")
+        for name in ("drop_last", "random"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.random and self.transform is None:
+            raise ValueError(
+                "random=True gives a generator to the transform, and there is none: give transform="
+            )
         check_on_corrupt(self.on_corrupt)
 
     @property

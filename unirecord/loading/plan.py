@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from ..core import NativeLoader, Order
 from ..format.column import Column
 from ..order.batch_rule import BatchOrder, BatchRule
 from ..order.rule import Rule
+from ..order.sampled import SampledOrder
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import OrderSpec, Sharding
@@ -81,6 +83,9 @@ class Plan:
         if isinstance(run.order, Order):
             yield self._open_loader(run, run.order, batch_size=batch_size, **options)
             return
+        if isinstance(run.order, SampledOrder):
+            yield from self._open_sampled(run.order, **options)
+            return
         if isinstance(run.order, BatchOrder):
             yield from self._open_drawn(run, run.order, **options)
             return
@@ -97,6 +102,24 @@ class Plan:
             places, ends = order.batches(order.positions(run.first + start * run.stride, run.stride, count))
             rows = self.order.selection.row_ids(places)
             yield self._open_listed(rows, batch_size=order.largest, batch_ends=ends, **options)
+
+    def _open_sampled(self, order: SampledOrder, *, prefetch: int, **options: Any) -> Iterator[NativeLoader]:
+        """The C loaders of a pass whose batches a sampler names: two at a time read ``prefetch`` of them each."""
+        ahead: deque[NativeLoader] = deque()
+        try:
+            while True:
+                while len(ahead) < 2 and len(numbers := order.take(prefetch)):
+                    places, ends = order.batches(numbers)
+                    rows, largest = self.order.selection.row_ids(places), int(np.diff(ends, prepend=0).max())
+                    asked = {**options, "batch_size": largest, "batch_ends": ends, "prefetch": prefetch}
+                    ahead.append(self._open_listed(rows, **asked))
+                if not ahead:
+                    break
+                yield ahead.popleft()
+        finally:
+            for native in ahead:
+                native.close()
+        order.raise_failure()
 
     def rows_before(self, run: EpochRun, end: int, count: int) -> NDArray[np.int64]:
         """The last ``count`` rows that a pass delivers before ``end``; of the last batch, where these are drawn."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
+
 from ..errors import CorruptionError, TransformError
 from ..order.batch_rule import BatchOrder
+from ..order.randomness import generator, sample_keys
 from ..order.shard_order import EpochRun
 from .batch import split_batch
 from .delivered import Delivered
@@ -59,15 +64,23 @@ class Transforming:
         self, transform: Transform, samples: list[Any], delivered: Delivered[dict[str, Any]]
     ) -> list[Any]:
         done: list[Any] = []
+        given = self._generators(delivered) if self._options.random else repeat(())
         try:
-            for sample in samples:  # not map(): a StopIteration would end it
-                done.append(transform(sample))  # noqa: PERF401
+            # Not map(): a StopIteration would end it.
+            for sample, more in zip(samples, given, strict=self._options.random):
+                done.append(transform(sample, *more))
         except Exception as error:
             row = self._rows(delivered)[len(done)]
             path, row_in_part = self._plan.data.parts.locate(row)
             message = f"transform failed on row {row} (row {row_in_part} of {path}): {error!r}"
             raise TransformError(message, row, path) from error
         return done
+
+    def _generators(self, delivered: Delivered[Any]) -> Iterator[tuple[np.random.Generator]]:
+        """For each sample the generator that the first random operator of a pipeline would get."""
+        rows = np.array(self._rows(delivered), np.int64)
+        keys = sample_keys(self._run.order.spec.seed, delivered.epoch, rows)
+        return ((generator(key, 1),) for key in keys)
 
     def _rows(self, delivered: Delivered[Any]) -> list[int]:
         """The rows of the samples of a batch."""

@@ -15,7 +15,7 @@ from .rule import Rule, Vectorised
 from .selection import Selection
 from .spec import OrderSpec, Sharding
 
-__all__ = ["EpochRun", "ShardOrder"]
+__all__ = ["EpochRun", "ShardOrder", "whole_numbers"]
 
 RowIds = NDArray[np.int64]
 
@@ -163,7 +163,7 @@ class ShardOrder:
     def rows(self, indices: Sequence[int], epoch: int) -> RowIds:
         """The rows of the samples at ``indices``."""
         length = len(self)
-        given = _whole_numbers(indices)
+        given = whole_numbers(indices)
         if len(given) and (given.min() < -length or given.max() >= length):
             wrong = given[(given < -length) | (given >= length)][0]
             raise IndexError(f"sample {wrong} is out of range: this shard has {length}")
@@ -209,7 +209,7 @@ class ShardOrder:
         return EpochRun(epoch, self.order(epoch), sharding.first, sharding.num_shards, sharding.length, start)
 
 
-def _whole_numbers(indices: Sequence[int]) -> NDArray[np.int64]:
+def whole_numbers(indices: Any) -> NDArray[np.int64]:
     """Numbers of samples as int64; TypeError for what is no integer, which a cast would make one."""
     given = np.asarray(indices)
     if given.size == 0 and given.ndim == 1:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import TransformError
 from ..format.column import Column
+from ..order.randomness import sample_keys
 from ..order.spec import check_integer
 from .assembly import Graph
 from .budget import Budget
@@ -20,7 +21,6 @@ from .generating import Make, in_turn, made
 from .operators import function_name, has_gil
 from .origin import Lend, OriginPass
 from .producer_threads import ThreadProducers
-from .randomness import sample_keys
 from .shared_memory import Channel, Ended
 from .steps import Named
 from .worker_process import Portable, Process

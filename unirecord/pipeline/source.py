@@ -18,10 +18,10 @@ from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.ragged import RaggedArray
+from ..order.randomness import sample_keys
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun
 from .chunk import Chunk
-from .randomness import sample_keys
 
 __all__ = ["DatasetSource", "RowNames", "rows_at_once"]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ..errors import TransformError
 from ..loading.batch import collate, split_batch
+from ..order.randomness import child_key, generator, operator_key
 from .chunk import Chunk, Note, Place
 from .operator import InPlace, InPlaceTogether, SkipSample
 from .operators import Operator
-from .randomness import child_key, generator, operator_key
 from .slots import gathered
 
 __all__ = ["Named", "Step", "step_of"]
