@@ -17,10 +17,11 @@ from ..format.schema import Schema
 from ..parts.identity import data_identity, index_identity
 from ..parts.manifest import PartEntry
 from ..writing.arguments import check_indexable
-from ..writing.conversion_journal import entry_from_json
+from ..writing.conversion_journal import begins_anew, entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import Grouper
+from .begun_task import BegunTask, left_out_from_json
 from .division import divide
 from .sample_check import check_samples
 from .sampling import take_sample
@@ -49,7 +50,8 @@ class Standing:
         rows, all_rows: how many are written, of how many; None where that is not known.
         bytes: of the files so far; those of the index come when a part is finished.
         tasks, all_tasks: how many are finished, of how many. Each makes one part, or several where it grows too large.
-        resumed, resumed_rows, resumed_bytes: how many of these tasks, rows and bytes an earlier run has done.
+        resumed, resumed_rows, resumed_bytes: how many of these tasks, rows and bytes an earlier run has done; rows and
+            bytes of unfinished tasks, too, where parts of them are finished.
         parts: names of the parts that are being written.
         dropped: how many finished parts of an earlier run were given up, since ``resume`` was not asked for.
     """
@@ -67,10 +69,7 @@ class Standing:
 
     def said_of_dropped(self) -> str | None:
         """What a user is to be told of parts that were given up."""
-        if not self.dropped:
-            return None
-        parts = "1 finished part" if self.dropped == 1 else f"{self.dropped:,} finished parts"
-        return f"begins anew, without {parts} of a run that was stopped; resume goes on with such where nothing differs"
+        return begins_anew(self.dropped) if self.dropped else None
 
 
 @dataclass
@@ -129,7 +128,7 @@ class Conversion:
             max_part_bytes=self.max_part_bytes,
             overwrite=self.overwrite,
             append=self.append,
-            resume=self.resume,
+            unfinished="resume" if self.resume else "drop",
         )
         target.keep()
         begun = not self.resume or target.journal.plan() is None
@@ -148,9 +147,9 @@ class Conversion:
 
 def _give_up(target: DirectoryWriter, error: BaseException) -> None:
     """Leaves finished parts to a later run where that can go on; Ctrl-C then says how."""
-    done = len(target.journal.tasks())
+    done = len(target.journal.parts())
     wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
-    if target.published or wrong_data or not done:
+    if target.published or wrong_data or not (done or target.journal.tasks()):
         target.abandon()
         return
     target.suspend()
@@ -189,6 +188,9 @@ class _Run:
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at
+        self._counted: dict[
+            int, tuple[int, int]
+        ] = {}  # rows and bytes of tasks that an earlier run has begun
         known = wish.source.rows
         self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=target.dropped)
         if wish.limit is not None:
@@ -237,14 +239,21 @@ class _Run:
         target.id = bytes.fromhex(before["id"])
         self.job = replace(self.job, dataset_id=target.id, first_part=before["first"])
         for task, record in journal.tasks().items():
-            if task < len(self.job.tasks) and all(
-                self._is_whole(entry_from_json(p)) for p in record["parts"]
-            ):
+            if self._is_good(task, record):
                 self._records[task] = record
-                self._take_over(record)
+                self._take_over(record["rows"], record)
             else:
                 journal.forget(task)
+        for task, record in journal.begun_tasks().items():
+            if self._is_good(task, record):
+                self._take_over_begun(task, record)
+            else:
+                journal.forget_begun(task)
         self._show()
+
+    def _is_good(self, task: int, record: dict[str, Any]) -> bool:
+        parts = map(entry_from_json, record["parts"])
+        return task < len(self.job.tasks) and all(map(self._is_whole, parts))
 
     def _what(self) -> dict[str, str]:
         wish, job = self._wish, self.job
@@ -272,8 +281,9 @@ class _Run:
         return same and sizes == (entry.bytes, entry.index_bytes)
 
     def _tell(self, task: int, rows: int, size: int, part: str) -> None:
-        self._standing.rows += rows
-        self._standing.bytes += size
+        counted, counted_size = self._counted.pop(task, (0, 0))
+        self._standing.rows += rows - counted
+        self._standing.bytes += size - counted_size
         self._at[task] = part
         self._show()
 
@@ -283,14 +293,22 @@ class _Run:
         self._at.pop(task, None)
         self._show()
 
-    def _take_over(self, record: dict[str, Any]) -> None:
-        """Counts what an earlier run has done."""
-        standing = self._standing
-        standing.tasks += 1
-        standing.resumed += 1
-        standing.rows += record["rows"]
-        standing.bytes += sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
+    def _take_over(self, rows: int, record: dict[str, Any]) -> None:
+        """Counts a task that an earlier run has done."""
+        self._standing.tasks += 1
+        self._standing.resumed += 1
+        self._count(rows, record)
+
+    def _take_over_begun(self, task: int, record: dict[str, Any]) -> None:
+        """Counts the finished parts of a task, which it will tell of again when it goes on."""
+        self._counted[task] = self._count(BegunTask.from_json(record).rows, record)
+
+    def _count(self, rows: int, record: dict[str, Any]) -> tuple[int, int]:
+        standing, size = self._standing, sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
+        standing.rows += rows
+        standing.bytes += size
         standing.resumed_rows, standing.resumed_bytes = standing.rows, standing.bytes
+        return rows, size
 
     def _show(self) -> None:
         if self._progress is not None:
@@ -300,7 +318,7 @@ class _Run:
     def _publish(self) -> tuple[int, list[LeftOut]]:
         records = [self._records[task] for task in sorted(self._records)]
         entries = [entry_from_json(part) for record in records for part in record["parts"]]
-        left_out = [LeftOut(*one) for record in records for one in record["left_out"]]
+        left_out = [one for record in records for one in left_out_from_json(record["left_out"])]
         rows = sum(record["rows"] for record in records)
         self._check(rows, entries, left_out)
         if self._before_publishing is not None:

@@ -26,9 +26,8 @@ def check_samples(job: Job, records: Mapping[int, Mapping[str, Any]]) -> None:
     """Compare the first rows of the first, a middle and the last task; CorruptionError when they differ."""
     for task in some([task for task in sorted(records) if records[task]["parts"]]):
         part = records[task]["parts"][0]
-        first = next(
-            (batch for batch, _ in encoded_batches(job, task) if batch is not None and batch.rows), None
-        )
+        batches = (batch for _, batch, _ in encoded_batches(job, *job.tasks[task]))
+        first = next((batch for batch in batches if batch is not None and batch.rows), None)
         if first is not None:
             rows = min(SAMPLED_ROWS, first.rows, part["rows"])
             path = os.path.join(job.folder, part["name"])

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import SchemaError
+from ..errors import SchemaError, StaleError
+from ..format.layout import Shape
 from ..format.values import ColumnBatch, RecordEncoder
 from ..writing.batch_writer import BatchWriter
 from ..writing.conversion_journal import Journal, entry_to_json
 from ..writing.part_sequence import PartSequence
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
+from .begun_task import BegunTask, RowsWritten, left_out_to_json
 from .sources.base import LeftOut, Source
 
 __all__ = ["Job", "Told", "encoded_batches", "finish_task", "run_task", "write_parts"]
@@ -49,9 +51,13 @@ class Job:
 
 
 def run_task(job: Job, task: int, tell: Told, most: int | None = None) -> dict[str, Any]:
-    """Write the parts of a task, and then its record, which is returned; at most ``most`` rows."""
-    record = write_parts(job, task, job.folder, tell, most)
-    finish_task(job, task, record)
+    """Write the parts of a task, and then its record, which is returned; at most ``most`` rows.
+
+    Goes on behind the parts that an earlier run has finished.
+    """
+    journal = Journal(job.folder)
+    record = write_parts(job, task, job.folder, tell, most, journal)
+    journal.record(task, record)
     return record
 
 
@@ -60,43 +66,82 @@ def finish_task(job: Job, task: int, record: dict[str, Any]) -> None:
     Journal(job.folder).record(task, record)
 
 
-def write_parts(job: Job, task: int, folder: str, tell: Told, most: int | None = None) -> dict[str, Any]:
-    """Write the parts of a task into a folder, under the names they have in the job's; their record."""
+def write_parts(
+    job: Job, task: int, folder: str, tell: Told, most: int | None = None, journal: Journal | None = None
+) -> dict[str, Any]:
+    """Write the parts of a task into a folder, under the names they have in the job's; their record.
+
+    ``journal``: where each part is noted that others follow, and what tells those that are there.
+    """
+    begun = _begun(job, task, journal)
+    done = RowsWritten(begun)
+
+    def note(content: PartContent, shape: Shape) -> None:
+        if journal is not None:
+            journal.record_begun(task, done.at(parts.entries, content, shape).to_json())
+
     parts = PartSequence(
-        folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like
-    )
+        folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like,
+        finished=begun.entries, on_part=note,
+    )  # fmt: skip
+    told = parts.written
+    if begun.rows:
+        tell(begun.rows, told, parts.current)
     try:
-        writer = BatchWriter(parts, job.content)
-        rows, told, left_out = 0, 0, list[LeftOut]()
-        for batch, without in encoded_batches(job, task):
-            left_out += without
-            if most is not None and batch is not None and rows + batch.rows > most:
-                batch = slice_batch(batch, 0, most - rows)
-            if batch is not None:
-                writer.add(batch, owned=False)
-                rows += batch.rows
-                written = parts.written
-                tell(batch.rows, written - told, parts.current)
-                told = written
-            if rows == most:
+        writer = BatchWriter(parts, begun.content(job.content), begun.shape)
+        for batch in _rest(job, task, begun, done):
+            if most is not None and done.rows + batch.rows > most:
+                batch = slice_batch(batch, 0, most - done.rows)
+            writer.add(batch, owned=False)
+            done.rows += batch.rows
+            written = parts.written
+            tell(batch.rows, written - told, parts.current)
+            told = written
+            if done.rows == most:
                 break
         writer.finish()
     except BaseException:
         parts.discard()
         raise
     record = {
-        "rows": rows,
+        "rows": done.rows,
         "parts": [entry_to_json(entry) for entry in parts.entries],
-        "left_out": [[one.name, one.reason, one.expected, one.rows] for one in left_out],
+        "left_out": left_out_to_json(done.left_out),
     }
     tell(0, parts.written - told, parts.entries[-1].name if parts.entries else "")
     return record
 
 
-def encoded_batches(job: Job, task: int) -> Iterator[tuple[ColumnBatch | None, tuple[LeftOut, ...]]]:
-    """The rows of a task as what a page stores, and what was left out among them."""
+def _begun(job: Job, task: int, journal: Journal | None) -> BegunTask:
+    found = None if journal is None else journal.begun(task)
+    return BegunTask(job.tasks[task][0]) if found is None else BegunTask.from_json(found)
+
+
+def _rest(job: Job, task: int, begun: BegunTask, done: RowsWritten) -> Iterator[ColumnBatch]:
+    """The rows of a task that are not written yet; what is left out among them is added to ``done``."""
+    skip = begun.skip
+    for unit, batch, left_out in encoded_batches(job, begun.unit, job.tasks[task][1]):
+        done.begin(unit)
+        done.left_out += left_out
+        if batch is None:
+            continue
+        if skip and unit != begun.unit:
+            break
+        if skip < batch.rows:
+            yield slice_batch(batch, skip, batch.rows)
+        skip = max(skip - batch.rows, 0)
+    if skip:
+        raise StaleError(
+            f"{job.source.units[begun.unit].name} has {skip:,} rows fewer than when its first parts were written; "
+            "without resume it begins anew"
+        )
+
+
+def encoded_batches(
+    job: Job, start: int, stop: int
+) -> Iterator[tuple[int, ColumnBatch | None, tuple[LeftOut, ...]]]:
+    """The rows of units [start, stop) as what a page stores, each with its unit and what was left out among them."""
     encoder = RecordEncoder(job.content.schema, "error")
-    start, stop = job.tasks[task]
     for number in range(start, stop):
         unit = job.source.units[number]
         row = 0
@@ -106,5 +151,5 @@ def encoded_batches(job: Job, task: int) -> Iterator[tuple[ColumnBatch | None, t
                 encoded = encoder.encode_batch(columns, row) if batch.rows else None
             except SchemaError as error:
                 raise SchemaError(f"{unit.name}: {error}") from None
-            yield encoded, batch.left_out
+            yield number, encoded, batch.left_out
             row += batch.rows

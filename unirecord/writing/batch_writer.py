@@ -51,10 +51,12 @@ def open_target(
 class BatchWriter:
     """Writes batches of one schema to a target. After a failure the target is to be aborted by whoever opened it."""
 
-    def __init__(self, target: GroupTarget, content: PartContent) -> None:
+    def __init__(self, target: GroupTarget, content: PartContent, shape: Shape | None = None) -> None:
+        """``shape``: where rows follow others of theirs; the dictionaries in ``content`` are then those of these."""
         self._target, self.content = target, content
-        self._compressor = Compressor(content.schema)
-        self._grouper = Grouper(content.schema, min(target.target_bytes or TARGET_BYTES, TARGET_BYTES))
+        self._compressor = Compressor(content.schema, None if shape is None else content.dictionaries)
+        target_bytes = min(target.target_bytes or TARGET_BYTES, TARGET_BYTES)
+        self._grouper = Grouper(content.schema, target_bytes, shape)
 
     def add(self, batch: ColumnBatch, *, owned: bool) -> None:
         """Writes what is full; ``owned``: nobody else will change the memory of what has to wait."""

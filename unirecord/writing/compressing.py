@@ -37,7 +37,8 @@ class Compressor:
     ``dictionaries``: (ordinal of the column, content) for those columns that have one, once the first batch is out.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, dictionaries: Dictionaries | None = None) -> None:
+        """``dictionaries``: those that an earlier run has trained; nothing is held back then."""
         self._columns = [(i, column) for i, column in schema.blobs if column.codec is not None]
         for _, column in self._columns:
             assert column.codec is not None
@@ -45,7 +46,10 @@ class Compressor:
         self._encoders: dict[int, Encoder] | None = None
         self._waiting: list[ColumnBatch] = []
         self._rows = self._bytes = 0
-        self.dictionaries: Dictionaries = ()
+        self.dictionaries: Dictionaries = dictionaries or ()
+        if dictionaries is not None:
+            known = dict(dictionaries)
+            self._encoders = {i: encoder_of(column, known.get(i, b"")) for i, column in self._columns}
 
     def add(self, batch: ColumnBatch, *, owned: bool) -> list[tuple[ColumnBatch, bool]]:
         """Batches that are compressed, and whether their memory is the writer's own."""

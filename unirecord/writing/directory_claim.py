@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Literal
 
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
 from ..parts import manifest
@@ -16,7 +17,9 @@ from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .conversion_journal import JOURNAL_FILE, Journal
 
-__all__ = ["DirectoryClaim", "check_directory_free", "read_manifest"]
+__all__ = ["DirectoryClaim", "Unfinished", "check_directory_free", "read_manifest"]
+
+Unfinished = Literal["resume", "drop", "refuse"]
 
 _PART_FILE = re.compile(r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec)(\.idx)?")
 _TEMPORARY = re.compile(
@@ -28,26 +31,32 @@ class DirectoryClaim:
     """Who has it writes into ``folder``. The manifest to come holds the lock, under its temporary name.
 
     ``before``: the manifest that is there, None when there is none that can be read. ``parts``: names of the parts
-    that are there. With ``resume``, what the journal of an unfinished conversion names is among them, else removed:
-    ``dropped`` is how many finished parts that were.
+    that are there. ``unfinished`` says what becomes of the finished parts that a stopped conversion has left: with
+    ``"resume"`` they are among them, with ``"drop"`` removed, with ``"refuse"`` (where nothing is to be replaced) an
+    ExistsError. ``dropped`` is how many were removed.
     """
 
     def __init__(
-        self, path: str, *, overwrite: bool = False, append: bool = False, resume: bool = False
+        self, path: str, *, overwrite: bool = False, append: bool = False, unfinished: Unfinished = "refuse"
     ) -> None:
         self.path = path
         self.folder = path
+        self.dropped = 0
+        self._unfinished = unfinished if unfinished != "refuse" or not (overwrite or append) else "drop"
         check_directory_free(path, overwrite=overwrite, append=append)
         self.manifest = self._take(append)
         try:
             self.journal = Journal(self.folder)
             if self.in_place:
                 check_directory_free(path, overwrite=overwrite, append=append)
-                _clear_abandoned(path)
+                self._clear_abandoned()
             self.before = self._read_before(damaged_is_fine=overwrite)
-            self.parts = self._clear_rest(resume)
+            self.parts = self._clear_rest()
         except BaseException:
-            self.release()
+            if self.journal.parts():  # not this one's to give up
+                self.suspend()
+            else:
+                self.release()
             raise
 
     @property
@@ -89,26 +98,62 @@ class DirectoryClaim:
                 raise
             return None
 
-    def _clear_rest(self, resume: bool) -> list[str]:
+    def _drop(self, journal: Journal) -> None:
+        """Counts what a stopped conversion has left, which is given up; refuses to where that was not asked for."""
+        parts = len(journal.parts())
+        if parts and self._unfinished == "refuse":
+            raise ExistsError(
+                f"{self.path}: a conversion that was stopped has left {parts:,} finished part{'s' * (parts > 1)}: the "
+                "same `unirecord write` with --resume (resume=True in Python) goes on with it; pass overwrite=True to "
+                "give that up"
+            )
+        self.dropped += parts
+
+    def _clear_rest(self) -> list[str]:
         """Removes what dead writers left, but no finished part while no manifest tells which are the dataset's."""
+        if self._unfinished != "resume":
+            self._drop(self.journal)
         names = location_of(self.folder).names(self.folder)
+        kept, owns = set(self.journal.parts()), self.journal.owner()
         self._clear_temporary(names)
         parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
         if not self.in_place and manifest.NAME in names:
             store.clear(os.path.join(self.folder, manifest.NAME))
-        self.dropped = 0
-        if not resume:
-            self.dropped = sum(len(record["parts"]) for record in self.journal.tasks().values())
+        if self._unfinished != "resume":
             self.journal.clear()
-        kept = {part["name"] for record in self.journal.tasks().values() for part in record["parts"]}
-        self._foreign = {part for part in parts if part not in kept}
+            kept = set()
+        self._foreign = {part for part in parts if part not in kept and not owns(part)}
         if self.before is not None:
             listed = {entry.name for entry in self.before.parts} | kept
             self.clear(part for part in parts if part not in listed)
-        elif not self.in_place:
-            self.clear(part for part in parts if part not in kept)
-            parts = [part for part in parts if part in kept]
+        else:
+            lost = {part for part in parts if part not in kept and (owns(part) or not self.in_place)}
+            self.clear(lost)
+            parts = [part for part in parts if part not in lost]
         return parts
+
+    def _clear_abandoned(self) -> None:
+        """Removes what a dead first writer left under the temporary name before somebody made the directory."""
+        folder = store.temporary_name(self.path)
+        location = location_of(folder)
+        if not location.is_directory(folder):
+            return
+        try:
+            lock = StagedFile(os.path.join(folder, manifest.NAME), claims=self.path)
+        except (BusyError, OSError):
+            return
+        try:
+            self._drop(Journal(folder))
+            for name in location.names(folder):
+                ours = (
+                    _PART_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name) or JOURNAL_FILE.fullmatch(name)
+                )
+                if ours or name == manifest.NAME:
+                    store.clear(os.path.join(folder, name))
+        finally:
+            lock.discard()
+        with suppress(OSError):
+            store.remove_directory(folder)
 
     def publish(self) -> None:
         """Gives the manifest, written and synced, its name, and then the directory, if that is new."""
@@ -198,7 +243,8 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
             )
         return
     names = location.names(path)
-    parts = sorted(name for name in names if _PART_FILE.fullmatch(name))
+    stopped = Journal(path).owner()  # what a stopped conversion has left is no dataset without its manifest
+    parts = sorted(name for name in names if (found := _PART_FILE.fullmatch(name)) and not stopped(found[1]))
     if manifest.NAME in names:
         if not overwrite and not append:
             raise ExistsError(
@@ -217,28 +263,8 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
             "Writer to replace them"
         )
     ours = (_TEMPORARY, JOURNAL_FILE)
-    others = sorted(name for name in names if name not in parts and not any(p.fullmatch(name) for p in ours))
+    others = sorted(name for name in names if not any(p.fullmatch(name) for p in (_PART_FILE, *ours)))
     if others and not parts:
         raise ExistsError(
             f"{path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one"
         )
-
-
-def _clear_abandoned(path: str) -> None:
-    """Removes what a dead first writer left under the temporary name before somebody made the directory."""
-    folder = store.temporary_name(path)
-    location = location_of(folder)
-    if not location.is_directory(folder):
-        return
-    with suppress(BusyError, OSError):
-        lock = StagedFile(os.path.join(folder, manifest.NAME), claims=path)
-        try:
-            for name in location.names(folder):
-                ours = (
-                    _PART_FILE.fullmatch(name) or _TEMPORARY.fullmatch(name) or JOURNAL_FILE.fullmatch(name)
-                )
-                if ours or name == manifest.NAME:
-                    store.clear(os.path.join(folder, name))
-        finally:
-            lock.discard()
-        store.remove_directory(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,8 +14,8 @@ from ..format.values import ColumnBatch
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
-from .conversion_journal import Journal
-from .directory_claim import DirectoryClaim
+from .conversion_journal import Journal, begins_anew
+from .directory_claim import DirectoryClaim, Unfinished
 from .part_sequence import PartSequence
 from .part_writer import PartContent
 from .single_writer import check_target_folder
@@ -31,13 +32,15 @@ class DirectoryWriter:
         max_part_bytes: int,
         overwrite: bool,
         append: bool,
-        resume: bool = False,
+        unfinished: Unfinished = "refuse",
     ) -> None:
         self.path = path
         self.id = dataset_id
         self._append = append
         check_target_folder(path)
-        self._claim = DirectoryClaim(path, overwrite=overwrite, append=append, resume=resume)
+        self._claim = DirectoryClaim(path, overwrite=overwrite, append=append, unfinished=unfinished)
+        if self._claim.dropped and unfinished == "refuse":
+            warnings.warn(f"{path} {begins_anew(self._claim.dropped)}", stacklevel=2)
         numbers = [int(name.split("-")[1]) for name in self._claim.parts]
         self.first = self.before.next_part if self.before else max(numbers, default=-1) + 1
         like = os.path.join(path, manifest.NAME)

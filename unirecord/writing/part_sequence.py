@@ -27,19 +27,29 @@ class PartSequence:
         number: the number of the i-th part.
         max_part_bytes: greatest size of a data file, if its first row group allows.
         like: a file whose owner and mode new ones get, if it is there.
+        finished: parts of an earlier run, after which this one goes on.
+        on_part: told of each part that is complete when others follow it.
     """
 
     def __init__(
-        self, folder: str, dataset_id: bytes, number: Callable[[int], int], max_part_bytes: int, like: str
+        self,
+        folder: str,
+        dataset_id: bytes,
+        number: Callable[[int], int],
+        max_part_bytes: int,
+        like: str,
+        finished: Sequence[PartEntry] = (),
+        on_part: Callable[[PartContent, Shape], None] | None = None,
     ) -> None:
         self.folder = folder
         self.target_bytes: int | None = max(max_part_bytes // _GROUPS_PER_PART, _SMALLEST_TARGET)
-        self.entries: list[PartEntry] = []
+        self.entries = list(finished)
         self.named: list[str] = []  # names of parts that may have been given
         self._id = dataset_id
         self._number = number
         self._max_part_bytes = max_part_bytes
         self._like = like
+        self._on_part = on_part
         self._part: PartWriter | None = None
         self._staged: StagedFile | None = None
 
@@ -59,6 +69,8 @@ class PartSequence:
         """Writes a row group, into a new part when this one would grow beyond its greatest size."""
         if self._part is not None and self._part.rows and self._part.size_with(pieces) > self._max_part_bytes:
             self._finish_part()
+            if self._on_part is not None:
+                self._on_part(content, shape)
         self._writer(content, shape).add(pieces)
 
     def _writer(self, content: PartContent, shape: Shape) -> PartWriter:

@@ -135,10 +135,11 @@ class Grouper:
     up to 15 rows more. ``shape`` is known once the first group is out.
     """
 
-    def __init__(self, schema: Schema, target: int = TARGET_BYTES) -> None:
+    def __init__(self, schema: Schema, target: int = TARGET_BYTES, shape: Shape | None = None) -> None:
+        """``shape``: the one that earlier groups of the same rows have."""
         self.schema = schema
         self.target = target
-        self.shape: Shape | None = None
+        self.shape = shape
         blobs = [column for _, column in schema.blobs]
         self._variable = any(not column.stored_bytes for column in blobs)
         self._sized = not self._variable and not any(column.is_string for column in schema)
