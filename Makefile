@@ -221,8 +221,9 @@ bench: venv build frameworks
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*" "lightning>=2.6"
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
+# The sdist, and a wheel with libjpeg-turbo in it (docs/images.md); LIBJPEG_TURBO=TARBALL where its sources cannot be fetched.
 wheel: venv
-	$(BIN)/python -m build
+	PYTHON=$(BIN)/python LIBJPEG_TURBO=$(LIBJPEG_TURBO) .ci/wheel
 
 clean:
 	rm -rf build dist out *.egg-info unirecord/*.so unirecord/_core.c unirecord/_jpeg.c $(VENV)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -86,6 +87,50 @@ def test_the_wheel_works_in_an_empty_environment_without_a_compiler(built: Path,
     assert str(tmp_path) in where
     listing = run(fresh / "unirecord", "inspect", "train.urec", cwd=tmp_path, env=bare)
     assert "label" in listing
+
+
+JPEG_HEADER = """
+typedef unsigned int JDIMENSION;
+struct jpeg_error_mgr { int x; };
+typedef struct { struct jpeg_error_mgr *err; } *j_decompress_ptr;
+struct jpeg_error_mgr *jpeg_std_error(struct jpeg_error_mgr *);
+void jpeg_mem_src(j_decompress_ptr, const unsigned char *, unsigned long);
+void jpeg_create_decompress(j_decompress_ptr);
+void jpeg_crop_scanline(j_decompress_ptr, JDIMENSION *, JDIMENSION *);
+JDIMENSION jpeg_skip_scanlines(j_decompress_ptr, JDIMENSION);
+"""
+
+JPEG_SOURCE = """
+#include <stdio.h>
+#include "jpeglib.h"
+struct jpeg_error_mgr *jpeg_std_error(struct jpeg_error_mgr *errors) { fflush(stderr); return errors; }
+void jpeg_mem_src(j_decompress_ptr i, const unsigned char *b, unsigned long n) {}
+void jpeg_create_decompress(j_decompress_ptr i) {}
+void jpeg_crop_scanline(j_decompress_ptr i, JDIMENSION *a, JDIMENSION *b) {}
+JDIMENSION jpeg_skip_scanlines(j_decompress_ptr i, JDIMENSION n) { return n; }
+"""
+
+
+@pytest.mark.parametrize(("code", "fits"), [("-fPIC", True), ("-fno-pic", False)])
+def test_libjpeg_is_linked_statically_where_its_archive_can_go_into_a_shared_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, fits: bool
+) -> None:
+    (tmp_path / "jpeglib.h").write_text(JPEG_HEADER)
+    (tmp_path / "archive.c").write_text(JPEG_SOURCE)
+    run("cc", code, "-c", "archive.c", cwd=tmp_path)
+    run("ar", "rc", "libjpeg.a", "archive.o", cwd=tmp_path)
+    monkeypatch.setenv("CPPFLAGS", f"-I{tmp_path}")
+    monkeypatch.setenv("LDFLAGS", f"-L{tmp_path}")
+    monkeypatch.setenv("UNIRECORD_JPEG", "off")  # while the file is run
+    build = runpy.run_path(str(ROOT / "unirecord" / "_build.py"))
+    assert build["links"]("static") is fits
+    monkeypatch.setenv("UNIRECORD_JPEG", "static")
+    build["how_to_link"].cache_clear()
+    if fits:
+        assert build["how_to_link"]() == "static"
+    else:
+        with pytest.raises(SystemExit, match="UNIRECORD_JPEG=static"):
+            build["how_to_link"]()
 
 
 def test_the_version_is_in_the_changelog_or_unreleased() -> None:

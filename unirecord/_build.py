@@ -1,7 +1,7 @@
 """Builds unirecord._core from csrc/, and unirecord._jpeg where libjpeg-turbo is found, as their headers declare them.
 
 UNIRECORD_JPEG=auto|static|shared|off says how libjpeg-turbo is linked. auto: statically where its archive can go into
-a shared object (Debian's cannot), else as the shared library, else not at all.
+a shared object (Debian's cannot), else as the shared library, else not at all. CPPFLAGS and LDFLAGS say where it is.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def links(way: str) -> bool:
         source = Path(folder) / "probe.c"
         source.write_text(PROBE, encoding="utf-8")
         flags = ["-shared", "-fPIC", "-Wl,-z,defs", "-Wl,-z,text", "-Wl,--fatal-warnings"]
+        flags += [flag for name in ("CPPFLAGS", "LDFLAGS") for flag in shlex.split(os.environ.get(name, ""))]
         command = [*compiler, *flags, str(source), "-o", f"{folder}/probe.so", *LINKING[way], "-lm"]
         try:
             return subprocess.run(command, capture_output=True, check=False).returncode == 0
