@@ -53,6 +53,9 @@ ur_status ur_prepare_decoders(const ur_group *groups, int64_t group_count, const
  * row in turn. */
 void ur_touch_lengths(const ur_group *group, int32_t column);
 
+/* Likewise what locating any rows needs, of a group that is one of many. */
+void ur_touch_rows(const ur_group *group);
+
 /* UR_CORRUPT when the values measured for a batch, each row counted once, are more than the files of its parts hold
  * (batch_total.c). */
 ur_status ur_check_total(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,

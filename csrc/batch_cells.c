@@ -324,6 +324,17 @@ void ur_touch_lengths(const ur_group *group, int32_t column) {
   }
 }
 
+void ur_touch_rows(const ur_group *group) {
+  const ur_part *part = group->part;
+  if (part->blob_columns == 0) return;
+  bool fixed = part->data.row_bytes != 0;
+  ur_vector starts = ur_vector_of(part, fixed ? part->groups_section : part->starts_section);
+  uint64_t k = fixed ? part->data.group_rows : part->data.unit_rows > 1 ? part->data.unit_rows : 1;
+  uint64_t width = fixed ? 32 : starts.width;
+  for (int64_t i = 0; i < group->count; i++)
+    __builtin_prefetch(starts.data + (uint64_t)group->rows[i] / k * width, 0, 2); /* exact: inside the section */
+}
+
 ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error) {
   const ur_column *measured = &group->part->columns[column];
   ur_status (*measure)(ur_part *, uint64_t, const ur_column *, uint64_t *, ur_error *) =

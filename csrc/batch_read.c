@@ -7,11 +7,27 @@
 
 #include "check.h"
 
+#define PARTS_AHEAD 16         /* parts between touching what is known of one and using it */
+#define FEW_PARTS 8            /* that a batch looks at each time; of a batch with rows of more … */
+#define PART_TRUSTED_NS 32000  /* … each is looked at once in this time for every part of the set, */
+#define TRUSTED_NS 1000000000  /* … at most once in this, */
+                               /* … and once a tick at most, since ur_file_clock() stands still for one */
 #define NEAR_ROWS 256 /* row numbers that are copied to the stack: taking memory costs as much as a single row */
 
 static bool is_variable(const ur_column_info *info) { return info->fixed_bytes == 0; }
 
-/* The group of rows that run `run` of the plan names, with its part opened, unchanged, and referenced. */
+/* How long a look at a part's files is trusted: see ur_part_was_unchanged(). */
+typedef struct {
+  int64_t now, trusted;
+} trust;
+
+static trust trust_in(const ur_set *set, int64_t touched) {
+  if (touched <= FEW_PARTS) return (trust){0, 0};
+  int64_t trusted = set->parts < TRUSTED_NS / PART_TRUSTED_NS ? set->parts * PART_TRUSTED_NS : TRUSTED_NS;
+  return (trust){ur_file_clock(), trusted};
+}
+
+/* The group of rows that run `run` of the plan names, with its part opened and referenced. */
 static ur_status open_group(ur_set *set, const ur_plan *plan, const ur_run *run, ur_group *group, ur_error *error) {
   ur_part *part = NULL;
   ur_status status = ur_set_acquire(set, run->part, &part, error);
@@ -21,10 +37,7 @@ static ur_status open_group(ur_set *set, const ur_plan *plan, const ur_run *run,
                       .count = run->count,
                       .rows = plan->rows + run->first,
                       .places = plan->places == NULL ? NULL : plan->places + run->first};
-  status = ur_part_is_unchanged(part, error);
-  if (status == UR_OK) return UR_OK;
-  ur_part_release(part);
-  return ur_blame(error, status, group, -1, -1);
+  return UR_OK;
 }
 
 /* lengths[0..n) of one column's values. */
@@ -73,6 +86,17 @@ static ur_status check_outputs(const ur_read *read, const ur_output *outputs, in
   return UR_OK;
 }
 
+static ur_status look_at_groups(const ur_read *read, ur_error *error) {
+  trust looks = trust_in(read->set, read->opened);
+  for (int64_t g = 0; g < read->opened; g++) {
+    const ur_group *group = &read->groups[g];
+    ur_status status = ur_part_was_unchanged(group->part, looks.now, looks.trusted, error);
+    if (status != UR_OK) return ur_blame(error, status, group, -1, -1);
+    if (read->opened > 1) ur_touch_rows(group);
+  }
+  return UR_OK;
+}
+
 static ur_status open_groups(ur_read *read, ur_error *error) {
   read->groups = &read->one;
   if (read->plan.count > 1) {
@@ -80,12 +104,16 @@ static ur_status open_groups(ur_read *read, ur_error *error) {
     if (read->groups == NULL)
       return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", read->plan.count);
   }
-  for (; read->opened < read->plan.count; read->opened++) {
-    ur_status status = open_group(read->set, &read->plan, &read->plan.runs[read->opened],
-                                  &read->groups[read->opened], error);
+  int64_t count = read->plan.count;
+  const ur_run *runs = read->plan.runs;
+  for (; read->opened < count; read->opened++) {
+    int64_t g = read->opened;
+    if (g + PARTS_AHEAD < count) ur_set_touch(read->set, runs[g + PARTS_AHEAD].part);
+    ur_status status = open_group(read->set, &read->plan, &runs[g], &read->groups[g], error);
     if (status != UR_OK) return status;
+    if (count > 1) ur_part_touch(read->groups[g].part);
   }
-  return UR_OK;
+  return look_at_groups(read, error);
 }
 
 ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, ur_error *error) {
@@ -232,11 +260,12 @@ static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
 static void advise_rows(ur_set *set, const int64_t *rows, int64_t n) {
   ur_plan plan = {0};
   if (ur_plan_rows(set, rows, n, &plan, NULL) == UR_OK) {
+    trust looks = trust_in(set, plan.count);
     for (int64_t i = 0; i < plan.count; i++) {
       ur_part *part = NULL;
       const ur_run *run = &plan.runs[i];
       if (ur_set_acquire(set, run->part, &part, NULL) != UR_OK) continue;
-      if (wants_advice(part) && ur_part_is_unchanged(part, NULL) == UR_OK)
+      if (wants_advice(part) && ur_part_was_unchanged(part, looks.now, looks.trusted, NULL) == UR_OK)
         advise_group(part, plan.rows + run->first, run->count);
       ur_part_release(part);
     }

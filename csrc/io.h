@@ -93,6 +93,10 @@ int64_t ur_descriptors_held(void);
 /* UR_STALE when the file is not as long, or not as old, as it was: one fstat. */
 ur_status ur_file_check(int fd, ur_file_kind file, uint64_t bytes, const struct timespec *modified, ur_error *error);
 
+/* Nanoseconds of the clock that file systems take their times from, which stands still for a tick of some milliseconds: two
+ * changes within one cannot be told apart by time. 0 where the system has none. */
+int64_t ur_file_clock(void);
+
 /* Zeroed memory of which only what is touched exists; NULL when there is none. */
 void *ur_pages_new(uint64_t bytes);
 void ur_pages_free(void *pages, uint64_t bytes);

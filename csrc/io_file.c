@@ -112,6 +112,14 @@ ur_status ur_file_check(int fd, ur_file_kind file, uint64_t bytes, const struct 
   return UR_OK;
 }
 
+int64_t ur_file_clock(void) {
+#ifdef CLOCK_MONOTONIC_COARSE
+  struct timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) == 0) return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + 1;
+#endif
+  return 0;
+}
+
 void *ur_pages_new(uint64_t bytes) {
   if (bytes == 0) bytes = 1;
   void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -286,6 +286,13 @@ ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_opti
 
 void ur_part_retain(ur_part *part) { atomic_fetch_add_explicit(&part->references, 1, memory_order_relaxed); }
 
+void ur_part_touch(const ur_part *part) {
+  __builtin_prefetch(part->file);
+  __builtin_prefetch(part->columns);
+  __builtin_prefetch(part->blobs);
+  __builtin_prefetch(part->sections);
+}
+
 void ur_part_release(ur_part *part) {
   if (part != NULL && atomic_fetch_sub_explicit(&part->references, 1, memory_order_acq_rel) == 1) free_part(part);
 }
@@ -294,6 +301,14 @@ ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error) {
   ur_status status = ur_data_file_check(part->file, error);
   if (status != UR_OK || part->index_fd < 0) return status;
   return ur_file_check(part->index_fd, UR_FILE_INDEX, part->header.index_bytes, &part->index_modified, error);
+}
+
+ur_status ur_part_was_unchanged(ur_part *part, int64_t now, int64_t trusted, ur_error *error) {
+  int64_t looked = atomic_load_explicit(&part->looked, memory_order_relaxed);
+  if (now != 0 && looked != 0 && now - looked <= trusted) return UR_OK; /* another thread may have looked after `now` */
+  ur_status status = ur_part_is_unchanged(part, error);
+  if (status == UR_OK) atomic_store_explicit(&part->looked, now, memory_order_relaxed);
+  return status;
 }
 
 void ur_part_describe(const ur_part *part, ur_part_info *info) {

@@ -31,6 +31,7 @@ struct ur_part {
   uint8_t *head;                        /* the index's head */
   const uint8_t *index;                 /* the whole index file: mapped, or in memory; fetched, only its checked blocks are there */
   int index_fd;                         /* -1 when the content no longer depends on the file */
+  _Atomic(int64_t) looked;              /* when both files were last found unchanged, by ur_file_clock() */
   struct timespec index_modified;
   ur_index_header header;
   ur_data_header data;
@@ -60,8 +61,15 @@ ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_opti
                        ur_error *error);
 void ur_part_retain(ur_part *part);
 
+/* Starts loading what the part points to: its file, columns and sections. */
+void ur_part_touch(const ur_part *part);
+
 /* UR_STALE when one of the two files is not the one that was opened any more: an fstat each, before its bytes are used. */
 ur_status ur_part_is_unchanged(const ur_part *part, ur_error *error);
+
+/* The same, unless it was looked at within `trusted` nanoseconds before `now`, which is 0 to look anyhow: for batches with a
+ * few rows of each of many parts. */
+ur_status ur_part_was_unchanged(ur_part *part, int64_t now, int64_t trusted, ur_error *error);
 
 /* ---- part_index.c -------------------------------------------------------------------------------------------------- */
 

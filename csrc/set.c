@@ -171,6 +171,12 @@ ur_status ur_set_acquire(ur_set *set, int64_t number, ur_part **out, ur_error *e
   return UR_OK;
 }
 
+void ur_set_touch(const ur_set *set, int64_t number) {
+  const ur_part *part = atomic_load_explicit(&set->slots[number].part, memory_order_relaxed); /* an address: it may be gone */
+  if (part == NULL) return;
+  for (size_t at = 0; at < sizeof *part; at += 64) __builtin_prefetch((const char *)part + at);
+}
+
 /* ---- opening and closing -------------------------------------------------------------------------------------- */
 
 /* Copies the references and what they point to. */

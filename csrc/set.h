@@ -55,6 +55,9 @@ void ur_set_leave(ur_set *set);
 /* Part number `part`, opened if need be, with a reference for the caller. */
 ur_status ur_set_acquire(ur_set *set, int64_t part, ur_part **out, ur_error *error);
 
+/* Starts loading what is known of part number `part`, if it is open. */
+void ur_set_touch(const ur_set *set, int64_t part);
+
 /* The columns, opening the first part if none has been opened; borrowed until the set dies. */
 ur_status ur_set_schema(ur_set *set, const ur_set_columns **columns, ur_error *error);
 

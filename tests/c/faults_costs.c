@@ -1,9 +1,10 @@
 /* faults_costs.c - what a warm batch costs, counted at the seam to the system: no open, no map, one look at the file. */
 #define _GNU_SOURCE
 #include "fault_seam.h"
+#include "io.h"
 #include "part_contents.h"
 
-enum { ROWS = 40, READS = 50, BATCH = 32, PARTS = 8 };
+enum { ROWS = 40, READS = 50, BATCH = 32, MANY_PARTS = 12 };
 
 static char folder[] = "/tmp/unirecord-test-XXXXXX";
 static char path[64];
@@ -35,25 +36,49 @@ static void a_warm_read_costs(const char *what, int kind, const int most[5]) {
   }
 }
 
+static char paths[MANY_PARTS][64];
+
+static ur_set *open_many(uint64_t rows, int32_t io) {
+  ur_part_ref refs[MANY_PARTS];
+  store_parts(folder, paths, MANY_PARTS, rows);
+  for (int i = 0; i < MANY_PARTS; i++) refs[i] = (ur_part_ref){.data_path = paths[i], .rows = -1};
+  ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
+  ur_set *set = NULL;
+  EXPECT_EQUAL(ur_set_open(refs, MANY_PARTS, &options, &set, NULL), UR_OK);
+  return set;
+}
+
 /* A batch with a few rows of each of many parts waits for the disk once, not once for every part. */
 static void the_parts_of_a_batch_are_read_together(void) {
-  char paths[PARTS][80];
-  ur_part_ref refs[PARTS];
-  fixture *part = make_part(6, 0, 0);
-  for (int i = 0; i < PARTS; i++) {
-    (void)snprintf(paths[i], sizeof paths[i], "%s/%d.urec", folder, i);
-    store_part(part, paths[i]);
-    refs[i] = (ur_part_ref){.data_path = paths[i], .rows = -1};
-  }
-  free(part);
   for (int io = UR_IO_URING; io <= UR_IO_URING_DIRECT; io++) {
-    ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
-    ur_set *set = NULL;
-    EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);
+    ur_set *set = open_many(6, io);
     (void)calls_of_reads(set, FAULT_RING);
     EXPECT(calls_of_reads(set, FAULT_RING) <= 2 * READS);
     ur_set_release(set);
   }
+}
+
+static int64_t milliseconds(void) { return ur_file_clock() / 1000000; }
+
+/* A batch of few parts looks at each of them; a batch of many at none that was looked at lately. */
+static void many_parts_are_looked_at_once_in_a_while(void) {
+  ur_set *set = open_many(3, UR_IO_MAP);
+  (void)calls_of_reads(set, FAULT_STAT);
+  int64_t begun = milliseconds(), calls = calls_of_reads(set, FAULT_STAT), took = milliseconds() - begun;
+  EXPECT(calls <= 2 * MANY_PARTS * (took + 2)); /* a tick is a millisecond, or more */
+  static contents found;
+  int64_t row = 0;
+  EXPECT_EQUAL(truncate(paths[0], 100), 0);
+  ur_error error;
+  EXPECT_EQUAL(read_columns(set, &row, 1, 4, &found, &error), UR_STALE); /* of one part, at once */
+  EXPECT_EQUAL(error.part, 0);
+  int64_t changed = milliseconds();
+  while (milliseconds() <= changed) continue;
+  int64_t rows[MANY_PARTS];
+  for (int i = 0; i < MANY_PARTS; i++) rows[i] = 3 * i;
+  EXPECT_EQUAL(read_columns(set, rows, MANY_PARTS, 4, &found, &error), UR_STALE);
+  EXPECT_EQUAL(error.part, 0);
+  ur_set_release(set);
 }
 
 static int64_t walk(ur_set *set, ur_pool *pool, int kind) {
@@ -105,6 +130,7 @@ int main(void) {
   a_warm_read_costs("calls of io_uring", FAULT_RING, (int[5]){0, 0, 2, 2, 0});
   a_warm_read_costs("allocations", FAULT_MEMORY, (int[5]){3, 5, 5, 5, 3});
   the_parts_of_a_batch_are_read_together();
+  many_parts_are_looked_at_once_in_a_while();
   a_warm_epoch_maps_nothing();
   return remove_folder(folder);
 }
