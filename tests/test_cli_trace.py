@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,95 @@ def test_a_state_of_other_data_is_refused(run: Run, tmp_path: Path) -> None:
     code, _, err = run("--batch", "8", "--step", "0", "--state", str(tmp_path / "state"))
     assert code == 1
     assert "another dataset" in err
+
+
+# ---- mixtures and draws -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("mixture")
+    for name, rows in {"web": 70, "code": 30}.items():
+        with unirecord.Writer(folder / name, {"i": "int32", "length": "int32"}) as writer:
+            for i in range(rows):
+                writer.write({"i": i if name == "web" else 1000 + i, "length": i % 9})
+    return {name: folder / name for name in ("web", "code")}
+
+
+def traced(capsys: pytest.CaptureFixture[str], *args: Any) -> Any:
+    assert main(["trace", *map(str, args), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def mixed(sources: dict[str, Path], rank: int = 0, **options: Any) -> Any:
+    opened = {"web": unirecord.UniRecordDataset(sources["web"], where="i < 60")}
+    opened["code"] = unirecord.UniRecordDataset(sources["code"], shuffle="block", seed=8, block_rows=2)
+    schedule = {40: {"web": 1, "code": 1}}
+    return unirecord.mix(
+        opened, {"web": 0.7, "code": 0.3}, seed=5, samples=90, schedule=schedule, shard_id=rank, num_shards=2
+    )
+
+
+def test_a_checkpoint_of_a_mixture_names_the_step_before_it(
+    sources: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaders = [mixed(sources, rank).batches(8) for rank in range(2)]
+    batches = [[next(b)["i"].tolist() for b in [iter(own)] for _ in range(4)] for own in loaders]
+    (tmp_path / "state.json").write_text(json.dumps(loaders[0].state_dict()))
+    asked = [f"code={sources['code']}", f"web={sources['web']}", "--state", tmp_path / "state.json"]
+    found = traced(capsys, *asked, "--batch", 8, "--ranks", 2)
+    assert found["step"] == 3
+    assert [s["values"]["i"] for s in found["samples"]] == batches[0][3] + batches[1][3]
+    for sample in found["samples"]:
+        assert sample["values"]["i"] == sample["row"] + (1000 if sample["source"] == "code" else 0)
+    last = found["samples"][-1]
+    when = traced(capsys, *asked, "--batch", 8, "--ranks", 2, "--row", f"{last['source']}:{last['row']}")
+    entry = {"source": last["source"], "row": last["row"], "epoch": 0, "step": 3, "rank": 1, "slot": 7}
+    assert entry in when["deliveries"]
+    assert main(["trace", *map(str, asked[1:]), "--batch", "8", "--ranks", "2"]) == 2
+    assert "the sources ['code', 'web']" in capsys.readouterr().err
+
+
+def test_a_mixture_without_a_state(sources: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    opened = {name: unirecord.UniRecordDataset(path) for name, path in sources.items()}
+    ds = unirecord.mix(opened, {"web": 0.7, "code": 0.3}, seed=5, stop="all")
+    paths = [f"{name}={path}" for name, path in sources.items()]
+    asked = [*paths, "--weights", "web=0.7,code=0.3", "--stop", "all", "--seed", 5, "--batch", 8]
+    found = traced(capsys, *asked, "--step", 15, "--columns", "i")
+    steps = ds.steps_in_epoch(8)
+    batch = ds.rows_of(15 % steps, 8, epoch=15 // steps, read=True)
+    assert [s["values"]["i"] for s in found["samples"]] == batch["i"].tolist()
+    assert [s["source"] for s in found["samples"]] == batch["source"]
+    assert main(["trace", *map(str, asked), "--step", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["rank", "slot", "source", "row", "i", "length"]
+    for wrong, text in (
+        (["--row", "4"], "--row web:4"),
+        (["--row", "code:30"], "code has 30 rows"),
+        (["--step", "1", "--where", "i < 5"], "--where is not for a mixture"),
+    ):
+        assert main(["trace", *map(str, asked), *wrong]) == 2
+        assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rule", ["balanced", "bucketed", "weighted"])
+def test_a_checkpoint_of_draws_names_the_step_before_it(
+    rule: str, sources: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ds = unirecord.UniRecordDataset(sources["web"], shuffle=True, seed=6, num_shards=2, shard_id=1)
+    made: Any = {
+        "balanced": lambda: ds.balanced("length", classes=3, per_class=2).batches(),
+        "bucketed": lambda: ds.bucketed("length", max_length=40, edges=[2, 5]).batches(),
+        "weighted": lambda: ds.weighted("length").batches(8),
+    }[rule]()
+    batches = iter(made)
+    before = [next(batches)["i"].tolist() for _ in range(3)]
+    (tmp_path / "state.json").write_text(json.dumps(made.state_dict()))
+    asked = [sources["web"], "--state", tmp_path / "state.json", "--ranks", 2, "--rank", 1]
+    asked += ["--batch", 8] if rule == "weighted" else []
+    found = traced(capsys, *asked, "--drawn-by", "length")
+    assert found["step"] == 2
+    assert [s["values"]["i"] for s in found["samples"]] == before[2]
+    for wrong, text in (([], "--drawn-by COLUMN"), (["--drawn-by", "i"], "differ|options|max_length")):
+        assert main(["trace", *map(str, asked), *wrong]) == 2
+        assert re.search(text, capsys.readouterr().err)

@@ -300,6 +300,67 @@ def test_ranks_share_batches_and_a_job_goes_on_with_others(ds: Any, draw: Any, r
         ds.bucketed("tokens", max_length=301).load_state_dict(state)
 
 
+ASKED = DRAWS | {
+    "scarce": lambda ds: ds.balanced("label", classes=5, per_class=7, batches=40),
+    "short": lambda ds: ds.bucketed("tokens", batch_size=16, edges=[20, 50], drop_last=True),
+    "few": lambda ds: ds.balanced("label", classes=2, per_class=2, batches=5),
+}
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_steps_and_rows_of_drawn_batches_are_inverse(ds: Any, data: Any) -> None:
+    draw = ASKED[data.draw(st.sampled_from(sorted(ASKED)))]
+    ranks, epoch = data.draw(st.integers(1, 4)), data.draw(st.integers(0, 3))
+    remainder, start = data.draw(st.sampled_from(["pad", "drop", "uneven"])), data.draw(st.integers(0, 5))
+    plain = ds.view(shuffle=data.draw(st.booleans()), remainder=remainder).select(range(ROWS - 1, 20, -1))
+    drawn = draw(plain)
+    asked = {"num_shards": ranks, "start": start}
+    steps = drawn.steps_in_epoch(**asked)
+    expected = set()
+    for step in range(steps):
+        together = []
+        for rank in range(ranks):
+            rows = drawn.rows_of(step, epoch=epoch, rank=rank, **asked).tolist()
+            together += rows
+            expected |= {(row, epoch, step, rank, slot) for slot, row in enumerate(rows)}
+        assert drawn.rows_of(step, epoch=epoch, **asked).tolist() == together
+    found = drawn.steps_of(range(ROWS), epochs=[epoch], **asked)
+    table = list(
+        zip(*(found[name].tolist() for name in ("row", "epoch", "step", "rank", "slot")), strict=True)
+    )
+    came = [entry for entry in table if entry[2] >= 0]
+    assert set(came) == expected
+    assert len(came) == len(expected)
+    never = {entry[0] for entry in table if entry[2] < 0}
+    assert never == set(range(ROWS)) - {entry[0] for entry in expected}
+    if not start and steps:
+        rows = drawn.rows_of(0, epoch=epoch, **asked).tolist()
+        assert drawn.rows_of(epoch * steps, **asked).tolist() == rows
+    with pytest.raises(IndexError, match="there is no step"):
+        drawn.rows_of(steps, epoch=epoch, **asked)
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_rows_of_drawn_batches_are_what_loaders_deliver(ds: Any, draw: Any) -> None:
+    ranks = [draw(ds.view(shard_id=rank, num_shards=3, remainder="uneven")) for rank in range(3)]
+    for epoch in range(2):
+        for rank, drawn in enumerate(ranks):
+            for step, batch in enumerate(drawn.batches()):
+                assert ranks[0].rows_of(step, epoch=epoch, rank=rank).tolist() == batch["i"].tolist()
+    read = draw(ds).rows_of(1, epoch=0, read=True)
+    assert read["i"].tolist() == draw(ds).rows_of(1, epoch=0).tolist()
+    with pytest.raises(ValueError, match="give the epoch"):
+        draw(ds).rows_of(1, start=4)
+
+
+def test_when_a_row_comes_in_too_many_draws_is_refused(ds: Any) -> None:
+    drawn = ds.weighted("size", samples=10**12)
+    assert len(drawn.rows_of(10**9, 64, epoch=3)) == 64
+    with pytest.raises(ValueError, match="ask for the rows of steps"):
+        drawn.steps_of([5], 64)
+
+
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_every_way_to_read_gives_the_same_batches(
     ds: Any, draw: Any, monkeypatch: pytest.MonkeyPatch

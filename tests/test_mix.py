@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ from hypothesis import strategies as st
 from order_reference import Generator, derive, permutation
 
 import unirecord
-from unirecord.core import xxh3_64
+from unirecord.core import Order, xxh3_64
 from unirecord.errors import SchemaError
+from unirecord.order.mixture import Mixture, Source
 from unirecord.order.quota import Turns, whole_weights
+from unirecord.order.selection import Selection
+from unirecord.order.shard_order import ShardOrder
+from unirecord.order.spec import OrderSpec, Sharding
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "mixture_vectors.json").read_text())
 WEIGHTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)
@@ -266,6 +271,34 @@ def test_steps_and_rows_are_inverse(sources: Any, epoch: int, ranks: int, size: 
     found = mixed.steps_of(asked, size, epochs=[epoch], num_shards=ranks, drop_last=drop)
     places = zip(*(found[name].tolist() for name in ("step", "rank", "slot", "row")), strict=True)
     assert {(s, r, k): row for s, r, k, row in places} == expected
+
+
+def test_a_mixture_of_10_to_the_12_rows_is_asked_by_arithmetic(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {"web": 10**12 - 5, "code": 10**11 + 3}
+    starts = np.array([0, 1])
+    first, made = 0, []
+    for name, count in rows.items():
+        order = ShardOrder(Selection(count), Sharding(count), OrderSpec("shuffle", 3), starts)
+        made.append(Source(name, order, first, None, name))
+        first += count
+    mixture = Mixture(made, [(0, (7, 3)), (10**11, (1, 4))], 10**12)
+    order = mixture.order(OrderSpec("shuffle", 9, 2))
+    looked_at = 0
+
+    def counted(self: Any, values: Any, *, original: Any) -> Any:
+        nonlocal looked_at
+        looked_at += len(values)
+        return original(self, values)
+
+    for name in ("at", "inverse"):
+        monkeypatch.setattr(Order, name, partialmethod(counted, original=getattr(Order, name)))
+    positions = np.array([0, 1, 4711, 10**12 - 1, *range(5 * 10**11, 5 * 10**11 + 256)])
+    found = order.at(positions)
+    which, at = order.occurrences(found)
+    come = {(int(found[k]), int(p)) for k, p in zip(which, at, strict=True)}
+    assert come >= set(zip(found.tolist(), positions.tolist(), strict=True))
+    assert all(order.one(p) == row for row, p in come)
+    assert looked_at < 40 * len(positions)  # a few epochs of the smaller source lie in one of the mixture
 
 
 def test_weights_change_at_a_sample_without_loss_or_repetition(sources: Any) -> None:

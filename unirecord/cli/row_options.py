@@ -7,7 +7,7 @@ import argparse
 from ..convert.row_choice import ON_ERROR, RowChoice
 from ..convert.split_choice import SplitChoice
 from ..convert.stored_rows import RowOrder
-from .usage import UsageError, count, names
+from .usage import UsageError, count, names, pairs
 
 __all__ = ["add_row_options", "row_choice"]
 
@@ -17,7 +17,7 @@ def add_row_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("which rows and columns (names as SRC has them)")
     group.add_argument("--columns", type=names, metavar="A,B", help="write these columns only, in this order")
     group.add_argument(
-        "--rename", type=_pairs, default={}, metavar="OLD=NEW,…", help="give columns other names"
+        "--rename", type=pairs, default={}, metavar="OLD=NEW,…", help="give columns other names"
     )
     group.add_argument(
         "--where",
@@ -120,20 +120,7 @@ def _split_choice(args: argparse.Namespace) -> SplitChoice | None:
     if args.split is None:
         return None if args.split_by is None else SplitChoice(None, args.split_by)
     try:
-        shares = _pairs(args.split)
+        shares = pairs(args.split)
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"--split: {error}; an example is train=0.9,val=0.1") from None
     return SplitChoice(shares, args.split_by, args.stratify)
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """Read ``old=new,…``."""
-    found: dict[str, str] = {}
-    for piece in text.split(","):
-        old, equals, new = (part.strip() for part in piece.partition("="))
-        if not (old and equals and new):
-            raise argparse.ArgumentTypeError(f"{piece!r} is not of the form OLD=NEW")
-        if old in found:
-            raise argparse.ArgumentTypeError(f"{old!r} is named twice")
-        found[old] = new
-    return found

@@ -9,19 +9,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..dataset.dataset import UniRecordDataset
-from ..errors import UniRecordError
 from ..inspection.extract import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import format_size
 from .cells import cell_json, cell_text
-from .state_options import options_of
 from .storage_option import add_storage_option
 from .table import table
 from .terminal import print_csv, print_json, print_json_list, say
+from .trace_job import OF_STATE, SHUFFLES, Job, opened_job
 from .trace_state import read_state
-from .usage import UsageError, count, make_parser, names
+from .usage import UsageError, count, make_parser, names, pairs
 
 __all__ = ["add_parser"]
 
@@ -34,18 +32,12 @@ _EXAMPLES: Final = """examples:
   unirecord trace data --seed 1 --batch 256 --ranks 8 --step 12345 --rank 3 --columns path,label
   unirecord trace data --state last.pt --batch 256 --ranks 8                  the step before a checkpoint
   unirecord trace data --seed 1 --batch 256 --ranks 8 --row 4711 --epochs 0:3  when a row comes
-  unirecord trace data --seed 1 --batch 256 --step 800 --extract image --out step800/"""
+  unirecord trace data --seed 1 --batch 256 --step 800 --extract image --out step800/
+  unirecord trace web=web code=code --weights web=0.7,code=0.3 --batch 256 --step 800   of a mixture
+  unirecord trace data --state last.pt --drawn-by label                       of ds.balanced("label", …)"""
 
 _LIMIT: Final = 20
 _BATCH: Final = 32
-_SHUFFLES: Final = {
-    "yes": True,
-    "no": False,
-    "block": "block",
-    "parts": "parts",
-    "within-parts": "within-parts",
-}
-_OF_STATE: Final = ("seed", "shuffle", "block_rows", "window_blocks", "where", "remainder", "epoch")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -54,13 +46,18 @@ def add_parser(subparsers: Any) -> None:
         subparsers.add_parser, "trace", help="which rows a training step got", description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )  # fmt: skip
-    parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        nargs="+",
+        help="a part or a directory of parts; of a mixture NAME=PATH of each source",
+    )
     job = parser.add_argument_group("the job")
-    job.add_argument("--batch", type=count, required=True, metavar="N", help="samples in a batch of one rank")
+    job.add_argument("--batch", type=count, metavar="N", help="samples in a batch of one rank")
     job.add_argument("--ranks", type=count, default=1, metavar="N", help="how many ranks it has (default 1)")
     job.add_argument("--drop-last", action="store_true", help="its loaders leave out a smaller last batch")
     job.add_argument("--seed", type=int, metavar="S", help="its seed (default 0)")
-    job.add_argument("--shuffle", choices=_SHUFFLES, help="its order (default yes: shuffle=True)")
+    job.add_argument("--shuffle", choices=SHUFFLES, help="its order (default yes: shuffle=True)")
     job.add_argument(
         "--block-rows", type=count, metavar="N", help="as given to the dataset, for --shuffle block"
     )
@@ -71,13 +68,19 @@ def add_parser(subparsers: Any) -> None:
         "--state", metavar="FILE", help="a state_dict in JSON, or a checkpoint of PyTorch: instead of these"
     )
     job.add_argument("--start", type=count, metavar="P", help="the position at which the epoch was taken up")
+    job.add_argument("--weights", type=pairs, metavar="NAME=W,…", help="of a mixture, as given to it")
+    job.add_argument("--stop", choices=("first", "all"), help="of a mixture, as given to it (default first)")
+    job.add_argument("--samples", type=count, metavar="N", help="of a mixture, as given to it")
+    job.add_argument("--drawn-by", metavar="COLUMN", help="the column of drawn batches, with their --state")
     asked = parser.add_argument_group("what is asked")
     asked.add_argument(
         "--step", type=count, metavar="N", help="a step: in --epoch, or over all epochs from 0"
     )
     asked.add_argument("--epoch", type=count, metavar="E", help="the epoch in which --step counts")
     asked.add_argument("--rank", type=count, metavar="R", help="one rank's batch alone")
-    asked.add_argument("--row", type=_numbers, metavar="A,B", help="rows by number: when do they come?")
+    asked.add_argument(
+        "--row", metavar="A,B", help="rows by number (of a mixture NAME:A): when do they come?"
+    )
     asked.add_argument(
         "--epochs", type=_range, metavar="A:B", help="in these epochs, without B (default: one)"
     )
@@ -96,10 +99,6 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=_run)
 
 
-def _numbers(text: str) -> list[int]:
-    return [count(number) for number in text.split(",")]
-
-
 def _range(text: str) -> range:
     first, colon, end = text.partition(":")
     return range(count(first), count(end) if colon else count(first) + 1)
@@ -108,12 +107,13 @@ def _range(text: str) -> range:
 def _run(args: argparse.Namespace) -> int:
     _check(args)
     state = None if args.state is None else read_state(args.state)
-    with _opened(args, state) as ds:
+    job = opened_job(args, state)
+    with job.ds:
         try:
             if args.row is not None:
-                _show_deliveries(ds, args)
+                _show_deliveries(job, args)
             else:
-                _show_step(ds, args, _step(ds, args, state))
+                _show_step(job, args, _step(job, args, state))
         except (IndexError, ValueError) as error:
             raise UsageError(str(error)) from error
     return 0
@@ -121,7 +121,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     if args.state is not None:
-        given = [f"--{name.replace('_', '-')}" for name in _OF_STATE if getattr(args, name) is not None]
+        given = [f"--{name.replace('_', '-')}" for name in OF_STATE if getattr(args, name) is not None]
         if given:
             raise UsageError(f"{', '.join(given)} cannot be given with --state, which says it")
     if args.row is None and args.step is None and args.state is None:
@@ -146,29 +146,6 @@ def _refuse(args: argparse.Namespace, what: str, *others: str) -> None:
         raise UsageError(f"{', '.join(given)} cannot be given with {what}")
 
 
-def _opened(args: argparse.Namespace, state: dict[str, Any] | None) -> UniRecordDataset:
-    """The dataset as the job has it; a state is refused where it is of other data or options."""
-    options: dict[str, Any] = {
-        "shuffle": _SHUFFLES[args.shuffle or "yes"],
-        "seed": args.seed or 0,
-        "where": args.where,
-        "remainder": args.remainder or "pad",
-        "block_rows": args.block_rows,
-        "window_blocks": args.window_blocks,
-    }
-    if state is not None:
-        options |= options_of(state)
-    try:
-        ds = UniRecordDataset(args.path, **options)
-        if state is not None:
-            ds.load_state_dict(state)
-    except UniRecordError:
-        raise
-    except (ValueError, TypeError) as error:
-        raise UsageError(str(error) if state is None else f"{args.state}: {error}") from error
-    return ds
-
-
 @dataclass(frozen=True)
 class _Step:
     """The step that is asked for, in its epoch."""
@@ -183,57 +160,57 @@ class _Step:
         return f"epoch {self.epoch:,}, step {self.number:,} of {self.per_epoch:,}{whole}"
 
 
-def _step(ds: UniRecordDataset, args: argparse.Namespace, state: dict[str, Any] | None) -> _Step:
-    start = args.start or 0
-    per_epoch = ds.steps_in_epoch(args.batch, num_shards=args.ranks, drop_last=args.drop_last, start=start)
+def _step(job: Job, args: argparse.Namespace, state: dict[str, Any] | None) -> _Step:
+    per_epoch = job.steps_in_epoch()
     if state is not None:
-        done = -(-(state["position"] - start) // (args.batch * args.ranks))
+        done = -(-(state["position"] - job.start) // job.step_positions)
         number = done - 1 if args.step is None else args.step
         if number < 0:
             raise UsageError(
                 f"{args.state} stands at the start of epoch {state['epoch']}: give --step for one of its steps"
             )
-        return _Step(state["epoch"], number, start, per_epoch)
+        return _Step(state["epoch"], number, job.start, per_epoch)
     if args.epoch is not None:
-        return _Step(args.epoch, args.step, start, per_epoch)
+        return _Step(args.epoch, args.step, job.start, per_epoch)
     if per_epoch == 0:
-        raise UsageError(f"there is no step {args.step}: an epoch has no full batch of {args.batch}")
+        raise UsageError(f"there is no step {args.step}: an epoch has no full batch of {job.batch}")
     epoch, number = divmod(args.step, per_epoch)
-    return _Step(epoch, number, start, per_epoch)
+    return _Step(epoch, number, job.start, per_epoch)
 
 
-def _show_step(ds: UniRecordDataset, args: argparse.Namespace, step: _Step) -> None:
+def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
     """Prints the rows of a step, rank by rank, or writes blobs of theirs to files."""
-    places, rows = _rows(ds, args, step)
+    places, rows = _rows(job, args, step)
     if args.extract is not None:
-        _extract(ds, args, rows)
+        _extract(job, args, rows)
         return
+    schema = job.ds.schema
     if args.columns is None:
-        columns = [column.name for _, column in ds.schema.scalars]
+        columns = [column.name for _, column in schema.scalars]
     else:
-        columns = [ds.schema.columns[ds.schema.ordinal(name)].name for name in args.columns]
+        columns = [schema.columns[schema.ordinal(name)].name for name in args.columns]
     limit = _limit(args, len(rows))
-    values = _values(ds, rows[:limit], columns)
-    lines = zip(places, rows.tolist(), values, strict=False)
+    values = _values(job, rows[:limit], columns)
+    of_rows = ["rank", "slot", *(["source"] if job.sources else []), "row"]
+    lines = (
+        (
+            dict(zip(of_rows, [*place, *(part for part in job.named(row) if part is not None)], strict=True)),
+            sample,
+        )
+        for place, row, sample in zip(places, rows.tolist(), values, strict=False)
+    )
     if args.json:
         head = {"epoch": step.epoch, "step": step.number, "steps_in_epoch": step.per_epoch, "rows": len(rows)}
-        items = (
-            {"rank": rank, "slot": slot, "row": row, "values": {k: cell_json(v) for k, v in sample.items()}}
-            for (rank, slot), row, sample in lines
-        )
+        items = ({**place, "values": {k: cell_json(v) for k, v in sample.items()}} for place, sample in lines)
         print_json_list(head, "samples", items)
         return
     if args.csv:
-        cells = ([*place, row, *(_csv_cell(v) for v in sample.values())] for place, row, sample in lines)
-        print_csv([["rank", "slot", "row", *columns]])
-        print_csv(cells)
+        print_csv([[*of_rows, *columns]])
+        print_csv([*place.values(), *(_csv_cell(v) for v in sample.values())] for place, sample in lines)
         return
     say(f"{step}: {len(rows):,} {'row' if len(rows) == 1 else 'rows'}")
-    body = [
-        [str(rank), str(slot), str(row), *map(cell_text, sample.values())]
-        for (rank, slot), row, sample in lines
-    ]
-    say(*table([["rank", "slot", "row", *columns], *body], ">>>"))
+    body = [[*map(str, place.values()), *map(cell_text, sample.values())] for place, sample in lines]
+    say(*table([[*of_rows, *columns], *body], "".join("<" if name == "source" else ">" for name in of_rows)))
     if limit < len(rows):
         say(f"… {len(rows) - limit:,} more (--limit)")
 
@@ -244,33 +221,26 @@ def _limit(args: argparse.Namespace, most: int) -> int:
     return most if args.csv or args.json else _LIMIT
 
 
-def _rows(
-    ds: UniRecordDataset, args: argparse.Namespace, step: _Step
-) -> tuple[Iterator[tuple[int, int]], Any]:
+def _rows(job: Job, args: argparse.Namespace, step: _Step) -> tuple[Iterator[tuple[int, int]], Any]:
     """(rank, slot) and row of each sample of a step."""
     if args.rank is not None and args.rank >= args.ranks:
         raise UsageError(f"there is no rank {args.rank}: the job has {args.ranks}, numbered from 0 (--ranks)")
     ranks = range(args.ranks) if args.rank is None else [args.rank]
-    batches = [
-        ds.rows_of(
-            step.number, args.batch, epoch=step.epoch, rank=rank, num_shards=args.ranks, drop_last=args.drop_last,
-            start=step.start,
-        )
-        for rank in ranks
-    ]  # fmt: skip
+    batches = [job.rows_of(step.number, step.epoch, rank) for rank in ranks]
     places = ((rank, slot) for rank, batch in zip(ranks, batches, strict=True) for slot in range(len(batch)))
     return places, np.concatenate(batches)
 
 
-def _values(ds: UniRecordDataset, rows: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+def _values(job: Job, rows: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
     """These columns of these rows."""
     if not columns:
         yield from [{}] * len(rows)
         return
-    chosen = ds.view(columns=columns)
+    chosen = job.ds.view(columns=columns)
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
-        yield from split_batch(chosen.read_rows(some), len(some))
+        batch = chosen.read_rows(some)
+        yield from split_batch({name: batch[name] for name in columns}, len(some))
 
 
 def _csv_cell(value: Any) -> Any:
@@ -279,8 +249,8 @@ def _csv_cell(value: Any) -> Any:
     return value if isinstance(value, str | np.generic) else cell_text(value)
 
 
-def _extract(ds: UniRecordDataset, args: argparse.Namespace, rows: Any) -> None:
-    done = extract(ds._cursor.plan.data.parts, np.unique(rows), args.extract, args.out)
+def _extract(job: Job, args: argparse.Namespace, rows: Any) -> None:
+    done = extract(job.ds._cursor.plan.data.parts, np.unique(rows), args.extract, args.out)
     if args.json:
         print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes, "nulls": done.nulls})
     else:
@@ -289,33 +259,38 @@ def _extract(ds: UniRecordDataset, args: argparse.Namespace, rows: Any) -> None:
         )
 
 
-def _show_deliveries(ds: UniRecordDataset, args: argparse.Namespace) -> None:
+def _show_deliveries(job: Job, args: argparse.Namespace) -> None:
     """Prints when rows come."""
-    epochs = [ds.epoch] if args.epochs is None else args.epochs
-    asked = {"num_shards": args.ranks, "drop_last": args.drop_last, "start": args.start or 0}
-    found = ds.steps_of(args.row, args.batch, epochs=epochs, **asked)
-    per_epoch = ds.steps_in_epoch(args.batch, **asked)
-    names = ("row", "epoch", "step", "rank", "slot")
+    rows = [job.row(text) for text in args.row.split(",")]
+    found = job.steps_of(rows, [job.epoch] if args.epochs is None else args.epochs)
+    names = ["row", "epoch", "step", "rank", "slot"]
     entries = [
         dict(zip(names, values, strict=True))
         for values in zip(*(found[n].tolist() for n in names), strict=True)
     ]
+    if job.sources:
+        entries = [
+            {"source": source, **entry, "row": row}
+            for entry in entries
+            for source, row in [job.named(entry["row"])]
+        ]
+        names = ["source", *names]
     for entry in entries:
         if entry["step"] < 0:
             entry |= {"step": None, "rank": None, "slot": None}
     limit = _limit(args, len(entries))
     if args.json:
-        print_json_list({"steps_in_epoch": per_epoch}, "deliveries", entries[:limit])
+        print_json_list({"steps_in_epoch": job.steps_in_epoch()}, "deliveries", entries[:limit])
     elif args.csv:
         print_csv([names, *(["" if v is None else v for v in entry.values()] for entry in entries[:limit])])
     else:
         body = [[_shown(name, value) for name, value in entry.items()] for entry in entries[:limit]]
-        say(*table([names, *body], ">>>>>"))
+        say(*table([names, *body], "<" * (len(names) - 5) + ">>>>>"))
         if limit < len(entries):
             say(f"… {len(entries) - limit:,} more (--limit)")
 
 
-def _shown(name: str, value: int | None) -> str:
+def _shown(name: str, value: int | str | None) -> str:
     if value is None:
         return "not delivered" if name == "step" else ""
     return str(value)

@@ -12,7 +12,7 @@ from ..errors import did_you_mean
 from ..sizes import parse_size
 from .terminal import escaped
 
-__all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "size"]
+__all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "pairs", "size"]
 
 _LISTED_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)")
 
@@ -66,6 +66,19 @@ def names(text: str) -> list[str]:
             raise argparse.ArgumentTypeError(f"{text!r} is not a list of column names such as a,b")
         found.append(item[2] if item[1] is None else item[1].replace("``", "`"))
         at = item.end() + 1
+    return found
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Read ``old=new,…``."""
+    found: dict[str, str] = {}
+    for piece in text.split(","):
+        old, equals, new = (part.strip() for part in piece.partition("="))
+        if not (old and equals and new):
+            raise argparse.ArgumentTypeError(f"{piece!r} is not of the form OLD=NEW")
+        if old in found:
+            raise argparse.ArgumentTypeError(f"{old!r} is named twice")
+        found[old] = new
     return found
 
 

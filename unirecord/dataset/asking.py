@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..order.rule import occurrences
 from ..order.spec import Sharding, check_integer
 from ..order.steps import JobSteps
+from .deliveries import delivery_table
 from .row_numbers import row_numbers
 from .tables import DatasetTables
 from .views import Given
@@ -128,37 +129,14 @@ class DatasetAsking(DatasetTables[Given]):
         """
         steps = self._job(batch_size, num_shards, drop_last, start)
         order = self._cursor.plan.order
-        asked = np.atleast_1d(np.asarray(rows))
-        if asked.dtype.kind not in "iu" or asked.ndim != 1:
-            raise TypeError(f"rows are integers, not {asked.dtype} of shape {asked.shape}")
-        outside = asked[(asked < 0) | (asked >= order.selection.rows)]
-        if len(outside):
-            raise IndexError(f"there is no row {outside[0]}: the dataset has {order.selection.rows} rows")
-        asked = asked.astype(np.int64)
-        selected, place = order.selection.places(asked)
-        wanted = [self._cursor.position.epoch] if epochs is None else list(epochs)
-        for epoch in wanted:
-            check_integer("epoch", epoch, 0, (1 << 63) - 1)
-        found = [self._deliveries(steps, epoch, asked, selected, place) for epoch in wanted]
-        names = ("row", "epoch", "step", "rank", "slot")
-        table = np.concatenate(found, axis=1) if found else np.empty((len(names), 0), np.int64)
-        return dict(zip(names, table, strict=True))
+        wanted = [self._cursor.position.epoch] if epochs is None else epochs
 
-    def _deliveries(
-        self, steps: JobSteps, epoch: int, asked: RowIds, selected: RowIds, place: RowIds
-    ) -> NDArray[np.int64]:
-        """row, epoch, step, rank, slot of one epoch: [5, entries]."""
-        order = self._cursor.plan.order.order(epoch)
-        came_at, positions = occurrences(order, place)
-        which, step, rank, slot = steps.places(positions)
-        given = selected[came_at[which]]
-        absent = np.setdiff1d(np.arange(len(asked)), given)
-        nothing = np.full(len(absent), -1)
-        came = [np.concatenate([values, nothing]) for values in (step, rank, slot)]
-        given = np.concatenate([given, absent])
-        in_turn = np.lexsort((came[2], came[1], came[0], given))
-        entries = np.stack([asked[given], np.full(len(given), epoch), *came])
-        return np.asarray(entries[:, in_turn], np.int64)
+        def deliveries(epoch: int, places: RowIds) -> tuple[RowIds, RowIds, RowIds, RowIds]:
+            came, positions = occurrences(order.order(epoch), places)
+            which, step, rank, slot = steps.places(positions)
+            return came[which], step, rank, slot
+
+        return delivery_table(rows, order.selection, wanted, deliveries)
 
     def _job(self, batch_size: int, num_shards: int | None, drop_last: bool, start: int) -> JobSteps:
         own = self._cursor.plan.order.sharding

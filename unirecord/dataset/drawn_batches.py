@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 
 from ..format.schema import Schema
 from ..loading.options import LoaderOptions, OnCorrupt, ReadAhead, check_callable
-from ..order.spec import check_integer
+from ..order.spec import Sharding, check_integer
+from ..order.steps import JobSteps
 from .batch_loader import BatchLoader
 from .cursor import Cursor
+from .deliveries import delivery_table
 from .row_numbers import row_numbers
 from .views import UNCHANGED, Unchanged
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["DrawnBatches"]
+
+Numbers = NDArray[np.int64]
 
 
 class DrawnBatches:
@@ -119,21 +123,80 @@ class DrawnBatches:
             **read_ahead,
         )
 
-    def rows_of(self, step: int, *, epoch: int | None = None, rank: int | None = None) -> NDArray[np.int64]:
-        """The rows of the batch that a rank gets at a step of an epoch, as numbers that ``read_rows`` takes.
+    def steps_in_epoch(self, *, num_shards: int | None = None, start: int = 0) -> int:
+        """How many steps an epoch of the job has: the batches of rank 0, which has most.
+
+        ``num_shards`` and ``start`` are as for ``rows_of``.
+        """
+        return len(self._job(num_shards, start))
+
+    def rows_of(
+        self,
+        step: int,
+        *,
+        epoch: int | None = None,
+        rank: int | None = None,
+        num_shards: int | None = None,
+        start: int = 0,
+        read: bool = False,
+    ) -> NDArray[np.int64] | dict[str, Any]:
+        """The rows that a step of the job gets, as ``UniRecordDataset.rows_of`` says it of other batches.
 
         Args:
-            step: counted from 0, from the front of the epoch. IndexError where there is none.
-            epoch: by default the current one.
-            rank: by default this one.
+            step: counted from 0 in ``epoch``; without an epoch, over all epochs from the start of epoch 0.
+            epoch: which epoch.
+            rank: only this rank's batch; by default those of all ranks, one after the other.
+            num_shards: how many ranks the job has; by default those of the dataset.
+            start: the ``position`` of the state that was loaded, in batches of all ranks. Steps count from there.
+            read: the rows themselves, as one batch, in place of their numbers.
+
+        Raises:
+            IndexError: the epoch has no such step.
+            ValueError: ``start`` without ``epoch``, or another wrong argument.
         """
-        order = self._cursor.plan.order
-        own = order.sharding
-        wanted = own.shard_id if rank is None else check_integer("rank", rank, 0, own.num_shards - 1)
-        run = order.sharded_as(wanted).run(self.epoch if epoch is None else epoch, 0)
-        if not 0 <= check_integer("step", step, 0) < run.samples:
-            raise IndexError(f"there is no step {step}: rank {wanted} has {run.samples} batches in an epoch")
-        return row_numbers(self._cursor.plan.rows_of(run, step, step + 1))
+        steps = self._job(num_shards, start)
+        if epoch is None:
+            if start:
+                raise ValueError(
+                    "start is a position in an epoch: give the epoch that was taken up there as well"
+                )
+            epoch, step = steps.split(step)
+        check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        plan = self._cursor.plan
+        places, _ = plan.order.order(epoch).batches(steps.positions(step, rank))
+        rows = row_numbers(plan.order.selection.row_ids(places))
+        return plan.data.reader.batch(rows) if read else rows
+
+    def steps_of(
+        self,
+        rows: int | Sequence[int] | NDArray[np.int64],
+        *,
+        epochs: Iterable[int] | None = None,
+        num_shards: int | None = None,
+        start: int = 0,
+    ) -> dict[str, NDArray[np.int64]]:
+        """When rows come: the inverse of ``rows_of``, as ``UniRecordDataset.steps_of`` gives it.
+
+        A row that comes again has an entry for each time; one that an epoch does not deliver one with −1.
+
+        Args:
+            rows: row numbers in the dataset, as ``row_ids`` gives them.
+            epochs: which epochs; by default the current one.
+            num_shards, start: as for ``rows_of``.
+        """
+        steps, order = self._job(num_shards, start), self._cursor.plan.order
+
+        def deliveries(epoch: int, places: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+            came, positions, slot = order.order(epoch).occurrences(places)
+            which, step, rank, _ = steps.places(positions)
+            return came[which], step, rank, slot[which]
+
+        return delivery_table(rows, order.selection, [self.epoch] if epochs is None else epochs, deliveries)
+
+    def _job(self, num_shards: int | None, start: int) -> JobSteps:
+        own = self._cursor.plan.order.sharding
+        ranks = own.num_shards if num_shards is None else num_shards
+        return JobSteps(Sharding(own.rows, 0, ranks, own.remainder, start), 1)
 
     def __iter__(self) -> Generator[list[int], None, None]:
         # A generator: the pass begins when the first batch is asked for.

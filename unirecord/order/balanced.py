@@ -87,3 +87,52 @@ class BalancedOrder(BatchOrder):
         for some in grouped(turn):
             classes[some] = self.permuted(-1, int(turn[some[0]]), all_classes, place[some])
         return classes, turn * (lcm(all_classes, chosen) // all_classes) + repeat
+
+    def occurrences(self, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """(which of ``rows``, position of a batch, slot in it) for each time that one of them comes."""
+        rule = self._rule
+        found = [(np.empty(0, np.int64),) * 3]
+        for one in range(len(rule.counts)):
+            held = rule.by_class[rule.starts[one] : rule.starts[one + 1]]  # ascends
+            place = np.minimum(np.searchsorted(held, rows), len(held) - 1)
+            there = np.flatnonzero(held[place] == rows)
+            if len(there):
+                which, positions, slots = self._of_class(one, place[there])
+                found.append((there[which], positions, slots))
+        which, positions, slots = map(np.concatenate, zip(*found, strict=True))
+        return which, positions, slots
+
+    def _of_class(self, one: int, places: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """The same for the rows at some places of a class."""
+        per_class, count = self._rule.per_class, int(self._rule.counts[one])
+        visit, batch, within = self._visits_of(one)
+        epoch, number = np.divmod(visit, max(count // per_class, 1))
+        again = np.arange(-(-per_class // count) if count < per_class else 1, dtype=np.int64) * count
+        found = [(np.empty(0, np.int64),) * 3]
+        for of_epoch in grouped(epoch):
+            stands = self.places(one, int(epoch[of_epoch[0]]), count, places)
+            turn, slot = np.divmod((stands[:, None] + again).ravel(), per_class)
+            visits = number[of_epoch]  # ascend, and are not all of the class's epoch at its ends
+            comes = np.minimum(np.searchsorted(visits, turn), len(visits) - 1)
+            there = np.flatnonzero(visits[comes] == turn)
+            came = of_epoch[comes[there]]
+            found.append((there // len(again), batch[came], within[came] * per_class + slot[there]))
+        which, positions, slots = map(np.concatenate, zip(*found, strict=True))
+        return which, positions, slots
+
+    def _visits_of(self, one: int) -> tuple[Numbers, Numbers, Numbers]:
+        """The numbers of a class's visits in the epoch, ascending; the batch of each, and its place there."""
+        all_classes, chosen = len(self._rule.counts), self._rule.classes
+        together = lcm(all_classes, chosen)
+        first, end = self._begin * chosen, (self._begin + self.rows) * chosen
+        turns = np.arange(first // together, -(-end // together), dtype=np.int64)
+        stands = np.array(
+            [self.places(-1, turn, all_classes, np.array([one], np.int64))[0] for turn in turns.tolist()],
+            np.int64,
+        )
+        repeats = np.arange(together // all_classes, dtype=np.int64)
+        slots = (turns[:, None] * together + stands[:, None] + repeats * all_classes).ravel()
+        visits = (turns[:, None] * len(repeats) + repeats).ravel()
+        here = np.flatnonzero((slots >= first) & (slots < end))
+        batch, within = np.divmod(slots[here], chosen)
+        return visits[here], batch - self._begin, within

@@ -33,6 +33,10 @@ class BatchOrder(ABC):
     def batches(self, positions: Numbers) -> tuple[Numbers, Numbers]:
         """(the rows of these batches one after the other, where each ends)."""
 
+    @abstractmethod
+    def occurrences(self, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """(which of ``rows``, position of a batch, slot in it) for each time that one of them comes in the epoch."""
+
     def range(self, start: int, stride: int, count: int) -> Numbers:
         """The rows of ``count`` batches from ``start`` on, ``stride`` apart; it wraps past the end."""
         return self.batches(self.positions(start, stride, count))[0]
@@ -43,15 +47,22 @@ class BatchOrder(ABC):
 
     def permuted(self, group: int, epoch: int, rows: int, places: Numbers) -> Numbers:
         """What stands at these places of a permutation of [0, rows), one for each group and epoch."""
-        if self.spec.mode == "sequential":
-            return places
+        return places if self.spec.mode == "sequential" else self._permutation(group, epoch, rows).at(places)
+
+    def places(self, group: int, epoch: int, rows: int, found: Numbers) -> Numbers:
+        """The places at which these stand in it."""
+        return (
+            found if self.spec.mode == "sequential" else self._permutation(group, epoch, rows).inverse(found)
+        )
+
+    def _permutation(self, group: int, epoch: int, rows: int) -> Order:
         order = self._permutations.get((group, epoch))
         if order is None:
             if len(self._permutations) >= _KEPT:
                 self._permutations.clear()
             order = Order(rows, OrderSpec("shuffle", derived_seed(self.spec.seed, group), epoch))
             self._permutations[group, epoch] = order
-        return order.at(places)
+        return order
 
 
 class BatchRule(ABC):

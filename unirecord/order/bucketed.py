@@ -72,6 +72,14 @@ class Bucketed(BatchRule):
         """The rows at these places of a bucket."""
         return np.asarray(self._by_bucket[self.starts[bucket] + places], np.int64)
 
+    def places_in_bucket(self, bucket: int, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """(which of ``rows`` are in a bucket, their places there)."""
+        held = self._by_bucket[self.starts[bucket] : self.starts[bucket + 1]]  # ascends
+        place = np.searchsorted(held, rows)
+        there = np.flatnonzero(place < len(held))
+        there = there[held[place[there]] == rows[there]]
+        return there, place[there]
+
 
 class BucketedOrder(BatchOrder):
     """One epoch of bucketed batches."""
@@ -97,6 +105,21 @@ class BucketedOrder(BatchOrder):
             places = self.permuted(number, self.spec.epoch, int(rule.counts[number]), places)
             rows[at] = rule.rows_of_bucket(number, places)
         return rows, ends
+
+    def occurrences(self, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """(which of ``rows``, position of its batch, slot in it); one that ``drop_last`` leaves out does not come."""
+        rule = self._rule
+        which, batch, slot = ([np.empty(0, np.int64)] for _ in range(3))
+        for bucket in np.flatnonzero(rule.batches_of).tolist():
+            there, place = rule.places_in_bucket(bucket, rows)
+            place = self.places(bucket, self.spec.epoch, int(rule.counts[bucket]), place)
+            number, within = np.divmod(place, rule.sizes[bucket])
+            came = np.flatnonzero(number < rule.batches_of[bucket])
+            which.append(there[came])
+            batch.append(number[came] + rule.before[bucket])
+            slot.append(within[came])
+        positions = self.places(-1, self.spec.epoch, self.rows, np.concatenate(batch))
+        return np.concatenate(which), positions, np.concatenate(slot)
 
 
 def _spread(at: Numbers, first: Numbers, count: Numbers) -> tuple[Numbers, Numbers]:

@@ -65,6 +65,10 @@ class SampledOrder(BatchOrder):
         ends = np.cumsum([len(rows) for rows in lists], dtype=np.int64)
         return np.concatenate(lists) if lists else np.empty(0, np.int64), ends
 
+    def occurrences(self, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Refused: lists are known as they are taken."""
+        raise ValueError("when rows come, only the batch sampler knows")
+
     def delivered(self, end: int) -> None:
         """Lets go of the lists before number ``end``."""
         while self._kept < end:  # another thread may be taking lists

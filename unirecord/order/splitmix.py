@@ -18,10 +18,12 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 _ALL: Final = (1 << 64) - 1
 
 
-def splitmix64(state: int, numbers: NDArray[np.int64]) -> Words:
-    """What SplitMix64 gives from a state on, at these numbers of its sequence, from 0."""
+def splitmix64(state: int | Words, numbers: NDArray[np.int64]) -> Words:
+    """What SplitMix64 gives from a state on, or from one each, at these numbers of its sequence, from 0."""
     with np.errstate(over="ignore"):
-        return _finished(np.uint64(state) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA))
+        return _finished(
+            np.asarray(state, np.uint64) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA)
+        )
 
 
 def mixed(numbers: NDArray[Any], seed: int) -> Words:

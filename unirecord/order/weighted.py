@@ -19,6 +19,7 @@ Numbers = NDArray[np.int64]
 
 _DOMAIN = 7
 _CHUNK = 1 << 20
+_MOST_LOOKED_AT = 1 << 30  # draws: about a minute
 
 
 class Weighted:
@@ -67,6 +68,11 @@ class WeightedOrder(Vectorised):
 
     def occurrences(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         """(which of ``rows``, its position) for each time that one of them is drawn; every draw is looked at."""
+        if self.rows > _MOST_LOOKED_AT:
+            raise ValueError(
+                f"a draw by weight has no inverse: to say when a row comes, each of the {self.rows} draws of the epoch "
+                f"would be looked at, and {_MOST_LOOKED_AT} are the most: ask for the rows of steps, with rows_of"
+            )
         sorter = np.argsort(rows, kind="stable")
         wanted = rows[sorter]
         which, where = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
