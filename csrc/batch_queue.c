@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "batch_cells.h"
+#include "cache.h"
 
 #define ROOM 4096                         /* cells read together, at most */
 #define SCRATCH_BYTES (UINT64_C(8) << 20) /* units read into scratch at a time */
@@ -36,20 +37,32 @@ typedef struct {
   ur_error error;
 } landed_cells;
 
+static ur_status check_reading(const ur_reading *job, ur_error *error) {
+  return ur_unit_check(job->group->part, job->unit, job->unit_bytes, &job->extent, NULL, error);
+}
+
+/* Of what a cache had. */
+static ur_status check_cached(void *context, int64_t r) {
+  const ur_reading *job = &((landed_cells *)context)->readings[r];
+  return job->check ? check_reading(job, NULL) : UR_OK;
+}
+
 static void check_landed(void *context, int64_t r) {
   landed_cells *cells = context;
   const ur_reading *job = &cells->readings[r];
   ur_error error = {0};
   if (!job->check || (cells->worst >= 0 && cells->worst < r)) return;
-  ur_status status = ur_unit_check(job->group->part, job->unit, job->unit_bytes, &job->extent, NULL, &error);
+  ur_status status = check_reading(job, &error);
   if (status == UR_OK) return;
+  const ur_source *source = &job->group->part->source;
+  ur_cache_forget(source->cache, source->part, UR_FILE_DATA, job->extent.offset, job->extent.bytes);
   cells->worst = r;
   cells->status = status;
   cells->error = error;
 }
 
 static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error *error) {
-  ur_landing landing = {.call = check_landed, .context = cells};
+  ur_landing landing = {.call = check_landed, .check = check_cached, .context = cells};
   if (queue->span_count == 0) return UR_OK;
   ur_status status = queue->ops->read(queue->spans, queue->span_count, &landing, error);
   return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[landing.failed].group, -1, -1);

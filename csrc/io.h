@@ -19,6 +19,7 @@ typedef struct {
   ur_fetch fetch;
   void *context;
   int64_t part;
+  ur_cache *cache; /* or NULL */
 } ur_source;
 
 typedef struct {
@@ -34,6 +35,7 @@ typedef struct {
  * processor's cache, and other reads are in flight. */
 typedef struct {
   void (*call)(void *context, int64_t tag);
+  ur_status (*check)(void *context, int64_t tag); /* what `call` would find, of a span that can be had elsewhere */
   void *context;
   int64_t failed; /* out: the tag of the span that could not be read */
 } ur_landing;

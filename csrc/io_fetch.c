@@ -1,7 +1,8 @@
-/* io_fetch.c - reading by a function of the caller, for files that lie on no file system: a batch's spans in one call. */
+/* io_fetch.c - reading by a function of the caller, for files that lie on no file system: what no cache has of a batch in one call. */
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "cache.h"
 #include "fail.h"
 #include "io.h"
 
@@ -26,8 +27,27 @@ ur_status ur_source_read(const ur_source *source, ur_file_kind file, uint64_t of
   return ur_source_fetch(source, &range, 1, error);
 }
 
-/* Spans of files that have these ops, which are of one set and so of one function. */
+/* Whether a cache has the span, and it is right. */
+static bool is_cached(const ur_span *span, const ur_landing *landing) {
+  const ur_source *source = &span->file->source;
+  if (!ur_cache_read(source->cache, source->part, UR_FILE_DATA, span->offset, span->bytes, span->to)) return false;
+  ur_status status = landing->check(landing->context, span->tag);
+  if (status == UR_CORRUPT) ur_cache_forget(source->cache, source->part, UR_FILE_DATA, span->offset, span->bytes);
+  return status == UR_OK;
+}
+
+/* Moves the spans that no cache has to the front, and returns how many they are. */
+static int64_t take_cached(ur_span *spans, int64_t count, const ur_landing *landing) {
+  int64_t left = 0;
+  for (int64_t i = 0; i < count; i++)
+    if (!is_cached(&spans[i], landing)) spans[left++] = spans[i];
+  return left;
+}
+
+/* Spans of files that have these ops, which are of one set and so of one function and cache. */
 static ur_status fetch_spans(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
+  if (spans[0].file->source.cache != NULL) count = take_cached(spans, count, landing);
+  if (count == 0) return UR_OK;
   ur_range *ranges = malloc((size_t)count * sizeof *ranges);
   ur_error said = {.part = -1};
   landing->failed = spans[0].tag;
@@ -38,7 +58,8 @@ static ur_status fetch_spans(ur_span *spans, int64_t count, ur_landing *landing,
                            .offset = spans[i].offset,
                            .bytes = spans[i].bytes,
                            .to = spans[i].to,
-                           .file = UR_FILE_DATA};
+                           .file = UR_FILE_DATA,
+                           .keep = 1};
   ur_status status = ur_source_fetch(&spans[0].file->source, ranges, count, &said);
   for (int64_t i = 0; i < count && status == UR_OK; i++) landing->call(landing->context, spans[i].tag);
   for (int64_t i = 0; i < count && status != UR_OK; i++)

@@ -262,7 +262,7 @@ ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_opti
                        ur_error *error) {
   ur_part *part = calloc(1, sizeof *part);
   if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
-  part->source = (ur_source){options->fetch, options->context, number};
+  part->source = (ur_source){options->fetch, options->context, number, options->cache};
   opened_data data = {.file = {.source = &part->source, .fd = -1, .bytes = ref->data_bytes}};
   opened_file index = {.source = &part->source, .fd = -1, .bytes = ref->index_bytes};
   atomic_init(&part->references, 1);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "cache.h"
 #include "check.h"
 #include "hash.h"
 #include "part.h"
@@ -81,9 +82,30 @@ typedef struct {
   uint8_t *landed; /* WINDOW blocks */
 } arrivals;
 
+/* Whether a cache has the block, and it is right; then it is in its place. */
+static bool is_cached(ur_part *part, uint64_t block, uint8_t *landed) {
+  uint64_t offset = start_of(part, block), bytes = bytes_of(part, block);
+  if (!ur_cache_read(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes, landed)) return false;
+  if (compare(part, block, landed, NULL) == UR_OK) {
+    put(part, block, landed);
+    return true;
+  }
+  ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes);
+  return false;
+}
+
+/* Leaves what no cache has. */
+static void take_cached(ur_part *part, arrivals *wanted) {
+  int64_t left = 0;
+  for (int64_t i = 0; i < wanted->count; i++)
+    if (!is_cached(part, wanted->blocks[i], wanted->landed)) wanted->blocks[left++] = wanted->blocks[i];
+  wanted->count = left;
+}
+
 static ur_status bring_window(ur_part *part, arrivals *wanted, ur_error *error) {
   ur_range ranges[WINDOW];
   int64_t count = 0, run = 0;
+  if (part->source.cache != NULL) take_cached(part, wanted);
   for (int64_t i = 0; i < wanted->count; i++) {
     uint64_t block = wanted->blocks[i];
     if (i > 0 && block == wanted->blocks[i - 1] + 1 && run < RUN) { /* exact: a number of a block */
@@ -95,14 +117,19 @@ static ur_status bring_window(ur_part *part, arrivals *wanted, ur_error *error) 
                                  .offset = start_of(part, block),
                                  .bytes = bytes_of(part, block),
                                  .to = wanted->landed + (uint64_t)i * UR_BLOCK_BYTES, /* exact: i < WINDOW */
-                                 .file = UR_FILE_INDEX};
+                                 .file = UR_FILE_INDEX,
+                                 .keep = 1};
     run = 1;
   }
   ur_status status = count == 0 ? UR_OK : ur_source_fetch(&part->source, ranges, count, error);
   for (int64_t i = 0; i < wanted->count && status == UR_OK; i++) {
     const uint8_t *bytes = wanted->landed + (uint64_t)i * UR_BLOCK_BYTES; /* exact: i < WINDOW */
     status = compare(part, wanted->blocks[i], bytes, error);
-    if (status == UR_OK) put(part, wanted->blocks[i], bytes);
+    if (status == UR_OK)
+      put(part, wanted->blocks[i], bytes);
+    else /* or the cache would have them from now on */
+      ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, start_of(part, wanted->blocks[i]),
+                      bytes_of(part, wanted->blocks[i]));
   }
   wanted->count = 0;
   return status;

@@ -311,13 +311,15 @@ typedef struct {
   uint64_t bytes; /* never 0, and inside the file */
   uint8_t *to;
   int32_t file;   /* ur_file_kind */
-  int32_t reserved;
+  int32_t keep;   /* 1: cells, or blocks of an index: a cache may keep them, since their digests are checked whoever brings them */
 } ur_range;
 
 /* Brings ranges from wherever the files are: all of them, or it fills *error with a part of the ranges, a status and a
  * sentence, and returns that status. Sorted by part, file and offset. Called from any thread, several at once. What it
  * brings is checked as what is read from a file is. */
 typedef ur_status (*ur_fetch)(void *context, const ur_range *ranges, int64_t count, ur_error *error);
+
+typedef struct ur_cache ur_cache;
 
 typedef struct {
   int32_t io;      /* ur_io */
@@ -330,6 +332,7 @@ typedef struct {
   ur_fetch fetch;        /* NULL: the paths are files. Else they are names, all bytes come by this, those of the index when they are
                             first needed and for good, and `io` must be UR_IO_AUTO */
   void *context;         /* of `fetch`; borrowed until the set is released */
+  ur_cache *cache;       /* of what `fetch` brought before, looked at first; NULL: none. Borrowed likewise */
 } ur_set_options;
 
 typedef struct ur_set ur_set;   /* the rows of several parts, one after the other, as one row space */
@@ -687,6 +690,44 @@ typedef struct {
  * machine, and writes it to `out`. The pixels must hold the crop. UR_ARGUMENT, or UR_NO_MEMORY. */
 UR_API ur_status ur_picture_place(const ur_picture_options *options, const ur_crop *crop, const ur_pixels *pixels,
                                   uint8_t *out, ur_error *error);
+
+/* ---- caches of what is fetched ------------------------------------------------------------------------------------ */
+
+#define UR_CACHE_STRETCH 1048576 /* bytes of a file, from a multiple of them on, in which a kept range lies as a whole */
+
+/* Bytes [offset, offset + bytes) of a file (2 x part, + 1 for the index), at `place` of its shelf. */
+typedef struct {
+  int64_t file;
+  uint64_t offset;
+  uint64_t bytes;
+  uint64_t place;
+  uint64_t digest; /* XXH3-64 with the shelf's seed */
+} ur_cache_range;
+
+/* What a cache on the disk holds of files of a set; thread-safe once its shelves and files have been set. In a forked child
+ * it holds nothing. NULL: no memory. A shelf is a file of bytes that never change; its descriptor is closed at release. */
+UR_API ur_cache *ur_cache_new(int64_t files, int64_t shelves);
+UR_API void ur_cache_set_shelf(ur_cache *cache, int64_t shelf, int32_t fd, uint64_t seed);
+UR_API ur_status ur_cache_set_file(ur_cache *cache, int64_t file, int64_t shelf, uint64_t bytes);
+UR_API void ur_cache_release(ur_cache *cache); /* NULL is allowed */
+
+/* Takes ranges in, but for those of unknown files, and those that are impossible or overlap what is there. */
+UR_API ur_status ur_cache_add(ur_cache *cache, const ur_cache_range *ranges, int64_t count);
+UR_API void ur_cache_remove(ur_cache *cache, const ur_cache_range *ranges, int64_t count);
+
+/* What is not there of a range, which is inside its file, from *at on: up to `room` pieces, each one of a kept range. *at
+ * becomes where the next call goes on, or the range's end. */
+UR_API int64_t ur_cache_gaps(ur_cache *cache, const ur_cache_range *wanted, uint64_t *at, ur_cache_range *gaps,
+                             int64_t room);
+
+/* 1 and the bytes of a range at `to`, checked, if it is there as a whole; else 0. */
+UR_API int32_t ur_cache_has(ur_cache *cache, int64_t file, uint64_t offset, uint64_t bytes, uint8_t *to);
+
+/* Up to `room` ranges that were found damaged and are gone, each given out once. */
+UR_API int64_t ur_cache_take_dropped(ur_cache *cache, ur_cache_range *dropped, int64_t room);
+
+/* Ranges that were read, their bytes, and ranges that were damaged. */
+UR_API void ur_cache_counts(ur_cache *cache, uint64_t counts[3]);
 
 /* cdef end */
 

@@ -302,8 +302,8 @@ def test_no_option_of_a_loader_is_left_out() -> None:
         "path",
         "shard_id",
         "num_shards",
-        "storage_options",
-    }  # the last: test_store_faults.py, and refused of files
+        *("storage_options", "cache", "cache_bytes"),  # refused of files: test_store_faults.py, test_cache.py
+    }
     of_class = set(inspect.signature(UniRecordDataset).parameters) - apart
     assert of_class == set(DATASET) - {"shard"}
     for name, function in (

@@ -8,6 +8,9 @@ from .bitmap import Bitmap as Bitmap
 from .bitmap import add_rows as add_rows
 from .bitmap import bitmap_bytes as bitmap_bytes
 from .bitmap import empty_words as empty_words
+from .cached import CACHE_RANGE as CACHE_RANGE
+from .cached import CACHE_STRETCH as CACHE_STRETCH
+from .cached import NativeCache as NativeCache
 from .codec import CODEC_PLAIN as CODEC_PLAIN
 from .codec import CODEC_SHUFFLE_ZSTD as CODEC_SHUFFLE_ZSTD
 from .codec import CODEC_ZSTD as CODEC_ZSTD

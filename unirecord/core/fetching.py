@@ -22,7 +22,7 @@ _RANGE: Final = np.dtype(
         ("bytes", "<u8"),
         ("to", "<u8"),
         ("file", "<i4"),
-        ("reserved", "<i4"),
+        ("keep", "<i4"),
     ]
 )
 assert _RANGE.itemsize == ffi.sizeof("ur_range")
@@ -31,12 +31,16 @@ _WHAT_BYTES: Final = 159  # of a sentence in a ur_error
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes [offset, offset + size) of the data file, or of the index, of a part."""
+    """Bytes [offset, offset + size) of the data file, or of the index, of a part.
+
+    ``keep``: cells or blocks of an index, which a cache may keep.
+    """
 
     part: int
     in_index: bool
     offset: int
     size: int
+    keep: bool = False
 
 
 class FetchError(OSError):
@@ -65,9 +69,9 @@ class Fetching:
         """Puts the bytes of the ranges where they are wanted."""
         wanted = np.frombuffer(ffi.buffer(ranges, count * _RANGE.itemsize), _RANGE, count)
         asked = [
-            Range(part, file == lib.UR_FILE_INDEX, offset, size)
-            for part, file, offset, size in zip(
-                *(wanted[name].tolist() for name in ("part", "file", "offset", "bytes")), strict=True
+            Range(part, file == lib.UR_FILE_INDEX, offset, size, keep == 1)
+            for part, file, offset, size, keep in zip(
+                *(wanted[name].tolist() for name in ("part", "file", "offset", "bytes", "keep")), strict=True
             )
         ]
         for i, (range_, found) in enumerate(zip(asked, self.fetch(asked), strict=True)):

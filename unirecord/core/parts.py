@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError, MissingError, StaleError
+from .cached import NativeCache
 from .fetching import Fetch, Fetching
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
@@ -102,6 +103,7 @@ class NativeSet:
     the msgpack of the schema in the metadata of parts whose content digest is given; empty: any.
     ``moved_on``: whether others stand at the paths now, asked when a part is missing or another one than expected.
     ``fetch``: what brings the bytes, where the paths are no files; ``sizes`` are then those of data file and index.
+    ``cache``: what is looked at first: file 2 × part, + 1 for the index.
     """
 
     __slots__ = ("fetching", "handle", "moved_on", "names", "paths", "pointer")
@@ -118,6 +120,7 @@ class NativeSet:
         schema: bytes = b"",
         fetch: Fetch | None = None,
         sizes: Sequence[tuple[int, int]] = (),
+        cache: NativeCache | None = None,
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
@@ -131,6 +134,7 @@ class NativeSet:
         self.fetching = None if fetch is None else Fetching(fetch)
         if self.fetching is not None:
             options.fetch, options.context = lib.ur_python_fetch, self.fetching.context
+            options.cache = ffi.NULL if cache is None else cache.pointer
             for ref, size in zip(refs, sizes, strict=False):
                 ref.data_bytes, ref.index_bytes = size
         for ref, (path, part_id, rows, content) in zip(refs, parts, strict=False):
@@ -146,7 +150,7 @@ class NativeSet:
         if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
             self.fail(error)
         self.pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_set_release, self.fetching)
+        self.handle = Handle(out[0], lib.ur_set_release, self.fetching, cache)
 
     def fail(self, error: Any) -> NoReturn:
         """Raises what a failed call on this set says."""

@@ -16,6 +16,7 @@ from ..loading.opened import OpenedData, PathLike
 from ..loading.options import OnCorrupt, check_callable, check_on_corrupt
 from ..loading.plan import Plan
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
+from ..parts.cached import CacheOptions, CacheStats
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from ..storage.storage_options import storage_of, use_storage
 from .cursor import Cursor
@@ -47,6 +48,8 @@ class OpenOptions(TypedDict, total=False):
     block_rows: int | None
     window_blocks: int | None
     storage_options: Mapping[str, Any] | None
+    cache: PathLike | None
+    cache_bytes: int | str | None
 
 
 class UniRecordDataset(DatasetDrawing[Given]):
@@ -80,6 +83,8 @@ class UniRecordDataset(DatasetDrawing[Given]):
             by default.
         storage_options: how an object store is reached, and with what credentials (docs/storage.md); by default as the
             environment says. Refused for files.
+        cache, cache_bytes: a directory on a local disk in which what an object store has sent is kept, and the bytes
+            that all of it may take, as ``"200GB"`` (docs/storage.md).
 
     Raises:
         MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another one
@@ -126,7 +131,10 @@ class UniRecordDataset(DatasetDrawing[Given]):
         block_rows: int | None = None,
         window_blocks: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        cache: PathLike | None = None,
+        cache_bytes: int | str | None = None,
     ) -> None:
+        kept = CacheOptions.of(cache, cache_bytes)
         shard = check_shard_arguments(shard_id, num_shards)
         blocks = (block_rows, window_blocks)
         spec = OrderSpec.parse(shuffle, seed, 0, *(1 if size is None else size for size in blocks))
@@ -135,7 +143,7 @@ class UniRecordDataset(DatasetDrawing[Given]):
         check_on_corrupt(on_corrupt)
 
         def plan_of(snapshot: Snapshot) -> Plan:
-            data = OpenedData.open(path, columns, io, verify, snapshot)
+            data = OpenedData.open(path, columns, io, verify, snapshot, kept)
             return Plan.of(data, where, spec, shard, remainder, blocks)
 
         with use_storage(storage_of(storage_options)):
@@ -203,6 +211,10 @@ class UniRecordDataset(DatasetDrawing[Given]):
     def io(self) -> str:
         """The way of reading in use; before anything has been read, perhaps "auto"."""
         return self._cursor.plan.data.parts.io_name
+
+    def cache_stats(self) -> CacheStats:
+        """What ``cache=`` has saved in this process since the dataset was opened; zeros without one."""
+        return self._cursor.plan.data.parts.cache_stats()
 
     @property
     def epoch(self) -> int:

@@ -13,6 +13,7 @@ from ..format.schema import Schema
 from ..order.found_rows import FoundRows
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
+from ..parts.cached import CacheOptions
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
 from ..storage.storage_options import StorageOptions, use_storage
 from .samples import SampleReader
@@ -67,9 +68,10 @@ class OpenedData:
         io: Io,
         verify: Verify,
         snapshot: Snapshot | None = None,
+        cache: CacheOptions | None = None,
     ) -> OpenedData:
         """Opens what is at ``path``, which has been resolved to ``snapshot`` or is now."""
-        return cls(path, PartSet(snapshot or resolve(path), io=io, verify=verify), columns)
+        return cls(path, PartSet(snapshot or resolve(path), io=io, verify=verify, cache=cache), columns)
 
     @property
     def sample_columns(self) -> tuple[Column, ...]:
@@ -97,7 +99,8 @@ class OpenedData:
             return None
         if snapshot.schema != self.snapshot.schema:
             raise StaleError(f"{self.path}: the schema has changed; open the dataset anew")
-        return OpenedData.open(self.path, self._names, self.parts.io, self.parts.verify, snapshot)
+        parts = self.parts
+        return OpenedData.open(self.path, self._names, parts.io, parts.verify, snapshot, parts.cache_options)
 
     def where_rows(self, selection: Selection, where: str) -> tuple[Selection, str]:
         """The rows of a selection that meet a condition, and its one form: states must not depend on its spelling."""
@@ -130,7 +133,7 @@ class OpenedData:
         return self._pool
 
     def __reduce__(self) -> tuple[Any, ...]:
-        opening = (self.path, self._names, self.parts.io, self.parts.verify)
+        opening = (self.path, self._names, self.parts.io, self.parts.verify, self.parts.cache_options)
         return _opened_again, (self.snapshot.identity, *opening, self.where_from, self.snapshot.storage)
 
 
@@ -140,6 +143,7 @@ def _opened_again(
     columns: list[str] | None,
     io: Io,
     verify: Verify,
+    cache: CacheOptions | None,
     where_from: WhereFrom | None,
     storage: StorageOptions | None = None,
 ) -> OpenedData:
@@ -150,7 +154,7 @@ def _opened_again(
             f"{path}: the dataset has changed since it was pickled "
             f"(it was {identity}, it is {snapshot.identity}); open it anew"
         )
-    opened = OpenedData.open(path, columns, io, verify, snapshot)
+    opened = OpenedData.open(path, columns, io, verify, snapshot, cache)
     return opened if where_from is None else opened.telling(where_from)
 
 

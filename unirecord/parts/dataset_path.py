@@ -161,7 +161,9 @@ def _read_part(path: str) -> Snapshot:
             schema = content.schema.with_codecs(part.table())
         except FormatError as error:
             raise FormatError(f"{path}: {error}") from error
-        ref = PartRef(path, part.id, part.info.rows, part.info.data_bytes, index_bytes=part.info.index_bytes)
+        digest = 0 if fetch is None else part.info.content_digest  # a cache knows the part by it
+        info = part.info
+        ref = PartRef(path, part.id, info.rows, info.data_bytes, digest, info.index_bytes)
     finally:
         parts.close()
     identity = f"{part.id.hex()}-{part.info.content_digest:016x}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..core import (
     IO_CODES,
     VERIFY_CODES,
+    Fetch,
     NativeLoader,
     NativeSet,
     NativeStream,
@@ -26,6 +27,7 @@ from ..format import metadata
 from ..format.column import Column
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
+from .cached import CachedParts, CacheOptions, CacheStats, file_of
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .fetched import fetch_for
 from .part import Part
@@ -154,7 +156,13 @@ class _Output:
 class PartSet:
     """The rows of a snapshot's parts, one after the other, as one row space. Thread-safe; usable after fork."""
 
-    def __init__(self, snapshot: Snapshot, io: Io = "auto", verify: Verify = "first") -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        io: Io = "auto",
+        verify: Verify = "first",
+        cache: CacheOptions | None = None,
+    ) -> None:
         if io not in IO_CODES:
             raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
         if verify not in VERIFY_CODES:
@@ -166,6 +174,8 @@ class PartSet:
                 f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'
             )
         self.is_fetched = fetch is not None
+        self.cache_options = cache
+        self._cached = _cached(snapshot, cache, fetch, sizes)
         self.snapshot = snapshot
         self.schema = snapshot.schema
         self.rows = snapshot.rows
@@ -182,8 +192,9 @@ class PartSet:
             snapshot.schema.column_table(),
             partial(has_moved_on, snapshot),
             metadata.packed_schema(snapshot.schema) if snapshot.one_schema else b"",
-            fetch,
+            fetch if self._cached is None else self._cached.fetch,
             sizes,
+            None if self._cached is None else self._cached.table,
         )
         self.io, self.verify = io, verify
         self._readers: dict[tuple[int, ...], ColumnReader] = {}
@@ -289,3 +300,27 @@ class PartSet:
         """Closes the files: later calls raise ClosedError, calls in flight finish, views stay good."""
         self._closed = True
         self._native.close()
+        if self._cached is not None:
+            self._cached.close()
+
+    def cache_stats(self) -> CacheStats:
+        """What the cache has saved; zeros without one."""
+        return CacheStats() if self._cached is None else self._cached.stats()
+
+
+def _cached(
+    snapshot: Snapshot, cache: CacheOptions | None, fetch: Fetch | None, sizes: Sequence[tuple[int, int]]
+) -> CachedParts | None:
+    """The parts as a cache has them. ValueError for files on a disk."""
+    if cache is None or not snapshot.parts:
+        return None
+    if fetch is None:
+        raise ValueError(
+            f"{snapshot.parts[0].path} is on a disk: cache= is for what is read from an object store"
+        )
+    files = [
+        file_of(path, part, size)
+        for part, both in zip(snapshot.parts, sizes, strict=True)
+        for path, size in zip((part.path, part.path + ".idx"), both, strict=True)
+    ]
+    return CachedParts(cache, files, fetch)

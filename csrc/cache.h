@@ -1,0 +1,16 @@
+/* cache.h - what a cache on the disk holds of the files of a set, as the reader asks for it. Internal. */
+#ifndef UR_CACHE_H
+#define UR_CACHE_H
+
+#include <stdbool.h>
+
+#include "unirecord.h"
+
+/* Copies bytes [offset, offset + bytes) of a file of part `part` to `to`, if the cache (NULL is allowed) has all of them,
+ * and they are those that were put there; else false, and what `to` holds means nothing. */
+bool ur_cache_read(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes, uint8_t *to);
+
+/* Forgets what it has of these bytes, which were not what the part's digests say. */
+void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes);
+
+#endif

@@ -1,0 +1,310 @@
+"""A cache between the C core and an object store: what the store has brought is kept on a disk until there is no room.
+
+Each sample is read once an epoch, so nothing that is kept is worth less than what comes by: nothing is ever replaced.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import posixpath
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core import CACHE_RANGE, CACHE_STRETCH, Fetch, NativeCache, Range, xxh3_64
+from ..errors import UniRecordError
+from ..sizes import parse_size
+from ..storage.cache_directory import PAGE, CacheDirectory, on_disk
+from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
+from .dataset_path import PartRef
+
+__all__ = ["CacheOptions", "CacheStats", "CachedParts"]
+
+_log = logging.getLogger(__name__)
+_LOOK_AGAIN: Final = 256  # calls after which a full cache is looked at again
+_LEAST_ROOM: Final = 8192  # bytes, two pages: with less a cache is full
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """Where a cache lies, and how many bytes of the disk it may take."""
+
+    path: str
+    limit: int
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str] | None, limit: int | str | None) -> CacheOptions | None:
+        """The options as they are given; None without a cache. ValueError when one is missing or wrong."""
+        if path is None and limit is None:
+            return None
+        if path is None or limit is None:
+            raise ValueError(
+                "cache= and cache_bytes= belong together: a directory on a local disk, and the bytes that it may "
+                'take, as cache="/scratch/cache", cache_bytes="200GB"'
+            )
+        return cls(os.path.abspath(os.fspath(path)), parse_size(limit))
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """What a cache has saved since its dataset was opened, in this process.
+
+    Attributes:
+        hits: ranges (cells, digest units, blocks of an index) that came from the cache.
+        hit_bytes: their bytes.
+        fetched_bytes: bytes that were asked of the object store, without what lies between them and heads of parts.
+        kept_bytes: of those, bytes that this process put into the cache.
+        damaged: entries that were not as written, and have been dropped.
+        full: whether the cache has no room for more.
+    """
+
+    hits: int = 0
+    hit_bytes: int = 0
+    fetched_bytes: int = 0
+    kept_bytes: int = 0
+    damaged: int = 0
+    full: bool = False
+
+
+@dataclass(frozen=True)
+class CachedFile:
+    """One of the two files of a part: folder and identity of the object."""
+
+    url: str
+    identity: tuple[int, int]
+    size: int
+
+
+def file_of(path: str, part: PartRef, size: int) -> CachedFile:
+    """One of a part's files: known again by its name, the part's id and the digest of its content, and its length."""
+    text = f"{posixpath.basename(path)}\0{part.id!r}\0{part.content}\0{size}".encode()
+    return CachedFile(posixpath.dirname(path), (xxh3_64(text), xxh3_64(text, 1)), size)
+
+
+class CachedParts:
+    """The parts of a set as a cache has them; ``fetch`` brings ranges of them, and keeps what it can. Thread-safe."""
+
+    def __init__(self, options: CacheOptions, files: Sequence[CachedFile], fetch: Fetch) -> None:
+        self.options = options
+        self._files, self._fetch = files, fetch
+        self._directory = CacheDirectory(options.path, options.limit)
+        self._shelves = self._open_shelves()
+        self._numbers = {shelf.url: i for i, shelf in enumerate(self._shelves)}
+        self._of_object: list[dict[int, int]] = [{} for _ in self._shelves]  # file of each object's number
+        self.table = NativeCache(len(files), len(self._shelves))
+        for i, shelf in enumerate(self._shelves):
+            self.table.set_shelf(i, shelf.bytes_descriptor, shelf.seed)
+        for number, file in enumerate(files):
+            if file.url in self._numbers:
+                self.table.set_file(number, self._numbers[file.url], file.size)
+        self._by_identity = {(file.url, file.identity): number for number, file in enumerate(files)}
+        self._lock = Lock()
+        self._calls = self._fetched = self._kept = 0
+        self._full, self._broken, self._closed = not self._shelves, False, False
+        for shelf in self._shelves:
+            self._take_news(shelf)
+
+    def _open_shelves(self) -> list[Shelf]:
+        shelves = []
+        for url in dict.fromkeys(file.url for file in self._files):
+            try:
+                shelf = self._directory.open_shelf(url)
+            except ShelfError as error:
+                _log.warning("%s: the cache of %s is not used: %s", self.options.path, url, error)
+                continue
+            if shelf is not None:
+                shelves.append(shelf)
+        return shelves
+
+    def fetch(self, ranges: Sequence[Range]) -> Sequence[Any]:
+        """The bytes of ranges that the cache does not have, which are kept as far as there is room."""
+        found = self._fetch(ranges)
+        with self._lock:
+            self._fetched += sum(wanted.size for wanted in ranges if wanted.keep)
+            self._calls += 1
+            tries = not self._closed and (self._calls % _LOOK_AGAIN == 0 or not (self._full or self._broken))
+        wanted = [
+            (wanted, bytes_)
+            for wanted, bytes_ in zip(ranges, found, strict=True)
+            if wanted.keep and len(bytes_) == wanted.size
+        ]
+        if wanted and tries:
+            try:
+                self._keep(wanted)
+            except OSError as error:
+                self._give_up(error)
+        return found
+
+    def _give_up(self, error: OSError) -> None:
+        if not self._broken:
+            self._broken = True
+            _log.warning(
+                "%s: nothing more is kept in this cache: %s; reading goes on without",
+                self.options.path,
+                error,
+            )
+
+    def _keep(self, wanted: Sequence[tuple[Range, Any]]) -> None:
+        with self._directory.locked() as held:
+            if not held or self._closed:
+                return
+            for shelf in self._shelves:
+                self._take_news(shelf)
+            self._note_dropped()
+            room = self._directory.room()
+            self._full = room < _LEAST_ROOM
+            by_shelf: dict[int, list[tuple[int, Range, Any]]] = {}
+            for of, found in wanted:
+                number = 2 * of.part + of.in_index
+                shelf_number = self._numbers.get(self._files[number].url)
+                if shelf_number is not None:
+                    by_shelf.setdefault(shelf_number, []).append((number, of, found))
+            for shelf_number, ranges in by_shelf.items():
+                if room >= _LEAST_ROOM and self._shelves[shelf_number].is_linked:
+                    room -= self._append(shelf_number, ranges, room)
+
+    def _append(self, shelf_number: int, wanted: Sequence[tuple[int, Range, Any]], room: int) -> int:
+        """Puts what is not there yet on a shelf, as far as there is room; returns the bytes of disk that it takes."""
+        ranges, pieces = self._joined(wanted)
+        if not len(ranges):
+            return 0
+        shelf = self._shelves[shelf_number]
+        objects = {int(file) for file in np.unique(ranges["file"])}
+        before = sum(map(on_disk, shelf.sizes()))
+        new = sum(self._files[file].identity not in shelf.objects for file in objects)
+        count = _fitting(ranges["bytes"], shelf.sizes(), new, room)
+        if count < len(ranges):
+            self._full = True
+            ranges, pieces = ranges[:count], pieces[:count]
+        if count == 0:
+            return 0
+        for file in objects:
+            number = shelf.number_of(self._files[file].identity, self._files[file].size)
+            self._of_object[shelf_number][number] = file
+        numbers = {file: number for number, file in self._of_object[shelf_number].items()}
+        records = np.zeros(count, RECORD)
+        records["kind"] = KEPT
+        records["object"] = [numbers[file] for file in ranges["file"].tolist()]
+        records["offset"], records["bytes"] = ranges["offset"], ranges["bytes"]
+        shelf.append([piece for run in pieces for piece in run], records)
+        self._take_news(shelf)
+        self._kept += int(ranges["bytes"].sum())
+        return sum(map(on_disk, shelf.sizes())) - before
+
+    def _joined(self, wanted: Sequence[tuple[int, Range, Any]]) -> tuple[Array, list[list[memoryview]]]:
+        """What is not there yet of ranges, neighbours as one, and the pieces of bytes of each."""
+        found: list[tuple[int, int, int]] = []
+        pieces: list[list[memoryview]] = []
+        for number, of, data in wanted:
+            view = memoryview(data).cast("B")
+            for offset, size in self.table.gaps(number, of.offset, of.size):
+                piece = view[offset - of.offset : offset - of.offset + size]
+                last = found[-1] if found else (-1, 0, 0)
+                if (
+                    last[0] == number
+                    and last[1] + last[2] == offset
+                    and last[1] // CACHE_STRETCH == (offset + size - 1) // CACHE_STRETCH
+                ):
+                    found[-1] = (number, last[1], last[2] + size)
+                    pieces[-1].append(piece)
+                elif last[0] != number or offset >= last[1] + last[2]:  # the same may be wanted twice
+                    found.append((number, offset, size))
+                    pieces.append([piece])
+        ranges = np.zeros(len(found), CACHE_RANGE)
+        if found:
+            ranges["file"], ranges["offset"], ranges["bytes"] = np.array(found, np.int64).T
+        return ranges, pieces
+
+    def _take_news(self, shelf: Shelf) -> None:
+        """Takes in what processes have put on a shelf, or dropped, since this was last asked."""
+        with self._lock:
+            news = shelf.news()
+            shelf_number = self._numbers[shelf.url]
+            known = self._of_object[shelf_number]
+            for identity, number in shelf.objects.items():
+                file = self._by_identity.get((shelf.url, identity))
+                if file is not None:
+                    known[number] = file
+            if not len(news):
+                return
+            objects, places = np.unique(news["object"], return_inverse=True)
+            files = np.array([known.get(number, -1) for number in objects.tolist()], np.int64)[places]
+            ranges = np.zeros(len(news), CACHE_RANGE)
+            ranges["file"] = files
+            for name in ("offset", "bytes", "place", "digest"):
+                ranges[name] = news[name]
+            dropped = (news["kind"] == DROPPED) & (files >= 0)
+            kept = (news["kind"] == KEPT) & (files >= 0)
+            # what was dropped may have been put back elsewhere since: a record takes out only what lies at its place
+            gone = set(zip(files[dropped].tolist(), news["place"][dropped].tolist(), strict=True))
+            if gone:
+                self.table.remove(np.ascontiguousarray(ranges[dropped]))
+                pairs = zip(files.tolist(), news["place"].tolist(), strict=True)
+                kept &= np.fromiter((pair not in gone for pair in pairs), np.bool_, len(news))
+            self.table.add(np.ascontiguousarray(ranges[kept]))
+
+    def _note_dropped(self) -> None:
+        """Writes down which entries were damaged, so that no process looks at them again."""
+        while len(dropped := self.table.take_dropped()):
+            for file in np.unique(dropped["file"]).tolist():
+                shelf_number = self._numbers[self._files[file].url]
+                shelf = self._shelves[shelf_number]
+                number = shelf.objects.get(self._files[file].identity)
+                of_file = dropped[dropped["file"] == file]
+                records = np.zeros(len(of_file), RECORD)
+                if number is None or not self._fits(shelf, len(records)):
+                    continue
+                records["kind"], records["object"] = DROPPED, number
+                for name in ("offset", "bytes", "place", "digest"):
+                    records[name] = of_file[name]
+                shelf.note(records)
+                self._take_news(shelf)
+
+    def _fits(self, shelf: Shelf, records: int) -> bool:
+        size = shelf.sizes()[1]
+        return on_disk(size + records * RECORD.itemsize) - on_disk(size) <= self._directory.room()
+
+    def stats(self) -> CacheStats:
+        """The figures so far."""
+        hits, hit_bytes, damaged = self.table.counts()
+        return CacheStats(
+            hits,
+            hit_bytes,
+            self._fetched,
+            self._kept,
+            damaged + sum(shelf.damaged for shelf in self._shelves),
+            self._full,
+        )
+
+    def close(self) -> None:
+        """Keeps nothing any more, and lets others clear it; what was damaged is written down."""
+        with self._lock:
+            closed, self._closed = self._closed, True
+        if closed:
+            return
+        try:
+            with self._directory.locked() as held:
+                if held:
+                    for shelf in self._shelves:
+                        self._take_news(shelf)
+                    self._note_dropped()
+                    for shelf in self._shelves:
+                        shelf.close()
+        except (OSError, UniRecordError) as error:
+            self._give_up(error if isinstance(error, OSError) else OSError(str(error)))
+
+
+def _fitting(sizes: Array, before: tuple[int, int], new: int, room: int) -> int:
+    """How many ranges of these sizes, and records of them and of new objects, fit."""
+    numbers = np.arange(1, len(sizes) + 1, dtype=np.int64)
+    data = before[0] + np.cumsum(sizes.astype(np.int64))
+    log = before[1] + (numbers + new) * RECORD.itemsize
+    pages = -(-data // PAGE) - (log // -PAGE)
+    return int(np.searchsorted(pages * PAGE - sum(map(on_disk, before)), room, side="right"))
