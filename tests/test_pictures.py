@@ -267,7 +267,7 @@ def test_broken_pictures_are_an_error_of_ours(decoder: str) -> None:
             Decode(8, decoder=decoder)(broken)
 
 
-def test_it_is_an_operator_of_a_pipeline(tmp_path: Any) -> None:
+def test_it_is_an_operator_of_a_pipeline(tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
     pictures = [jpeg(60 + n, 50, n) if n != 7 else b"broken" for n in range(20)]
     pictures[11] = encoded(scene(60, 40), "PNG")
     with Writer(tmp_path / "a.urec", {"image": "bytes", "label": "int32"}) as writer:
@@ -275,8 +275,10 @@ def test_it_is_an_operator_of_a_pipeline(tmp_path: Any) -> None:
             writer.write({"image": picture, "label": label})
     plain, random = Decode(32, "center", on_error="skip"), Decode(32, "random-resized", flip=0.5, on_error=3)
     with UniRecordDataset(tmp_path / "a.urec", shuffle=True, seed=4) as ds:
+        row_7 = f"row 7 (row 7 of {tmp_path / 'a.urec'})"
         with pytest.warns(UserWarning, match="left out"):
             batches = list(ds.pipeline().map(plain, columns=["image"]).batch(4))
+        assert f"left out 1 sample(s): {row_7}" in caplog.text
         seen = [int(label) for batch in batches for label in batch["label"]]
         assert sorted(seen) == [n for n in range(20) if n != 7]
         for batch in batches:
@@ -290,6 +292,7 @@ def test_it_is_an_operator_of_a_pipeline(tmp_path: Any) -> None:
 
         with pytest.warns(UserWarning, match="filled with 3"):
             one = made(1)
+        assert f"filled in for 1 sample(s): {row_7}" in caplog.text
         assert np.array_equal(np.concatenate(one), np.concatenate(made(2)))
 
 

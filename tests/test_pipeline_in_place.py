@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from unirecord import UniRecordDataset, Writer
+from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.pipeline.chunk import Chunk
 from unirecord.pipeline.lane import Lane, Task
 from unirecord.pipeline.operator import SkipSample
@@ -136,3 +137,54 @@ def test_samples_left_out_in_place_are_followed_by_the_next(path: Path) -> None:
     for batch in batches:
         for row, value in zip(batch["i"].tolist(), batch["blob"], strict=True):
             assert value[0, 0] == (row % 256 if row % 7 else 0)
+
+
+class TwiceFilled(Twice):
+    """Fills in for those of six bytes."""
+
+    def into(self, cell: np.ndarray, out: np.ndarray, key: int) -> str | None:
+        if len(cell) != 6:
+            return super().into(cell, out, key)
+        out[...] = 255
+        return "six bytes"
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_what_stands_in_for_samples_is_counted_and_named(
+    path: Path, processes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    ds = opened(path)
+    loader = ds.pipeline().map(TwiceFilled(), columns=["blob"], processes=processes).batch(16)
+    batches = list(loader)
+    assert [int(i) for batch in batches for i in batch["i"]] == ds.row_ids().tolist()
+    filled = [row for row in range(ROWS) if row % 7 == 6]
+    for batch in batches:
+        for row, value in zip(batch["i"].tolist(), batch["blob"], strict=True):
+            assert (value == 255).all() == (row in filled)
+    stats = loader.stats()
+    assert (stats.filled, stats.skipped, stats.results) == (len(filled), 0, len(batches))
+    assert f"{len(filled)} filled in" in str(stats)
+    said = [record.getMessage() for record in caplog.records]
+    assert all(text.startswith("filled in for") for text in said)
+    assert (
+        sorted(int(row) for text in said for row in re.findall(r"row (\d+) \([^)]*\): six bytes", text))
+        == filled
+    )
+
+
+def test_pixels_are_the_same_in_processes_and_after_a_resume(path: Path) -> None:
+    def built(processes: int) -> Pipeline:
+        return opened(path).pipeline().map(Twice(), columns=["blob"], processes=processes).batch(16)
+
+    full = [batch["blob"].tolist() for batch in built(0)]
+    assert len({str(batch) for batch in full}) == len(full)
+    for place, processes in ((3, 0), (11, 2)):
+        loader = built(2 - processes)
+        results = iter(loader)
+        for _ in range(place):
+            next(results)
+        state = loader.state_dict()
+        results.close()
+        again = built(processes)
+        again.load_state_dict(state)
+        assert [batch["blob"].tolist() for batch in again] == full[place:]

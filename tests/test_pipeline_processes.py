@@ -229,7 +229,7 @@ def test_memory_is_used_again_and_arrays_are_not_pickled(path: Path) -> None:
         assert array.flags.writeable
         most = max(most, shared_pieces())
         del array
-    assert most <= 14  # not one for each row
+    assert 0 < most <= 14  # none where arrays are pickled, one for each row where memory is not used again
 
 
 def test_arrays_cross_a_channel_without_a_copy_on_the_other_side() -> None:

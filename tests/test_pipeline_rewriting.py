@@ -142,6 +142,26 @@ def test_the_graph_is_shown_before_and_after(path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("rules", "stages"), [(["fuse"], [1, 4, 2]), ([], [1] * 7), (list(RULES), [1, 4, 2])], ids=str
+)
+def test_neighbours_without_workers_of_their_own_are_one_stage(
+    path: Path, rules: list[str], stages: list[int]
+) -> None:
+    def operators(pipeline: Pipeline, **own: Any) -> Pipeline:
+        pipeline = pipeline.map(lambda s: s).map(lambda s: s, **own)
+        pipeline = pipeline.filter(lambda s: True).filter(lambda s: True)
+        return pipeline.batch(8).map_batch(lambda batch: batch)
+
+    loader = operators(UniRecordDataset(path).pipeline(rewrite=rules))
+    assert sum(len(batch["i"]) for batch in loader) == ROWS
+    assert [1 + stage.name.count(" → ") for stage in loader.stats().stages] == stages
+    apart = operators(UniRecordDataset(path).pipeline(rewrite=rules), threads=2)
+    assert len(list(apart)) == -(-ROWS // 8)
+    found = [1 + stage.name.count(" → ") for stage in apart.stats().stages]
+    assert found == ([1, 1, 1, 2, 2] if rules else [1] * 7)
+
+
 def test_columns_that_nobody_reads_are_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from unirecord.loading import loader
 

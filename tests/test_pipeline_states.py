@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,6 +62,30 @@ def test_a_state_from_any_place_gives_exactly_the_rest(path: Path, name: str) ->
         again.load_state_dict(states[place])
         assert again.state_dict() == states[place]
         assert [plain(result) for result in again] == full[place + 1 :], f"after {place + 1} results"
+
+
+def test_random_numbers_after_a_resume_are_those_of_the_whole_epoch(path: Path) -> None:
+    def some(sample: Any, rng: np.random.Generator) -> list[Any]:
+        return [{"i": sample["i"], "first": rng.random()} for _ in range(int(rng.integers(4)))]
+
+    def more(sample: Any, rng: np.random.Generator) -> Any:
+        return {**sample, "second": rng.random()}
+
+    def build(cpus: int) -> Pipeline:
+        pipeline = opened(path).take(60).pipeline(cpus=cpus).flat_map(some, random=True)
+        batches = pipeline.map(more, random=True).batch(5)
+        return batches.map_batch(lambda b, rng: {**b, "third": rng.random()}, random=True)
+
+    loader = build(2)
+    full, states = [], []
+    for batch in loader:
+        full.append(plain(batch))
+        states.append(loader.state_dict())
+    assert len({number for batch in full for number in batch["second"]}) == sum(len(b["i"]) for b in full)
+    for place in (0, 1, len(full) // 2, len(full) - 2):
+        again = build(1)
+        again.load_state_dict(states[place])
+        assert [plain(batch) for batch in again] == full[place + 1 :]
 
 
 @settings(max_examples=25)

@@ -134,6 +134,14 @@ def test_others_on_the_machine_do_not_lead_it_astray(
     assert machine.rate(used[-1]) >= 0.9 * machine.best(range(1, MOST + 1))
 
 
+def test_a_frozen_plan_is_left_as_it_is() -> None:
+    for frozen in (True, False):
+        tuner = Tuner(Budget(2, 1 << 30), PipelinePlan(3), frozen=frozen)
+        used = set(Machine(5.0, 0.0, 2).run(tuner, 10))
+        assert (used == {3}) is frozen
+        assert (tuner.plan().workers == 3) is frozen
+
+
 def test_a_trial_that_something_else_has_spoilt_is_repeated_soon() -> None:
     machine = Machine(5.0, 0.0, 2)
     tuner = Tuner(Budget(2, 1 << 30, whole=True))
@@ -198,6 +206,7 @@ def test_a_stage_that_waits_gets_more_threads_than_cores(path: Path) -> None:
     again = UniRecordDataset(path).take(20).pipeline(cpus=1, plan=plan).map(wait)
     list(again)
     assert again.stats().threads == plan.workers
+    assert again.stats().reasons == (f"{plan.workers} threads, as planned",)
     assert PipelinePlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     with pytest.raises(ValueError, match="plan"):
         list(UniRecordDataset(path).pipeline(plan=plan).map(wait).batch(4))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 __all__ = ["Chunk", "Note", "Place", "inner_of", "joined", "position_of"]
 
@@ -12,8 +12,13 @@ __all__ = ["Chunk", "Note", "Place", "inner_of", "joined", "position_of"]
 # said as the place behind all of them.
 Place: TypeAlias = "int | tuple[Place, int]"
 
-# A row that was left out, and why; None: its bytes are corrupt.
-Note: TypeAlias = "tuple[int, str | None]"
+
+class Note(NamedTuple):
+    """A row that was left out, and why; None: its bytes are corrupt. ``kept``: something stands in for it."""
+
+    row: int
+    why: str | None
+    kept: bool = False
 
 
 class Chunk:
@@ -21,7 +26,7 @@ class Chunk:
 
     ``begins`` and ``ends`` are the places before and behind each element. ``rows`` has the row of the dataset that a
     sample comes from, or for a batch the list of those of its samples; ``keys`` likewise what their randomness is keyed
-    by, and is empty where nothing is random. ``notes`` are the rows left out before the first element, or between.
+    by, and is empty where nothing is random. ``notes`` are of rows before the first element, between, or behind.
     ``error`` is what happened instead of the next element: nothing comes after it. ``size`` is what the elements take
     of memory, about, in bytes. ``made`` is what the next stage makes of its elements, group by group, where that
     has been done in the same task, with the nanoseconds that it took.

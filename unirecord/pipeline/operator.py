@@ -34,8 +34,8 @@ class InPlace(Protocol):
     shape: tuple[int, ...]
     random: bool
 
-    def into(self, cell: NDArray[np.uint8], out: NDArray[Any], key: int) -> None:
-        """Writes the result for one sample.
+    def into(self, cell: NDArray[np.uint8], out: NDArray[Any], key: int) -> str | None:
+        """Writes the result for one sample; a text says that it only stands in for it, and why: it goes to the log.
 
         Args:
             cell: the stored bytes, uint8[n], read-only or not; good until the call returns.

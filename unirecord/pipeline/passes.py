@@ -122,8 +122,10 @@ class Passes:
                 got = clock()
                 stats.wait_ns += got - asked
                 if chunk.notes:
-                    stats.skipped += len(chunk.notes)
-                    _name_left_out(at.names, chunk.notes)
+                    filled = sum(note.kept for note in chunk.notes)
+                    stats.filled += filled
+                    stats.skipped += len(chunk.notes) - filled
+                    _name_odd(at.names, chunk.notes)
                 values, ends, error = chunk.values, chunk.ends, chunk.error
                 del chunk
                 stats.results += len(values)
@@ -157,9 +159,16 @@ class Passes:
         return given
 
 
-def _name_left_out(names: Named, notes: Sequence[Note]) -> None:
-    corrupt = [names.locate(row)[1] for row, why in notes if why is None]
-    skipped = [f"{names.locate(row)[1]}: {why}" for row, why in notes if why is not None]
-    for said, what in ((corrupt, "corrupt row(s)"), (skipped, "sample(s)")):
+def _name_odd(names: Named, notes: Sequence[Note]) -> None:
+    corrupt = [names.locate(note.row)[1] for note in notes if note.why is None]
+    skipped, filled = (
+        [f"{names.locate(row)[1]}: {why}" for row, why, kept in notes if why is not None and kept is stood_in]
+        for stood_in in (False, True)
+    )
+    for said, done, what in (
+        (corrupt, "left out", "corrupt row(s)"),
+        (skipped, "left out", "sample(s)"),
+        (filled, "filled in for", "sample(s)"),
+    ):
         if said:
-            _LOG.warning("left out %d %s: %s", len(said), what, ", ".join(said))
+            _LOG.warning("%s %d %s: %s", done, len(said), what, ", ".join(said))

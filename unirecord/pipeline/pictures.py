@@ -110,10 +110,11 @@ class Decode:
         """Pictures that could not be decoded, in this process."""
         return self._broken
 
-    def into(self, cell: NDArray[np.uint8], out: NDArray[Any], key: int) -> None:
+    def into(self, cell: NDArray[np.uint8], out: NDArray[Any], key: int) -> str | None:
         """Writes the picture whose stored bytes are ``cell`` into ``out``, C-contiguous, of ``dtype`` and ``shape``.
 
         ``key`` (64 bits) decides crop and flip, in the same way for each decoder. Any thread may call it at any time.
+        Returns what is wrong with a picture that is filled in for, else None.
         """
         if not self._fits(out):
             raise ValueError(
@@ -128,6 +129,8 @@ class Decode:
             if self._on_error == "skip":
                 raise SkipSample(str(error)) from error
             out[...] = self._fill
+            return str(error)
+        return None
 
     def into_each(
         self, cells: Sequence[NDArray[np.uint8]], outs: Sequence[NDArray[Any]], keys: Sequence[int]

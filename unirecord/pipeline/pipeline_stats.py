@@ -53,6 +53,7 @@ class PipelineStats:
         wait_s: seconds in which the consumer waited for a result: the time in which a GPU would have starved.
         consumer_s: seconds in which the consumer kept them.
         skipped: samples left out: corrupt rows, and what operators left out.
+        filled: samples that something stands in for, such as broken pictures.
         threads: that stages without a number of their own share.
         stages: one for reading, and one for each stage.
         bottleneck: "consumer", or the name of the stage that sets the pace.
@@ -67,6 +68,7 @@ class PipelineStats:
     wait_s: float
     consumer_s: float
     skipped: int
+    filled: int
     threads: int
     stages: tuple[StageStats, ...]
     bottleneck: str
@@ -81,6 +83,11 @@ class PipelineStats:
     def __str__(self) -> str:
         waited = f"waited {self.wait_s:.2f} of {self.seconds:.2f} s"
         head = f"{self.rate:,.1f} results/s, {waited}, bound by {self.bottleneck}"
+        head += "".join(
+            f", {count:,} {what}"
+            for count, what in ((self.skipped, "left out"), (self.filled, "filled in"))
+            if count
+        )
         rows = [("stage", "workers", "rate each", "cores", "wait in", "wait out", "share")]
         rows += [
             (
@@ -112,7 +119,7 @@ class StatsOfPasses:
     """Collects the figures of a pipeline's passes."""
 
     def __init__(self) -> None:
-        self.results = self.skipped = 0
+        self.results = self.skipped = self.filled = 0
         self.wait_ns = self.consumer_ns = 0
         self._ended: dict[int, list[int]] = {}
         self._lanes: Sequence[Lane] = ()
@@ -131,7 +138,7 @@ class StatsOfPasses:
 
     def forget(self) -> None:
         """From now on only what comes is counted, in the middle of a pass too."""
-        self.results = self.skipped = self.wait_ns = self.consumer_ns = 0
+        self.results = self.skipped = self.filled = self.wait_ns = self.consumer_ns = 0
         self._ended = {n: [-value for value in _so_far(lane)] for n, lane in enumerate(self._lanes)}
 
     def _figures(self, number: int, lane: Lane) -> list[int]:
@@ -170,6 +177,7 @@ class StatsOfPasses:
             self.wait_ns / 1e9,
             self.consumer_ns / 1e9,
             self.skipped,
+            self.filled,
             threads,
             stages,
             bottleneck,

@@ -21,7 +21,7 @@ from ..loading.ragged import RaggedArray
 from ..order.randomness import sample_keys
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun
-from .chunk import Chunk
+from .chunk import Chunk, Note
 
 __all__ = ["DatasetSource", "RowNames", "rows_at_once"]
 
@@ -97,7 +97,7 @@ class DatasetSource:
                 yield self._chunk(delivered, rows, numbers(start, stop))
                 del delivered
             if reader.trailing:
-                yield Chunk([], (), (), (), (), tuple((row, None) for row in reader.trailing))
+                yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
         finally:
             batches.close()  # type: ignore[attr-defined]
             self.read_ns += reader.read_ns
@@ -123,7 +123,7 @@ class DatasetSource:
             kept = np.flatnonzero(~np.isin(rows, left_out)).tolist()
             rows, numbers = rows[kept], [numbers[i] for i in kept]
         keys = sample_keys(run.order.spec.seed, run.epoch, rows) if self._keyed else ()
-        notes = tuple((row, None) for row in left_out)
+        notes = tuple(Note(row, None) for row in left_out)
         ids: list[int] = rows.tolist()
         if self._batched:
             begin, end = run.after(numbers[0]), run.after(numbers[-1] + 1)

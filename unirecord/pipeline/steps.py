@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,6 +100,13 @@ def _on_columns(
     return on_columns
 
 
+class _StandIn(NamedTuple):
+    """What an operator has made of a sample that it could not work on, and why."""
+
+    made: Any
+    why: str
+
+
 def _in_place(operator: Operator, into: InPlace) -> Callable[[Any, int, Any], Any]:
     """Calls an operator that writes into its slot, or into memory of the sample's own where it has none."""
     assert operator.columns is not None
@@ -108,8 +115,9 @@ def _in_place(operator: Operator, into: InPlace) -> Callable[[Any, int, Any], An
 
     def call(sample: Any, key: int, slot: Any) -> Any:
         out = np.empty(shape, dtype) if slot is None else slot
-        write(_cell(sample[name], name), out, operator_key(key, number) if number else 0)
-        return {**sample, name: out}
+        wrong = write(_cell(sample[name], name), out, operator_key(key, number) if number else 0)
+        made = {**sample, name: out}
+        return made if wrong is None else _StandIn(made, wrong)
 
     return call
 
@@ -251,6 +259,7 @@ class _Each:
         """What comes of the elements, of which of them, and what was left out; an error where it ended early."""
         made: list[Any] = []
         left_out: dict[int, str] = {}
+        failure: TransformError | None = None
         append = made.append
         elements = iter(chunk.values) if self._plain else self._elements(chunk, slots)
         while True:
@@ -265,22 +274,20 @@ class _Each:
             except SkipSample as skipped:
                 left_out[len(made) + len(left_out)] = str(skipped)
             except Exception as error:
-                number = len(made) + len(left_out)
-                failure = self._failure(error, chunk.rows[number])
-                kept = [i for i in range(number) if i not in left_out]
-                return made, kept, self._notes(chunk, left_out), failure
-        if not left_out:
-            return made, range(len(made)), (), None
-        kept = [i for i in range(len(chunk)) if i not in left_out]
-        return made, kept, self._notes(chunk, left_out), None
+                failure = self._failure(error, chunk.rows[len(made) + len(left_out)])
+                break
+        kept: Sequence[int] = range(len(made))
+        if left_out:
+            kept = [i for i in range(len(made) + len(left_out)) if i not in left_out]
+        notes = [Note(_first(chunk.rows[i]), why) for i, why in left_out.items()]
+        if self._operator.in_place is not None:
+            notes += _unwrapped(made, [chunk.rows[i] for i in kept])
+        return made, kept, tuple(notes), failure
 
     def _elements(self, chunk: Chunk, slots: Iterator[Any] | None) -> Iterator[tuple[Any, int, Any]]:
         random, written = self._operator.random, self._operator.in_place is not None
         keys: Any = [_of_batch(key) for key in chunk.keys] if random else repeat(0)
         return zip(chunk.values, keys, slots if written and slots is not None else repeat(None), strict=False)
-
-    def _notes(self, chunk: Chunk, left_out: dict[int, str]) -> tuple[Note, ...]:
-        return tuple((_first(chunk.rows[i]), why) for i, why in left_out.items())
 
     def _failure(self, error: Exception, rows: Any) -> TransformError:
         row = _first(rows)
@@ -291,6 +298,16 @@ class _Each:
         )
         failure.__cause__ = error
         return failure
+
+
+def _unwrapped(made: list[Any], rows: Sequence[Any]) -> list[Note]:
+    """Takes what stands in for samples out of its wrapping; a note for each."""
+    notes = []
+    for number, value in enumerate(made):
+        if type(value) is _StandIn:
+            made[number] = value.made
+            notes.append(Note(_first(rows[number]), value.why, kept=True))
+    return notes
 
 
 def _first(rows: Any) -> int:
