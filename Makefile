@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray mindspore trainers exports demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -199,11 +199,22 @@ MINDSPORE := build/mindspore
 
 $(MINDSPORE)/ready: Makefile
 	$(PYTHON) -m venv $(MINDSPORE)
-	$(MINDSPORE)/bin/python -m pip install -qq "setuptools<80" "mindspore==2.10.0" cffi msgpack "pytest>=8" hypothesis xxhash
+	$(MINDSPORE)/bin/python -m pip install -qq "setuptools<80" "mindspore==2.10.0" cffi msgpack "pytest>=8" hypothesis xxhash zstandard
 	@touch $@
 
 mindspore: venv build $(MINDSPORE)/ready
 	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(MINDSPORE)/bin/python -m pytest -q mindspore_reads.py conformance/test_matrix.py
+
+# DALI's external_source over ds.batches(), on the CPU, in an environment of its own: DALI takes 1.1 GB.
+DALI := build/dali
+
+$(DALI)/ready: Makefile
+	$(PYTHON) -m venv $(DALI)
+	$(DALI)/bin/python -m pip install -qq "nvidia-dali-cuda120==2.4.0" cffi msgpack "pytest>=8" hypothesis
+	@touch $@
+
+dali: venv build $(DALI)/ready
+	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(DALI)/bin/python -m pytest -q dali_reads.py
 
 # Sources read, and exports read back, by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
 CACHE ?= benchmarks/.cache

@@ -6,12 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import fsspec
 import pytest
 from datasets import load_dataset
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.registry import _registry
+from objectstore import serving
 from test_hf import NAMES, SCHEMA, record
 
 import unirecord.hf  # noqa: F401  (makes the name known)
 from unirecord import UniRecordDataset, Writer, append
+from unirecord.frameworks import hf_builder
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +77,45 @@ def test_a_folder_is_known_by_its_files(folder: Path, load: Any) -> None:
     assert load(data_dir=str(folder / "set"), columns=["n"], split="train")["n"][:] == list(range(40))
 
 
+class Listing(DirFileSystem):
+    """What s3fs is to `datasets`: it finds files. Nothing is read through it."""
+
+    protocol = "s3"
+    root = ""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(self.root, fsspec.filesystem("file"), skip_instance_cache=True)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return path.removeprefix("s3://")
+
+    def _open(self, path: str, **options: Any) -> Any:
+        raise AssertionError(f"datasets reads {path}")
+
+    open = _open
+
+
+def test_files_in_an_object_store_are_read_in_place(
+    folder: Path, load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_SKIP_SIGNATURE", "AWS_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Listing, "root", str(folder.parent))
+    monkeypatch.setitem(_registry, "s3", Listing)
+    bucket = folder.name
+    with serving(folder.parent) as server:
+        over_http = load(
+            data_files=f"{server.url}/{bucket}/set/manifest.json", columns=["n", "image"], split="train"
+        )
+        assert over_http["n"][:] == list(range(40))
+        storage = {"endpoint": server.url, "skip_signature": "true", "region": "us-east-1"}
+        given = {"columns": ["n"], "storage": storage, "split": "train"}
+        assert load(data_files=f"s3://{bucket}/more.urec", **given)["n"][:] == [40]
+        stream = load(data_files=f"s3://{bucket}/set/*", where="n >= 38", streaming=True, **given)
+        assert [row["n"] for row in stream] == [38, 39]
+
+
 def test_what_it_cannot_load_it_names(folder: Path, load: Any) -> None:
     def text(error: BaseException | None) -> str:
         return f"{error} {text(error.__cause__ or error.__context__)}" if error else ""
@@ -83,3 +127,7 @@ def test_what_it_cannot_load_it_names(folder: Path, load: Any) -> None:
         with pytest.raises(Exception) as caught:  # noqa: PT011 (datasets wraps it)
             load(data_files=[str(path) for path in files])
         assert message in text(caught.value)
+    with pytest.raises(
+        ValueError, match=r"hf://.*UniRecord reads files on disks and of s3://.*snapshot_download"
+    ):
+        hf_builder._paths(["hf://datasets/who/what@main/a.urec"])

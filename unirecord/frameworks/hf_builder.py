@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import datasets
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Unirecord", "UnirecordConfig"]
 
 MANIFEST = "manifest.json"
+_STORES = ("s3", "gs", "az", "https", "http")
 _SHARDS = 64  # of a path, for `num_proc` and the workers of a stream
 _BATCH_ROWS = 1000  # what datasets itself reads at a time
 
@@ -30,18 +30,21 @@ Stretch = tuple[str, int, int]  # rows [first, last) of a path
 class UnirecordConfig(datasets.BuilderConfig):  # type: ignore[misc]
     """What is read: all ``columns`` or those named, rows that meet the condition ``where``, cast to ``features``.
 
-    Without ``features`` the types and annotations of the columns say them.
+    Without ``features`` the types and annotations of the columns say them. ``storage``: the ``storage_options`` of
+    UniRecord's for an object store; those of ``datasets`` are for its own search of files.
     """
 
     features: datasets.Features | None = None
     columns: list[str] | None = None
     where: str | None = None
+    storage: dict[str, Any] | None = None
 
 
 class Unirecord(datasets.ArrowBasedBuilder, datasets.builder._CountableBuilderMixin):  # type: ignore[misc]
     """Rows in their own order.
 
-    A data file is a part (``a.urec``), or the manifest of a directory, which stands for all of its parts.
+    A data file is a part (``a.urec``), or the manifest of a directory, which stands for all of its parts; on a disk or
+    in an object store, where UniRecord reads it in place.
     """
 
     BUILDER_CONFIG_CLASS = UnirecordConfig
@@ -69,7 +72,10 @@ class Unirecord(datasets.ArrowBasedBuilder, datasets.builder._CountableBuilderMi
     def _open(self, path: str) -> UniRecordDataset:
         from unirecord import UniRecordDataset
 
-        return UniRecordDataset(path, columns=self.config.columns, where=self.config.where)
+        config = self.config
+        return UniRecordDataset(
+            path, columns=config.columns, where=config.where, storage_options=config.storage
+        )
 
     def _check_features(self, path: str, found: datasets.Features) -> None:
         """Take the features of the first path; the others must have the same, unless they are given."""
@@ -101,14 +107,18 @@ class Unirecord(datasets.ArrowBasedBuilder, datasets.builder._CountableBuilderMi
 
 def _paths(files: Sequence[str]) -> list[str]:
     """The datasets that data files are of: directories whose manifest is among them, and parts of no such directory."""
-    remote = next((name for name in files if "://" in str(name)), None)
-    if remote is not None:
-        raise ValueError(
-            f"{remote} is not a local file: fetch it first, as by huggingface_hub.snapshot_download"
-        )
-    places = [Path(name) for name in files]
-    whole = {place.parent for place in places if place.name == MANIFEST}
-    told = [place for place in places if place.name == MANIFEST or place.suffix == ".urec"]
+    for name in map(str, files):
+        scheme = name.partition("://")[0] if "://" in name else ""
+        if scheme not in ("", *_STORES):
+            raise ValueError(
+                f"{name}: UniRecord reads files on disks and of {', '.join(f'{store}://' for store in _STORES)}. Fetch "
+                "it first, as by huggingface_hub.snapshot_download, and give the files of its folder"
+            )
+    places = [str(name).rpartition("/") for name in files]
+    whole = {folder for folder, _, name in places if name == MANIFEST}
+    told = [place for place in places if place[2] == MANIFEST or place[2].endswith(".urec")]
     if not told:
         raise ValueError(f"no data file is a part (a.urec) or a {MANIFEST}: {', '.join(map(str, files[:3]))}")
-    return list(dict.fromkeys(str(place.parent if place.parent in whole else place) for place in told))
+    return list(
+        dict.fromkeys(folder if folder in whole else folder + bar + name for folder, bar, name in told)
+    )
