@@ -30,6 +30,7 @@ ENTRANTS = (
     Entrant("mindspore: MindDataset", "mindrecord", "mindspore"),
     Entrant("mindspore: ds.to_mindspore", "unirecord_loops", "mindspore", options={"loop": "mindspore"}),
 )
+STOCK = "stock"
 RAY = "ray"
 RAY_WORKLOADS = ("arrays", "blobs")
 
@@ -40,8 +41,25 @@ def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
     for workload in plan.workloads:
         if workload.row_bytes:
             yield from compare(field, plan, "frameworks", workload, ENTRANTS)
+    if not plan.only or STOCK in plan.only:
+        yield from _stock(field, plan)
     if not plan.only or RAY in plan.only:
         yield from _ray(field, plan)
+
+
+def _stock(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Passes in turns in one process: what the stock DataLoader takes by itself is most of what it takes."""
+    for workload in plan.workloads:
+        if workload.name == "arrays":
+            raw = generate(workload, field.data / workload.name / "raw")
+            field.write(PLAIN, raw)
+            result = call(
+                [sys.executable, str(HERE / "tasks" / "stock_loader.py"), "--data", str(raw.directory.parent)]
+            )
+            if "failed" in result:
+                yield {"suite": STOCK, "workload": workload.name, "entrant": "", "absent": result["failed"]}
+            for measurement in result.get("measurements", ()):
+                yield {"suite": STOCK, **measurement}
 
 
 def _ray(field: Field, plan: Plan) -> Iterator[Measurement]:

@@ -124,10 +124,21 @@ def _sizes(medians: Medians) -> str:
 def _frameworks(medians: Medians) -> str:
     rows = []
     for workload in medians.workloads("frameworks"):
-        for entrant in medians.entrants("frameworks", workload, "hot"):
-            key = ("frameworks", workload, "hot", 2, entrant)
-            rows.append([TITLES[workload], entrant, rate(medians.figure(key))])
-    return table(["workload", "loop", "samples/s"], rows)
+        own = medians.figure(("frameworks", workload, "hot", 2, targets.BATCHES))
+        for entrant in sorted(medians.entrants("frameworks", workload, "hot")):
+            value = medians.figure(("frameworks", workload, "hot", 2, entrant))
+            rows.append([TITLES[workload], entrant, rate(value), times(ratio(value, own))])
+    return table(["workload", "loop", "samples/s", "of `ds.batches`"], rows)
+
+
+def _stock(medians: Medians) -> str:
+    rows = []
+    for workload in medians.workloads("stock"):
+        peer = medians.figure(("stock", workload, "", 0, targets.STOCK_PEER), "value")
+        for entrant in medians.entrants("stock", workload):
+            value = medians.figure(("stock", workload, "", 0, entrant), "value")
+            rows.append([TITLES[workload], entrant, rate(value), times(ratio(value, peer))])
+    return table(["workload", "the stock DataLoader over", "samples/s", "of numpy memmap"], rows)
 
 
 def _processor(microseconds: float | None) -> str:
@@ -165,6 +176,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "writing": _writing,
     "sizes": _sizes,
     "frameworks": _frameworks,
+    "stock": _stock,
     "compression": compression_tables.write,
     "conversion": _conversion,
 }

@@ -116,6 +116,7 @@ def test_every_table_of_the_page_has_a_text() -> None:
             "writing",
             "sizes",
             "frameworks",
+            "stock",
             "conversion",
             "compression",
             "pipeline",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ def write(raw: Raw, directory: Path) -> None:
     cache = str(directory / "cache")
     made = datasets.Dataset.from_generator(rows, features=features, cache_dir=cache, writer_batch_size=500)
     made.save_to_disk(str(directory / "data"), num_shards=1)
+    shutil.rmtree(cache)
 
 
 class DatasetsReader(Gather):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class MemmapDataset(Dataset):  # type: ignore[type-arg]
 def write(raw: Raw, directory: Path) -> None:
     if not raw.row_bytes:
         raise Unsuitable("an array of one width only")
-    shutil.copyfile(raw.data_path, directory / "data.bin")
+    os.link(raw.data_path, directory / "data.bin")
 
 
 class MemmapReader(Reader):
