@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from math import lcm
+from itertools import permutations
+from math import frexp, lcm
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from order_reference import derive, permutation
 import unirecord
 from unirecord.core import xxh3_64
 from unirecord.errors import SchemaError
+from unirecord.order import weighted_once
 from unirecord.order.balanced import Balanced
 from unirecord.order.bucketed import Bucketed, edges_of
 from unirecord.order.spec import OrderSpec
 from unirecord.order.weighted import Weighted
+from unirecord.order.weighted_once import WeightedOnce
 
 ROWS = 300
 LABELS = np.minimum(np.random.default_rng(0).geometric(0.3, ROWS), 9) - 1  # 9 classes, rare ones of few rows
@@ -265,6 +268,81 @@ def test_a_weighted_dataset_is_shared_out_resumed_and_asked(ds: Any) -> None:
     assert found["row"][came].tolist() == [whole[p] for p in at]
 
 
+def reference_once(weights: list[float], samples: int, epoch: int, seed: int) -> list[int]:
+    """The rows of an epoch as docs/order.md has them, row by row."""
+    keys = []
+    for i, weight in enumerate(weights):
+        if not weight:
+            continue
+        z = (derive(seed, epoch, 8, 0, 0) + (i + 1) * 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+        m, k = frexp(((z ^ z >> 31) // 2**12 + 0.5) * 2.0**-52)
+        m, k = (2 * m, k - 1) if m < 0.7071067811865476 else (m, k)
+        s = (m - 1) / (m + 1)
+        series = 1 / 25
+        for j in range(11, -1, -1):
+            series = series * (s * s) + 1 / (2 * j + 1)
+        keys.append((-(k * 0.6931471805599453 + 2 * s * series) / weight, i))
+    return [i for _, i in sorted(keys)[:samples]]
+
+
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_draws_without_replacement_are_those_of_the_formula(data: Any) -> None:
+    weights = data.draw(
+        st.lists(st.sampled_from([0.0, 1e-300, 0.3, 1.0, 2.5, 1e300]), min_size=1, max_size=60)
+    )
+    most = sum(weight > 0 for weight in weights)
+    if not most:
+        return
+    samples, epoch = data.draw(st.integers(1, most)), data.draw(st.integers(0, 9))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(weighted_once, "_CHUNK", data.draw(st.integers(1, 30)))
+        order = WeightedOnce(np.array(weights), samples).order(OrderSpec("shuffle", 4, epoch))
+    expected = reference_once(weights, samples, epoch, 4)
+    assert order.range(0, 1, samples).tolist() == expected
+    which, positions = order.occurrences(np.arange(len(weights)))
+    assert {int(p): int(r) for r, p in zip(which, positions, strict=True)} == dict(enumerate(expected))
+
+
+def test_each_row_that_is_left_comes_with_the_probability_of_its_weight() -> None:
+    weights, epochs = [1.0, 2.0, 5.0, 0.0], 20_000
+    rule = WeightedOnce(np.array(weights), 3)
+    came: Counter[tuple[int, ...]] = Counter(
+        tuple(rule.order(OrderSpec("shuffle", 1, epoch)).range(0, 1, 3).tolist()) for epoch in range(epochs)
+    )
+    assert sum(came.values()) == epochs
+    for order in permutations(range(3)):
+        share, left = 1.0, 8.0
+        for row in order:
+            share *= weights[row] / left
+            left -= weights[row]
+        assert abs(came[order] - epochs * share) < 5 * np.sqrt(epochs * share)
+
+
+def test_without_replacement_no_row_comes_twice_and_a_job_goes_on_with_other_ranks(ds: Any) -> None:
+    drawn = ds.weighted("size", replacement=False)
+    whole = [int(sample["i"]) for sample in drawn]
+    assert sorted(whole) == np.flatnonzero(LENGTHS).tolist()
+    assert whole[:40] == ds.weighted("size", replacement=False, samples=40).row_ids().tolist()
+    assert np.mean(LENGTHS[whole[:60]]) > np.mean(LENGTHS) * 1.2
+    ranks = [
+        ds.view(shard_id=r, num_shards=3, remainder="drop").weighted("size", replacement=False)
+        for r in range(3)
+    ]
+    loaders = [rank.batches(8) for rank in ranks]
+    first = [next(iter(own))["i"].tolist() for own in loaders]
+    assert [first[p % 3][p // 3] for p in range(24)] == whole[:24]
+    resumed = ds.view(remainder="drop").weighted("size", replacement=False)
+    resumed.load_state_dict(json.loads(json.dumps(loaders[0].state_dict())))
+    assert [int(sample["i"]) for sample in resumed] == whole[24:]
+    with pytest.raises(ValueError, match="drawn"):
+        ds.weighted("size").load_state_dict(loaders[0].state_dict())
+    found = ds.weighted("size", replacement=False).steps_of(whole[7], 4, epochs=[0])
+    assert (found["step"].tolist(), found["slot"].tolist()) == ([1], [3])
+
+
 # ---- both -------------------------------------------------------------------------------------------------------
 
 DRAWS = {
@@ -384,6 +462,42 @@ def test_every_way_to_read_gives_the_same_batches(
         unirecord.torch.loader(drawn, 3)
 
 
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_tensorflow_and_jax_get_the_same_batches(ds: Any, draw: Any) -> None:
+    pytest.importorskip("jax")
+    drawn = draw(ds.view(columns=["i", "label"], shard_id=1, num_shards=2))
+    whole = ids(drawn.batches())
+    drawn.set_epoch(0)
+    loader = unirecord.jax.loader(drawn)
+    assert ids(loader) == whole
+    again = draw(ds.view(columns=["i", "label"], shard_id=0, num_shards=1))
+    again.load_state_dict(loader.state_dict())
+    with pytest.raises(ValueError, match="batch_size=3"):
+        unirecord.jax.loader(drawn, 3)
+    with pytest.raises(ValueError, match="global array"):
+        unirecord.jax.loader(drawn, sharding=object())
+    pytest.importorskip("tensorflow")
+    drawn.set_epoch(0)
+    data = drawn.to_tf()
+    assert int(data.cardinality()) == len(whole)
+    assert [batch["i"].numpy().tolist() for batch in data] == whole
+    assert [batch["i"].numpy().tolist() for batch in data] != whole  # another epoch
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("pipeline", "drawn.batches"),
+        ("to_hf", "drawn.batches"),
+        ("to_mindspore", "drawn.batches"),
+        ("row_ids", "rows_of"),
+    ],
+)
+def test_what_drawn_batches_are_not_names_the_way(ds: Any, name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        getattr(DRAWS["bucketed"](ds), name)
+
+
 def test_a_row_on_which_a_transform_fails_is_named(ds: Any) -> None:
     drawn = ds.bucketed("tokens", batch_size=8)
     whole = ids(drawn.batches())
@@ -396,6 +510,13 @@ def test_a_row_on_which_a_transform_fails_is_named(ds: Any) -> None:
     drawn.set_epoch(0)
     with pytest.raises(unirecord.TransformError, match=f"row {whole[3][-1]} "):
         list(drawn.batches(transform=fail))
+
+
+@pytest.mark.parametrize("vector", [v for v in VECTORS if "once" in v], ids=lambda v: v["seed"])
+def test_frozen_draws_without_replacement_are_reproduced(vector: dict[str, Any]) -> None:
+    rule = WeightedOnce(np.array(vector["weights"], np.float64), len(vector["once"]))
+    order = rule.order(OrderSpec("shuffle", vector["seed"], vector["epoch"]))
+    assert order.range(0, 1, rule.samples).tolist() == vector["once"]
 
 
 @pytest.mark.parametrize("vector", [v for v in VECTORS if "rows" in v], ids=lambda v: v["seed"])
@@ -428,6 +549,7 @@ def test_frozen_batches_are_reproduced(vector: dict[str, Any]) -> None:
         (lambda ds: ds.weighted(np.zeros(ROWS)), "not all 0"),
         (lambda ds: ds.weighted(np.full(ROWS, np.inf)), "finite"),
         (lambda ds: ds.weighted(LABELS - 1), "0 or more"),
+        (lambda ds: ds.weighted("size", samples=301, replacement=False), "rows can be drawn"),
         (lambda ds: ds.weighted("label").weighted("label"), "this is weighted already"),
         (lambda ds: ds.weighted("label").take(3), "before a weighted draw is made"),
         (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["OF_DATASETS", "OF_PACKAGES", "OF_WRITERS", "no_attribute"]
+__all__ = ["OF_DATASETS", "OF_DRAWS", "OF_PACKAGES", "OF_WRITERS", "no_attribute"]
 
 # Names of Hugging Face datasets, tf.data, WebDataset, torchdata, MindSpore, torchvision, Lance, Zarr, LMDB and pandas.
 OF_DATASETS: Final[Mapping[str, str]] = {
@@ -139,6 +139,19 @@ OF_WRITERS: Final[Mapping[str, str]] = {
     "from_webdataset": "unirecord.write_dataset('shards/', path) converts WebDataset shards",
     "finalize": "writer.close(), or the end of the with block, publishes the dataset",
 }  # fmt: skip
+
+# Names of datasets that batches drawn of one do not have.
+OF_DRAWS: Final[Mapping[str, str]] = {
+    "pipeline": "pipelines are of samples: drawn.batches(transform=f, batch_transform=g) calls these on threads",
+    "to_mindspore": "mindspore.dataset.GeneratorDataset takes drawn.batches() as it is, once an epoch",
+    "to_hf": "Hugging Face's datasets are of samples: iterate over drawn.batches()",
+    "to_hf_table": "ask the dataset that is drawn from: drawn.dataset.to_hf_table()",
+    "scalars": "ask the dataset that is drawn from: drawn.dataset.scalars()",
+    "row_ids": "drawn.rows_of(step) gives the rows of a batch",
+    "view": "choose rows, columns and ranks of the dataset first, and draw then",
+    "select": "choose rows of the dataset first, and draw then",
+    "shuffle": "shuffle=True of the dataset orders each epoch of drawn batches anew",
+}
 
 # Names of the packages themselves.
 OF_PACKAGES: Final[Mapping[str, str]] = {

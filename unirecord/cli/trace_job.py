@@ -160,7 +160,7 @@ def _drawn(ds: UniRecordDataset[Any], drawn: Mapping[str, Any], rule: str | None
         names = ("edges", "batch_size", "max_length", "drop_last")
         return ds.bucketed(column, **{name: drawn[name] for name in names})
     if rule == "weighted":
-        return ds.weighted(column, samples=drawn["samples"])
+        return ds.weighted(column, samples=drawn["samples"], replacement=drawn.get("replacement", True))
     raise UsageError(f"the state is of {rule!r} draws, which this unirecord does not know")
 
 

@@ -18,6 +18,7 @@ from ..order.batch_rule import BatchRule
 from ..order.bucketed import Bucketed, edges_of
 from ..order.spec import check_integer
 from ..order.weighted import Weighted
+from ..order.weighted_once import WeightedOnce
 from .cursor import Cursor
 from .drawn_batches import DrawnBatches
 from .loaders import DatasetLoaders
@@ -33,16 +34,27 @@ __all__ = ["DatasetDrawing"]
 class DatasetDrawing(DatasetLoaders[Given]):
     """Batches and samples that are drawn by a rule, in place of every row once in a random order."""
 
-    def weighted(self, weights: str | Sequence[float] | NDArray[Any], *, samples: int | None = None) -> Self:
-        """A dataset whose samples are drawn by weight, with replacement (docs/drawing.md).
+    def weighted(
+        self,
+        weights: str | Sequence[float] | NDArray[Any],
+        *,
+        samples: int | None = None,
+        replacement: bool = True,
+    ) -> Self:
+        """A dataset whose samples are drawn by weight (docs/drawing.md).
 
-        Each position of each epoch is a draw of its own, whatever the ranks and the shuffle. It is a dataset like any
-        other, but that ``where``, ``select``, ``take``, ``skip`` and ``split`` come before.
+        With replacement, each position of each epoch is a draw of its own. Without, a row comes once an epoch at most:
+        at each position, each row that is left with the probability of its weight among theirs. It is a dataset like
+        any other, whatever the ranks and the shuffle, but that ``where``, ``select``, ``take``, ``skip`` and ``split``
+        come before.
 
         Args:
             weights: of each of the ``num_rows`` rows here, as stored; or the name of a scalar column that has them.
-                Finite, 0 or more; their proportions count. 8 bytes a row are kept.
-            samples: an epoch has so many, of all ranks; by default ``num_rows``.
+                Finite, 0 or more; their proportions count. 8 bytes a row are kept; without replacement, 8 more for each
+                sample of the epoch, and 40 while it is drawn.
+            samples: an epoch has so many, of all ranks; by default ``num_rows``, without replacement the rows with a
+                weight of more than 0, which are the most then.
+            replacement: whether a row that has been drawn may be drawn again.
         """
         plan: Any = self._cursor.plan
         _check_plain(plan, "weighted")
@@ -61,8 +73,17 @@ class DatasetDrawing(DatasetLoaders[Given]):
         total = float(numbers.sum())
         if not np.isfinite(total) or not len(numbers) or numbers.min() < 0 or total <= 0:
             raise ValueError("weights must be finite, 0 or more, and not all 0")
-        draws = len(numbers) if samples is None else check_integer("samples", samples, 1, 1 << 62)
-        return self._over(plan.drawn(Weighted(numbers, draws)))
+        if not isinstance(replacement, bool):
+            raise TypeError(f"replacement must be True or False, got {replacement!r}")
+        most = len(numbers) if replacement else int(np.count_nonzero(numbers))
+        draws = most if samples is None else check_integer("samples", samples, 1, 1 << 62)
+        if replacement:
+            return self._over(plan.drawn(Weighted(numbers, draws)))
+        if draws > most:
+            raise ValueError(
+                f"samples={draws}: without replacement, {most} rows can be drawn, which have a weight"
+            )
+        return self._over(plan.drawn(WeightedOnce(numbers, draws)))
 
     def balanced(
         self, column: str, *, classes: int, per_class: int, batches: int | None = None

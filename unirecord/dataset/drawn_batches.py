@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..elsewhere import OF_DRAWS, no_attribute
 from ..format.schema import Schema
 from ..loading.options import LoaderOptions, OnCorrupt, ReadAhead, check_callable
 from ..order.spec import Sharding, check_integer
@@ -19,6 +20,7 @@ from .row_numbers import row_numbers
 from .views import UNCHANGED, Unchanged
 
 if TYPE_CHECKING:
+    import tensorflow
     from typing_extensions import Unpack
 
 __all__ = ["DrawnBatches"]
@@ -96,6 +98,22 @@ class DrawnBatches:
         own = self.transform if isinstance(transform, Unchanged) else transform
         check_callable("transform", own)
         return BatchLoader(self, self._loader_options(own, collate_fn, batch_transform, **read_ahead))
+
+    def to_tf(
+        self, *, prefetch: int | None = None, num_threads: int | None = None
+    ) -> tensorflow.data.Dataset:
+        """The batches of this rank as a ``tf.data.Dataset``, as ``UniRecordDataset.to_tf`` gives its own.
+
+        ``prefetch`` and ``num_threads`` are as for ``batches``.
+        """
+        from ..frameworks.tf import to_tf
+
+        return to_tf(self, None, prefetch=prefetch, num_threads=num_threads)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(no_attribute(type(self).__name__, name, OF_DRAWS), name=name, obj=self)
 
     def _loader_options(
         self,

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..dataset.dataset import UniRecordDataset
+from ..dataset.drawn_batches import DrawnBatches
 from ..order.spec import check_integer
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ def batches(
 
 
 def _check_dataset(ds: object) -> None:
+    if isinstance(ds, DrawnBatches):
+        raise TypeError(
+            "Grain makes its batches of samples, and these have been drawn: iterate over drawn.batches()"
+        )
     if not isinstance(ds, UniRecordDataset):
         raise TypeError(f"expected a UniRecordDataset, got {ds!r:.100}: open one with UniRecordDataset(path)")
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
+from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
 from ..loading.delivered import Delivered
 from ..loading.options import LoaderOptions
@@ -28,8 +29,8 @@ _IN_FLIGHT = 2  # batches on their way to the device: the one that is used, and 
 
 
 def loader(
-    ds: UniRecordDataset,
-    batch_size: int,
+    ds: UniRecordDataset | DrawnBatches,
+    batch_size: int | None = None,
     *,
     device: Any = None,
     sharding: Any = None,
@@ -45,8 +46,9 @@ def loader(
     has examples.
 
     Args:
-        ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold.
-        batch_size: samples in a batch of this process.
+        ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold. Or the batches that have been drawn
+            of one.
+        batch_size: samples in a batch of this process; of batches that have been drawn, none is given.
         device: a ``jax.Device``; JAX's default by default.
         sharding: a ``jax.sharding.Sharding`` instead of a device: arrays are global, and this process's batch is its
             part of them (``jax.make_array_from_process_local_data``). Every process must come to the same batches:
@@ -58,22 +60,33 @@ def loader(
         OverflowError: (while iterating) JAX without ``jax_enable_x64`` keeps 32 bits, and an integer needs more.
         SchemaError: a mask ``x_valid`` would hide a column of that name.
     """
-    if not isinstance(ds, UniRecordDataset):
+    if not isinstance(ds, (UniRecordDataset, DrawnBatches)):
         raise TypeError(
             f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
         )
     if device is not None and sharding is not None:
         raise ValueError("device= and sharding= both say where arrays are to be: give one of them")
-    options = LoaderOptions(
-        batch_size,
-        transform=ds.transform if transform is None else transform,
-        collate_fn=collate_fn,
-        on_corrupt=ds.on_corrupt,
-        **read_ahead,
-    )
+    own = ds.transform if transform is None else transform
+    if isinstance(ds, DrawnBatches):
+        if batch_size is not None:
+            raise ValueError(
+                f"batch_size={batch_size}: these batches have been drawn, and have the size that they have"
+            )
+        if sharding is not None:
+            raise ValueError(
+                "drawn batches may differ in size between processes, and such make no global array: leave out "
+                "sharding=, and make arrays of what loader() gives"
+            )
+        options = ds._loader_options(own, collate_fn, None, **read_ahead)
+    elif batch_size is None:
+        raise TypeError("loader() needs a batch_size")
+    else:
+        options = LoaderOptions(
+            batch_size, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
+        )
     if not options.changes_batches:
         check_valid_names(ds)
-    if sharding is not None:
+    if sharding is not None and isinstance(ds, UniRecordDataset):
         _check_global(ds, options)
     bfloat16 = frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
     return BatchLoader(ds, options, stages=[_ToArrays(device, sharding, bfloat16)])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..loading.batch import valid_rows
@@ -16,14 +17,15 @@ from .valid_names import check_valid_names
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from ..dataset.batch_loader import BatchLoader
     from ..dataset.dataset import UniRecordDataset
 
 __all__ = ["to_tf"]
 
 
 def to_tf(
-    ds: UniRecordDataset,
-    batch_size: int,
+    ds: UniRecordDataset | DrawnBatches,
+    batch_size: int | None,
     *,
     drop_last: bool = False,
     prefetch: int | None = None,
@@ -37,6 +39,8 @@ def to_tf(
     its own. The shards are the dataset's: automatic sharding is off. The reading is done ahead by C threads; the order
     holds whatever comes after. See docs/tensorflow.md.
 
+    Batches that have been drawn have no ``batch_size``.
+
     Raises SchemaError for columns that have no tensor form (objects; arrays with a free dimension behind a fixed
     one): leave them out with ``columns=``.
     """
@@ -45,14 +49,14 @@ def to_tf(
     if ds.transform is not None:
         raise ValueError(
             "the dataset has a transform, which to_tf would not call: its types and shapes are not known. "
-            "Use ds.view(transform=None).to_tf(...), and .map() on what it gives"
+            "Use ds.view(transform=None), and .map() on what its to_tf() gives"
         )
     check_valid_names(ds)
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
     static = batch_size if drop_last and not skips else None
     outputs = [_Output(column, static) for column in ds._cursor.plan.data.sample_columns]
-    loader = ds.batches(batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
-    full = _batches_of_an_epoch(len(ds), batch_size, drop_last)
+    loader = _loader(ds, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
+    full = _batches_of_an_epoch(ds, batch_size, drop_last)
     told = full if len(loader) == full and not skips else None
 
     def generate() -> Iterator[tuple[Any, ...]]:
@@ -61,11 +65,11 @@ def to_tf(
         ):  # a state from the end of an epoch: tf.data takes an empty pass for an error
             for _ in loader:
                 pass
-        whole = _batches_of_an_epoch(len(ds), batch_size, drop_last)
+        whole = _batches_of_an_epoch(ds, batch_size, drop_last)
         if whole != full or (told is not None and len(loader) != told):
             raise StaleError(
-                f"{ds.path}: since to_tf the dataset has been refreshed, or a state has been loaded: the next pass has "
-                f"{len(loader)} batches, and tf.data has been told of {full}; call to_tf again"
+                f"{ds._cursor.plan.path}: since to_tf the dataset has been refreshed, or a state has been loaded: the "
+                f"next pass has {len(loader)} batches, and tf.data has been told of {full}; call to_tf again"
             )
         for batch in loader:
             yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))
@@ -107,7 +111,18 @@ def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:
     return chosen.take(count)
 
 
-def _batches_of_an_epoch(samples: int, batch_size: int, drop_last: bool) -> int:
+def _loader(ds: UniRecordDataset | DrawnBatches, batch_size: int | None, **options: Any) -> BatchLoader[Any]:
+    if isinstance(ds, DrawnBatches):
+        del options["drop_last"]  # of batches that have been drawn, none is left out
+        return ds.batches(**options)
+    assert batch_size is not None
+    return ds.batches(batch_size, **options)
+
+
+def _batches_of_an_epoch(ds: UniRecordDataset | DrawnBatches, batch_size: int | None, drop_last: bool) -> int:
+    samples = len(ds._cursor.plan.order)
+    if batch_size is None:
+        return samples  # they are batches
     return samples // batch_size if drop_last else -(-samples // batch_size)
 
 
