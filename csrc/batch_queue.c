@@ -41,10 +41,11 @@ static ur_status check_reading(const ur_reading *job, ur_error *error) {
   return ur_unit_check(job->group->part, job->unit, job->unit_bytes, &job->extent, NULL, error);
 }
 
+static bool is_checked(void *context, int64_t r) { return ((landed_cells *)context)->readings[r].check; }
+
 /* Of what a cache had. */
 static ur_status check_cached(void *context, int64_t r) {
-  const ur_reading *job = &((landed_cells *)context)->readings[r];
-  return job->check ? check_reading(job, NULL) : UR_OK;
+  return check_reading(&((landed_cells *)context)->readings[r], NULL);
 }
 
 static void check_landed(void *context, int64_t r) {
@@ -62,7 +63,7 @@ static void check_landed(void *context, int64_t r) {
 }
 
 static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error *error) {
-  ur_landing landing = {.call = check_landed, .check = check_cached, .context = cells};
+  ur_landing landing = {.call = check_landed, .checks = is_checked, .check = check_cached, .context = cells};
   if (queue->span_count == 0) return UR_OK;
   ur_status status = queue->ops->read(queue->spans, queue->span_count, &landing, error);
   return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[landing.failed].group, -1, -1);

@@ -256,12 +256,13 @@ static bool read_checking(const shelf *from, const held *range, uint8_t *to) {
          ur_xxh3_64(to, range->bytes, from->seed) == range->digest;
 }
 
-/* Bytes [offset, offset + bytes) of a range, which is checked when it is first used. */
-static bool read_piece(ur_cache *cache, int64_t number, const held *range, uint64_t offset, uint64_t bytes, uint8_t *to) {
+/* Bytes [offset, offset + bytes) of a range, which is checked when it is first used, unless the caller does that. */
+static bool read_piece(ur_cache *cache, int64_t number, const held *range, uint64_t offset, uint64_t bytes, uint8_t *to,
+                       bool checked_next) {
   const shelf *from = &cache->shelves[cache->files[number].shelf];
   uint64_t skip = offset - range->offset; /* exact: inside the range */
   bool right;
-  if (atomic_load_explicit(&range->checked, memory_order_relaxed)) {
+  if (checked_next || atomic_load_explicit(&range->checked, memory_order_relaxed)) {
     /* exact: inside the range */
     right = ur_file_read(from->fd, UR_FILE_NONE, range->place + skip, bytes, to, NULL) == UR_OK;
   } else if (bytes == range->bytes) {
@@ -300,26 +301,45 @@ static bool look_up(ur_cache *cache, const cached_file *file, uint64_t offset, u
   return there;
 }
 
-int32_t ur_cache_has(ur_cache *cache, int64_t number, uint64_t offset, uint64_t bytes, uint8_t *to) {
-  if (!is_own(cache) || number < 0 || number >= cache->file_count || cache->files[number].shelf < 0) return 0;
+static bool read_range(ur_cache *cache, int64_t number, uint64_t offset, uint64_t bytes, uint8_t *to, bool checked_next) {
+  if (!is_own(cache) || number < 0 || number >= cache->file_count || cache->files[number].shelf < 0) return false;
   const cached_file *file = &cache->files[number];
-  if (!ur_inside(offset, bytes, file->bytes)) return 0;
+  if (!ur_inside(offset, bytes, file->bytes)) return false;
   uint64_t end = offset + bytes; /* exact: inside the file */
   for (uint64_t at = offset; at < end;) {
     held range;
-    if (!look_up(cache, file, at, end, at == offset, &range)) return 0;
+    if (!look_up(cache, file, at, end, at == offset, &range)) return false;
     uint64_t stop = end_of(&range) < end ? end_of(&range) : end;
-    if (!read_piece(cache, number, &range, at, stop - at, to + (at - offset))) return 0; /* exact: at >= offset */
+    if (!read_piece(cache, number, &range, at, stop - at, to + (at - offset), checked_next)) return false; /* exact: at >= offset */
     at = stop;
   }
   atomic_fetch_add_explicit(&cache->hits, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&cache->hit_bytes, bytes, memory_order_relaxed);
-  return 1;
+  return true;
 }
 
-bool ur_cache_read(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes, uint8_t *to) {
-  return cache != NULL && ur_cache_has(cache, number_of(part, file), offset, bytes, to) != 0;
+int32_t ur_cache_has(ur_cache *cache, int64_t number, uint64_t offset, uint64_t bytes, uint8_t *to) {
+  return read_range(cache, number, offset, bytes, to, false);
 }
+
+bool ur_cache_read(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes, uint8_t *to,
+                   bool checked_next) {
+  return cache != NULL && read_range(cache, number_of(part, file), offset, bytes, to, checked_next);
+}
+
+void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
+  const cached_file *of = &cache->files[number_of(part, file)];
+  uint64_t end = offset + bytes, next = 0; /* exact: it has been read */
+  (void)pthread_rwlock_rdlock(&cache->lock);
+  for (uint64_t at = offset; at < end;) {
+    held *range = find(of, at, &next);
+    if (range != NULL && range->offset >= offset && end_of(range) <= end)
+      atomic_store_explicit(&range->checked, true, memory_order_relaxed);
+    at = range == NULL ? next : end_of(range);
+  }
+  (void)pthread_rwlock_unlock(&cache->lock);
+}
+
 
 void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
   if (cache == NULL || !is_own(cache)) return;

@@ -7,8 +7,13 @@
 #include "unirecord.h"
 
 /* Copies bytes [offset, offset + bytes) of a file of part `part` to `to`, if the cache (NULL is allowed) has all of them,
- * and they are those that were put there; else false, and what `to` holds means nothing. */
-bool ur_cache_read(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes, uint8_t *to);
+ * and they are those that were put there; else false, and what `to` holds means nothing. With `checked_next`, the caller
+ * compares them with the part's digests, so that the cache need not, and then calls one of the two functions below. */
+bool ur_cache_read(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes, uint8_t *to,
+                   bool checked_next);
+
+/* Takes it that all these bytes, which it has just read, are right. */
+void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes);
 
 /* Forgets what it has of these bytes, which were not what the part's digests say. */
 void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes);

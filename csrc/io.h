@@ -35,7 +35,8 @@ typedef struct {
  * processor's cache, and other reads are in flight. */
 typedef struct {
   void (*call)(void *context, int64_t tag);
-  ur_status (*check)(void *context, int64_t tag); /* what `call` would find, of a span that can be had elsewhere */
+  bool (*checks)(void *context, int64_t tag);     /* whether `call` looks at the bytes of this span */
+  ur_status (*check)(void *context, int64_t tag); /* what it would find, of a span that can be had elsewhere */
   void *context;
   int64_t failed; /* out: the tag of the span that could not be read */
 } ur_landing;

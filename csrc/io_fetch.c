@@ -30,9 +30,13 @@ ur_status ur_source_read(const ur_source *source, ur_file_kind file, uint64_t of
 /* Whether a cache has the span, and it is right. */
 static bool is_cached(const ur_span *span, const ur_landing *landing) {
   const ur_source *source = &span->file->source;
-  if (!ur_cache_read(source->cache, source->part, UR_FILE_DATA, span->offset, span->bytes, span->to)) return false;
+  uint64_t offset = span->offset, bytes = span->bytes;
+  bool checks = landing->checks(landing->context, span->tag);
+  if (!ur_cache_read(source->cache, source->part, UR_FILE_DATA, offset, bytes, span->to, checks)) return false;
+  if (!checks) return true;
   ur_status status = landing->check(landing->context, span->tag);
-  if (status == UR_CORRUPT) ur_cache_forget(source->cache, source->part, UR_FILE_DATA, span->offset, span->bytes);
+  if (status == UR_CORRUPT) ur_cache_forget(source->cache, source->part, UR_FILE_DATA, offset, bytes);
+  if (status == UR_OK) ur_cache_trust(source->cache, source->part, UR_FILE_DATA, offset, bytes);
   return status == UR_OK;
 }
 

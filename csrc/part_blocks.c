@@ -85,9 +85,10 @@ typedef struct {
 /* Whether a cache has the block, and it is right; then it is in its place. */
 static bool is_cached(ur_part *part, uint64_t block, uint8_t *landed) {
   uint64_t offset = start_of(part, block), bytes = bytes_of(part, block);
-  if (!ur_cache_read(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes, landed)) return false;
+  if (!ur_cache_read(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes, landed, true)) return false;
   if (compare(part, block, landed, NULL) == UR_OK) {
     put(part, block, landed);
+    ur_cache_trust(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes);
     return true;
   }
   ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes);

@@ -20,7 +20,18 @@ from .usage import CommandParser, UsageError, make_parser
 __all__ = ["main"]
 
 # Each of these modules has add_parser(subparsers), which sets ``run``: arguments → exit code.
-_COMMANDS: Final = ("write", "export", "inspect", "trace", "audit", "verify", "repair", "bench")
+_COMMANDS: Final = (
+    "write",
+    "export",
+    "inspect",
+    "trace",
+    "audit",
+    "verify",
+    "repair",
+    "bench",
+    "fetch",
+    "cache",
+)
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
 _EXAMPLES: Final = """examples:
@@ -33,6 +44,8 @@ _EXAMPLES: Final = """examples:
   unirecord verify pictures.urec                check every byte
   unirecord repair pictures.urec                rebuild a lost index, salvage rows
   unirecord bench pictures.urec                 how fast it reads on this machine
+  unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB   bring rows ahead
+  unirecord cache ls /scratch/cache             what a cache of an object store holds
 
 exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupted"""
 

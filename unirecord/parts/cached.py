@@ -158,7 +158,7 @@ class CachedParts:
             for shelf in self._shelves:
                 self._take_news(shelf)
             self._note_dropped()
-            room = self._directory.room()
+            room = self._directory.room() - PAGE  # which pins and notes of damage may need
             self._full = room < _LEAST_ROOM
             by_shelf: dict[int, list[tuple[int, Range, Any]]] = {}
             for of, found in wanted:

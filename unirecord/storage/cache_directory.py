@@ -22,7 +22,7 @@ from .cache_shelf import KEPT, PINNED, RECORD, Shelf, ShelfError, head_of, paths
 from .claim import lock
 from .system import Descriptor
 
-__all__ = ["PAGE", "CacheDirectory", "ShelfFacts", "on_disk"]
+__all__ = ["PAGE", "CacheDirectory", "ShelfFacts", "is_cache", "on_disk"]
 
 _LOCK: Final = "cache.lock"
 PAGE: Final = 4096  # what a file system gives out at once, mostly
@@ -32,6 +32,11 @@ _PATIENCE: Final = 5.0  # seconds that another process is waited for, which may 
 def on_disk(size: int) -> int:
     """The bytes that a file of this length takes of a disk."""
     return -(-size // PAGE) * PAGE
+
+
+def is_cache(path: str) -> bool:
+    """Whether there is a cache at ``path``."""
+    return os.path.isfile(os.path.join(path, _LOCK))
 
 
 @dataclass(frozen=True)
@@ -169,7 +174,16 @@ class CacheDirectory:
                     continue
                 if not self._clear(journal, journal[:-4] + ".bytes"):
                     busy.append(url or journal)
+            if not urls:
+                self._clear_alone()
         return busy
+
+    def _clear_alone(self) -> None:
+        """Removes what a process that died has left: bytes without a journal."""
+        names = set(os.listdir(self.path))
+        for name in names:
+            if name.endswith(".bytes") and name[:-6] + ".log" not in names:
+                system.os_calls.unlink(os.path.join(self.path, name))
 
     def _clear(self, journal: str, path: str) -> bool:
         """Removes a shelf's files; False when a process has it open."""

@@ -21,7 +21,18 @@ from . import system
 from .claim import lock
 from .system import Buffer, Descriptor
 
-__all__ = ["DROPPED", "KEPT", "OBJECT", "PINNED", "RECORD", "Shelf", "ShelfError", "paths_of", "url_of"]
+__all__ = [
+    "DROPPED",
+    "KEPT",
+    "OBJECT",
+    "PINNED",
+    "RECORD",
+    "Records",
+    "Shelf",
+    "ShelfError",
+    "paths_of",
+    "url_of",
+]
 
 RECORD: Final = np.dtype(
     [

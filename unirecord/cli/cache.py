@@ -1,0 +1,105 @@
+"""``unirecord cache ls|verify|clear|pin``: what a cache of an object store holds, whether it is right, what goes."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any, Final
+
+from ..errors import MissingError
+from ..sizes import format_size
+from ..storage.cache_check import check_shelves
+from ..storage.cache_directory import CacheDirectory, is_cache
+from .progress_bar import ProgressBar
+from .terminal import print_json, say, warn
+from .usage import UsageError, make_parser
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Look after a cache on a local disk (cache= of a dataset, unirecord fetch). It may be in use
+meanwhile: what a process has open is not cleared."""
+
+_EXAMPLES: Final = """examples:
+  unirecord cache ls /scratch/cache
+  unirecord cache verify /scratch/cache               read all of it; what is damaged is dropped
+  unirecord cache clear /scratch/cache                all that is not pinned
+  unirecord cache clear /scratch/cache s3://bucket/train
+  unirecord cache pin /scratch/cache s3://bucket/train        `clear` leaves it, unless it is named
+  unirecord cache pin /scratch/cache s3://bucket/train --off"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "cache",
+        help="list, check and clear a cache of an object store",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("action", choices=list(_ACTIONS), help="what is done")
+    parser.add_argument("directory", metavar="DIR", help="the cache")
+    parser.add_argument("urls", metavar="URL", nargs="*", help="folders in a store, as `ls` names them")
+    parser.add_argument("--off", action="store_true", help="of pin: `clear` may take it again")
+    parser.add_argument("--json", action="store_true", help="of ls and verify: print the figures as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if not is_cache(args.directory):
+        raise MissingError(f"{args.directory}: there is no cache here")
+    if args.off and args.action != "pin":
+        raise UsageError("--off is of pin")
+    if args.json and args.action not in ("ls", "verify"):
+        raise UsageError("--json is of ls and verify")
+    if args.urls and args.action in ("ls", "verify"):
+        raise UsageError(f"{args.action} takes no URL: it looks at the whole cache")
+    return _ACTIONS[args.action](args, CacheDirectory(args.directory, 0))
+
+
+def _list(args: argparse.Namespace, directory: CacheDirectory) -> int:
+    shelves = directory.shelves()
+    if args.json:
+        print_json({"bytes": directory.used(), "shelves": [asdict(shelf) for shelf in shelves]}, indent=2)
+        return 0
+    for shelf in shelves:
+        told = [format_size(shelf.bytes), f"{shelf.ranges:,} ranges of {shelf.objects:,} files"]
+        told += ["pinned"] * shelf.pinned + [f"{shelf.damaged:,} damaged records"] * (shelf.damaged > 0)
+        say(f"{shelf.url}  {', '.join([shelf.problem] if shelf.problem else told)}")
+    say(f"{args.directory}: {format_size(directory.used())} in all")
+    return 0
+
+
+def _verify(args: argparse.Namespace, directory: CacheDirectory) -> int:
+    with ProgressBar("verifying", directory.used(), format_size) as bar:
+        report = check_shelves(directory, bar.update)
+    if args.json:
+        print_json(asdict(report), indent=2)
+    elif report.damaged or report.problems:
+        warn(
+            f"unirecord: {args.directory}: {report.damaged:,} entries were damaged, and have been dropped",
+            *(f"  {problem}" for problem in report.problems),
+        )
+    else:
+        say(f"{args.directory}: {report.ranges:,} ranges, {format_size(report.bytes)}, are as they were sent")
+    return 1 if report.damaged or report.problems else 0
+
+
+def _clear(args: argparse.Namespace, directory: CacheDirectory) -> int:
+    before = directory.used()
+    busy = directory.clear(args.urls)
+    say(f"{args.directory}: {format_size(before - directory.used())} cleared")
+    if busy:
+        warn(f"unirecord: in use, and left: {', '.join(busy)}")
+    return 1 if busy else 0
+
+
+def _pin(args: argparse.Namespace, directory: CacheDirectory) -> int:
+    if not args.urls:
+        raise UsageError("pin takes a URL, as `unirecord cache ls` names it")
+    for url in args.urls:
+        directory.pin(url, not args.off)
+    return 0
+
+
+_ACTIONS: Final = {"ls": _list, "verify": _verify, "clear": _clear, "pin": _pin}
