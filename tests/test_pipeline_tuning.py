@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import PipelinePlan, UniRecordDataset, Writer
-from unirecord.pipeline.budget import Budget, available_cpus, available_memory
+from unirecord.pipeline.budget import Budget
 from unirecord.pipeline.lane import Lane
 from unirecord.pipeline.pipeline_stats import StageStats, _pace
 from unirecord.pipeline.stage import Stage
@@ -214,63 +214,6 @@ def test_a_stage_that_waits_gets_more_threads_than_cores(path: Path) -> None:
         UniRecordDataset(path).pipeline(plan=4)  # type: ignore[arg-type]
 
 
-def test_no_more_compute_at_a_time_than_the_budget_has_cores(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("unirecord.pipeline.doing.thread_time_ns", time.perf_counter_ns)  # all is computing
-    at_work, most = [], 0
-
-    def compute(sample: Any) -> Any:
-        nonlocal most
-        at_work.append(1)
-        most = max(most, len(at_work))
-        time.sleep(0.004)
-        at_work.pop()
-        return sample
-
-    ds = UniRecordDataset(path).take(70)
-    loader = ds.pipeline(cpus=1, rewrite=False).map(compute).map(compute)
-    assert len(list(loader)) == 70
-    assert most == 1
-    assert loader.stats().threads == 1
-
-
-@pytest.mark.parametrize("where", ["map", "map_batch"])
-def test_what_is_made_ahead_stays_within_the_memory(path: Path, where: str) -> None:
-    made = 0
-
-    def large(value: Any) -> Any:
-        nonlocal made
-        made += 1
-        return {"i": value["i"], "x": np.zeros(1 << 20, np.uint8)}
-
-    pipeline = UniRecordDataset(path).take(100).pipeline(cpus=4, memory=8 << 20)
-    pipeline = (
-        pipeline.map(large, threads=8).prefetch(50)
-        if where == "map"
-        else pipeline.batch(1).map_batch(large, threads=8).prefetch(50)
-    )
-    for taken, _ in enumerate(pipeline):
-        time.sleep(0.002)
-        assert made - taken - 1 <= 8
-    assert made == 100
-
-
-def test_a_result_larger_than_the_memory_is_made_alone(path: Path) -> None:
-    made = 0
-
-    def large(sample: Any) -> Any:
-        nonlocal made
-        made += 1
-        return np.zeros(1 << 20, np.uint8)
-
-    results = iter(UniRecordDataset(path).take(20).pipeline(memory=1000).map(large, threads=4))
-    for taken, _ in enumerate(results):
-        time.sleep(0.005)
-        assert made - taken - 1 <= 1
-    assert made == 20
-
-
 def test_stats_name_what_sets_the_pace(path: Path) -> None:
     def slow(sample: Any) -> Any:
         time.sleep(0.003)
@@ -340,26 +283,3 @@ def test_times_of_a_stage_never_run_backwards() -> None:
     lane.running = 1
     lane.clock(1, begun + 600)
     assert lane.wait_in_ns == 600
-
-
-def test_budgets_are_those_of_the_cgroup(tmp_path: Path) -> None:
-    cores = available_cpus(tmp_path)
-    (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert available_cpus(tmp_path) == cores >= 1
-    (tmp_path / "cpu.max").write_text("50000 100000\n")
-    assert available_cpus(tmp_path) == 1
-    (tmp_path / "cpu.max").write_text("100000000 100000\n")
-    assert available_cpus(tmp_path) == cores
-    free = available_memory(tmp_path)
-    (tmp_path / "memory.max").write_text("1000000\n")
-    (tmp_path / "memory.current").write_text("400000\n")
-    assert available_memory(tmp_path) == 600_000 < free
-    assert Budget.of(3, "1.5 GiB") == Budget(3, 3 << 29)
-    for cpus, memory, error in (
-        (0, None, ValueError),
-        (1.5, None, TypeError),
-        (True, None, TypeError),
-        (1, "x", ValueError),
-    ):
-        with pytest.raises(error):
-            Budget.of(cpus, memory)

@@ -108,6 +108,7 @@ class _Waits:
     """In place of a tuner: changes nothing, and tells for how long the functions were waited for, not the reader."""
 
     workers = 0
+    counts_reading = False
 
     def __init__(self, lane: Lane, recorder: StatsRecorder) -> None:
         self._lane, self._recorder = lane, recorder

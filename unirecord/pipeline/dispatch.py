@@ -20,6 +20,7 @@ class Tuning(Protocol):
     """What decides how many tasks of the stages without a number of their own run at a time (tuning.py)."""
 
     workers: int
+    counts_reading: bool  # whether reading is one of so many tasks, too
 
     def waited(self, start: int, end: int) -> None:
         """Notes when the consumer waited."""
@@ -54,19 +55,19 @@ class Dispatch:
         return any(map(self._can_start, self.lanes))
 
     def _can_start(self, lane: Lane) -> bool:
-        if lane.upstream is None:
-            if lane.running or lane.ended:
-                return False
-        elif lane.fixed:
+        if lane.fixed:
             if lane.running >= lane.fixed:
                 return False
-        elif self._shared_running >= self._tuner.workers:
+        elif self._is_shared(lane) and self._shared_running >= self._tuner.workers:
             return False
         if not lane.has_input or lane.is_full(self._tuner.workers):
             return False
         if not lane.tasks:  # how large results are is not known before the first
             return lane.running < max(1, self._memory // _LARGE_RESULT)
         return self._fits(lane)
+
+    def _is_shared(self, lane: Lane) -> bool:
+        return not lane.fixed and (lane.upstream is not None or self._tuner.counts_reading)
 
     def _fits(self, lane: Lane) -> bool:
         """Whether another result has room; one may always be made where nothing behind it is under way."""
@@ -100,16 +101,15 @@ class Dispatch:
         return found
 
     def _begin(self, lane: Lane, task: Task) -> None:
-        if not lane.fixed and lane.upstream is not None:
-            self._shared_running += 1
+        task.shared = self._is_shared(lane)
+        self._shared_running += task.shared
         task.bytes = lane.largest
         self._reserved += task.bytes
 
     def finish(self, job: Job, chunks: list[Chunk], ended: bool, wall: int, now: int) -> None:
         """Notes what a job has made, whether that was the last of the source, and the nanoseconds that it took."""
         lane, task = job
-        if not lane.fixed and lane.upstream is not None:
-            self._shared_running -= 1
+        self._shared_running -= task.shared
         lane.ended = lane.ended or ended
         size = chunks[0].size if len(chunks) == 1 else sum([chunk.size for chunk in chunks])
         self._reserved += size - task.bytes - task.chunk.size

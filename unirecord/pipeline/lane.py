@@ -34,7 +34,7 @@ _NOTHING = Chunk([], (), (), (), ())
 class Task:
     """Some elements on their way through a stage; what the next one makes of each ``group`` of them is made too."""
 
-    __slots__ = ("bytes", "chunk", "group", "results", "slots")
+    __slots__ = ("bytes", "chunk", "group", "results", "shared", "slots")
 
     def __init__(self, chunk: Chunk, slots: Sequence[Any] = (), group: int = 0) -> None:
         self.group = group
@@ -42,6 +42,7 @@ class Task:
         self.slots = slots
         self.results: list[Chunk] | None = None
         self.bytes = 0
+        self.shared = False  # whether it is done by one of the shared threads
 
     @classmethod
     def done(cls, result: Chunk) -> Task:

@@ -98,6 +98,9 @@ class Tuner:
             else f"{self.workers} threads: one for each core"
         ]
         self.cores_used = 0.0
+        self.counts_reading = (
+            False  # as one of the threads: with it, more cores than the budget's would compute
+        )
         self.wait_ns = 0
         self.settled = frozen
         self._due = 0  # the clock when a look is over
@@ -113,6 +116,7 @@ class Tuner:
             self.workers, self.reasons, self.settled = before.workers, list(before.reasons), before.settled
             self._trial, self._rates, self._refused = before._trial, before._rates, before._refused
             self._weights, self._seen = before._weights, before._seen
+            self.counts_reading = before.counts_reading
 
     def plan(self) -> PipelinePlan:
         """What is known to be good: not what is only being tried."""
@@ -153,9 +157,11 @@ class Tuner:
     def _see(self, lanes: Sequence[Lane], now: int) -> None:
         look = self._seen
         for number, (lane, before) in enumerate(zip(lanes, self._before, strict=True)):
+            tasks, cpu, busy, elements = before
+            if lane.upstream is None and not self._whole:
+                look.cpu += lane.cpu_ns - cpu
             if not _is_shared(lane):
                 continue
-            tasks, cpu, busy, elements = before
             if lane.elements and number not in self._weights:
                 self._weights[number] = lane.busy_ns / lane.elements  # it stays what it was at first
             look.tasks += lane.tasks - tasks
@@ -169,7 +175,9 @@ class Tuner:
         self.cores_used = look.cpu / look.spent
         self._delay = max(0, self._waited_for_cores() - self._seen_delay) / look.spent
         rate, seen = look.work / look.spent, self.workers
-        if self.cores_used > 1.05 * self._cpus and self.workers > self._cpus:
+        too_many = self.cores_used > 1.05 * self._cpus
+        self.counts_reading = self.counts_reading or (too_many and not self._whole)
+        if too_many and self.workers > self._cpus:
             self._change(max(self._cpus, int(self.workers * self._cpus / self.cores_used)))
             self.reasons.append(f"{self.workers} threads: more would use over {self._cpus} cores")
         elif self._trial is not None:
