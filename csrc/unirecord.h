@@ -209,6 +209,20 @@ typedef struct { /* what the cells of a column can all be read as */
 UR_API int32_t ur_csv_look(const uint8_t *data, uint64_t bytes, uint8_t delimiter, size_t count, ur_csv_column *columns,
                            uint64_t *rows);
 
+/* ---- TFRecord ---------------------------------------------------------------------------------------------------- */
+
+typedef enum {
+  UR_TFRECORD_FULL = 0,        /* there was room for no more records */
+  UR_TFRECORD_MORE = 1,        /* the next record is not whole in the data: it begins at *used, and has *wanted bytes at least */
+  UR_TFRECORD_BAD_LENGTH = 2,  /* the checksum of the length of the one at *used differs */
+  UR_TFRECORD_BAD_CONTENT = 3  /* that of its content does */
+} ur_tfrecord_stop;
+
+/* Finds at most `room` records from the beginning of `data` on: where the content of each starts, and how long it is; both
+ * checksums are checked. Gives their number, the bytes that they take, and why it went no further. Pure. */
+UR_API ur_tfrecord_stop ur_tfrecord_find(const uint8_t *data, uint64_t bytes, uint64_t room, uint64_t *starts,
+                                         uint64_t *lengths, uint64_t *count, uint64_t *used, uint64_t *wanted);
+
 /* ---- order: which row stands at a position of an epoch (pure, no I/O, immutable, O(1) memory in rows) -------------- */
 
 typedef enum {

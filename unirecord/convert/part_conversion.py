@@ -19,6 +19,7 @@ from ..writing.row_groups import slice_batch
 from ..writing.single_writer import SinglePartWriter
 from .conversion import Standing
 from .sample_check import SAMPLED_ROWS, compare, some
+from .sources.ahead import taken_ahead
 from .sources.base import LeftOut, Source
 
 __all__ = ["write_part"]
@@ -99,7 +100,9 @@ class _Writing:
     def write(self, limit: int | None, tell: _Telling) -> None:
         """Write at most ``limit`` rows."""
         self._limit = limit
-        for unit, batch in self._source.numbered_batches() if limit != 0 else ():
+        batches = self._source.numbered_batches()
+        ahead = taken_ahead(batches) if self._source.reads_ahead and limit is None else batches
+        for unit, batch in ahead if limit != 0 else ():
             encoded = self._encoded(batch.columns, self.rows)
             if limit is not None and self.rows + encoded.rows > limit:
                 encoded = slice_batch(encoded, 0, limit - self.rows)

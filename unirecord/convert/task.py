@@ -15,7 +15,8 @@ from ..writing.part_sequence import PartSequence
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
 from .begun_task import BegunTask, RowsWritten, left_out_to_json
-from .sources.base import LeftOut, Source
+from .sources.ahead import taken_ahead
+from .sources.base import LeftOut, RawBatch, Source
 
 __all__ = ["Job", "Told", "encoded_batches", "finish_task", "run_task", "write_parts"]
 
@@ -120,7 +121,7 @@ def _begun(job: Job, task: int, journal: Journal | None) -> BegunTask:
 def _rest(job: Job, task: int, begun: BegunTask, done: RowsWritten) -> Iterator[ColumnBatch]:
     """The rows of a task that are not written yet; what is left out among them is added to ``done``."""
     skip = begun.skip
-    for unit, batch, left_out in encoded_batches(job, begun.unit, job.tasks[task][1]):
+    for unit, batch, left_out in encoded_batches(job, begun.unit, job.tasks[task][1], ahead=True):
         done.begin(unit)
         done.left_out += left_out
         if batch is None:
@@ -138,18 +139,27 @@ def _rest(job: Job, task: int, begun: BegunTask, done: RowsWritten) -> Iterator[
 
 
 def encoded_batches(
-    job: Job, start: int, stop: int
+    job: Job, start: int, stop: int, *, ahead: bool = False
 ) -> Iterator[tuple[int, ColumnBatch | None, tuple[LeftOut, ...]]]:
-    """The rows of units [start, stop) as what a page stores, each with its unit and what was left out among them."""
+    """The rows of units [start, stop) as what a page stores, each with its unit and what was left out among them.
+
+    ``ahead``: all are wanted, so that the next may be read while one is in use.
+    """
     encoder = RecordEncoder(job.content.schema, "error")
+    batches = _batches(job.source, start, stop)
+    row = at = 0
+    for number, batch in taken_ahead(batches) if ahead and job.source.reads_ahead else batches:
+        row, at = row if number == at else 0, number
+        columns = {name: batch.columns[name] for name in job.content.schema.names} if batch.rows else {}
+        try:
+            encoded = encoder.encode_batch(columns, row) if batch.rows else None
+        except SchemaError as error:
+            raise SchemaError(f"{job.source.units[number].name}: {error}") from None
+        yield number, encoded, batch.left_out
+        row += batch.rows
+
+
+def _batches(source: Source, start: int, stop: int) -> Iterator[tuple[int, RawBatch]]:
     for number in range(start, stop):
-        unit = job.source.units[number]
-        row = 0
-        for batch in job.source.batches_of(unit):
-            columns = {name: batch.columns[name] for name in job.content.schema.names} if batch.rows else {}
-            try:
-                encoded = encoder.encode_batch(columns, row) if batch.rows else None
-            except SchemaError as error:
-                raise SchemaError(f"{unit.name}: {error}") from None
-            yield number, encoded, batch.left_out
-            row += batch.rows
+        for batch in source.batches_of(source.units[number]):
+            yield number, batch

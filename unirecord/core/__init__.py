@@ -68,6 +68,10 @@ from .streams import NativeStream as NativeStream
 from .streams import pack as pack
 from .strings import DistinctStrings as DistinctStrings
 from .strings import extreme_strings as extreme_strings
+from .tfrecords import BAD_CONTENT as BAD_CONTENT
+from .tfrecords import BAD_LENGTH as BAD_LENGTH
+from .tfrecords import FoundRecords as FoundRecords
+from .tfrecords import find_records as find_records
 from .threads import LeavablePool as LeavablePool
 from .threads import leave_at_work as leave_at_work
 from .threads import left_at_work as left_at_work

@@ -1,18 +1,19 @@
-"""What a function makes of one thing after the other, by threads that are a few ahead of whoever asks."""
+"""What is made of one thing after the other, by threads that are ahead of whoever asks."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from ...core import LeavablePool
 
-__all__ = ["made_ahead"]
+__all__ = ["made_ahead", "taken_ahead"]
 
 _Thing = TypeVar("_Thing")
 _Made = TypeVar("_Made")
+_END: Final = object()
 
 
 def made_ahead(
@@ -36,5 +37,17 @@ def made_ahead(
                 yield first, made.result()
         for first, made in waiting:
             yield first, made.result()
+    finally:
+        pool.leave()
+
+
+def taken_ahead(things: Iterator[_Thing]) -> Iterator[_Thing]:
+    """Yield the same things; while one is in use, a thread takes the next, so that reading and writing overlap."""
+    pool = LeavablePool(1, "unirecord-read")
+    try:
+        coming: Future[Any] = pool.submit(next, things, _END)
+        while (thing := coming.result()) is not _END:
+            coming = pool.submit(next, things, _END)
+            yield thing
     finally:
         pool.leave()

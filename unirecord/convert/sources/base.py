@@ -143,6 +143,9 @@ class Source(ABC):
     metadata: dict[str, Any] | None = None
     indexed: Sequence[str] = ()
     read_once: bool = False  # its rows come once, to this process
+    reads_ahead: ClassVar[bool] = (
+        False  # its time goes to calls that let other threads run: it is read while rows are written
+    )
     keeps_misfits: bool = (
         False  # give what is none of its column as a `Misfit`, where that is noticed, and go on
     )

@@ -33,6 +33,7 @@ class ImageFolder(Source):
     """
 
     kind: ClassVar[str] = "images"
+    reads_ahead: ClassVar[bool] = True
     about: ClassVar[str] = "a folder of pictures (in class folders or flat)"
     item: ClassVar[str] = "picture"
     reads: ClassVar[str] = "a folder"

@@ -50,6 +50,7 @@ class MdsShards(Source):
     """A folder that MosaicML's `MDSWriter` wrote, or shards alone. Pickles stay bytes."""
 
     kind: ClassVar[str] = "mds"
+    reads_ahead: ClassVar[bool] = True
     about: ClassVar[str] = "MosaicML MDS shards"
     suffixes: ClassVar[tuple[str, ...]] = (".mds",)
 

@@ -36,6 +36,7 @@ class MindRecordFiles(Source):
     """A set of MindRecord files, in the order of its shards; given one file, the whole set that it names."""
 
     kind: ClassVar[str] = "mindrecord"
+    reads_ahead: ClassVar[bool] = True
     about: ClassVar[str] = "MindRecord files"
     suffixes: ClassVar[tuple[str, ...]] = (".mindrecord",)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
-from typing import Any, BinaryIO, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from ...core import crc32c
+from ...core import BAD_CONTENT, BAD_LENGTH, crc32c, find_records
 from ...errors import SchemaError
 from .base import Unit
 from .example_records import ExampleRecords
@@ -31,6 +32,7 @@ class TFRecordFiles(ExampleRecords):
     """TFRecord files, also compressed as a whole."""
 
     kind: ClassVar[str] = "tfrecord"
+    reads_ahead: ClassVar[bool] = True
     about: ClassVar[str] = "TFRecord files"
     suffixes: ClassVar[tuple[str, ...]] = (".tfrecord", ".tfrecords", ".tfr")
 
@@ -61,17 +63,16 @@ class TFRecordFiles(ExampleRecords):
         """Yield the units of a file by its lengths alone."""
         first, rows, start = row, 0, 0
         with file.open() as stream:
-            size = stream.seek(0, 2)
-            stream.seek(0)
+            size, descriptor = stream.seek(0, 2), stream.fileno()
             at = 0
             while at < size:
-                length = _length(stream, f"{file.name}, record {row - first}")
+                head = os.pread(descriptor, _HEADER.size, at)
+                length = _length(head, f"{file.name}, record {row - first}")
                 at += _HEADER.size + length + 4
                 if at > size:
                     raise SchemaError(
                         f"{file.name} is cut off in record {row - first}, by {at - size:,} bytes"
                     )
-                stream.seek(at)
                 rows, row = rows + 1, row + 1
                 if at - start >= _UNIT_BYTES or at == size:
                     yield Unit(file.name, (number, start, at - start, row - rows, row - rows - first), rows)
@@ -87,29 +88,24 @@ class TFRecordFiles(ExampleRecords):
                 stream.seek(offset + done)
                 asked = min(most, size - done)
                 data = memoryview(stream.read(asked))
-                at, most = 0, _PIECE_BYTES
-                while at + _HEADER.size <= len(data):
-                    where = f"{file.name}, record {record}"
-                    length, crc = _HEADER.unpack_from(data, at)
-                    start, end = at + _HEADER.size, at + _HEADER.size + length
-                    if masked_crc32c(data[at : at + 8]) != crc or end + 4 > size - done:
-                        raise SchemaError(f"{where}: its length is damaged (its checksum differs)")
-                    if end + 4 > len(data):  # the rest is in the next piece, which begins with this record
-                        most = max(most, end + 4 - at)
-                        break
-                    content = data[start:end]
-                    if masked_crc32c(content) != int.from_bytes(data[end : end + 4], "little"):
-                        raise SchemaError(f"{where} is damaged: its checksum differs")
-                    yield where, content
-                    at = end + 4
+                found = find_records(data)
+                for start, length in zip(found.starts, found.lengths, strict=True):
+                    yield f"{file.name}, record {record}", data[start : start + length]
                     record += 1
-                if len(data) < asked or (not at and asked == size - done):
-                    raise SchemaError(f"{file.name}, record {record}: the file has become shorter")
-                done += at
+                where, left = f"{file.name}, record {record}", size - done - found.used
+                if found.stop == BAD_CONTENT:
+                    raise SchemaError(f"{where} is damaged: its checksum differs")
+                if len(data) < asked:
+                    raise SchemaError(f"{where}: the file has become shorter")
+                if found.stop == BAD_LENGTH or (left and found.wanted > left):
+                    raise SchemaError(f"{where}: its length is damaged (its checksum differs)")
+                done += found.used
+                most = max(
+                    _PIECE_BYTES, found.wanted
+                )  # the rest is in the next piece, which begins with this record
 
 
-def _length(stream: BinaryIO, where: str) -> int:
-    head = stream.read(_HEADER.size)
+def _length(head: bytes, where: str) -> int:
     if len(head) < _HEADER.size:
         raise SchemaError(f"{where}: the file is cut off in its length")
     length, crc = _HEADER.unpack(head)

@@ -48,6 +48,7 @@ class WebDatasetShards(Source):
     """
 
     kind: ClassVar[str] = "webdataset"
+    reads_ahead: ClassVar[bool] = True
     about: ClassVar[str] = "WebDataset shards"
     suffixes: ClassVar[tuple[str, ...]] = (".tar",)
 
