@@ -24,7 +24,7 @@ PAGE = ROOT / "docs" / "api.md"
 SECTIONS = {
     "Writing": ("writing",),
     "Converting": ("convert",),
-    "Reading": ("dataset", "loading", "order"),
+    "Reading": ("dataset", "loading", "order", "parts"),
     "Pipelines": ("pipeline",),
     "Schemas": ("format",),
     "Looking after files": ("inspection",),

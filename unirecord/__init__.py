@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .dataset.dataset import UniRecordDataset
     from .dataset.drawn_batches import DrawnBatches
     from .dataset.mixing import mix
+    from .dataset.samples_cache import SamplesCache, samples_cache
     from .errors import (
         BusyError,
         ClosedError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .loading.stats import LoaderStats
     from .order.coverage import PositionRange
     from .order.packing import cu_seqlens
+    from .parts.cached import CacheStats
     from .pipeline.operator import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
     from .pipeline.pipeline_stats import PipelineStats, StageStats
@@ -55,6 +57,9 @@ __all__ = [
     "Exported",
     "UniRecordDataset",
     "mix",
+    "samples_cache",
+    "SamplesCache",
+    "CacheStats",
     "cu_seqlens",
     "DrawnBatches",
     "BatchLoader",
@@ -110,6 +115,9 @@ _HOMES = {
     "Exported": "convert.export",
     "UniRecordDataset": "dataset.dataset",
     "mix": "dataset.mixing",
+    "samples_cache": "dataset.samples_cache",
+    "SamplesCache": "dataset.samples_cache",
+    "CacheStats": "parts.cached",
     "cu_seqlens": "order.packing",
     "DrawnBatches": "dataset.drawn_batches",
     "BatchLoader": "dataset.batch_loader",
