@@ -189,7 +189,7 @@ def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
         columns = [column.name for _, column in schema.scalars]
     else:
         columns = [schema.columns[schema.ordinal(name)].name for name in args.columns]
-    limit = _limit(args, len(rows))
+    limit, gone = _limit(args, len(rows)), _gone(job, args, step)
     values = _values(job, rows[:limit], columns)
     of_rows = ["rank", "slot", *(["source"] if job.sources else []), "row"]
     lines = (
@@ -200,7 +200,10 @@ def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
         for place, row, sample in zip(places, rows.tolist(), values, strict=False)
     )
     if args.json:
-        head = {"epoch": step.epoch, "step": step.number, "steps_in_epoch": step.per_epoch, "rows": len(rows)}
+        head = {
+            "epoch": step.epoch, "step": step.number, "steps_in_epoch": step.per_epoch, "rows": len(rows),
+            "left_out": gone,
+        }  # fmt: skip
         items = ({**place, "values": {k: cell_json(v) for k, v in sample.items()}} for place, sample in lines)
         print_json_list(head, "samples", items)
         return
@@ -213,6 +216,21 @@ def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
     say(*table([[*of_rows, *columns], *body], "".join("<" if name == "source" else ">" for name in of_rows)))
     if limit < len(rows):
         say(f"… {len(rows) - limit:,} more (--limit)")
+    if gone:
+        named = ", ".join(map(str, gone[:_LIMIT])) + (", …" if len(gone) > _LIMIT else "")
+        say(f"left out on purpose: {len(gone):,} {'row' if len(gone) == 1 else 'rows'}: {named}")
+
+
+def _gone(job: Job, args: argparse.Namespace, step: _Step) -> list[int]:
+    """The rows that the state says are left out of a step."""
+    if not job.ds._cursor.exclusions:
+        return []
+    steps = job.ds._job(job.batch, job.ranks, job.drop_last, step.start)
+    leaving = job.ds._cursor.leaving(step.epoch, steps)
+    assert leaving is not None
+    found = leaving.rows_at(steps.unwrapped(step.number, args.rank))
+    rows: list[int] = found.own[found.out].tolist()
+    return rows
 
 
 def _limit(args: argparse.Namespace, most: int) -> int:
@@ -268,6 +286,9 @@ def _show_deliveries(job: Job, args: argparse.Namespace) -> None:
         dict(zip(names, values, strict=True))
         for values in zip(*(found[n].tolist() for n in names), strict=True)
     ]
+    exclusions, asked = job.ds._cursor.exclusions, np.array(rows, np.int64)
+    gone = set(asked[exclusions.holes((1 << 63) - 1, asked, asked)[0]].tolist())
+    numbers = [entry["row"] for entry in entries]
     if job.sources:
         entries = [
             {"source": source, **entry, "row": row}
@@ -275,22 +296,28 @@ def _show_deliveries(job: Job, args: argparse.Namespace) -> None:
             for source, row in [job.named(entry["row"])]
         ]
         names = ["source", *names]
-    for entry in entries:
+    for number, entry in zip(numbers, entries, strict=True):
         if entry["step"] < 0:
             entry |= {"step": None, "rank": None, "slot": None}
+            if number in gone:
+                entry["left_out"] = True
     limit = _limit(args, len(entries))
     if args.json:
         print_json_list({"steps_in_epoch": job.steps_in_epoch()}, "deliveries", entries[:limit])
     elif args.csv:
-        print_csv([names, *(["" if v is None else v for v in entry.values()] for entry in entries[:limit])])
+        print_csv(
+            [names, *(["" if entry[n] is None else entry[n] for n in names] for entry in entries[:limit])]
+        )
     else:
-        body = [[_shown(name, value) for name, value in entry.items()] for entry in entries[:limit]]
+        body = [[_shown(name, entry) for name in names] for entry in entries[:limit]]
         say(*table([names, *body], "<" * (len(names) - 5) + ">>>>>"))
         if limit < len(entries):
             say(f"… {len(entries) - limit:,} more (--limit)")
 
 
-def _shown(name: str, value: int | str | None) -> str:
-    if value is None:
-        return "not delivered" if name == "step" else ""
-    return str(value)
+def _shown(name: str, entry: dict[str, Any]) -> str:
+    if entry[name] is not None:
+        return str(entry[name])
+    if name != "step":
+        return ""
+    return "left out" if "left_out" in entry else "not delivered"

@@ -8,13 +8,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from ..dataset.state import ResumeState
+from ..dataset.state import OPTIONAL, ResumeState
 from ..errors import MissingError
 from .usage import UsageError
 
 __all__ = ["read_state"]
 
-_NAMES: Final = frozenset(field.name for field in fields(ResumeState) if field.name != "drawn")
+_NAMES: Final = frozenset(field.name for field in fields(ResumeState) if field.name not in OPTIONAL)
 _MOST_DEPTH: Final = 32
 
 
@@ -63,7 +63,7 @@ def _states(value: Any, place: str, depth: int) -> Iterator[tuple[str, dict[str,
         return
     if isinstance(value, Mapping):
         if value.keys() >= _NAMES:
-            yield place, {name: value[name] for name in (*_NAMES, "drawn", "version") if name in value}
+            yield place, {name: value[name] for name in (*_NAMES, *OPTIONAL, "version") if name in value}
             return
         inside = [(str(key), item) for key, item in value.items()]
     elif isinstance(value, list | tuple):

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ..order.exclusions import Leaving
 from ..order.rule import occurrences
 from ..order.spec import Sharding, check_integer
 from ..order.steps import JobSteps
@@ -99,8 +100,12 @@ class DatasetAsking(DatasetTables[Given]):
                 )
             epoch, step = steps.split(step)
         check_integer("epoch", epoch, 0, (1 << 63) - 1)
-        order = self._cursor.plan.order
-        rows = row_numbers(order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank))))
+        order, leaving = self._cursor.plan.order, self._cursor.leaving(epoch, steps)
+        if leaving is None:
+            found = order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank)))
+        else:
+            found = leaving.of_step(step, rank)
+        rows = row_numbers(found)
         return self._cursor.plan.data.reader.batch(rows) if read else rows
 
     def steps_of(
@@ -134,7 +139,10 @@ class DatasetAsking(DatasetTables[Given]):
         def deliveries(epoch: int, places: RowIds) -> tuple[RowIds, RowIds, RowIds, RowIds]:
             came, positions = occurrences(order.order(epoch), places)
             which, step, rank, slot = steps.places(positions)
-            return came[which], step, rank, slot
+            found, leaving = (came[which], step, rank, slot), self._cursor.leaving(epoch, steps)
+            if leaving is None:
+                return found
+            return _with_holes(leaving, steps, epoch, order.selection.row_ids(places), found)
 
         return delivery_table(rows, order.selection, wanted, deliveries)
 
@@ -142,3 +150,27 @@ class DatasetAsking(DatasetTables[Given]):
         own = self._cursor.plan.order.sharding
         ranks = own.num_shards if num_shards is None else num_shards
         return JobSteps(Sharding(own.rows, 0, ranks, own.remainder, start), batch_size, drop_last)
+
+
+def _with_holes(
+    leaving: Leaving, steps: JobSteps, epoch: int, asked: RowIds, found: tuple[RowIds, RowIds, RowIds, RowIds]
+) -> tuple[RowIds, RowIds, RowIds, RowIds]:
+    """(which of the rows, step, rank, slot) without those left out, and with those that fill a hole."""
+    given, step, rank, slot = found
+    start, ranks, size = steps.sharding.start, steps.sharding.num_shards, steps.batch_size
+    positions = start + (step * size + slot) * ranks + rank
+    out, _ = leaving.exclusions.holes(epoch, positions, asked[given])
+    holes, rows = leaving.fills()
+    in_order = np.argsort(rows, kind="stable")
+    wanted, place = np.unique(asked, return_index=True)  # a selection may have a row at several places
+    first, last = (np.searchsorted(rows[in_order], wanted, side) for side in ("left", "right"))
+    filling = [in_order[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+    more = holes[np.concatenate(filling)] if filling else holes[:0]
+    sample, more_rank = np.divmod(more - start, ranks)
+    own = np.repeat(place, last - first)
+    return (
+        np.concatenate([given[~out], own]),
+        np.concatenate([step[~out], sample // size]),
+        np.concatenate([rank[~out], more_rank]),
+        np.concatenate([slot[~out], sample % size]),
+    )

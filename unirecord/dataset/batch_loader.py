@@ -20,11 +20,13 @@ from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
 from ..loading.transforming import Transforming
+from ..order.exclusions import Leaving
 from ..order.shard_order import EpochRun
 from ..order.spec import check_integer
 from ..order.steps import JobSteps
 from ..pipeline.batch_stage import on_threads
 from .cursor import Cursor
+from .named_rows import by_steps, named_rows
 from .position import Position
 from .receipts import PassReceipts, Receipts
 
@@ -62,6 +64,7 @@ class BatchLoader(Generic[Batch]):
         self._memory = BatchMemory(memory)
         self._recorder = StatsRecorder()
         self._receipts = None if options.receipts is None else Receipts(options.receipts, options)
+        self._whole_for = ""  # who must not get batches that are smaller
 
     @property
     def batch_size(self) -> int:
@@ -72,6 +75,10 @@ class BatchLoader(Generic[Batch]):
     def dataset(self) -> Any:
         """The dataset that is read."""
         return self._dataset
+
+    def whole_for(self, who: str) -> None:
+        """From now on refuses holes, which would make batches smaller or fewer than ``who`` has been told."""
+        self._whole_for = who
 
     def __len__(self) -> int:
         return self._cursor.batches_left(self._options.batch_size, self._options.drop_last)
@@ -92,6 +99,46 @@ class BatchLoader(Generic[Batch]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of ranks."""
         self._cursor.load_state_dict(state)
+
+    def exclude(
+        self,
+        steps: int | Sequence[int] | None = None,
+        *,
+        epoch: int | None = None,
+        start: int = 0,
+        rows: int | Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        where: str | None = None,
+        fill: bool = False,
+    ) -> int:
+        """Leaves rows out from the next batch on, in this epoch and all later ones: those of all ranks in some steps.
+
+        Call it on every rank between the same two steps. All other samples keep their step and slot (docs/order.md). It
+        is part of the state. Batches that have been read ahead are made anew.
+
+        Args:
+            steps: steps of the whole job, past or to come, whose rows are left out; a step that is empty now is passed
+                over. Counted as for ``replay``.
+            epoch, start: as for ``replay``.
+            rows, where: rows by number, or by a condition, as for ``UniRecordDataset.exclude``; in place of ``steps``.
+            fill: as for ``UniRecordDataset.exclude``.
+
+        Returns:
+            How many rows are named.
+
+        Raises:
+            IndexError: there is no such step or row.
+            ValueError: not exactly one of ``steps``, ``rows`` and ``where`` is given; nothing would be left; or batches
+                have been drawn.
+        """
+        cursor, options = self._cursor, self._options
+        if steps is None:
+            if epoch is not None or start:
+                raise ValueError("epoch and start say in which epoch steps count: give steps as well")
+            return cursor.exclude(named_rows(cursor.plan, rows, where), fill)
+        if rows is not None or where is not None:
+            raise ValueError("give one of steps, rows and where")
+        job = cursor.steps(check_integer("start", start, 0), options.batch_size, options.drop_last)
+        return cursor.exclude(by_steps(cursor.plan, job, steps, epoch), fill)
 
     def replay(self, step: int, *, epoch: int | None = None, start: int = 0) -> Batch:
         """The batch of a step again, as this rank's iteration gives it, transforms and all; no iteration moves.
@@ -115,7 +162,7 @@ class BatchLoader(Generic[Batch]):
         rank, ranks = plan.order.sharding.shard_id, plan.order.sharding.num_shards
         samples = len(steps.positions(step, rank))
         front = start + step * options.batch_size * ranks
-        alone: Any = SimpleNamespace(_cursor=Cursor(plan, Position(epoch, front)))
+        alone: Any = SimpleNamespace(_cursor=Cursor(plan, Position(epoch, front), self._cursor.exclusions))
         again: BatchLoader[Batch] = BatchLoader(
             alone, replace(options, receipts=None, prefetch=1), stages=self._stages
         )
@@ -133,38 +180,60 @@ class BatchLoader(Generic[Batch]):
     @closed_at_exit
     def __iter__(self) -> Generator[Batch, None, None]:
         # A generator: the pass begins when the first batch is asked for.
-        run, plan, position = self._cursor.begin(), self._cursor.plan, self._cursor.position
-        recorder, clock, mark = self._recorder, perf_counter_ns, position.mark
-        counted = recorder.delivered
+        cursor = self._cursor
+        run, plan = cursor.begin(), cursor.plan
         receipts = self._receipts_of(plan, run)
-        reader = BatchReader(plan, run, self._options, self._memory)
+        rest: EpochRun | None = run
+        while rest is not None:
+            rest = yield from self._read(plan, run, rest, receipts)
+        if receipts is not None:
+            receipts.end()
+
+    def _read(
+        self, plan: Plan, run: EpochRun, rest: EpochRun, receipts: PassReceipts | None
+    ) -> Generator[Batch, None, EpochRun | None]:
+        """The rest of a pass; what is left of it when rows are excluded meanwhile, None when it is over."""
+        cursor, recorder, clock = self._cursor, self._recorder, perf_counter_ns
+        mark, counted, exclusions = cursor.position.mark, recorder.delivered, cursor.exclusions
+        options = self._options
+        if self._whole_for:
+            cursor.refuse_holes(self._whole_for)
+        leaving: Leaving | None = None
+        if exclusions:
+            steps = cursor.steps(run.start, options.batch_size, options.drop_last)
+            leaving = cursor.leaving(run.epoch, steps)
+        if receipts is not None:
+            receipts.leaving = leaving
+        reader = BatchReader(plan, rest, options, self._memory, leaving)
         with ExitStack() as open_stages:
             open_stages.callback(self._count_reading, reader)
-            batches = self._staged(iter(reader), plan, run, open_stages)
+            batches = self._staged(iter(reader), plan, rest, open_stages)
             start = clock()
             for delivered in batches:
                 now = clock()
-                left_out = delivered.left_out
+                left_out, end = delivered.left_out, delivered.end
                 if receipts is not None:
                     receipts.batch(delivered)
                 counted(delivered.samples, len(left_out), delivered.size, now - start)
-                mark(run, delivered.end)
+                mark(run, end)
                 if left_out:
                     _name_left_out(plan, left_out)
                 batch = delivered.batch
                 del delivered  # the user alone holds the batch
                 yield batch
                 del batch
+                if cursor.exclusions is not exclusions and cursor.plan is plan:
+                    return plan.order.run(run.epoch, end)
                 start = clock()
                 recorder.consumer_ns += start - now
-            if reader.trailing:
+            if reader.trailing or leaving is not None:
                 if receipts is not None:
                     receipts.left_out(reader.trailing, reader.end)
                 recorder.skipped += len(reader.trailing)
-                _name_left_out(plan, reader.trailing)
+                if reader.trailing:
+                    _name_left_out(plan, reader.trailing)
                 mark(run, reader.end)
-            if receipts is not None:
-                receipts.end()
+        return None
 
     def _receipts_of(self, plan: Plan, run: EpochRun) -> PassReceipts | None:
         if self._receipts is None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..loading.plan import Plan
 from ..order.batch_rule import BatchRule
+from ..order.exclusions import Exclusions, Leaving
 from ..order.shard_order import EpochRun
+from ..order.steps import JobSteps
+from .named_rows import exclusion, exclusions_of, moved
 from .position import Position
 from .state import ResumeState
 
@@ -15,16 +21,50 @@ __all__ = ["Cursor"]
 
 
 class Cursor:
-    """``plan`` is replaced by ``refresh`` alone, ``position`` moves."""
+    """``plan`` is replaced by ``refresh`` alone, ``position`` moves, and ``exclusions`` grow: rows left out by now."""
 
-    def __init__(self, plan: Plan, position: Position) -> None:
+    def __init__(self, plan: Plan, position: Position, exclusions: Exclusions | None = None) -> None:
         self.plan = plan
         self.position = position
+        self.exclusions = Exclusions() if exclusions is None else exclusions
 
     def begin(self) -> EpochRun:
         """Starts a pass: over the current epoch if none has been started in it, else over the next."""
         self.plan.data.parts.check_open()
         return self.position.begin(self.plan.order)
+
+    def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
+        """The steps of a pass from a position on, of batches of this size."""
+        return JobSteps(self.plan.order.sharding.resumed(start), batch_size, drop_last)
+
+    def leaving(self, epoch: int, steps: JobSteps | None = None) -> Leaving | None:
+        """The holes of a pass; None where nothing has been left out."""
+        return Leaving(self.exclusions, self.plan.order, epoch, steps) if self.exclusions else None
+
+    def exclude(self, named: Mapping[str, Any], fill: bool) -> int:
+        """Leaves rows out from where the latest pass stands on; how many there are.
+
+        ValueError where batches are drawn, where a DataLoader counts, or where nothing would be left.
+        """
+        if isinstance(self.plan.order.rule, BatchRule):
+            raise ValueError(
+                "exclude: these batches have been drawn, and each row has its place in them: leave rows out of the "
+                "dataset with where= or select(), and draw anew"
+            )
+        if not isinstance(fill, bool):
+            raise TypeError(f"fill must be True or False, got {fill!r}")
+        new = exclusion(self.plan, named, self.position.place(), fill)
+        exclusions = Exclusions((*self.exclusions.entries, new))
+        selection = self.plan.order.selection
+        kept = len(selection)
+        for _, rows in selection.pieces() if kept else ():
+            out, _ = exclusions.holes((1 << 63) - 1, rows, rows)
+            if not out.all():
+                break
+        else:
+            raise ValueError("exclude: no row would be left")
+        self.exclusions = exclusions
+        return len(new.rows)
 
     def samples_left(self) -> int:
         """How many samples the next pass will deliver."""
@@ -35,7 +75,12 @@ class Cursor:
         samples = self.samples_left()
         if isinstance(self.plan.order.rule, BatchRule):
             return samples  # they are batches
-        return samples // size if drop_last else -(-samples // size)
+        batches = samples // size if drop_last else -(-samples // size)
+        if self.exclusions:
+            epoch, start = self.position.next_pass
+            leaving = Leaving(self.exclusions, self.plan.order, epoch, self.steps(start, size, drop_last))
+            batches -= int(np.searchsorted(leaving.empty_steps(), batches))
+        return batches
 
     def check_repeatable(self) -> None:
         """Raises ValueError where the batches of a step cannot be given again."""
@@ -43,7 +88,7 @@ class Cursor:
     def state_dict(self, counted_outside: bool = False) -> dict[str, Any]:
         """Where the latest pass stands, as plain values; its front, for those who count it themselves."""
         place = self.position.place_outside() if counted_outside else self.position.place()
-        return self._state(*place).to_dict()
+        return self._state(*place, self.exclusions).to_dict()
 
     def state_at_front(self) -> dict[str, Any]:
         """The state of epoch 0 before its first sample: what of a state is not a place."""
@@ -53,7 +98,23 @@ class Cursor:
         """Makes the next pass go on where ``state`` was taken."""
         loaded = ResumeState.from_dict(state)
         loaded.check(self._state(0, 0), self.plan.order.drawn_difference)
+        exclusions = exclusions_of(self.plan, loaded.excluded)
+        if exclusions and isinstance(self.plan.order.rule, BatchRule):
+            raise ValueError(
+                "the state's excluded are rows, and these batches have been drawn with all of them"
+            )
+        known = [entry.to_dict() for entry in exclusions.entries]
+        undone = [entry for entry in self.exclusions.entries if entry.to_dict() not in known]
+        if undone:
+            rows = sum(len(entry.rows) for entry in undone)
+            warnings.warn(
+                f"a state has been loaded that does not know of {rows:,} row(s) which have been excluded here: they "
+                "come again; load the state first, and exclude then",
+                UserWarning,
+                stacklevel=3,
+            )
         self.position.resume(loaded.epoch, loaded.position)
+        self.exclusions = exclusions
 
     def over(self, plan: Plan) -> Cursor:
         """Another plan, in the same epoch; a position that a loaded state has set is kept where it means the same.
@@ -67,9 +128,32 @@ class Cursor:
                 "a state has been loaded, and its position counts the samples of this dataset: select, split or view "
                 "first, and load the state into the dataset that is iterated"
             )
+        if self.exclusions:
+            same = other._state(0, 0) == self._state(0, 0)
+            other.exclusions = self.exclusions if same else moved(plan, self.exclusions, everywhere=True)
         return other
 
-    def _state(self, epoch: int, position: int) -> ResumeState:
+    def refreshed(self, plan: Plan) -> Exclusions:
+        """What has been left out, for a plan over data that have grown."""
+        return moved(plan, self.exclusions, everywhere=False) if self.exclusions else self.exclusions
+
+    def refuse_exclusions(self, made: str) -> None:
+        """ValueError where rows have been left out, which ``made`` would not know."""
+        if self.exclusions:
+            raise ValueError(
+                f"rows have been excluded here, and {made} would have them again: leave them out with where= or "
+                "select() first"
+            )
+
+    def refuse_holes(self, who: str) -> None:
+        """ValueError where rows have been left out and no others are in their place."""
+        if not all(entry.fill for entry in self.exclusions.entries):
+            raise ValueError(
+                f"rows have been excluded, so that batches are smaller and perhaps fewer, and {who} counts on all of "
+                "them: use exclude(..., fill=True), which puts other rows in their place, or ds.batches()"
+            )
+
+    def _state(self, epoch: int, position: int, exclusions: Exclusions | None = None) -> ResumeState:
         order, snapshot = self.plan.order, self.plan.data.snapshot
         return ResumeState.of(
             order.spec.at_epoch(epoch),
@@ -80,4 +164,5 @@ class Cursor:
             remainder=order.sharding.remainder,
             position=position,
             drawn=order.drawn_state(),
+            excluded=[entry.to_dict() for entry in exclusions.entries] if exclusions else None,
         )

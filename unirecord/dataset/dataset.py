@@ -387,5 +387,7 @@ class UniRecordDataset(DatasetDrawing[Given]):
             return False
         samples = Samples(self._cursor, self._transform, self._on_corrupt)
         samples.read_from(plan)
-        self._samples, self._cursor.plan = samples, plan  # no signal is handled between the two
+        exclusions = self._cursor.refreshed(plan)
+        # no signal is handled between the three
+        self._samples, self._cursor.plan, self._cursor.exclusions = samples, plan, exclusions
         return True

@@ -175,6 +175,7 @@ class DatasetDrawing(DatasetLoaders[Given]):
 
     def _drawn(self, rule: BatchRule) -> DrawnBatches:
         plan: Any = self._cursor.plan
+        self._cursor.refuse_exclusions(f"{rule.name} batches")
         if plan.order.spec.mode not in ("sequential", "shuffle"):
             raise ValueError(
                 f"the dataset is shuffled by {plan.order.spec.mode!r}, and {rule.name} batches have an order of their "

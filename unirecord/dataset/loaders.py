@@ -7,8 +7,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..loading.options import LoaderOptions, ReadAhead
-from .asking import DatasetAsking
 from .batch_loader import BatchLoader
+from .excluding import DatasetExcluding
 from .views import UNCHANGED, Given, Sample, Unchanged
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["DatasetLoaders"]
 New = TypeVar("New")
 
 
-class DatasetLoaders(DatasetAsking[Given]):
+class DatasetLoaders(DatasetExcluding[Given]):
     """The ways to iterate over a dataset that read ahead."""
 
     @overload

@@ -119,6 +119,7 @@ def _check_sources(sources: Sources) -> None:
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
         if isinstance(ds._cursor.plan.data, StreamData):
             raise ValueError(f"source {name!r} is of windows or packed samples: these cannot be mixed yet")
+        ds._cursor.refuse_exclusions("a mixture")
         rule = _order(ds).rule
         if rule is not None:
             raise ValueError(f"source {name!r} is a {rule.name} itself: mix what it is made of")

@@ -49,6 +49,12 @@ class Position:
         """The global position that the next pass begins at."""
         return 0 if self.epoch >= 0 and self._begun else self._place
 
+    @property
+    def next_pass(self) -> tuple[int, int]:
+        """(epoch, global position) at which the next pass begins."""
+        start = self.next_start
+        return self._epoch + self._begun, start
+
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the current one; a position that was resumed at in another epoch is forgotten."""
         epoch = check_integer("epoch", epoch, 0, (1 << 63) - 1)

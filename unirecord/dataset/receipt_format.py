@@ -40,7 +40,7 @@ _MOST_JSON: Final = 1 << 16
 _RECORD: Final = struct.Struct("<BBHIQQQqI")
 RECORD_BYTES: Final = _RECORD.size + 4
 _NUMBER: Final = struct.Struct("<Q")
-_PLACE: Final = ("epoch", "position")
+_PLACE: Final = ("epoch", "position", "excluded")
 
 
 class Record(NamedTuple):

@@ -15,13 +15,14 @@ from ..errors import UniRecordError
 from ..loading.delivered import Delivered
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
+from ..order.exclusions import Leaving
 from ..order.shard_order import EpochRun
 from ..storage.appended_file import AppendedFile, make_directories
 from .receipt_format import BATCH, BEGIN, END, LEFT_OUT, MOST_RANKS, SUFFIX, Head, Record, order_of, packed
 
 __all__ = ["PassReceipts", "Receipts"]
 
-_CORRUPT = 1
+_CORRUPT, _EXCLUDED = 1, 2
 
 
 class Receipts:
@@ -100,9 +101,10 @@ def _without_receipt(error: OSError, path: str) -> OSError:
 
 
 class PassReceipts:
-    """The receipts of one pass."""
+    """The receipts of one pass; ``leaving`` says what is left out on purpose."""
 
     def __init__(self, receipts: Receipts, plan: Plan, run: EpochRun) -> None:
+        self.leaving: Leaving | None = None
         self._receipts, self._plan, self._run = receipts, plan, run
         self._write: Callable[..., None] = receipts.write
         self._taken = 0  # samples of the pass that records speak of
@@ -113,7 +115,8 @@ class PassReceipts:
 
     def left_out(self, rows: tuple[int, ...], end: int) -> None:
         """Notes rows behind the last batch, as far as a position, that have been left out."""
-        self._note(end, rows, xxh3_64(b""))
+        if end > self._run.after(self._taken):
+            self._note(end, rows, xxh3_64(b""))
 
     def end(self) -> None:
         """Notes that the pass has come to its end."""
@@ -125,24 +128,25 @@ class PassReceipts:
         run, start = self._run, self._taken
         stop = (end - run.start) // run.stride
         first, now = run.first + start * run.stride, time.time_ns()
-        batch = Record(BATCH, run.epoch, first, 0, stop - start, len(left_out), digest, now)
-        if not left_out:
-            self._write(batch)
-        else:
-            rows = self._plan.rows_of(run, start, stop)
-            places = np.flatnonzero(np.isin(rows, left_out)).tolist()
-            self._write(
-                *(
-                    Record(
-                        LEFT_OUT,
-                        run.epoch,
-                        first + i * run.stride,
-                        _CORRUPT,
-                        digest=int(rows[i]),
-                        time_ns=now,
-                    )
-                    for i in places
-                ),
-                batch,
-            )
+        gone = self._gone(start, stop, left_out)
+        notes = [
+            Record(LEFT_OUT, run.epoch, first + i * run.stride, why, digest=row, time_ns=now)
+            for i, why, row in gone
+        ]
+        self._write(*notes, Record(BATCH, run.epoch, first, 0, stop - start, len(notes), digest, now))
         self._taken = stop
+
+    def _gone(self, start: int, stop: int, corrupt: tuple[int, ...]) -> list[tuple[int, int, int]]:
+        """(number, why, row) of those samples [start, stop) that have been left out."""
+        if self.leaving is None and not corrupt:
+            return []
+        run = self._run
+        if self.leaving is None:
+            rows = self._plan.rows_of(run, start, stop)
+            why = np.zeros(len(rows), np.int64)
+        else:
+            found = self.leaving.of_rank(run.first, run.stride, start, stop)
+            rows, why = found.own, np.where(found.out, _EXCLUDED, 0)
+        why[np.isin(rows, corrupt) & (why == 0)] = _CORRUPT
+        places = np.flatnonzero(why)
+        return list(zip(places.tolist(), why[places].tolist(), rows[places].tolist(), strict=True))

@@ -73,6 +73,10 @@ class SampledCursor(Cursor):
             "what a step of a batch sampler was, it alone knows: ds.read_rows(its list) reads a batch again"
         )
 
+    def exclude(self, named: Mapping[str, Any], fill: bool) -> int:
+        """Raises ValueError: only the sampler knows which rows come."""
+        raise ValueError("exclude: a batch sampler says which rows come: leave them out of its lists")
+
     def state_dict(self, counted_outside: bool = False) -> dict[str, Any]:
         """Where the latest pass stands, and a digest of the lists that it has delivered."""
         epoch, position = self.position.place()
@@ -88,6 +92,10 @@ class SampledCursor(Cursor):
         digest = (loaded.drawn or {}).get("digest")
         told = digest if isinstance(digest, int) and not isinstance(digest, bool) else 0
         loaded.check(self._sampled_state(0, 0, told))
+        if loaded.excluded:
+            raise ValueError(
+                "the state says that rows are left out, and a batch sampler alone says which rows come"
+            )
         self._loaded, self._order = told, None
         self.position.resume(loaded.epoch, loaded.position)
 
@@ -114,6 +122,7 @@ class _LettingGo(Position):
 
 def _check_plain(cursor: Cursor) -> None:
     order = cursor.plan.order
+    cursor.refuse_exclusions("a batch sampler")
     if order.sharding.num_shards > 1:
         raise ValueError(
             f"a batch sampler says which rows this process gets, and so does shard {order.sharding.shard_id} of "

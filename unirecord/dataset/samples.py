@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError, TransformError
 from ..loading.options import OnCorrupt
 from ..loading.plan import Plan
+from ..order.exclusions import RankRows
+from ..order.shard_order import EpochRun
 from .cursor import Cursor
 
 __all__ = ["Samples"]
@@ -43,8 +45,13 @@ class Samples:
 
     def one(self, index: int) -> Any:
         """Sample ``index``."""
-        epoch = self._cursor.position.epoch if self._shuffled else 0  # without a shuffle all epochs are alike
-        row = self._order.row(index, epoch)
+        if self._cursor.exclusions.entries:
+            row = int(self._rows([index])[0])
+        else:
+            epoch = (
+                self._cursor.position.epoch if self._shuffled else 0
+            )  # without a shuffle all epochs are alike
+            row = self._order.row(index, epoch)
         sample = self._reader.one(row)
         return sample if self._transform is None else self._transformed(sample, row)
 
@@ -68,7 +75,7 @@ class Samples:
             if self._transform is None:
                 columns = [column for _, column in self._cursor.plan.columns]
                 read = partial(samples_for_collate, self._reader, columns)
-        rows = self._rows(indices, epoch)
+        rows = self._rows_for_collate(indices, epoch)
         if not self._skip:
             return self._all_transformed(read(rows), rows)
         kept, samples = self._whole(rows, read)
@@ -78,28 +85,78 @@ class Samples:
 
     def epoch(self) -> Iterator[Any]:
         """One pass; it begins when the first sample is asked for."""
-        run, plan, position = self._cursor.begin(), self._cursor.plan, self._cursor.position
-        transform, reader, follow = self._transform, plan.data.reader, position.follow
+        cursor = self._cursor
+        run, plan, position = cursor.begin(), cursor.plan, cursor.position
+        transform, follow = self._transform, position.follow
         chunk = max(1, min(_CHUNK_ROWS, int(_CHUNK_BYTES / max(1.0, plan.row_bytes))))
-        for start in range(0, run.samples, chunk):
-            stop = min(start + chunk, run.samples)
-            rows = plan.rows_of(run, start, stop)
-            ends: Sequence[int] = range(run.after(start + 1), run.after(stop + 1), run.stride)
-            if self._skip:
-                kept, samples = self._whole(rows, reader.many)
-                rows, ends = rows[kept], [ends[i] for i in kept.tolist()]
-            else:
-                samples = reader.many(rows)
+        start = 0
+        while start < run.samples:
+            exclusions = cursor.exclusions
+            rows, ends, samples = self._some(plan, run, start, min(start + chunk, run.samples))
+            start += chunk
             if transform is None:
-                for _, sample in zip(follow(run, ends), samples, strict=True):
+                for i, sample in zip(follow(run, ends), samples, strict=True):
                     yield sample
+                    if cursor.exclusions is not exclusions:  # of what has been read, some is left out now
+                        start = (ends[i] - run.start) // run.stride
+                        break
             else:
-                for _, sample, row in zip(follow(run, ends), samples, rows.tolist(), strict=True):
+                for i, sample, row in zip(follow(run, ends), samples, rows.tolist(), strict=True):
                     yield self._transformed(sample, row)
+                    if cursor.exclusions is not exclusions:
+                        start = (ends[i] - run.start) // run.stride
+                        break
         position.mark(run, run.after(run.samples))
 
+    def _some(
+        self, plan: Plan, run: EpochRun, start: int, stop: int
+    ) -> tuple[NDArray[np.int64], Sequence[int], Sequence[Any]]:
+        """Rows, positions behind, and samples [start, stop) of a pass, without those that are left out."""
+        ends: Sequence[int] = range(run.after(start + 1), run.after(stop + 1), run.stride)
+        leaving = self._cursor.leaving(run.epoch)
+        if leaving is None:
+            rows = plan.rows_of(run, start, stop)
+        else:
+            found = leaving.of_rank(run.first, run.stride, start, stop)
+            rows, ends = found.given[found.there], [ends[i] for i in np.flatnonzero(found.there).tolist()]
+        if not self._skip:
+            return rows, ends, plan.data.reader.many(rows)
+        kept, samples = self._whole(rows, plan.data.reader.many)
+        return rows[kept], [ends[i] for i in kept.tolist()], samples
+
     def _rows(self, indices: Sequence[int], epoch: int | None = None) -> NDArray[np.int64]:
-        return self._order.rows(indices, self._cursor.position.epoch if epoch is None else epoch)
+        """The rows of samples; IndexError where one has been excluded, and no other is in its place."""
+        of = self._cursor.position.epoch if epoch is None else epoch
+        if not self._cursor.exclusions:
+            return self._order.rows(indices, of)
+        found = self._with_holes(indices, of)
+        if not found.there.all():
+            number = int(np.flatnonzero(~found.there)[0])
+            raise IndexError(
+                f"sample {indices[number]} is left out: row {found.own[number]} has been excluded. Iterate, or use "
+                "batches(), which pass over it; exclude(fill=True) puts another row in its place; read_rows reads it"
+            )
+        return found.given
+
+    def _with_holes(self, indices: Sequence[int], epoch: int) -> RankRows:
+        leaving = self._cursor.leaving(epoch)
+        assert leaving is not None
+        return leaving.rows_at(self._order.positions(indices))
+
+    def _rows_for_collate(self, indices: Sequence[int], epoch: int | None) -> NDArray[np.int64]:
+        """The rows of samples that make a batch, without those left out; one that would be empty has its first filled.
+
+        Whether other ranks have one in this step, a loader of others does not say.
+        """
+        of = self._cursor.position.epoch if epoch is None else epoch
+        if not self._cursor.exclusions:
+            return self._order.rows(indices, of)
+        found = self._with_holes(indices, of)
+        if len(found.there) and not found.there.any():
+            leaving = self._cursor.leaving(of)
+            assert leaving is not None
+            return leaving.instead(self._order.positions(indices[:1]))
+        return found.given[found.there]
 
     def _whole(
         self, rows: NDArray[np.int64], read: Callable[[NDArray[np.int64]], Sequence[Any]]

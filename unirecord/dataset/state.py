@@ -9,15 +9,16 @@ from typing import Any
 from ..errors import StaleError
 from ..order.spec import REMAINDERS, OrderSpec, check_integer
 
-__all__ = ["ResumeState"]
+__all__ = ["OPTIONAL", "ResumeState"]
 
 VERSION = 1
 
 _STRINGS = ("identity", "selection", "shuffle", "remainder")
 # (what a state says of a draw, epoch, position) → what it and the draw here differ in before that; None: nothing.
 DrawnDifference = Callable[[dict[str, Any] | None, int, int], "tuple[Any, Any] | None"]
-# A place in the epoch, not a condition that must hold for it.
-_PLACE = ("epoch", "position")
+OPTIONAL = ("drawn", "excluded")
+# A place in the epoch and what has happened by then, not a condition that must hold for it.
+_PLACE = ("epoch", "position", "excluded")
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class ResumeState:
     """All that has to be equal for a position to mean the same samples, and the position.
 
     ``position`` counts the samples that all ranks together have delivered in ``epoch``: samples of one rank
-    times ranks. It says nothing of how many ranks there were, so any number of them can go on from it.
+    times ranks. It says nothing of how many ranks there were, so any number of them can go on from it. ``excluded`` are
+    the rows that have been left out on purpose, and since when.
     """
 
     identity: str
@@ -40,6 +42,7 @@ class ResumeState:
     epoch: int
     position: int
     drawn: dict[str, Any] | None = None
+    excluded: list[dict[str, Any]] | None = None
 
     @classmethod
     def of(
@@ -53,6 +56,7 @@ class ResumeState:
         remainder: str,
         position: int,
         drawn: dict[str, Any] | None = None,
+        excluded: list[dict[str, Any]] | None = None,
     ) -> ResumeState:
         """The state of an order at a position. Block sizes only count where they decide the order."""
         block = spec.mode == "block"
@@ -69,13 +73,15 @@ class ResumeState:
             epoch=spec.epoch,
             position=position,
             drawn=drawn,
+            excluded=excluded,
         )
 
     def to_dict(self) -> dict[str, object]:
         """Plain values alone: any JSON library can write it."""
         values = {"version": VERSION, **asdict(self)}
-        if self.drawn is None:
-            del values["drawn"]
+        for name in OPTIONAL:
+            if values[name] is None:
+                del values[name]
         return values
 
     @classmethod
@@ -88,7 +94,7 @@ class ResumeState:
                 f"the state has version {state.get('version')!r}; this unirecord reads version {VERSION}"
             )
         names = [field.name for field in fields(cls)]
-        missing = [name for name in names if name not in state and name != "drawn"]
+        missing = [name for name in names if name not in state and name not in OPTIONAL]
         unknown = sorted(str(name) for name in state if name not in names and name != "version")
         if missing or unknown:
             raise ValueError(
@@ -137,6 +143,8 @@ def _check_values(values: Mapping[str, object]) -> None:
         raise ValueError(f"the state's where is {values['where']!r}; it must be a string or None")
     if values["drawn"] is not None and not isinstance(values["drawn"], dict):
         raise ValueError(f"the state's drawn is {values['drawn']!r}; it must be a dict or None")
+    if values["excluded"] is not None and not isinstance(values["excluded"], list):
+        raise ValueError(f"the state's excluded is {values['excluded']!r}; it must be a list or None")
     if values["remainder"] not in REMAINDERS:
         raise ValueError(
             f"the state's remainder is {values['remainder']!r}; it must be one of {', '.join(REMAINDERS)}"

@@ -105,6 +105,7 @@ class DatasetStreams(DatasetViews[Given]):
             raise ValueError(
                 "these are windows or packed samples already: make others of the dataset they come from"
             )
+        self._cursor.refuse_exclusions("windows or packed samples")
         names = [
             name if isinstance(name, str) else default if name else None
             for name, default in ((documents, "document"), (positions, "position"))

@@ -139,7 +139,8 @@ class _Tables:
         run = plan.order.run(epoch, first * self._ds.num_shards)
         run = replace(run, samples=last - first)
         options = LoaderOptions(size, on_corrupt=self._ds.on_corrupt)
-        for delivered in BatchReader(plan, run, options, BatchMemory()):
+        leaving = self._ds._cursor.leaving(epoch)
+        for delivered in BatchReader(plan, run, options, BatchMemory(), leaving):
             batch = delivered.batch
             arrays = [
                 feature_array(column, batch[column.name], schema.field(column.name).type)

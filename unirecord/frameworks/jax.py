@@ -89,7 +89,11 @@ def loader(
     if sharding is not None and isinstance(ds, UniRecordDataset):
         _check_global(ds, options)
     bfloat16 = frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
-    return BatchLoader(ds, options, stages=[_ToArrays(device, sharding, bfloat16)])
+    loader: BatchLoader[Any] = BatchLoader(ds, options, stages=[_ToArrays(device, sharding, bfloat16)])
+    if sharding is not None:
+        ds._cursor.refuse_holes("a global array")
+        loader.whole_for("a global array")
+    return loader
 
 
 def _check_global(ds: UniRecordDataset, options: LoaderOptions) -> None:

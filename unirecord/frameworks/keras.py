@@ -102,6 +102,7 @@ class _Numbered:
                 f"the dataset stands at position {state['position']} of epoch {state['epoch']}, and Keras counts the "
                 "batches of whole epochs: use ds.set_epoch(), or go on in the middle with another loader"
             )
+        view._cursor.refuse_holes("Keras")
         view.load_state_dict({**state, "epoch": epoch, "position": number * self._size * view.num_shards})
         options = self._options if ahead else {**self._options, "prefetch": 1}
         return iter(view.batches(self._size, **options))

@@ -46,6 +46,7 @@ def to_mindspore(
             "ds.view(transform=None).to_mindspore(...), and .map() on what it gives"
         )
     check_valid_names(ds)
+    ds._cursor.refuse_holes("MindSpore")
     columns = list(ds._cursor.plan.data.sample_columns)
     for column in columns:
         _check_form(column)
@@ -89,6 +90,7 @@ class _Batches:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         view = self._ds.view()
         epoch = view.epoch
+        view._cursor.refuse_holes("MindSpore")
         for batch in view.batches(self._batch_size, **self._options):
             yield tuple(part for column in self._columns for part in _parts(column, batch[column.name]))
         if self._ds.epoch == epoch:

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from ..dataset.dataset import UniRecordDataset
 from ..errors import FormatError
 from ..order.coverage import PositionRange, Stretch, never_and_twice
+from ..order.exclusions import ranges_of
 from .job_history import JobPass, Launch, launches
 from .receipt_digests import rows_that_differ
 from .receipt_files import RankFile, read_receipts, receipt_paths
@@ -265,7 +268,10 @@ def _any_holds(ranges: Sequence[PositionRange], position: int) -> bool:
 def _listed(positions: Sequence[int]) -> list[PositionRange]:
     if len(positions) > _MOST_LISTED:
         return [PositionRange(positions[0], positions[-1] + 1, 0, len(positions))]
-    return [PositionRange(p, p + 1, 1, 1) for p in positions]
+    return [
+        PositionRange(first, stop, 1, stop - first)
+        for first, stop in ranges_of(np.array(positions, np.int64))
+    ]
 
 
 def _named(stretch: Stretch) -> PositionRange:

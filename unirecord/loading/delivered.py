@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = ["Delivered", "Stage", "close_after"]
 
 T = TypeVar("T")
@@ -18,10 +21,11 @@ class Delivered(Generic[T]):
     ``end`` is the global position after the batch in ``epoch`` (docs/order.md): a state taken when it has been handed
     out. ``left_out`` names the rows of the dataset that were left out before that, because they are corrupt;
     ``samples`` and ``size`` are the samples in it and their bytes; ``digest`` is XXH3-64 of their rows, where receipts
-    are asked for, else 0.
+    are asked for, else 0. ``rows`` are those that were asked for, where they are not the ones of the positions just
+    before ``end``.
     """
 
-    __slots__ = ("batch", "digest", "end", "epoch", "left_out", "samples", "size")
+    __slots__ = ("batch", "digest", "end", "epoch", "left_out", "rows", "samples", "size")
 
     def __init__(
         self,
@@ -32,6 +36,7 @@ class Delivered(Generic[T]):
         samples: int,
         size: int,
         digest: int = 0,
+        rows: NDArray[np.int64] | None = None,
     ) -> None:
         self.batch = batch
         self.epoch = epoch
@@ -40,6 +45,7 @@ class Delivered(Generic[T]):
         self.samples = samples
         self.size = size
         self.digest = digest
+        self.rows = rows
 
     def map(self, change: Callable[[T], New]) -> Delivered[New]:
         """The same place with what ``change`` makes of the batch."""
@@ -47,7 +53,9 @@ class Delivered(Generic[T]):
 
     def with_batch(self, batch: New) -> Delivered[New]:
         """The same place with another batch."""
-        return Delivered(batch, self.epoch, self.end, self.left_out, self.samples, self.size, self.digest)
+        return Delivered(
+            batch, self.epoch, self.end, self.left_out, self.samples, self.size, self.digest, self.rows
+        )
 
 
 Stage = Callable[[Iterator[Delivered[Any]]], Iterator[Delivered[Any]]]

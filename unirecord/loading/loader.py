@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from ..core import BatchPool, NativeBatch, NativeLoader, xxh3_64
 from ..errors import CorruptionError
 from ..order.batch_rule import BatchOrder
+from ..order.exclusions import Leaving
 from ..order.sampled import SampledOrder
 from ..order.shard_order import EpochRun
 from .batch import BatchBuilder
 from .delivered import Delivered
 from .options import LoaderOptions
-from .plan import Plan
+from .plan import Batches, Plan
 
 __all__ = ["BatchMemory", "BatchReader"]
 
@@ -66,11 +67,18 @@ class BatchMemory:
 class BatchReader:
     """Reads a pass.
 
-    When it is over, ``trailing`` has the rows left out after the last batch and ``end`` the position after them, and
-    ``read_ns`` is the time of all threads.
+    When it is over, ``trailing`` has the rows left out after the last batch because they are corrupt, and ``end`` is
+    the position after these and what ``leaving`` leaves out there; ``read_ns`` is the time of all threads.
     """
 
-    def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions, memory: BatchMemory) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        run: EpochRun,
+        options: LoaderOptions,
+        memory: BatchMemory,
+        leaving: Leaving | None = None,
+    ) -> None:
         if isinstance(run.order, SampledOrder):
             options = replace(options, batch_size=run.order.usual_size())
         self.trailing: tuple[int, ...] = ()
@@ -83,40 +91,49 @@ class BatchReader:
         self._reader = plan.data.reader
         self._builder = BatchBuilder([column for _, column in plan.columns])
         self._where_from = plan.data.where_from
-        self._natives: Iterator[NativeLoader] = iter(())
+        self._natives: Iterator[tuple[NativeLoader, Batches | None]] = iter(())
         if run.samples:  # else there may be no part, whose columns the C loader would ask for
-            self._natives = plan.open_loaders(
-                run,
-                options.batch_size,
-                pool=memory.pool(plan, options),
-                drop_last=options.drop_last,
-                prefetch=options.prefetch_for(plan.row_bytes, plan.data.parts.is_fetched),
-                threads=options.threads(plan.data.parts.is_fetched),
-                skip_corrupt=self._skip,
-            )
+            given: dict[str, Any] = {
+                "pool": memory.pool(plan, options),
+                "drop_last": options.drop_last,
+                "prefetch": options.prefetch_for(plan.row_bytes, plan.data.parts.is_fetched),
+                "threads": options.threads(plan.data.parts.is_fetched),
+                "skip_corrupt": self._skip,
+            }
+            if leaving is None:
+                self._natives = ((n, None) for n in plan.open_loaders(run, options.batch_size, **given))
+            else:
+                self._natives = plan.open_leaving(run, leaving, options.batch_size, **given)
+        rest = run.samples % options.batch_size if options.drop_last else 0
+        self._last = run.start if leaving is None else run.after(run.samples - rest)
 
     def __iter__(self) -> Iterator[Delivered[dict[str, Any]]]:
         before = 0
         left_out: tuple[int, ...] = ()
-        for native in self._natives:
-            before, left_out = yield from self._read(native, before, left_out)
-        self.trailing = left_out
+        for native, listed in self._natives:
+            before, left_out = yield from self._read(native, listed, before, left_out)
+        self.trailing, self.end = left_out, max(self.end, self._last)
 
     def _read(
-        self, native: NativeLoader, before: int, left_out: tuple[int, ...]
+        self, native: NativeLoader, listed: Batches | None, before: int, left_out: tuple[int, ...]
     ) -> Generator[Delivered[dict[str, Any]], None, tuple[int, tuple[int, ...]]]:
         """The batches of one loader, behind ``before`` positions of the pass and rows that were left out after them.
 
         Returns the same two of what comes behind.
         """
         build, run, size = self._builder.build, self._run, self._batch_size
+        before = 0 if listed is not None else before
         epoch, start, stride = run.epoch, run.after(before), run.stride
+        asked: NDArray[np.int64] | None = None
         where_from, digests, read, digest = self._where_from, self._digests, 0, 0
         drawn = isinstance(run.order, BatchOrder)
         try:
             while (batch := native.next()) is not None:
                 rows, skipped = batch.rows, batch.skipped
-                read = batch.number + 1 if drawn else batch.number * size + rows + skipped
+                if listed is not None:
+                    read, asked = int(listed.ends[batch.number]), listed.rows[listed.of(batch.number)]
+                else:
+                    read = batch.number + 1 if drawn else batch.number * size + rows + skipped
                 end = start + read * stride
                 if skipped:
                     left_out += tuple(batch.skipped_rows().tolist())
@@ -124,20 +141,20 @@ class BatchReader:
                         self.end = end
                         continue
                 if digests:
-                    digest = xxh3_64(batch.row_ids())
+                    digest = self._digest(batch, listed)
                 try:
                     built = build(batch)
                 except UnicodeDecodeError as error:
                     built, rows, no_text = self._without_no_text(batch, error)
                     if digests:
-                        digest = xxh3_64(batch.row_ids()[~np.isin(batch.row_ids(), no_text)])
+                        digest = self._digest(batch, listed, no_text)
                     left_out += no_text
                     if not rows:
                         self.end = end
                         continue
                 if where_from is not None and where_from.column not in built:
                     where_from.add(built, batch.row_ids())
-                delivered = Delivered(built, epoch, end, left_out, rows, batch.data_bytes, digest)
+                delivered = Delivered(built, epoch, end, left_out, rows, batch.data_bytes, digest, asked)
                 del built
                 del batch  # the arrays alone keep the memory
                 left_out = ()
@@ -146,6 +163,18 @@ class BatchReader:
         finally:
             self.read_ns += native.close()
         return before + read, left_out
+
+    @staticmethod
+    def _digest(batch: NativeBatch, listed: Batches | None, left_out: tuple[int, ...] = ()) -> int:
+        """XXH3-64 of the rows of a batch, but for those left out and those that fill a hole."""
+        rows = batch.row_ids()
+        if listed is None and not left_out:
+            return xxh3_64(rows)
+        kept = ~np.isin(rows, left_out) if left_out else np.ones(len(rows), np.bool_)
+        if listed is not None and listed.drawn[listed.of(batch.number)].any():
+            asked, drawn = listed.rows[listed.of(batch.number)], listed.drawn[listed.of(batch.number)]
+            kept &= ~drawn[~np.isin(asked, batch.skipped_rows())]
+        return xxh3_64(rows if kept.all() else rows[kept])
 
     def _without_no_text(
         self, native: NativeBatch, found: UnicodeDecodeError

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..core import NativeLoader, Order
 from ..format.column import Column
 from ..order.batch_rule import BatchOrder, BatchRule
+from ..order.exclusions import Leaving
 from ..order.rule import Rule
 from ..order.sampled import SampledOrder
 from ..order.selection import Selection
@@ -22,9 +23,26 @@ from ..parts.part_set import Snapshot, use_snapshot
 from ..storage.storage_options import use_storage
 from .opened import OpenedData, PathLike
 
-__all__ = ["Plan"]
+__all__ = ["Batches", "Plan"]
 
 _STRETCH = 1 << 16  # samples whose rows are listed at a time where the core does not compute their order
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Batches of a pass whose rows are listed: of each, the samples of the pass before its end, and where its rows end.
+
+    ``drawn``: which of the ``rows`` fill a hole.
+    """
+
+    ends: NDArray[np.int64]
+    row_ends: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    drawn: NDArray[np.bool_]
+
+    def of(self, number: int) -> slice:
+        """Where the rows of a batch are."""
+        return slice(int(self.row_ends[number - 1]) if number else 0, int(self.row_ends[number]))
 
 
 @dataclass(frozen=True)
@@ -120,6 +138,25 @@ class Plan:
             for native in ahead:
                 native.close()
         order.raise_failure()
+
+    def open_leaving(
+        self, run: EpochRun, leaving: Leaving, batch_size: int, *, drop_last: bool, **options: Any
+    ) -> Iterator[tuple[NativeLoader, Batches]]:
+        """The C loaders of a pass with holes, each with what its batches are; those without a row are passed over."""
+        samples = run.samples // batch_size * batch_size if drop_last else run.samples
+        stretch = batch_size * max(1, _STRETCH // batch_size)
+        for start in range(0, samples, stretch):
+            stop = min(start + stretch, samples)
+            found = leaving.of_rank(run.first, run.stride, start, stop)
+            ends = np.minimum(np.arange(start, stop, batch_size, dtype=np.int64) + batch_size, stop)
+            row_ends = np.cumsum(found.there)[ends - start - 1]
+            some = np.diff(row_ends, prepend=0) > 0
+            if not some.any():
+                continue
+            rows = found.given[found.there]
+            listed = Batches(ends[some], row_ends[some], rows, found.out[found.there])
+            options["batch_size"] = batch_size
+            yield self._open_listed(rows, batch_ends=listed.row_ends, drop_last=False, **options), listed
 
     def rows_before(self, run: EpochRun, end: int, count: int) -> NDArray[np.int64]:
         """The last ``count`` rows that a pass delivers before ``end``; of the last batch, where these are drawn."""

@@ -84,7 +84,10 @@ class Transforming:
 
     def _rows(self, delivered: Delivered[Any]) -> list[int]:
         """The rows of the samples of a batch."""
-        rows = self._plan.rows_before(self._run, delivered.end, delivered.samples + len(delivered.left_out))
+        rows = delivered.rows
+        if rows is None:
+            count = delivered.samples + len(delivered.left_out)
+            rows = self._plan.rows_before(self._run, delivered.end, count)
         left_out = set(delivered.left_out)  # a corrupt row is left out wherever it comes
         return [row for row in rows.tolist() if row not in left_out]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..core import Order
 from .batch_rule import BatchOrder, BatchRule
-from .rule import Rule, Vectorised
+from .rule import Rule, Vectorised, occurrences
 from .selection import Selection
 from .spec import OrderSpec, Sharding
 
@@ -162,18 +162,22 @@ class ShardOrder:
 
     def rows(self, indices: Sequence[int], epoch: int) -> RowIds:
         """The rows of the samples at ``indices``."""
+        positions = self.positions(indices)
+        if len(self) * self.sharding.num_shards > self.sharding.rows:
+            positions %= self.sharding.rows
+        if self.shuffled and len(positions):
+            positions = self.order(epoch).at(positions)
+        return self.selection.row_ids(positions)
+
+    def positions(self, indices: Sequence[int]) -> RowIds:
+        """The positions of the samples at ``indices``, not wrapped. IndexError where there is no such sample."""
         length = len(self)
         given = whole_numbers(indices)
         if len(given) and (given.min() < -length or given.max() >= length):
             wrong = given[(given < -length) | (given >= length)][0]
             raise IndexError(f"sample {wrong} is out of range: this shard has {length}")
         sharding = self.sharding
-        positions = np.where(given < 0, given + length, given) * sharding.num_shards + sharding.first
-        if length * sharding.num_shards > sharding.rows:
-            positions %= sharding.rows
-        if self.shuffled and len(positions):
-            positions = self.order(epoch).at(positions)
-        return self.selection.row_ids(positions)
+        return np.where(given < 0, given + length, given) * sharding.num_shards + sharding.first
 
     def row_ids(self, start: int, stop: int | None, epoch: int) -> RowIds:
         """The rows of samples [start, stop), clipped like a slice."""
@@ -183,6 +187,10 @@ class ShardOrder:
         sharding = self.sharding
         first = sharding.first + start * sharding.num_shards
         return self.selection.row_ids(self.order(epoch).range(first, sharding.num_shards, stop - start))
+
+    def positions_of(self, epoch: int, places: RowIds) -> RowIds:
+        """Every position of an epoch at which one of these places of the selection stands, in any order."""
+        return occurrences(self.order(epoch), places)[1]
 
     def drawn_state(self) -> dict[str, Any] | None:
         """What a state keeps of the rule; None: there is none."""

@@ -42,6 +42,10 @@ class JobSteps:
 
     def positions(self, step: int, rank: int | None = None) -> Numbers:
         """The positions of a step, in their order: of one rank, or of the whole job."""
+        return self.unwrapped(step, rank) % max(self.sharding.rows, 1)
+
+    def unwrapped(self, step: int, rank: int | None = None) -> Numbers:
+        """The same, of which those beyond the end of the epoch stand for its front."""
         steps, ranks = len(self), self.sharding.num_shards
         if not 0 <= check_integer("step", step, 0) < steps:
             raise IndexError(f"there is no step {step}: an epoch has {steps} of {self.batch_size} a rank")
@@ -54,9 +58,7 @@ class JobSteps:
         )
         rank_of = np.arange(first, last, dtype=np.int64)
         delivered = within[:, None] < self.samples(rank_of)[None, :]
-        return (self.sharding.start + (within[:, None] * ranks + rank_of)[delivered]) % max(
-            self.sharding.rows, 1
-        )
+        return np.asarray(self.sharding.start + (within[:, None] * ranks + rank_of)[delivered], np.int64)
 
     def places(self, positions: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """(which of ``positions``, step, rank, slot in the rank's batch) of every time that one is delivered.

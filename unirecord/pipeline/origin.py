@@ -87,6 +87,7 @@ class Cursor(Protocol):
 
     plan: Plan
     position: Any
+    exclusions: Any
 
     def begin(self) -> EpochRun:
         """Starts a pass."""
@@ -149,6 +150,8 @@ class DatasetOrigin:
 
     def begin(self) -> OriginPass:
         """Starts a pass of the dataset."""
+        if self._cursor.exclusions:
+            raise ValueError("rows have been excluded, which pipelines do not know yet: use ds.batches()")
         return DatasetPass(self._cursor, self._on_corrupt, self._memories)
 
 
