@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numbers_source import SCHEMA, Numbers
 
 os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
@@ -338,6 +339,48 @@ def test_rows_are_read_once_in_order_and_counted_before(written: Path) -> None:
     assert sorted(one["n"] for one in some.take_all()) == list(range(0, N, 3))
     assert some.schema().names == ["name", "n"]
     assert unirecord.ray.read(written, where="n < 0").count() == 0
+
+
+def test_arrays_are_tensors_in_batches_of_torch_and_numpy_and_come_back(tmp_path: Path) -> None:
+    kinds = {
+        "n": "int64", "x": {"type": "float32", "shape": [2, 3]}, "u": "uint8[5]", "b": {"type": "bool", "shape": [3]},
+        "r": {"type": "int32", "shape": [-1, 2]}, "m": {"type": "float32?", "shape": [2]},
+    }  # fmt: skip
+    with unirecord.Writer(tmp_path / "a.urec", kinds) as writer:
+        for n in range(100):
+            writer.write({
+                "n": n, "x": np.full((2, 3), n, np.float32), "u": np.full(5, n, np.uint8), "b": np.arange(3) == n % 3,
+                "r": np.full((n % 4, 2), n, np.int32), "m": None if n % 5 == 0 else np.full(2, n, np.float32),
+            })  # fmt: skip
+    found = unirecord.ray.read(tmp_path / "a.urec", override_num_blocks=3)
+    seen = []
+    for batch in found.select_columns(["n", "x", "u", "b"]).iter_torch_batches(batch_size=32):
+        assert (batch["x"].dtype, batch["u"].dtype, batch["b"].dtype) == (
+            torch.float32,
+            torch.uint8,
+            torch.bool,
+        )
+        for n, x, u, b in zip(*(batch[name].numpy() for name in ("n", "x", "u", "b")), strict=True):
+            seen.append(int(n))
+            assert x.tolist() == [[n] * 3] * 2
+            assert u.tolist() == [n] * 5
+            assert b.tolist() == [i == n % 3 for i in range(3)]
+    assert sorted(seen) == list(range(100))
+    for batch in found.iter_batches(batch_size=32, batch_format="numpy"):
+        assert batch["x"].shape[1:] == (2, 3)
+        assert batch["x"].dtype == np.float32
+        assert [list(map(list, r)) for r in batch["r"]] == [[[n, n]] * (n % 4) for n in batch["n"]]
+    unirecord.ray.write(
+        found, tmp_path / "again", schema={"m": {"type": "float32?", "shape": [2]}, "r": kinds["r"]}
+    )
+    again, ds = UniRecordDataset(tmp_path / "again"), UniRecordDataset(tmp_path / "a.urec")
+    assert [str(again.schema[name].spec) for name in ("x", "u", "b")] == [
+        str(ds.schema[name].spec) for name in ("x", "u", "b")
+    ]
+    rows = {int(sample["n"]): sample for sample in again}
+    for n, sample in enumerate(ds):
+        for name in ("x", "u", "b", "r", "m"):
+            assert np.array_equal(rows[n][name], sample[name]), (n, name)
 
 
 def test_blocks_are_as_large_as_ray_wants_them_and_not_two_hundred(

@@ -48,6 +48,15 @@ def test_examples_on_one_process(tmp_path: Path, name: str) -> None:
     assert found[-1] > 90
 
 
+def test_every_example_is_run_by_some_test() -> None:
+    """Some by those that `make ray` and `make trainers` run, which take longer than each run can spare."""
+    written = "\n".join(path.read_text(encoding="utf-8") for path in EXAMPLES.parent.glob("tests/*.py"))
+    imported = {"digits"}  # by the others
+    names = {path.stem for path in EXAMPLES.iterdir() if path.is_file()} - imported
+    assert len(names) >= 11
+    assert {name for name in names if not re.search(rf"\b{name}\b", written)} == set()
+
+
 def test_the_mixture_goes_on_with_other_weights_and_is_audited(tmp_path: Path) -> None:
     done = run(str(EXAMPLES / "mixture.py"), str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -158,6 +158,7 @@ _TORCH_WORKERS = "fork, spawn, forkserver"
 ROWS = [
     Row("`ds.batches`", "batches", _ARRAYS),
     Row("`unirecord.torch.loader`", "torch.loader", _TENSORS),
+    Row("`unirecord.lightning.loader`", "lightning.loader", _TENSORS),
     Row(
         "PyTorch `DataLoader`",
         "DataLoader",

@@ -12,8 +12,8 @@ from conformance.consumers import CONSUMERS
 from conformance.test_conformance import DATASETS
 from unirecord import UniRecordDataset
 
-# Too large for every run: `make mindspore`, `make trainers`.
-APART = {"UniRecordDataset.to_mindspore", "unirecord.lightning.loader"}
+# Too large for every run: `make mindspore`.
+APART = {"UniRecordDataset.to_mindspore"}
 COVERED = {consumer.covers for consumer in CONSUMERS} | APART
 DELIVERING_PROTOCOLS = {"__getitem__", "__getitems__", "__iter__"}
 

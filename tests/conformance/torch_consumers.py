@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, get_worker_info
 from torchdata.stateful_dataloader import StatefulDataLoader
 
+import unirecord.lightning
 import unirecord.torch
 from conformance.canonical import Sample, digested, freeze
 from conformance.consumers import ANY_TYPE, BATCHES, DATASET, Options, Reading, consumer
@@ -58,20 +59,33 @@ def by_loader(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -
     return _by_loader(ds, options, fields)
 
 
-def _by_loader(ds: UniRecordDataset, options: Options, fields: Sequence[Field], **more: Any) -> Reading:
+def _by_loader(
+    ds: UniRecordDataset,
+    options: Options,
+    fields: Sequence[Field],
+    make: Callable[..., Any] = unirecord.torch.loader,
+    sized: bool = True,
+    **more: Any,
+) -> Reading:
     functions: dict[str, Any] = {}
     if options.transform:
         functions["transform"] = digested
     if options.collate:
         functions["collate_fn"] = gathered
     names = ("drop_last", "prefetch", "num_threads", "num_workers")
-    loader = unirecord.torch.loader(ds, options.batch_size, **options.given(*names), **functions, **more)
-    return _reading(loader, loader, options, fields)
+    loader = make(ds, options.batch_size, **options.given(*names), **functions, **more)
+    return _reading(loader, loader, options, fields, sized=sized)
 
 
 @consumer("torch.loader(device=)", "unirecord.torch.loader", takes=LOADER, saves=True, loads=True)
 def by_device(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     return _by_loader(ds, options, fields, device="cpu")
+
+
+@consumer("lightning.loader", "unirecord.lightning.loader", takes=LOADER, saves=True, loads=True, weight=1)
+def by_lightning(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    """Its length is Lightning's matter: that of whole epochs."""
+    return _by_loader(ds, options, fields, unirecord.lightning.loader, sized=False)
 
 
 def _stock(ds: Any, options: Options, **more: Any) -> DataLoader[Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..convert.sources.arrow_types import ArrowEvidence
 from ..convert.sources.arrow_values import arrow_values
 from ..errors import SchemaError
+from ..format.column import Column
 from ..format.schema import Schema
 
-__all__ = ["columns_of", "schema_of"]
+__all__ = ["columns_of", "schema_of", "with_tensors"]
 
 _TENSOR: Final = "tensor"  # in the names of Ray's extension types
 _OBJECT: Final = "object"
@@ -53,6 +54,27 @@ def _spec(field: Any) -> Any:
 def _extension(kind: Any) -> str:
     name = getattr(kind, "extension_name", "")
     return name if name.startswith("ray.") else ""
+
+
+def with_tensors(table: Any, columns: Sequence[Column]) -> Any:
+    """A table of ``to_batches`` with arrays of one shape as Ray's tensors, over the same memory, in place of lists.
+
+    Ray makes arrays and tensors of those, one for a batch, and of lists objects. Nulls and complex numbers stay lists.
+    """
+    import numpy as np
+    from ray.data.extensions import ArrowTensorArray
+
+    for number, column in enumerate(columns):
+        shape = column.item_shape
+        if not column.is_array or column.nullable or -1 in shape or column.type.startswith("complex"):
+            continue
+        values = table.column(number).combine_chunks()
+        for _ in shape:
+            values = values.flatten()
+        array = values.to_numpy(zero_copy_only=False).astype(column.dtype, copy=False)
+        tensors = ArrowTensorArray.from_numpy(np.reshape(array, (table.num_rows, *shape)))
+        table = table.set_column(number, table.schema.field(number).with_type(tensors.type), tensors)
+    return table
 
 
 def columns_of(block: Any, schema: Schema) -> Iterator[tuple[int, dict[str, Any]]]:

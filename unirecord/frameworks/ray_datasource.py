@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataset.dataset import UniRecordDataset
 from .arrow_values import arrow_schema
+from .ray_blocks import with_tensors
 from .ray_conditions import condition_of
 from .ray_session import import_ray
 
@@ -33,6 +34,8 @@ def read(
     ray_remote_args: Mapping[str, Any] | None = None,
 ) -> Any:
     """Returns a ``ray.data.Dataset`` of the rows, in order, as Arrow blocks of the types of `to_batches`.
+
+    Arrays of one shape are Ray's tensors, so that ``iter_torch_batches`` and numpy's batches have them as they are.
 
     Each task reads a run of rows. Their number is exact, also with ``where``, and their size is known from the index.
     ``select_columns`` and ``filter(expr=…)`` that follow are part of the reading where ours means the same as Ray's.
@@ -81,11 +84,13 @@ def blocks(rows: UniRecordDataset, start: int, stop: int, no_columns: bool) -> I
     """Yield the rows of a run as tables of about 8 MB; one without rows where there are none."""
     import pyarrow
 
+    columns = [rows.schema[name] for name in rows.column_names]
     with rows.select(range(start, stop)) as run, run.to_batches() as reader:
-        yield reader.schema.empty_table().select([] if no_columns else run.column_names)
+        empty = reader.schema.empty_table()
+        yield empty.select([]) if no_columns else with_tensors(empty, columns)
         for batch in reader:
             table = pyarrow.Table.from_batches([batch])
-            yield table.select([]) if no_columns else table
+            yield table.select([]) if no_columns else with_tensors(table, columns)
 
 
 class _Rows:
@@ -135,8 +140,8 @@ def _datasource() -> Any:
             self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
         ) -> list[Any]:
             read = self._read
-            names = [] if read.no_columns else read.rows.column_names
-            schema = arrow_schema([read.rows.schema[name] for name in names])
+            columns = [] if read.no_columns else [read.rows.schema[name] for name in read.rows.column_names]
+            schema = with_tensors(arrow_schema(columns).empty_table(), columns).schema
             return [
                 ReadTask(
                     lambda start=start, stop=stop: blocks(read.rows, start, stop, read.no_columns),
