@@ -1,0 +1,152 @@
+/* test_cache.c - what a cache holds: found in pieces, read by threads while others change it, and dropped when damaged. */
+#define _GNU_SOURCE
+#include "cache.h"
+#include "expect.h"
+#include "unirecord.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BYTES = 3 << 20, PIECE = 1000, PIECES = 2000, THREADS = 4, SEED = 7 };
+
+static uint8_t object[BYTES]; /* what is kept lies at its own offset of the shelf, but for a head of 100 bytes */
+static int shelf;             /* its file */
+
+static ur_cache *make_cache(void) {
+  ur_cache *cache = ur_cache_new(2, 1);
+  EXPECT(cache != NULL);
+  ur_cache_set_shelf(cache, 0, dup(shelf), SEED);
+  EXPECT_EQUAL(ur_cache_set_file(cache, 0, 0, BYTES), UR_OK);
+  return cache;
+}
+
+static ur_cache_range range_of(uint64_t offset, uint64_t bytes) {
+  return (ur_cache_range){0, offset, bytes, offset + 100, ur_xxh3_64(object + offset, bytes, SEED)};
+}
+
+static void add(ur_cache *cache, uint64_t offset, uint64_t bytes) {
+  ur_cache_range range = range_of(offset, bytes);
+  EXPECT_EQUAL(ur_cache_add(cache, &range, 1), UR_OK);
+}
+
+/* Whether these bytes are there; they are right if they are. */
+static bool has(ur_cache *cache, uint64_t offset, uint64_t bytes) {
+  uint8_t *found = malloc(bytes);
+  bool there = ur_cache_has(cache, 0, offset, bytes, found) == 1;
+  EXPECT(!there || memcmp(found, object + offset, bytes) == 0);
+  free(found);
+  return there;
+}
+
+static void pieces_are_put_together(void) {
+  ur_cache *cache = make_cache();
+  add(cache, 500, 100);
+  add(cache, 600, 50);
+  add(cache, 800, 10);
+  add(cache, 590, 100); /* overlaps: left out */
+  EXPECT(has(cache, 500, 150));
+  EXPECT(has(cache, 540, 100));
+  EXPECT(!has(cache, 500, 151));
+  EXPECT(!has(cache, 499, 2));
+  EXPECT(has(cache, 805, 5));
+  EXPECT(!has(cache, BYTES - 1, 2));
+  ur_cache_range wanted = {.offset = 450, .bytes = 2 << 20}, gaps[8];
+  uint64_t at = wanted.offset;
+  EXPECT_EQUAL(ur_cache_gaps(cache, &wanted, &at, gaps, 2), 2);
+  EXPECT(gaps[0].offset == 450 && gaps[0].bytes == 50 && gaps[1].offset == 650 && gaps[1].bytes == 150);
+  EXPECT_EQUAL(ur_cache_gaps(cache, &wanted, &at, gaps, 8), 3); /* cut at each MiB */
+  EXPECT(gaps[0].offset == 810 && gaps[1].offset == 1 << 20 && gaps[2].offset == 2 << 20 && gaps[2].bytes == 450);
+  EXPECT_EQUAL(at, wanted.offset + wanted.bytes);
+  ur_cache_release(cache);
+}
+
+static void what_is_impossible_is_left_out(void) {
+  ur_cache *cache = make_cache();
+  ur_cache_range wrong[] = {{.file = -1, .offset = 0, .bytes = 1},
+                            {.file = 2, .offset = 0, .bytes = 1},
+                            {.file = 1, .offset = 0, .bytes = 1}, /* on no shelf */
+                            {.file = 0, .offset = 0, .bytes = 0},
+                            {.file = 0, .offset = BYTES, .bytes = 1},
+                            {.file = 0, .offset = UINT64_MAX, .bytes = 2},
+                            {.file = 0, .offset = UR_CACHE_STRETCH - 1, .bytes = 2},
+                            {.file = 0, .offset = 0, .bytes = 1, .place = UINT64_MAX}};
+  EXPECT_EQUAL(ur_cache_add(cache, wrong, sizeof wrong / sizeof *wrong), UR_OK);
+  ur_cache_remove(cache, wrong, sizeof wrong / sizeof *wrong);
+  EXPECT(!has(cache, 0, 1));
+  EXPECT(!has(cache, UR_CACHE_STRETCH - 1, 2));
+  uint8_t byte;
+  EXPECT_EQUAL(ur_cache_has(cache, -1, 0, 1, &byte), 0);
+  EXPECT_EQUAL(ur_cache_has(cache, 1, 0, 1, &byte), 0);
+  ur_cache_release(cache);
+  ur_cache_release(NULL);
+}
+
+static void what_is_damaged_goes_and_is_told_once(void) {
+  ur_cache *cache = make_cache();
+  ur_cache_range bad = range_of(100, 50), gone[2];
+  bad.digest ^= 1;
+  EXPECT_EQUAL(ur_cache_add(cache, &bad, 1), UR_OK);
+  ur_cache_range beyond = {.offset = 1000, .bytes = 10, .place = BYTES + 1000};
+  EXPECT_EQUAL(ur_cache_add(cache, &beyond, 1), UR_OK);
+  add(cache, 300, 50);
+  EXPECT(!has(cache, 110, 10));
+  EXPECT(!has(cache, 1000, 10));
+  EXPECT(has(cache, 310, 10));
+  ur_cache_forget(cache, 0, UR_FILE_DATA, 0, 330); /* whoever reads it says that it is wrong */
+  EXPECT(!has(cache, 340, 1));
+  EXPECT_EQUAL(ur_cache_take_dropped(cache, gone, 2), 2);
+  EXPECT_EQUAL(ur_cache_take_dropped(cache, gone, 2), 1);
+  EXPECT_EQUAL(ur_cache_take_dropped(cache, gone, 2), 0);
+  uint64_t counts[3];
+  ur_cache_counts(cache, counts);
+  EXPECT(counts[0] == 1 && counts[1] == 10 && counts[2] == 3);
+  ur_cache_release(cache);
+}
+
+static void *use(void *context) {
+  ur_cache *cache = context;
+  unsigned state = (unsigned)(uintptr_t)pthread_self();
+  uint8_t found[2 * PIECE];
+  for (int i = 0; i < 3000; i++) {
+    state = state * 1103515245u + 12345u;
+    uint64_t number = state / 65536u % (PIECES - 1), offset = number * PIECE;
+    bool checked = i % 3 == 0;
+    if (ur_cache_read(cache, 0, UR_FILE_DATA, offset, 2 * PIECE, found, checked)) {
+      EXPECT(memcmp(found, object + offset, 2 * PIECE) == 0);
+      if (checked) ur_cache_trust(cache, 0, UR_FILE_DATA, offset, 2 * PIECE);
+    } else {
+      add(cache, offset, offset / UR_CACHE_STRETCH == (offset + PIECE - 1) / UR_CACHE_STRETCH ? PIECE : 1);
+    }
+    if (i % 64 == 0) ur_cache_forget(cache, 0, UR_FILE_DATA, offset, 3);
+  }
+  return NULL;
+}
+
+static void threads_read_while_others_change_it(void) {
+  ur_cache *cache = make_cache();
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&threads[i], NULL, use, cache) == 0);
+  for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
+  ur_cache_release(cache);
+}
+
+int main(void) {
+  uint64_t state = 1;
+  for (size_t i = 0; i < BYTES; i++) {
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    object[i] = (uint8_t)(state >> 56);
+  }
+  shelf = memfd_create("shelf", MFD_CLOEXEC);
+  EXPECT(shelf >= 0);
+  EXPECT(pwrite(shelf, object, BYTES, 100) == BYTES);
+  pieces_are_put_together();
+  what_is_impossible_is_left_out();
+  what_is_damaged_goes_and_is_told_once();
+  threads_read_while_others_change_it();
+  (void)close(shelf);
+  return 0;
+}
