@@ -1,13 +1,12 @@
 """An object store on the loopback: S3's protocol over a folder, with the faults of a real one made to order.
 
-Buckets are the folders in its root. It answers GET with ranges, HEAD, and lists; it asks for no signature. What happens
-to a request is said by ``server.fault``, a function of the request.
+Buckets are the folders in its root. It answers GET with ranges, HEAD, and lists, and what tests/objectstore_writing.py
+writes; it asks for no signature. What happens to a request is said by ``server.fault``, a function of the request.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -16,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from objectstore_writing import change, tag_of
 
 
 @dataclass(frozen=True)
@@ -27,17 +28,25 @@ class Request:
     start: int  # of the range; 0 without one
     stop: int | None
     number: int  # of the request, from 0
+    query: str = ""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to a request: an answer of that status, a body cut or changed, a pause before it, or a hang-up."""
+    """What is done to a request: an answer of that status, a body cut or changed, a pause before it, or a hang-up.
+
+    Of one that changes something: ``lost`` does it and hangs up, ``twice`` does it twice and gives the second answer,
+    ``late`` hangs up, and `Server.do_late` does it when that is called.
+    """
 
     status: int = 0
     cut: int | None = None
     flip: int | None = None
     pause: float = 0.0
     hang_up: bool = False
+    lost: bool = False
+    twice: bool = False
+    late: bool = False
 
 
 @dataclass
@@ -52,6 +61,7 @@ class Server:
     most_in_flight: int = 0
     port: int = 0
     _in_flight: int = 0
+    _late: list[Callable[[], object]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -72,10 +82,11 @@ class Server:
         headers = {
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])
         }
-        await reader.readexactly(int(headers.get("content-length", 0)))
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
         url = urlsplit(target)
         start, stop = _range(headers.get("range", ""))
-        request = Request(method, unquote(url.path).strip("/"), start, stop, len(self.requests))
+        key = unquote(url.path).strip("/")
+        request = Request(method, key, start, stop, len(self.requests), url.query)
         self.requests.append(request)
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
@@ -86,6 +97,8 @@ class Server:
                 return False
             if fault.status:
                 await self._send(writer, fault.status, {}, b"<Error><Code>Fault</Code></Error>", fault)
+            elif method not in ("GET", "HEAD"):
+                return await self._change(writer, request, headers, body, fault)
             elif "list-type" in parse_qs(url.query):
                 await self._send(writer, 200, {}, self._list(request.key, parse_qs(url.query)), fault)
             else:
@@ -94,15 +107,44 @@ class Server:
         finally:
             self._in_flight -= 1
 
+    async def _change(
+        self,
+        writer: asyncio.StreamWriter,
+        request: Request,
+        headers: dict[str, str],
+        body: bytes,
+        fault: Fault,
+    ) -> bool:
+        query = parse_qs(request.query, keep_blank_values=True)
+
+        def do() -> tuple[int, dict[str, str], bytes]:
+            return change(self.root, request.method, request.key, query, headers, body)
+
+        if fault.late:
+            self._late.append(do)
+            return False
+        status, said, answer = do()
+        if fault.twice:
+            status, said, answer = do()
+        if fault.lost:
+            return False
+        await self._send(writer, status, said, answer, fault)
+        return True
+
+    def do_late(self) -> None:
+        """Does what requests with the fault ``late`` asked for, in their order."""
+        waiting, self._late = self._late, []
+        for do in waiting:
+            do()
+
     async def _object(self, writer: asyncio.StreamWriter, request: Request, fault: Fault) -> None:
         path = self.root / request.key
         if not path.is_file():
             await self._send(writer, 404, {}, b"<Error><Code>NoSuchKey</Code></Error>", fault)
             return
         size = path.stat().st_size
-        stamp = f"{path.stat().st_mtime_ns}-{size}".encode()
         headers = {
-            "ETag": f'"{hashlib.md5(stamp, usedforsecurity=False).hexdigest()}"',
+            "ETag": tag_of(path),
             "Last-Modified": "Sun, 22 Nov 2026 10:00:00 GMT",
             "Accept-Ranges": "bytes",
         }
@@ -177,11 +219,11 @@ def serving(root: Path, latency: float = 0.0) -> Iterator[Server]:
     async def start() -> asyncio.Server:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 20)
         server.port = listening.sockets[0].getsockname()[1]
-        ready.set()
         return listening
 
     def run() -> None:
         listening = loop.run_until_complete(start())
+        loop.call_soon(ready.set)  # not before: a stop would end no more than the start
         loop.run_forever()
         listening.close()
         pending = asyncio.all_tasks(loop)

@@ -29,7 +29,7 @@ def check_report(args: argparse.Namespace) -> None:
         args.report = f"{args.target.rstrip('/')}.left-out.jsonl"
     if args.report is None:
         return
-    location = location_of(path_on_disk(args.report))
+    location = location_of(path_on_disk(args.report, "a report"))
     there = location.find(args.report)
     if there is not None and not (args.overwrite and there.kind == "file"):
         raise ExistsError(f"{args.report} exists already; with --overwrite the report replaces it")

@@ -33,7 +33,7 @@ from ..format.schema import Schema
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
 from ..sizes import format_size
-from ..storage.registry import location_of, path_on_disk
+from ..storage.registry import location_of, path_of_dataset
 from ..writing.arguments import check_free
 from .codec_option import with_codecs
 from .conversion_progress import Looking, lines_of
@@ -41,6 +41,7 @@ from .engine_option import add_engine_option, engine_of
 from .left_out import check_report, many, say_left_out
 from .progress_bar import duration
 from .row_options import add_row_options, row_choice
+from .storage_option import add_storage_option
 from .table import table
 from .terminal import say
 from .usage import UsageError, count, make_parser, names, size
@@ -130,6 +131,7 @@ def add_parser(subparsers: Any) -> None:
         "--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"
     )
     add_row_options(parser)
+    add_storage_option(parser)
     _add_options_of_sources(parser)
     parser.set_defaults(run=_run)
 
@@ -193,9 +195,9 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
         except ExistsError as error:
             raise ExistsError(f"{error} (on the command line, --overwrite replaces it)") from None
         return None
-    parent = os.path.dirname(os.path.abspath(path_on_disk(args.target)))
-    location = location_of(args.target)
-    if not location.is_directory(parent):
+    location = location_of(path_of_dataset(args.target))
+    parent = os.path.dirname(os.path.abspath(args.target))
+    if location.in_file_system and not location.is_directory(parent):
         raise UsageError(f"the folder {parent} does not exist; make it first")
     there = location.find(args.target) is not None
     if args.max_part_bytes is not None and args.target.endswith(".urec"):

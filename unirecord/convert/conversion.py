@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +15,9 @@ from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
 from ..parts.identity import data_identity, index_identity
 from ..parts.manifest import PartEntry
-from ..writing.arguments import check_indexable
+from ..storage.registry import location_of, path_on_disk
+from ..storage.storage_options import StorageOptions, current_storage, use_storage
+from ..writing.arguments import check_id, check_indexable
 from ..writing.conversion_journal import begins_anew, entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
@@ -90,6 +91,7 @@ class Conversion:
         resume: go on with what an earlier run has left, if it was the same conversion.
         limit: at most so many rows, which one process then writes in order.
         options: what else decides which rows there are, to tell another conversion from this one.
+        storage: how the store is reached that ``path`` is in, if it is.
     """
 
     source: Source
@@ -106,6 +108,7 @@ class Conversion:
     resume: bool = False
     limit: int | None = None
     options: dict[str, str] = field(default_factory=dict)
+    storage: StorageOptions | None = None
 
     def run(
         self,
@@ -122,9 +125,17 @@ class Conversion:
                 f"{self.source.path} is read once, by one process: workers=, engine= and resume= need what can be read "
                 "again, such as a dataset with len() and [i]"
             )
+        if self.engine is not None:
+            path_on_disk(self.path, "what an engine's tasks write")
+        with use_storage(self.storage or current_storage()):
+            return self._run(progress, before_publishing)
+
+    def _run(
+        self, progress: Callable[[Standing], None] | None, before_publishing: Callable[[], None] | None
+    ) -> tuple[int, list[LeftOut]]:
         target = DirectoryWriter(
-            os.path.abspath(self.path),
-            self.id or secrets.token_bytes(16),
+            location_of(self.path).absolute(self.path),
+            check_id(self.id, self.path),
             max_part_bytes=self.max_part_bytes,
             overwrite=self.overwrite,
             append=self.append,
@@ -149,7 +160,7 @@ def _give_up(target: DirectoryWriter, error: BaseException) -> None:
     """Leaves finished parts to a later run where that can go on; Ctrl-C then says how."""
     done = len(target.journal.parts())
     wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
-    if target.published or wrong_data or not (done or target.journal.tasks()):
+    if target.published or wrong_data or not target.resumable or not (done or target.journal.tasks()):
         target.abandon()
         return
     target.suspend()
@@ -184,7 +195,7 @@ class _Run:
         tasks = divide(wish.source.units, row_bytes, wish.max_part_bytes)
         self.job = Job(
             wish.source, content, tuple(tasks), target.folder, target.id, target.first, wish.max_part_bytes,
-            os.path.join(target.path, "manifest.json"),
+            os.path.join(target.path, "manifest.json"), target.place, target.deliver,
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at

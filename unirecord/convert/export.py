@@ -193,4 +193,4 @@ def _target(dst: PathLike) -> str:
     text = os.fsdecode(os.fspath(dst))
     if not text or "\0" in text or os.path.basename(text.rstrip("/")) in ("", ".", ".."):
         raise ValueError(f"not a path to write to: {text!r}")
-    return os.path.abspath(path_on_disk(text))
+    return os.path.abspath(path_on_disk(text, "an export"))

@@ -15,7 +15,7 @@ from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..parts import manifest
 from ..storage import local
-from ..storage.registry import location_of, read_file
+from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile
 from ..storage.staged_folder import remove_tree
 from ..writing.directory_claim import read_manifest
@@ -62,6 +62,7 @@ def in_order(
     what `Conversion` does, `BusyError` when another one is at it.
     """
     check_sort(order, source.schema)
+    path_on_disk(target, "what is sorted or shuffled")
     folder, name = os.path.split(os.path.abspath(target))
     place = os.path.join(folder, f".{name}.unordered")
     lock = StagedFile(f"{place}.lock", claims=target)

@@ -30,7 +30,7 @@ def check_samples(job: Job, records: Mapping[int, Mapping[str, Any]]) -> None:
         first = next((batch for batch in batches if batch is not None and batch.rows), None)
         if first is not None:
             rows = min(SAMPLED_ROWS, first.rows, part["rows"])
-            path = os.path.join(job.folder, part["name"])
+            path = os.path.join(job.place, part["name"])
             compare(path, 0, slice_batch(first, 0, rows), job.content.schema, job.source.path)
 
 

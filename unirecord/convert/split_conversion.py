@@ -10,7 +10,7 @@ from contextlib import suppress
 from ..errors import ExistsError, MissingError, UniRecordError
 from ..parts import manifest
 from ..storage import local
-from ..storage.registry import location_of
+from ..storage.registry import location_of, path_on_disk
 from ..writing.conversion_journal import Journal
 from ..writing.directory_claim import check_directory_free, read_manifest
 from .conversion import Conversion, Standing
@@ -30,7 +30,7 @@ def check_split_target(path: str, names: Sequence[str], *, overwrite: bool, resu
         raise ExistsError(
             f"{path}: a split makes several datasets; choose a name without .urec for their folder"
         )
-    location = location_of(path)
+    location = location_of(path_on_disk(path, "a split"))
     if not location.is_directory(path):
         if location.is_taken(path):
             raise ExistsError(f"{path}: a file is in the way of the folder for the shares")

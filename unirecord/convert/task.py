@@ -11,7 +11,7 @@ from ..format.layout import Shape
 from ..format.values import ColumnBatch, RecordEncoder
 from ..writing.batch_writer import BatchWriter
 from ..writing.conversion_journal import Journal, entry_to_json
-from ..writing.part_sequence import PartSequence
+from ..writing.part_sequence import Delivery, PartSequence, stays
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
 from .begun_task import BegunTask, RowsWritten, left_out_to_json
@@ -32,6 +32,7 @@ class Job:
         content: schema, index columns and metadata of the parts; columns are those of the source by name.
         tasks: ranges [start, stop) of the source's units.
         folder: where parts and their records go.
+        place: where the parts are once ``deliver`` has been told of them.
         dataset_id, first_part: what names and ids of parts are made of.
         max_part_bytes: greatest size of a part.
         like: a file whose owner and mode new files get, if it is there.
@@ -45,6 +46,8 @@ class Job:
     first_part: int
     max_part_bytes: int
     like: str
+    place: str
+    deliver: Delivery = stays
 
     def part_number(self, task: int, i: int) -> int:
         """The number of the i-th part of a task; few tasks have more than one."""
@@ -57,7 +60,7 @@ def run_task(job: Job, task: int, tell: Told, most: int | None = None) -> dict[s
     Goes on behind the parts that an earlier run has finished.
     """
     journal = Journal(job.folder)
-    record = write_parts(job, task, job.folder, tell, most, journal)
+    record = write_parts(job, task, job.folder, tell, most, journal, job.deliver)
     journal.record(task, record)
     return record
 
@@ -68,7 +71,13 @@ def finish_task(job: Job, task: int, record: dict[str, Any]) -> None:
 
 
 def write_parts(
-    job: Job, task: int, folder: str, tell: Told, most: int | None = None, journal: Journal | None = None
+    job: Job,
+    task: int,
+    folder: str,
+    tell: Told,
+    most: int | None = None,
+    journal: Journal | None = None,
+    deliver: Delivery = stays,
 ) -> dict[str, Any]:
     """Write the parts of a task into a folder, under the names they have in the job's; their record.
 
@@ -82,7 +91,7 @@ def write_parts(
             journal.record_begun(task, done.at(parts.entries, content, shape).to_json())
 
     parts = PartSequence(
-        folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like,
+        folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like, deliver,
         finished=begun.entries, on_part=note,
     )  # fmt: skip
     told = parts.written

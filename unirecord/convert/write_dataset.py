@@ -10,8 +10,8 @@ from typing import Any, Literal
 from ..errors import ExistsError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
-from ..storage.registry import location_of
-from ..writing.arguments import check_free, check_id, check_part_bytes, check_path
+from ..storage.registry import location_of, path_on_disk
+from ..writing.arguments import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
 from .conversion import Conversion, Standing
 from .ordering import in_order
 from .part_conversion import write_part
@@ -79,6 +79,7 @@ def write_dataset(
     shuffle_seed: int | None = None,
     on_error: Literal["raise", "skip", "report"] | None = None,
     report: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> int:
     """Writes whatever ``source`` gives as a dataset, and returns how many rows there are.
@@ -106,6 +107,7 @@ def write_dataset(
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
             all else ends it.
         report: where that list is to be, JSON Lines; by default ``path`` with ``.left-out.jsonl`` behind it.
+        storage_options: how an object store is reached that ``path`` is in, as for `UniRecordDataset`.
         **options: what a kind of source obeys, by the names of ``unirecord write --help``.
 
     Raises:
@@ -123,7 +125,7 @@ def write_dataset(
     )  # fmt: skip
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
-    place = check_path(path)
+    place, storage = check_path(path), storage_to_write_to(path, storage_options)
     tell = _DroppedParts().tell
     listed = _report_path(report, place, on_error, overwrite=overwrite)
     if choice.split is not None:
@@ -161,8 +163,8 @@ def write_dataset(
             )
         wish = Conversion(
             rows, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
-            max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id),
-            workers=workers, resume=resume, limit=limit, options=choice.options(),
+            max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id, place),
+            workers=workers, resume=resume, limit=limit, options=choice.options(), storage=storage,
         )  # fmt: skip
         written, left_out = wish.run(tell)
         return written, [*rows.left_out, *left_out]
@@ -215,7 +217,7 @@ def _report_path(
     if report is None and on_error != "report":
         return None
     place = f"{path.rstrip('/')}.left-out.jsonl" if report is None else os.fspath(report)
-    if location_of(place).is_taken(place) and not overwrite:
+    if location_of(path_on_disk(place, "a report")).is_taken(place) and not overwrite:
         raise ExistsError(f"{place} exists already; overwrite=True replaces it")
     return place
 

@@ -17,7 +17,7 @@ from ..parts import manifest
 from ..parts.manifest import PartEntry
 from ..sizes import parse_size
 from ..storage.attempts import Attempts
-from ..storage.registry import location_of
+from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_indexable, check_part_bytes, check_path
 from ..writing.batch_writer import BatchWriter
 from ..writing.directory_writer import DirectoryWriter
@@ -69,7 +69,7 @@ def write(
         ExistsError, BusyError, OSError, ValueError: as for `Writer`.
     """
     import_ray()
-    place = check_path(path)
+    place = path_on_disk(check_path(path), "what Ray's tasks write")
     if place.endswith(".urec"):
         raise ValueError(
             f"{place} is one part, which one process writes; for Ray choose a name without .urec"

@@ -52,7 +52,7 @@ def repair(
         FormatError: the head of the data file is lost, so that nothing can be salvaged.
     """
     started = time.monotonic()
-    path = path_on_disk(os.fspath(path))
+    path = path_on_disk(os.fspath(path), "what is repaired")
     parts, listing, problems = targets(path)
     report, location = RepairReport(path), location_of(path)
     tracker = Tracker(sum(one.size for p in parts if (one := location.find(p.path)) is not None), progress)

@@ -22,7 +22,7 @@ from .store_failures import failure
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
 
-__all__ = ["ObjectFile", "ObjectStore"]
+__all__ = ["ObjectFile", "ObjectStore", "store_and_key"]
 
 _LEAST_AHEAD: Final = 64 << 10  # bytes that are read of an object at once at least, …
 _MOST_AHEAD: Final = 8 << 20  # … and at most, unless more are asked for
@@ -77,7 +77,7 @@ class ObjectStore(Location):
         return found
 
     def _head(self, path: str) -> Read:
-        store, key = _store_and_key(path, self._options)
+        store, key = store_and_key(path, self._options)
         return Read(store, partial(_head, key), 0)
 
     def is_taken(self, path: str) -> bool:
@@ -101,7 +101,7 @@ class ObjectStore(Location):
         return not path.lower().startswith("http")
 
     def _listed(self, folder: str) -> list[str]:
-        store, key = _store_and_key(folder, self._options)
+        store, key = store_and_key(folder, self._options)
         [found] = requests().all([Read(store, partial(_list, key), 0)])
         if isinstance(found, BaseException):
             raise failure(folder, found)
@@ -141,7 +141,7 @@ class ObjectStore(Location):
         """Bytes [offset, offset + size) of each object, or the exception that says why they could not be had."""
         calls = []
         for path, offset, size in wanted:
-            store, key = _store_and_key(path, self._options)
+            store, key = store_and_key(path, self._options)
             calls.append(Read(store, partial(_get_range, key, offset, size), size))
         found = requests().all(calls)
         return [
@@ -206,7 +206,7 @@ def _get_range(key: str, offset: int, size: int, client: Any) -> Awaitable[Any]:
     return client_module().get_range_async(client, key, start=offset, length=size)  # type: ignore[no-any-return]
 
 
-def _store_and_key(path: str, options: StorageOptions | None) -> tuple[Store, str]:
+def store_and_key(path: str, options: StorageOptions | None) -> tuple[Store, str]:
     """The store that a path is in, made once for a process and its options, and the object's name there."""
     scheme, _, rest = path.partition("://")
     host, _, key = rest.partition("/")

@@ -10,12 +10,13 @@ from .local_disk import LocalDisk
 from .location import Location
 from .storage_options import current_storage
 
-__all__ = ["LOCATIONS", "location_of", "path_on_disk", "read_file"]
+__all__ = ["LOCATIONS", "location_of", "path_of_dataset", "path_on_disk", "read_file"]
 
 _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.IGNORECASE | re.DOTALL)
 _DISK: Final = LocalDisk()
 
 LOCATIONS: Final[dict[str, Location]] = {}  # by scheme, of kinds that others add
+_TAKES_WRITES: Final = ("s3://", "gs://", "az://")
 _OBJECTS: Final = ("s3", "gs", "az", "https", "http")
 
 
@@ -39,12 +40,29 @@ def location_of(path: str) -> Location:
     )
 
 
-def path_on_disk(path: str) -> str:
-    """The path, which something is to be written to; UniRecordError when it is in a storage that is only read."""
+def path_on_disk(path: str, what: str = "this") -> str:
+    """The path, to which ``what`` is to be written; UniRecordError when it is in an object store."""
     if not location_of(path).in_file_system:
         raise UniRecordError(
-            f"{path}: object stores are only read by UniRecord; write to a path on a disk, and copy what comes of it: "
-            f"a part with its index, or a directory with the manifest last"
+            f"{path}: {what} is written to a disk only, not to an object store; name a path on a disk, and copy what "
+            f"comes of it: a part with its index, or a directory with the manifest last"
+        )
+    return path
+
+
+def path_of_dataset(path: str) -> str:
+    """The path, at which a dataset is to be written; UniRecordError where that cannot be."""
+    location = location_of(path)
+    if location.in_file_system:
+        return path
+    if not path.lower().startswith(_TAKES_WRITES):
+        raise UniRecordError(
+            f"{path}: this storage is only read by UniRecord; write to a disk, or to s3://, gs:// or az://"
+        )
+    if path.endswith(".urec"):
+        raise UniRecordError(
+            f"{path}: an object store gets directories of parts, which one manifest publishes; choose a name without "
+            f".urec, or write the part to a disk and copy its index, and then itself"
         )
     return path
 

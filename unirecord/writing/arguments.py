@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..errors import SchemaError
 from ..format.schema import Schema
 from ..sizes import parse_size
-from ..storage.registry import location_of, path_on_disk
+from ..storage.registry import location_of, path_of_dataset
+from ..storage.storage_options import StorageOptions, current_storage, storage_of
 from .batch_writer import PART_BYTES
 from .directory_claim import check_directory_free
 from .single_writer import check_part_free
@@ -27,6 +29,13 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         check_directory_free(place, overwrite=overwrite)
 
 
+def storage_to_write_to(path: Path, given: Mapping[str, Any] | None) -> StorageOptions | None:
+    """The options of the store that is written to; ValueError for a disk."""
+    if given and location_of(os.fsdecode(path)).in_file_system:
+        raise ValueError(f"{os.fsdecode(path)}: storage_options are of object stores, and this is on a disk")
+    return storage_of(given) or current_storage()
+
+
 def check_path(path: Path) -> str:
     text = os.fspath(path)
     if isinstance(text, bytes):
@@ -38,7 +47,7 @@ def check_path(path: Path) -> str:
         raise ValueError(f"{text}: a path that ends in .urec is a file; leave out the slash")
     if os.path.basename(stripped) in ("", ".", "..", ".urec"):
         raise ValueError(f"{text}: name the file or directory to write")
-    return path_on_disk(stripped)
+    return path_of_dataset(stripped)
 
 
 def check_index_names(index: Sequence[str]) -> tuple[str, ...]:
@@ -72,9 +81,15 @@ def check_part_bytes(given: int | str | None, path: str) -> int:
     return part_bytes
 
 
-def check_id(id: bytes | None) -> bytes:
+def check_id(id: bytes | None, path: str = "") -> bytes:
+    """The id of the dataset at ``path``: the one given, or a random one."""
     if id is None:
         return secrets.token_bytes(16)
+    if not location_of(path).in_file_system:
+        raise ValueError(
+            f"{path}: id= names the parts, and a store cannot keep a second writer with the same id from writing over "
+            "them: leave it out, or write to a disk and copy that"
+        )
     if not isinstance(id, bytes) or len(id) != 16:
         raise ValueError(f"id is 16 bytes, got {id!r}")
     return id

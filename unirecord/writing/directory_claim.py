@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Literal
 
@@ -16,6 +16,7 @@ from ..storage.claim import check_unclaimed
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .conversion_journal import JOURNAL_FILE, Journal
+from .part_sequence import stays
 
 __all__ = ["DirectoryClaim", "Unfinished", "check_directory_free", "read_manifest"]
 
@@ -35,6 +36,9 @@ class DirectoryClaim:
     ``"resume"`` they are among them, with ``"drop"`` removed, with ``"refuse"`` (where nothing is to be replaced) an
     ExistsError. ``dropped`` is how many were removed.
     """
+
+    resumable = True
+    deliver = staticmethod(stays)  # they are where they belong
 
     def __init__(
         self, path: str, *, overwrite: bool = False, append: bool = False, unfinished: Unfinished = "refuse"
@@ -155,8 +159,23 @@ class DirectoryClaim:
         with suppress(OSError):
             store.remove_directory(folder)
 
-    def publish(self) -> None:
-        """Gives the manifest, written and synced, its name, and then the directory, if that is new."""
+    @property
+    def place(self) -> str:
+        """Where parts are once they are complete."""
+        return self.folder
+
+    def keep(self) -> None:
+        """Says that a writer has been made that will close or abort it."""
+        self.manifest.keep()
+
+    def lock_number(self) -> int:
+        """The file descriptor that holds the lock: whoever inherits it holds it too."""
+        return self.manifest.fileno()
+
+    def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
+        """Writes and syncs the manifest, and gives it its name, and then the directory, if that is new."""
+        self.manifest.append([after(self.before)])
+        self.manifest.sync()
         self.manifest.publish()
         if not self.in_place:
             store.give_name(self.folder, self.path)
@@ -259,8 +278,12 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
     if append or (parts and not overwrite):
         raise (MissingError if append else ExistsError)(
             f"{path}: there are parts, such as {parts[0]}, and no {manifest.NAME} that names them: it was lost, or a "
-            f"writer died; run `unirecord repair {path}` to make it anew from the parts, or pass overwrite=True to "
-            "Writer to replace them"
+            + (
+                f"writer died; run `unirecord repair {path}` to make it anew from the parts, or pass overwrite=True to "
+                "Writer to replace them"
+                if location.in_file_system
+                else "writer died, or is at work; pass overwrite=True to Writer to write beside them"
+            )
         )
     ours = (_TEMPORARY, JOURNAL_FILE)
     others = sorted(name for name in names if not any(p.fullmatch(name) for p in (_PART_FILE, *ours)))

@@ -15,10 +15,10 @@ from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
 from .conversion_journal import Journal, begins_anew
-from .directory_claim import DirectoryClaim, Unfinished
-from .part_sequence import PartSequence
+from .directory_claim import Unfinished
+from .part_sequence import Delivery, PartSequence
 from .part_writer import PartContent
-from .single_writer import check_target_folder
+from .publisher import open_publisher
 
 
 class DirectoryWriter:
@@ -37,15 +37,21 @@ class DirectoryWriter:
         self.path = path
         self.id = dataset_id
         self._append = append
-        check_target_folder(path)
-        self._claim = DirectoryClaim(path, overwrite=overwrite, append=append, unfinished=unfinished)
+        self._claim = open_publisher(
+            path, dataset_id, overwrite=overwrite, append=append, unfinished=unfinished
+        )
         if self._claim.dropped and unfinished == "refuse":
             warnings.warn(f"{path} {begins_anew(self._claim.dropped)}", stacklevel=2)
         numbers = [int(name.split("-")[1]) for name in self._claim.parts]
         self.first = self.before.next_part if self.before else max(numbers, default=-1) + 1
         like = os.path.join(path, manifest.NAME)
         self._parts = PartSequence(
-            self._claim.folder, dataset_id, lambda i: self.first + i, max_part_bytes, like
+            self._claim.folder,
+            dataset_id,
+            lambda i: self.first + i,
+            max_part_bytes,
+            like,
+            self._claim.deliver,
         )
         self.target_bytes = self._parts.target_bytes
 
@@ -74,14 +80,14 @@ class DirectoryWriter:
 
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""
-        self._claim.manifest.keep()
+        self._claim.keep()
 
     def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
         """Writes a row group, into a new part when this one would grow beyond its greatest size."""
         self._parts.add(content, shape, pieces)
 
     def finish(self, content: PartContent, shape: Shape) -> None:
-        """Completes the last part and publishes all new parts by one rename of the manifest."""
+        """Completes the last part and publishes all new parts at once by the manifest."""
         self._parts.finish(content, shape)
         if not self._parts.entries and not self._append:
             self._parts.write_empty(content, shape)
@@ -91,20 +97,17 @@ class DirectoryWriter:
         if self._append and not entries:
             self._claim.release()
             return
-        staged = self._claim.manifest
-        staged.append([manifest.encode(self._after(content, entries))])
-        staged.sync()
-        self._claim.publish()
+        self._claim.publish(lambda before: manifest.encode(self._after(before, content, entries)))
         named = {entry.name for entry in entries}
         if self._append and self.before is not None:
             named |= {entry.name for entry in self.before.parts}
         self._claim.clear(part for part in self._claim.parts if part not in named)
         self._claim.release()
 
-    def _after(self, content: PartContent, entries: Sequence[PartEntry]) -> Manifest:
-        before = self.before
+    def _after(self, before: Manifest | None, content: PartContent, entries: Sequence[PartEntry]) -> Manifest:
         numbers = [int(entry.name.split("-")[1]) for entry in entries]
-        next_part = max([self.first, *(number + 1 for number in numbers)])  # a number is never used again
+        first = self.first if before is None else max(self.first, before.next_part)
+        next_part = max([first, *(number + 1 for number in numbers)])  # a number is never used again
         user = None if content.user == b"\xc0" else content.user
         generation = before.generation + 1 if before else 1
         after = Manifest(self.id, generation, next_part, content.schema, content.index, user, tuple(entries))
@@ -137,8 +140,23 @@ class DirectoryWriter:
 
     @property
     def folder(self) -> str:
-        """Where parts are written until they are published."""
+        """Where parts are written until they are published, or delivered."""
         return self._claim.folder
+
+    @property
+    def place(self) -> str:
+        """Where parts are once they have been delivered."""
+        return self._claim.place
+
+    @property
+    def deliver(self) -> Delivery:
+        """Takes a part that is complete in ``folder`` to its place."""
+        return self._claim.deliver
+
+    @property
+    def resumable(self) -> bool:
+        """Whether what `suspend` leaves can be gone on with."""
+        return self._claim.resumable
 
     @property
     def dropped(self) -> int:
@@ -152,10 +170,10 @@ class DirectoryWriter:
 
     def lock_number(self) -> int:
         """The file descriptor that holds the lock: whoever inherits it holds it too."""
-        return self._claim.manifest.fileno()
+        return self._claim.lock_number()
 
     def publish(self, content: PartContent, shape: Shape, entries: Sequence[PartEntry]) -> None:
-        """Publishes parts that others have written into ``folder``, in this order, by one rename of the manifest."""
+        """Publishes parts that others have written into ``folder`` and delivered, in this order, at once."""
         if not entries and not self._append:
             self._parts.write_empty(content, shape)
             entries = self._parts.entries

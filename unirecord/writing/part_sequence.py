@@ -12,10 +12,16 @@ from ..parts.manifest import PartEntry
 from ..storage.staged import StagedFile
 from .part_writer import PartContent, PartWriter
 
-__all__ = ["PartSequence"]
+__all__ = ["Delivery", "PartSequence", "stays"]
+
+Delivery = Callable[[str], None]  # of a part, by name, whose files are complete in their folder
 
 _GROUPS_PER_PART = 4  # at least about so many, so that parts come close to their greatest size
 _SMALLEST_TARGET = 4_096
+
+
+def stays(name: str) -> None:
+    """The delivery of parts that are where they belong."""
 
 
 class PartSequence:
@@ -27,6 +33,7 @@ class PartSequence:
         number: the number of the i-th part.
         max_part_bytes: greatest size of a data file, if its first row group allows.
         like: a file whose owner and mode new ones get, if it is there.
+        deliver: is told of each part that is complete.
         finished: parts of an earlier run, after which this one goes on.
         on_part: told of each part that is complete when others follow it.
     """
@@ -38,6 +45,7 @@ class PartSequence:
         number: Callable[[int], int],
         max_part_bytes: int,
         like: str,
+        deliver: Delivery = stays,
         finished: Sequence[PartEntry] = (),
         on_part: Callable[[PartContent, Shape], None] | None = None,
     ) -> None:
@@ -50,6 +58,7 @@ class PartSequence:
         self._max_part_bytes = max_part_bytes
         self._like = like
         self._on_part = on_part
+        self._deliver = deliver
         self._part: PartWriter | None = None
         self._staged: StagedFile | None = None
 
@@ -95,6 +104,7 @@ class PartSequence:
         finally:
             sizes = part.data.size, part.index.size
             part.discard()
+        self._deliver(name)
         schema = manifest.schema_digest(writer.content.schema)
         digest = f"{part.content_digest:016x}"
         self.entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema, content=digest))

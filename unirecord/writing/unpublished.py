@@ -41,6 +41,8 @@ def watch(writer: OpenWriter) -> None:
 
         Finalize(None, _at_end, exitpriority=1)
     _watching = os.getpid()
+    atexit.unregister(_at_end)  # and again as the latest, to run before what the writer needs has ended
+    atexit.register(_at_end)
 
 
 def say_dropped(writer: OpenWriter, how: str) -> None:
@@ -51,7 +53,6 @@ def say_dropped(writer: OpenWriter, how: str) -> None:
         print(line + "use `with Writer(...)`, or call close() or abort()", file=sys.stderr)
 
 
-@atexit.register
 def _at_end() -> None:
     for writer in list(_open):
         if writer.is_open():

@@ -15,7 +15,16 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.tables import as_columns, first_values
 from ..storage.registry import location_of
-from .arguments import Path, check_id, check_index_names, check_indexable, check_part_bytes, check_path
+from ..storage.storage_options import use_storage
+from .arguments import (
+    Path,
+    check_id,
+    check_index_names,
+    check_indexable,
+    check_part_bytes,
+    check_path,
+    storage_to_write_to,
+)
 from .batch_writer import BatchWriter, Target, open_target
 from .directory_writer import DirectoryWriter
 from .inference import infer_schema
@@ -29,6 +38,8 @@ _CHUNK_BYTES = 4 << 20  # records collected before they are turned into columns
 
 class Writer:
     """Writes a dataset: a path that ends in ``.urec`` becomes one part, any other path a directory of parts.
+
+    A directory may be in an object store, as ``s3://bucket/train`` (docs/storage.md).
 
     Nothing is visible at ``path`` before `close`; leaving a ``with`` block by an exception publishes nothing. A refused
     record (SchemaError) takes no row, and the writer goes on. After a failure of the file system it is of no more use.
@@ -44,7 +55,8 @@ class Writer:
             default. Refused where ``path`` is to be one part.
         overwrite: replace what is at ``path`` instead of raising ExistsError.
         extra: fields of a record that are not in the schema: ``"error"`` refuses it, ``"ignore"`` drops them.
-        id: 16 bytes that make the output reproducible; random by default.
+        id: 16 bytes that make the output reproducible; random by default. Refused where ``path`` is in an object store.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Attributes:
         path: where the dataset will be.
@@ -67,9 +79,11 @@ class Writer:
         overwrite: bool = False,
         extra: Literal["error", "ignore"] = "error",
         id: bytes | None = None,
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._target: Target | None = None
-        self._open(path, schema, index, metadata, max_part_bytes, overwrite, extra, id, append=False)
+        with use_storage(storage_to_write_to(path, storage_options)):
+            self._open(path, schema, index, metadata, max_part_bytes, overwrite, extra, id, append=False)
 
     def _open(
         self, path: Path, schema: Mapping[str, Any] | Schema | None, index: Sequence[str] | None, user: object,
@@ -96,7 +110,7 @@ class Writer:
         parsed = None if schema is None else Schema.parse(schema)
         if parsed is not None:
             check_indexable(parsed, self._index or ())
-        new_id = check_id(id)
+        new_id = check_id(id, self.path)
         place = location_of(self.path).absolute(self.path)
         self._target = open_target(
             place, new_id, max_part_bytes=part_bytes, overwrite=overwrite, append=append
@@ -299,13 +313,14 @@ def append(
     max_part_bytes: int | str | None = None,
     extra: Literal["error", "ignore"] = "error",
     id: bytes | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Writer:
     """A Writer that adds parts to the dataset in a directory; they appear together, at ``close``.
 
     Args:
         path: the directory of a dataset.
         schema, index: the dataset's own by default; given, they must be the same.
-        max_part_bytes, extra, id: as for ``Writer``.
+        max_part_bytes, extra, id, storage_options: as for ``Writer``.
 
     Raises:
         MissingError: there is no dataset at ``path``; ``Writer`` makes one.
@@ -319,7 +334,8 @@ def append(
         )
     writer = Writer.__new__(Writer)
     writer._target = None
-    writer._open(path, schema, index, None, max_part_bytes, False, extra, id, append=True)
+    with use_storage(storage_to_write_to(path, storage_options)):
+        writer._open(path, schema, index, None, max_part_bytes, False, extra, id, append=True)
     return writer
 
 

@@ -1,0 +1,90 @@
+"""Where the parts of a directory go and how they are published together: on a disk, or in an object store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from ..errors import UniRecordError
+from ..parts.manifest import Manifest
+from ..storage.registry import location_of
+from .conversion_journal import Journal
+from .directory_claim import DirectoryClaim, Unfinished
+from .object_claim import ObjectClaim
+from .part_sequence import Delivery
+from .single_writer import check_target_folder
+
+__all__ = ["Publisher", "open_publisher"]
+
+
+class Publisher(Protocol):
+    """A directory that is being written. Nothing of it is seen before `publish`, and then all.
+
+    Attributes:
+        path: where the dataset is to be.
+        folder: where parts are written, on a disk of this machine.
+        place: where they are once they have been delivered: ``folder``, or elsewhere.
+        deliver: takes the name of a part, both files of which are complete in ``folder``, to its place; picklable.
+        before: the manifest that is there, None when there is none that can be read.
+        parts: names of parts that are there, and are removed once a manifest is published that does not name them.
+        journal: what is done of a conversion that writes here.
+        dropped: how many finished parts of an unfinished conversion were given up.
+        resumable: whether what `suspend` leaves can be gone on with.
+    """
+
+    path: str
+    folder: str
+    before: Manifest | None
+    parts: list[str]
+    journal: Journal
+    dropped: int
+    resumable: bool
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def deliver(self) -> Delivery: ...
+
+    def keep(self) -> None:
+        """Says that a writer has been made that will close or abort it."""
+
+    def lock_number(self) -> int:
+        """The file descriptor that holds the lock: whoever inherits it holds it too."""
+
+    def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
+        """Publishes the manifest that ``after`` makes of the one that is there, durably and at once."""
+
+    @property
+    def published(self) -> bool:
+        """Whether the manifest stands where readers find it."""
+
+    def clear(self, parts: Iterable[str]) -> None:
+        """Removes both files of these parts."""
+
+    def abort(self, parts: Iterable[str]) -> None:
+        """Removes these parts, except what a published manifest names, and gives the directory up."""
+
+    def abandon(self) -> None:
+        """Gives the directory up, and removes all that a conversion and its workers have written there."""
+
+    def suspend(self) -> None:
+        """Gives the directory up and leaves what the journal names, for a writer that goes on."""
+
+    def release(self) -> None:
+        """Gives the directory up; what has been published stays."""
+
+
+def open_publisher(
+    path: str, dataset_id: bytes, *, overwrite: bool, append: bool, unfinished: Unfinished
+) -> Publisher:
+    """What publishes at ``path``; a DirectoryClaim holds the lock of the directory from then on."""
+    if location_of(path).in_file_system:
+        check_target_folder(path)
+        return DirectoryClaim(path, overwrite=overwrite, append=append, unfinished=unfinished)
+    if unfinished == "resume":
+        raise UniRecordError(
+            f"{path}: a conversion that writes to an object store begins anew when it was stopped; leave resume out, "
+            "or write to a disk and copy that"
+        )
+    return ObjectClaim(path, dataset_id, overwrite=overwrite, append=append)
