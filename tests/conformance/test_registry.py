@@ -22,7 +22,7 @@ NO_LOADERS = {
     *("path", "schema", "column_names", "metadata", "num_rows", "shard_id", "num_shards", "io", "epoch"),
     *("transform", "on_corrupt", "row_ids", "locate", "set_epoch", "state_dict", "load_state_dict"),
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close", "cache_stats"),
-    *("rows_of", "steps_of", "steps_in_epoch", "exclude", "excluded_rows"),
+    *("rows_of", "steps_of", "steps_in_epoch", "exclude", "excluded_rows", "replay"),
     *("windows", "packed"),  # give datasets of other samples, which test_windows.py compares with plain lists
     *("balanced", "bucketed", "weighted"),  # draw from it, as test_drawing.py compares with plain Python
 }

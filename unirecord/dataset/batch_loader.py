@@ -27,7 +27,6 @@ from ..order.steps import JobSteps
 from ..pipeline.batch_stage import on_threads
 from .cursor import Cursor
 from .named_rows import by_steps, named_rows
-from .position import Position
 from .receipts import PassReceipts, Receipts
 
 __all__ = ["BatchLoader"]
@@ -162,7 +161,7 @@ class BatchLoader(Generic[Batch]):
         rank, ranks = plan.order.sharding.shard_id, plan.order.sharding.num_shards
         samples = len(steps.positions(step, rank))
         front = start + step * options.batch_size * ranks
-        alone: Any = SimpleNamespace(_cursor=Cursor(plan, Position(epoch, front), self._cursor.exclusions))
+        alone: Any = SimpleNamespace(_cursor=self._cursor.standing_at(epoch, front))
         again: BatchLoader[Batch] = BatchLoader(
             alone, replace(options, receipts=None, prefetch=1), stages=self._stages
         )

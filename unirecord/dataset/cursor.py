@@ -33,6 +33,10 @@ class Cursor:
         self.plan.data.parts.check_open()
         return self.position.begin(self.plan.order)
 
+    def standing_at(self, epoch: int, position: int) -> Cursor:
+        """The same plan and exclusions, of which the next pass begins at a place."""
+        return Cursor(self.plan, Position(epoch, position), self.exclusions)
+
     def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
         """The steps of a pass from a position on, of batches of this size."""
         return JobSteps(self.plan.order.sharding.resumed(start), batch_size, drop_last)

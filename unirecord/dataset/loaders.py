@@ -130,6 +130,56 @@ class DatasetLoaders(DatasetExcluding[Given]):
             ),
         )
 
+    def replay(
+        self,
+        step: int,
+        batch_size: int,
+        *,
+        epoch: int | None = None,
+        start: int = 0,
+        drop_last: bool = False,
+        transform: Callable[[Sample], Any] | Unchanged | None = UNCHANGED,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        batch_transform: Callable[[Any], Any] | None = None,
+        random: bool = False,
+        rank: int | None = None,
+        num_shards: int | None = None,
+    ) -> Any:
+        """The batch that a rank gets in a step again, read and transformed as ``batches`` does; nothing moves.
+
+        ``loader.replay`` has the loader's own options, and ``pipeline.replay`` runs a pipeline's operators.
+
+        Args:
+            step: as for ``rows_of``.
+            batch_size: as for ``batches``.
+            epoch, start: as for ``rows_of``.
+            drop_last, transform, collate_fn, batch_transform, random: as for ``batches``.
+            rank, num_shards: of which rank, of how many; by default this dataset's.
+
+        Raises:
+            IndexError: the rank has no batch in that step.
+        """
+        own = self._cursor.plan.order.sharding
+        ranks = own.num_shards if num_shards is None else num_shards
+        of = (own.shard_id if ranks == own.num_shards else 0) if rank is None else rank
+        view = (
+            self.view(shard_id=of, num_shards=ranks)
+            if (of, ranks) != (own.shard_id, own.num_shards)
+            else self
+        )
+        options = LoaderOptions(
+            batch_size,
+            drop_last=drop_last,
+            num_threads=1,
+            transform=self._transform if isinstance(transform, Unchanged) else transform,
+            collate_fn=collate_fn,
+            batch_transform=batch_transform,
+            on_corrupt=self._on_corrupt,
+            random=random,
+        )
+        loader: BatchLoader[Any] = BatchLoader(view, options)
+        return loader.replay(step, epoch=epoch, start=start)
+
     def pipeline(
         self,
         *,

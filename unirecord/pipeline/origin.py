@@ -12,7 +12,9 @@ from ..format.column import Column
 from ..loading.loader import BatchMemory
 from ..loading.options import LoaderOptions, OnCorrupt
 from ..loading.plan import Plan
+from ..order.exclusions import Leaving
 from ..order.shard_order import EpochRun
+from ..order.steps import JobSteps
 from .assembly import Graph
 from .budget import Budget
 from .chunk import Chunk
@@ -46,6 +48,9 @@ class OriginPass(Protocol):
 
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
+
+    def check(self) -> None:
+        """Raises an error where what has been made ahead is not to be handed out any more."""
 
 
 class Origin(Protocol):
@@ -95,6 +100,18 @@ class Cursor(Protocol):
     def samples_left(self) -> int:
         """Samples of the next pass."""
 
+    def leaving(self, epoch: int) -> Leaving | None:
+        """The holes of a pass; None where nothing has been left out."""
+
+    def refuse_holes(self, who: str) -> None:
+        """ValueError where rows have been left out and no others are in their place."""
+
+    def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
+        """The steps of a pass from a position on."""
+
+    def standing_at(self, epoch: int, position: int) -> Cursor:
+        """The same plan, which goes on from a place."""
+
     def state_dict(self) -> dict[str, Any]:
         """The state of the latest pass."""
 
@@ -126,6 +143,19 @@ class DatasetOrigin:
         sharding = self._cursor.plan.order.sharding
         return sharding.shard_id, sharding.num_shards
 
+    @property
+    def skips(self) -> bool:
+        """Whether corrupt rows are left out."""
+        return self._on_corrupt == "skip"
+
+    def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
+        """The steps of a pass from a position on, of batches of this size."""
+        return self._cursor.steps(start, batch_size, drop_last)
+
+    def standing_at(self, epoch: int, position: int) -> DatasetOrigin:
+        """The same samples, of which the next pass begins at a place."""
+        return DatasetOrigin(self._cursor.standing_at(epoch, position), self._on_corrupt)
+
     def condition(self, text: str) -> str:
         """The one form of a condition; QueryError where it is wrong."""
         from ..query import compile_query
@@ -150,8 +180,7 @@ class DatasetOrigin:
 
     def begin(self) -> OriginPass:
         """Starts a pass of the dataset."""
-        if self._cursor.exclusions:
-            raise ValueError("rows have been excluded, which pipelines do not know yet: use ds.batches()")
+        self._cursor.refuse_holes("a pipeline")
         return DatasetPass(self._cursor, self._on_corrupt, self._memories)
 
 
@@ -162,6 +191,7 @@ class DatasetPass:
         self, cursor: Cursor, on_corrupt: OnCorrupt, memories: dict[Lend | None, BatchMemory]
     ) -> None:
         self._run, self._plan, self._position = cursor.begin(), cursor.plan, cursor.position
+        self._cursor, self._exclusions = cursor, cursor.exclusions
         self._on_corrupt: OnCorrupt = on_corrupt
         self._memories = memories
         self.epoch, self.start = self._run.epoch, self._run.start
@@ -182,6 +212,14 @@ class DatasetPass:
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
         self._position.mark(self._run, position)
+
+    def check(self) -> None:
+        """ValueError where rows have been excluded since it began: what has been made ahead has them."""
+        if self._cursor.exclusions is not self._exclusions:
+            raise ValueError(
+                "rows have been excluded while a pipeline was iterated, which has read them ahead: leave it, call "
+                "pipeline.load_state_dict(pipeline.state_dict()), and iterate anew to go on without them"
+            )
 
     def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
         """Reads the pass, with threads of the C core; batches into memory that ``lend(size)`` gives."""
@@ -207,5 +245,6 @@ class DatasetPass:
                 keyed=any(operator.random for operator in graph.operators),
                 raw=graph.raw,
                 conditions=[self.names.meeting(condition) for condition in graph.conditions],
+                leaving=self._cursor.leaving(self.epoch),
             )
         )

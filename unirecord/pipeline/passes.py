@@ -135,6 +135,7 @@ class Passes:
                     value, values[number] = values[number], None  # the user alone holds it
                     yield value
                     del value
+                    at.check()
                 if error is not None:
                     raise error
                 asked = clock()

@@ -325,6 +325,27 @@ class Pipeline:
         """
         self._passes.load_state_dict(state)
 
+    def replay(self, step: int, *, epoch: int | None = None, start: int = 0) -> Any:
+        """The result of a step again, as this rank's iteration gives it, with the same random numbers; nothing moves.
+
+        A step is a result: what the last operator hands out. Where each sample gives one, or a batch of so many, only
+        its samples are read. Behind ``filter``, ``flat_map`` and ``unbatch``, or with ``on_corrupt="skip"``, the pass
+        is run from its beginning up to there, so that results are counted as they came. (What an operator leaves out by
+        ``SkipSample`` is seen then, and not where only the step's samples are read.)
+
+        Args:
+            step: counted from 0 in ``epoch``; without an epoch, over all epochs, where each sample gives one result.
+            epoch: which epoch.
+            start: the position at which the epoch was taken up, with ``epoch``.
+
+        Raises:
+            IndexError: this rank has no such step.
+            ValueError: generators make the elements, or an epoch is needed.
+        """
+        from .replaying import replayed
+
+        return replayed(self._design, step, epoch, start)
+
     def stats(self) -> PipelineStats:
         """Rates and times of each stage since the pipeline was made, what sets the pace, and what was chosen."""
         return self._passes.stats()

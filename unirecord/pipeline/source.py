@@ -18,6 +18,7 @@ from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.ragged import RaggedArray
+from ..order.exclusions import Leaving
 from ..order.randomness import sample_keys
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun
@@ -60,7 +61,7 @@ class DatasetSource:
 
     ``batched``: each chunk is one batch as ``ds.batches`` gives it, else some samples. ``keyed``: with keys for
     randomness. ``raw`` are columns given as stored bytes, uint8[n]. ``conditions`` are met by the rows that are read;
-    the others are passed over.
+    the others are passed over. ``leaving`` says which rows stand in the place of those that are left out.
     """
 
     def __init__(
@@ -74,13 +75,15 @@ class DatasetSource:
         keyed: bool,
         raw: frozenset[str] = frozenset(),
         conditions: Sequence[NDArray[np.bool_]] = (),
+        leaving: Leaving | None = None,
     ) -> None:
         self._plan, self._run, self._options, self._memory = plan, run, options, memory
         self._batched, self._keyed, self._raw, self._conditions = batched, keyed, raw, tuple(conditions)
+        self._leaving = leaving
         self.read_ns = 0
 
     def __iter__(self) -> Iterator[Chunk]:
-        if self._conditions:
+        if self._conditions or self._leaving is not None:
             return self._passing_over()
         run = self._run
         return self._read(self._plan, run, lambda start, stop: range(start, stop))
@@ -103,12 +106,19 @@ class DatasetSource:
             self.read_ns += reader.read_ns
 
     def _passing_over(self) -> Iterator[Chunk]:
-        """Reads those rows alone that meet the conditions: each window of the pass as a selection of its own."""
+        """Reads those rows alone that come: each window of the pass as a selection of its own."""
         plan, run = self._plan, self._run
-        for start in range(0, run.samples, _WINDOW):
-            rows = plan.rows_of(run, start, min(start + _WINDOW, run.samples))
-            meets = np.logical_and.reduce([condition[rows] for condition in self._conditions])
-            kept = np.flatnonzero(meets)
+        window = self._options.batch_size * max(1, _WINDOW // self._options.batch_size)
+        for start in range(0, run.samples, window):
+            stop = min(start + window, run.samples)
+            kept = np.arange(stop - start)
+            if self._leaving is None:
+                rows = plan.rows_of(run, start, stop)
+            else:
+                found = self._leaving.of_rank(run.first, run.stride, start, stop)
+                rows, kept = found.given, np.flatnonzero(found.there)
+            for condition in self._conditions:
+                kept = kept[condition[rows[kept]]]
             if not len(kept):
                 continue
             chosen = plan.listed(rows[kept])
