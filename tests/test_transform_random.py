@@ -89,6 +89,19 @@ def test_every_loader_that_calls_a_transform_gives_it(path: Path, make: Any) -> 
     assert drawn(make(opened(path))) == of_pipeline(path)
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_every_step_of_drawn_batches_is_replayed_as_it_was(path: Path, rank: int) -> None:
+    drawn = opened(path, rank, 2, remainder="drop").bucketed("tokens", batch_size=7)
+    loader = drawn.batches(transform=noisy, random=True)
+    given = [[list(map(int, batch[name])) for name in ("n", "noise")] for batch in loader]
+    assert len(given) > 2
+    for step, batch in reversed(list(enumerate(given))):
+        again = loader.replay(step, epoch=0)
+        assert [list(map(int, again[name])) for name in ("n", "noise")] == batch
+    with pytest.raises(IndexError, match="there is no step"):
+        loader.replay(len(given), epoch=0)
+
+
 def test_rows_that_are_left_out_take_no_noise_with_them(path: Path, tmp_path: Path) -> None:
     corrupt, file = (5, 33), tmp_path / "a.urec"
     with Writer(file, {"n": "int64", "x": "bytes"}) as writer:

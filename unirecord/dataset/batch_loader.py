@@ -20,6 +20,7 @@ from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
 from ..loading.transforming import Transforming
+from ..order.batch_rule import BatchRule
 from ..order.exclusions import Leaving
 from ..order.shard_order import EpochRun
 from ..order.spec import check_integer
@@ -152,6 +153,8 @@ class BatchLoader(Generic[Batch]):
         """
         self._cursor.check_repeatable()
         plan, options = self._cursor.plan, self._options
+        if isinstance(plan.order.rule, BatchRule):
+            options = replace(options, batch_size=1)  # what stands at a position is a batch
         steps = JobSteps(plan.order.sharding.resumed(start), options.batch_size, options.drop_last)
         if epoch is None:
             if start:
