@@ -26,6 +26,7 @@ from .begun_task import BegunTask, left_out_from_json
 from .division import divide
 from .sample_check import check_samples
 from .sampling import take_sample
+from .settling import Settling
 from .sources.base import LeftOut, Source
 from .task import Job, run_task
 from .worker_pool import run_in_workers
@@ -219,8 +220,10 @@ class _Run:
                 self.job, waiting, self._wish.workers, self._target.lock_number(), self._tell, self._done
             )
         else:
-            for task in waiting:
-                self._done(task, run_task(self.job, task, partial(self._tell, task)))
+            with Settling() as settling:
+                for task in waiting:
+                    tell = partial(self._tell, task)
+                    self._done(task, run_task(self.job, task, tell, settle=settling.add))
         return self._publish()
 
     def _run_in_order(self, limit: int) -> None:

@@ -11,7 +11,7 @@ from ..format.layout import Shape
 from ..format.values import ColumnBatch, RecordEncoder
 from ..writing.batch_writer import BatchWriter
 from ..writing.conversion_journal import Journal, entry_to_json
-from ..writing.part_sequence import Delivery, PartSequence, stays
+from ..writing.part_sequence import Delivery, PartSequence, Settle, at_once, stays
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
 from .begun_task import BegunTask, RowsWritten, left_out_to_json
@@ -54,14 +54,17 @@ class Job:
         return self.first_part + i * len(self.tasks) + task
 
 
-def run_task(job: Job, task: int, tell: Told, most: int | None = None) -> dict[str, Any]:
+def run_task(
+    job: Job, task: int, tell: Told, most: int | None = None, settle: Settle = at_once
+) -> dict[str, Any]:
     """Write the parts of a task, and then its record, which is returned; at most ``most`` rows.
 
-    Goes on behind the parts that an earlier run has finished.
+    Goes on behind the parts that an earlier run has finished. ``settle``: see `PartSequence`; the record is written so,
+    too, behind the parts.
     """
     journal = Journal(job.folder)
-    record = write_parts(job, task, job.folder, tell, most, journal, job.deliver)
-    journal.record(task, record)
+    record = write_parts(job, task, job.folder, tell, most, journal, job.deliver, settle)
+    settle(lambda: journal.record(task, record))
     return record
 
 
@@ -78,6 +81,7 @@ def write_parts(
     most: int | None = None,
     journal: Journal | None = None,
     deliver: Delivery = stays,
+    settle: Settle = at_once,
 ) -> dict[str, Any]:
     """Write the parts of a task into a folder, under the names they have in the job's; their record.
 
@@ -88,11 +92,12 @@ def write_parts(
 
     def note(content: PartContent, shape: Shape) -> None:
         if journal is not None:
-            journal.record_begun(task, done.at(parts.entries, content, shape).to_json())
+            at = done.at(parts.entries, content, shape).to_json()
+            settle(lambda: journal.record_begun(task, at))
 
     parts = PartSequence(
         folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like, deliver,
-        finished=begun.entries, on_part=note,
+        finished=begun.entries, on_part=note, settle=settle,
     )  # fmt: skip
     told = parts.written
     if begun.rows:

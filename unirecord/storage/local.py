@@ -44,8 +44,10 @@ def sync(fd: int, path: str) -> None:
         return
 
 
-def give_name(old: str, target: str) -> None:
+def give_name(old: str, target: str, *, durable: bool = True) -> None:
     """Renames a file or directory within its folder, replacing what had the name, and makes that durable.
+
+    Not ``durable``: the next name that is given in the folder makes it so.
 
     A rename that took effect though it reported an error, as network file systems may, is no error. When only the
     sync fails, the error says that the new name stands.
@@ -56,6 +58,8 @@ def give_name(old: str, target: str) -> None:
     except OSError as error:
         if not same_file(there, target):
             raise located(error, target) from error
+    if not durable:
+        return
     folder = os.path.dirname(target) or "."
     try:
         directory = Descriptor(folder, os.O_RDONLY | os.O_DIRECTORY)

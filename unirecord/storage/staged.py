@@ -158,10 +158,13 @@ class StagedFile:
         """Says that a live writer has it. One that has not, or has discarded it, loses it to the next of its thread."""
         self.given_up = False
 
-    def publish(self, path: str | None = None) -> None:
-        """Gives the (synced) file its name, replacing what had it, and makes that durable. The lock stays held."""
+    def publish(self, path: str | None = None, *, durable: bool = True) -> None:
+        """Gives the (synced) file its name, replacing what had it, and makes that durable. The lock stays held.
+
+        Not ``durable``: a power cut may take the name back until the next one is given in the folder.
+        """
         self._name = path or self.path
-        local.give_name(self.temporary, self._name)
+        local.give_name(self.temporary, self._name, durable=durable)
 
     @property
     def published(self) -> bool:

@@ -116,7 +116,7 @@ class Journal:
         try:
             staged.append([json.dumps(content).encode()])
             staged.sync()
-            staged.publish()
+            staged.publish(durable=False)  # what a power cut takes back is done again
         finally:
             staged.discard()
 

@@ -10,11 +10,12 @@ from ..format.values import ColumnBatch
 from ..parts import manifest
 from ..parts.manifest import PartEntry
 from ..storage.staged import StagedFile
-from .part_writer import PartContent, PartWriter
+from .part_writer import FinishedPart, PartContent, PartWriter
 
-__all__ = ["Delivery", "PartSequence", "stays"]
+__all__ = ["Delivery", "PartSequence", "Settle", "at_once", "stays"]
 
 Delivery = Callable[[str], None]  # of a part, by name, whose files are complete in their folder
+Settle = Callable[[Callable[[], None]], None]  # of work that makes a part complete
 
 _GROUPS_PER_PART = 4  # at least about so many, so that parts come close to their greatest size
 _SMALLEST_TARGET = 4_096
@@ -24,8 +25,13 @@ def stays(name: str) -> None:
     """The delivery of parts that are where they belong."""
 
 
+def at_once(work: Callable[[], None]) -> None:
+    """The settling of parts that nothing else goes on beside."""
+    work()
+
+
 class PartSequence:
-    """Writes parts under their own names; ``entries`` are those that are complete and on disk.
+    """Writes parts under their own names; ``entries`` are those that are complete, and on disk once they are settled.
 
     Args:
         folder: where the parts are written.
@@ -36,6 +42,7 @@ class PartSequence:
         deliver: is told of each part that is complete.
         finished: parts of an earlier run, after which this one goes on.
         on_part: told of each part that is complete when others follow it.
+        settle: what has a part synced and given its name: at once, or later, one after the other.
     """
 
     def __init__(
@@ -48,6 +55,7 @@ class PartSequence:
         deliver: Delivery = stays,
         finished: Sequence[PartEntry] = (),
         on_part: Callable[[PartContent, Shape], None] | None = None,
+        settle: Settle = at_once,
     ) -> None:
         self.folder = folder
         self.target_bytes: int | None = max(max_part_bytes // _GROUPS_PER_PART, _SMALLEST_TARGET)
@@ -59,6 +67,7 @@ class PartSequence:
         self._like = like
         self._on_part = on_part
         self._deliver = deliver
+        self._settle = settle
         self._part: PartWriter | None = None
         self._staged: StagedFile | None = None
 
@@ -97,14 +106,9 @@ class PartSequence:
         writer = self._part
         name = os.path.basename(self._staged.path)
         part = writer.finish(self._staged.path + ".idx")
-        try:
-            self.named.append(name)
-            part.index.publish()
-            part.data.publish()
-        finally:
-            sizes = part.data.size, part.index.size
-            part.discard()
-        self._deliver(name)
+        self.named.append(name)
+        sizes = part.data.size, part.index.size
+        self._settle(lambda: self._give_names(part, name))
         schema = manifest.schema_digest(writer.content.schema)
         digest = f"{part.content_digest:016x}"
         self.entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema, content=digest))
@@ -124,3 +128,12 @@ class PartSequence:
         """Removes the part that is not complete."""
         if self._staged is not None:
             self._staged.discard()
+
+    def _give_names(self, part: FinishedPart, name: str) -> None:
+        try:
+            part.sync()
+            part.index.publish(durable=False)
+            part.data.publish()
+        finally:
+            part.discard()
+        self._deliver(name)

@@ -30,13 +30,18 @@ class PartContent:
 
 @dataclass(frozen=True)
 class FinishedPart:
-    """A part whose two files are complete and synced under their temporary names."""
+    """A part whose two files are complete under their temporary names."""
 
     data: StagedFile
     index: StagedFile
     id: bytes
     rows: int
     content_digest: int
+
+    def sync(self) -> None:
+        """Makes both files durable."""
+        self.data.sync()
+        self.index.sync()
 
     def discard(self) -> None:
         self.data.discard()
@@ -87,14 +92,12 @@ class PartWriter:
         self.rows += sum(piece.rows for piece in pieces)
 
     def finish(self, index_path: str) -> FinishedPart:
-        """Completes and syncs both files; the index is the one to be published at ``index_path``."""
+        """Completes both files; the index is the one to be published at ``index_path``."""
         content = layout.content_digest(self.id, self._digests)
         self.data.append([encode_end(self.id, self.data.size, self.groups, self.rows, content)])
         index = StagedFile(index_path, like=self.data.temporary)
         try:
             build_index(self.data.temporary, index)
-            self.data.sync()
-            index.sync()
         except BaseException:
             index.discard()
             raise

@@ -61,6 +61,7 @@ class SinglePartWriter:
             self._part = PartWriter(self._data, self.id, content, shape)
         part = self._part.finish(self.path + ".idx")
         try:
+            part.sync()
             if self.before_publishing is not None:
                 self.before_publishing(part)
             self._publish(part)
