@@ -13,6 +13,7 @@ import pytest
 from pipeline_rows import later, numbers, opened, written
 
 from unirecord.errors import TransformError
+from unirecord.pipeline.source import DatasetSource
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,37 @@ def test_what_is_made_ahead_is_bounded(path: Path) -> None:
     time.sleep(0.2)
     assert made <= 1 + 3
     results.close()
+
+
+@pytest.mark.parametrize(
+    ("build", "most"),
+    [
+        (lambda p: p.prefetch(4).map(later, threads=1), 4),
+        (lambda p: p.batch(5).prefetch(2).map_batch(lambda b: b, threads=1), 1),
+        (lambda p: p.filter("i < 999").prefetch(6).prefetch(3).map(later, threads=1), 3),
+    ],
+    ids=["samples", "batches", "twice"],
+)
+def test_what_is_read_ahead_is_what_prefetch_says(
+    path: Path, build: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+    handed = DatasetSource._chunk
+
+    def chunk(source: DatasetSource, *given: Any) -> Any:
+        made = handed(source, *given)
+        sizes.append(len(made))
+        return made
+
+    monkeypatch.setattr(DatasetSource, "_chunk", chunk)
+    loader = build(opened(path).pipeline(cpus=1))
+    loader = loader.prefetch(1)
+    results = iter(loader)
+    next(results)
+    time.sleep(0.05)
+    results.close()
+    assert max(sizes) == most
+    assert sum(sizes) <= 5 * most, "one taken, one ready, one at work, one in the queue, one read"
 
 
 def test_a_forked_child_does_not_use_the_iterator_of_its_parent(path: Path) -> None:

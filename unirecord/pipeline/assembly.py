@@ -25,7 +25,8 @@ class Graph:
     """What is read, and the stages behind it.
 
     ``batch``: batches of so many samples are read as such; 0: samples. ``drop_last`` is of those batches. ``raw`` are
-    columns that are given as stored bytes, ``conditions`` what rows meet that are read.
+    columns that are given as stored bytes, ``conditions`` what rows meet that are read. ``prefetch``: so many
+    batches, or samples, are read ahead; 0: as is convenient.
     """
 
     stages: tuple[Stage, ...]
@@ -55,8 +56,9 @@ def graph_of(draft: Draft) -> Graph:
     if operators and operators[0].kind == "batch" and operators[0].gathered:
         first, *operators = operators
         batch, drop_last = first.size, first.drop_last
-        if operators and operators[0].kind == "prefetch":
-            prefetch = operators.pop(0).size
+    while operators and operators[0].kind == "prefetch":
+        asked = operators.pop(0).size
+        prefetch = min(prefetch or asked, asked)
     stages = tuple(stages_of(operators, draft.fused))
     return Graph(
         stages, batch, drop_last, _raw(operators), draft.conditions, draft.columns, prefetch, draft.gathering
@@ -83,7 +85,7 @@ def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int], memor
 
     Batches that operators write into lie in ``memory``.
     """
-    lanes = [Lane(Stage(()), _no_call, None)]
+    lanes = [Lane(Stage((), prefetch=1 if graph.prefetch else 0), _no_call, None)]
     multiplying = 0
     for number, stage in enumerate(graph.stages):
         following = graph.stages[number + 1] if number + 1 < len(graph.stages) else None

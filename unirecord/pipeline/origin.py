@@ -227,6 +227,8 @@ class DatasetPass:
         plan = self._plan if graph.columns is None else self._plan.with_columns(graph.columns)
         size = graph.batch or rows_at_once(plan.row_bytes)
         ahead = graph.prefetch or LoaderOptions(size).prefetch_for(plan.row_bytes)
+        if graph.prefetch and not graph.batch:
+            size, ahead = min(size, graph.prefetch), 1
         fitting = int(budget.memory / 4 / max(1.0, plan.row_bytes * size))
         options = LoaderOptions(
             size,

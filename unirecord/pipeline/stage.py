@@ -71,7 +71,8 @@ def stages_of(operators: Sequence[Operator], fused: bool) -> list[Stage]:
         if operator.kind == "prefetch":
             if stages:
                 last = stages.pop()
-                stages.append(Stage(last.operators, last.group, last.drop_last, operator.size))
+                count = min(last.prefetch or operator.size, operator.size)
+                stages.append(Stage(last.operators, last.group, last.drop_last, count))
             continue
         if operator.kind == "batch":
             stages.append(Stage((operator,), operator.size, operator.drop_last))
