@@ -28,6 +28,9 @@ _LEAST_AHEAD: Final = 64 << 10  # bytes that are read of an object at once at le
 _MOST_AHEAD: Final = 8 << 20  # … and at most, unless more are asked for
 _OBJECTS: Final = (".urec", ".idx", ".new")
 _MAGIC: Final = "*?["
+_TOGETHER: Final = 4  # ranges that one call of the client reads, of those that are no longer …
+_SMALL: Final = 1 << 20
+_MANY: Final = 16  # … where so many are wanted at once
 
 RETRIES: RetryConfig | None = None  # where the options say nothing; None: for three minutes
 
@@ -77,7 +80,7 @@ class ObjectStore(Location):
         return found
 
     def _head(self, path: str) -> Read:
-        store, key = store_and_key(path, self._options)
+        store, key = self._store_and_key(path)
         return Read(store, partial(_head, key), 0)
 
     def is_taken(self, path: str) -> bool:
@@ -101,7 +104,7 @@ class ObjectStore(Location):
         return not path.lower().startswith("http")
 
     def _listed(self, folder: str) -> list[str]:
-        store, key = store_and_key(folder, self._options)
+        store, key = self._store_and_key(folder)
         [found] = requests().all([Read(store, partial(_list, key), 0)])
         if isinstance(found, BaseException):
             raise failure(folder, found)
@@ -139,15 +142,51 @@ class ObjectStore(Location):
 
     def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
         """Bytes [offset, offset + size) of each object, or the exception that says why they could not be had."""
+        units = self._units(wanted)
+        found: list[Any] = [None] * len(wanted)
+        again = self._read_units(wanted, units, found)
+        self._read_units(wanted, [[number] for number in again], found)
+        return found
+
+    def _units(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[int]]:
+        """The numbers of ranges that are read by one call of the client: it takes a third less work than as many."""
+        units: list[list[int]] = []
+        last = None
+        for number, (path, _, size) in enumerate(wanted):
+            together = len(wanted) >= _MANY and size <= _SMALL and self._store_and_key(path)[0].budget is None
+            if together and path == last and len(units[-1]) < _TOGETHER:
+                units[-1].append(number)
+            else:
+                units.append([number])
+            last = path if together else None
+        return units
+
+    def _read_units(
+        self, wanted: Sequence[tuple[str, int, int]], units: Sequence[list[int]], found: list[Any]
+    ) -> list[int]:
+        """Reads the ranges of each unit; gives the numbers of units of several that failed: one of them did."""
         calls = []
-        for path, offset, size in wanted:
-            store, key = store_and_key(path, self._options)
-            calls.append(Read(store, partial(_get_range, key, offset, size), size))
-        found = requests().all(calls)
-        return [
-            failure(path, answer) if isinstance(answer, BaseException) else answer
-            for (path, _, _), answer in zip(wanted, found, strict=True)
-        ]
+        for unit in units:
+            store, key = self._store_and_key(wanted[unit[0]][0])
+            offsets, sizes = [wanted[number][1] for number in unit], [wanted[number][2] for number in unit]
+            ask = partial(_get_ranges, key, offsets, sizes)
+            if len(unit) == 1:
+                ask = partial(_get_range, key, offsets[0], sizes[0])
+            calls.append(Read(store, ask, sum(sizes), len(unit)))
+        again = []
+        for unit, answer in zip(units, requests().all(calls), strict=True):
+            if len(unit) == 1:
+                is_failure = isinstance(answer, BaseException)
+                found[unit[0]] = failure(wanted[unit[0]][0], answer) if is_failure else answer
+            elif isinstance(answer, BaseException):
+                again += unit
+            else:
+                for number, brought in zip(unit, answer, strict=True):
+                    found[number] = brought
+        return again
+
+    def _store_and_key(self, path: str) -> tuple[Store, str]:
+        return store_and_key(path, self._options)
 
 
 class ObjectFile:
@@ -204,6 +243,11 @@ def _list(key: str, client: Any) -> Awaitable[Any]:
 
 def _get_range(key: str, offset: int, size: int, client: Any) -> Awaitable[Any]:
     return client_module().get_range_async(client, key, start=offset, length=size)  # type: ignore[no-any-return]
+
+
+def _get_ranges(key: str, offsets: list[int], sizes: list[int], client: Any) -> Awaitable[Any]:
+    get = client_module().get_ranges_async
+    return get(client, key, starts=offsets, lengths=sizes, coalesce=0)  # type: ignore[no-any-return]
 
 
 def store_and_key(path: str, options: StorageOptions | None) -> tuple[Store, str]:

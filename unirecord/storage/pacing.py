@@ -11,6 +11,8 @@ from typing import Any, Final
 
 __all__ = ["STALLED", "Budget", "Durations", "Pace", "Retries", "retries_of"]
 
+_Like = tuple[int, int]  # bits of a size, and how many requests
+
 _ROUNDS: Final = 64  # of answers, in which the number in flight comes back from one to the most
 _KEPT: Final = 128  # durations of requests of about one size: their p99 is the second longest
 _ENOUGH: Final = 64  # of them to say what is long
@@ -89,40 +91,41 @@ class Durations:
     """How long requests have lately taken, by size: what is long, and what is the price of one more."""
 
     def __init__(self) -> None:
-        self._lately: dict[int, deque[float]] = {}
-        self._long: dict[int, tuple[int, float]] = {}
-        self._noted: dict[int, int] = {}
+        self._lately: dict[_Like, deque[float]] = {}
+        self._long: dict[_Like, tuple[int, float]] = {}
+        self._noted: dict[_Like, int] = {}
 
-    def note(self, size: int, seconds: float) -> None:
-        """A request of so many bytes took so long."""
-        bits = size.bit_length()
-        lately = self._lately.get(bits)
+    def note(self, size: int, seconds: float, count: int = 1) -> None:
+        """A request of so many bytes, or so many requests by one call, took so long."""
+        like = size.bit_length(), count
+        lately = self._lately.get(like)
         if lately is None:
-            lately = self._lately[bits] = deque(maxlen=_KEPT)
+            lately = self._lately[like] = deque(maxlen=_KEPT)
         lately.append(seconds)
-        self._noted[bits] = self._noted.get(bits, 0) + 1
+        self._noted[like] = self._noted.get(like, 0) + 1
 
-    def long(self, size: int) -> float:
-        """Seconds after which a request of so many bytes is late: well above the p99 of its like."""
-        bits = size.bit_length()
-        noted = self._noted.get(bits, 0)
+    def long(self, size: int, count: int = 1) -> float:
+        """Seconds after which such a request is late: well above the p99 of its like."""
+        like = size.bit_length(), count
+        noted = self._noted.get(like, 0)
         if noted < _ENOUGH:
             return STALLED
-        found = self._long.get(bits)
+        found = self._long.get(like)
         if found is None or noted - found[0] >= _REFRESH:
-            ordered = sorted(self._lately[bits])
-            found = self._long[bits] = noted, max(_LEAST, ordered[-1 - len(ordered) // 100] * _MARGIN)
+            ordered = sorted(self._lately[like])
+            found = self._long[like] = noted, max(_LEAST, ordered[-1 - len(ordered) // 100] * _MARGIN)
         return found[1]
 
     def gap(self) -> int:
         """Bytes between two ranges that cost no more time than a request: latency × bandwidth of one request."""
-        small = [seconds for bits, kept in self._lately.items() if bits <= _SMALL for seconds in kept]
+        alone = [(bits, kept) for (bits, count), kept in self._lately.items() if count == 1]
+        small = [seconds for bits, kept in alone if bits <= _SMALL for seconds in kept]
         if not small:
             return _GAPS[1]
         latency = sorted(small)[len(small) // 2]
         rates = [
             1.5 * 2.0 ** (bits - 1) / (seconds - latency)
-            for bits, kept in self._lately.items()
+            for bits, kept in alone
             if bits >= _LARGE
             for seconds in kept
             if seconds > latency

@@ -34,11 +34,15 @@ Call = Callable[[], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A request that may be made several times: ``ask`` of a client of ``store``, for about ``size`` bytes."""
+    """A request that may be made several times: ``ask`` of a client of ``store``, for about ``size`` bytes.
+
+    Several requests by one call of the client are ``count``: when one of them fails, that is their answer.
+    """
 
     store: Store
     ask: Callable[[Any], Awaitable[Any]]
     size: int
+    count: int = 1
 
 
 class _Batch:
@@ -55,25 +59,14 @@ class _Flight:
     """A request until it has its answer: the copies of it that are on their way, and how often it has failed."""
 
     __slots__ = (
-        *(
-            "attempts",
-            "batch",
-            "began",
-            "call",
-            "client",
-            "copies",
-            "done",
-            "first",
-            "hedged",
-            "number",
-            "renewals",
-        ),
-        "store",
+        *("attempts", "batch", "began", "call", "client", "copies", "count"),
+        *("done", "first", "hedged", "number", "renewals", "store"),
     )
 
     def __init__(self, batch: _Batch, number: int, call: Call | Read) -> None:
         self.batch, self.number, self.call = batch, number, call
         self.store = call.store if isinstance(call, Read) else None
+        self.count = call.count if isinstance(call, Read) else 1
         self.copies: dict[asyncio.Future[Any], float] = {}
         self.client: Any = None  # that it was last asked of
         self.attempts = self.renewals = 0
@@ -175,7 +168,7 @@ class Requests:
             copy = self._loop.create_future()
             copy.set_exception(error)
         flight.copies[copy] = now
-        self._pace.in_flight += 1
+        self._pace.in_flight += flight.count
         copy.add_done_callback(partial(self._landed, flight))
         if isinstance(call, Read) and not flight.hedged:
             flight.began = now
@@ -187,7 +180,7 @@ class Requests:
 
     def _landed(self, flight: _Flight, copy: asyncio.Future[Any]) -> None:
         began, now = flight.copies.pop(copy), self._loop.time()
-        self._pace.in_flight -= 1
+        self._pace.in_flight -= flight.count
         error = asyncio.CancelledError() if copy.cancelled() else copy.exception()
         if flight.done:
             pass
@@ -195,7 +188,7 @@ class Requests:
             self._pace.succeeded()
             if flight.store is not None:
                 flight.store.has_answered = True
-                self.durations.note(flight.call.size, now - began)  # type: ignore[union-attr]
+                self.durations.note(flight.call.size, now - began, flight.count)  # type: ignore[union-attr]
             self._finish(flight, copy.result())
         elif copy.cancelled() or flight.store is None:
             self._finish(flight, error)
@@ -209,6 +202,9 @@ class Requests:
         if verdict == "slower":
             self._pace.was_too_much(began, now, store.retries.pause(flight.attempts + 1, self._random))
         if flight.copies and verdict != "final":
+            return
+        if flight.count > 1:
+            self._finish(flight, error)
             return
         flight.attempts += 1
         if verdict == "renew":
@@ -260,7 +256,7 @@ class Requests:
         for flight in list(self._flying):
             if flight.hedged or flight.store is None or flight.store.budget is not None:
                 continue
-            left = flight.began + max(least, self.durations.long(flight.call.size)) - now  # type: ignore[union-attr]
+            left = flight.began + max(least, self.durations.long(flight.call.size, flight.count)) - now  # type: ignore[union-attr]
             if left > 0:
                 soonest = min(soonest, left)
             elif self._hedges <= self._pace.in_flight // _HEDGED and self._pace.may_start(now):
