@@ -7,6 +7,7 @@
 
 #include "check.h"
 
+#define ANNOUNCED 64            /* parts that are said to be opened next */
 #define PARTS_AHEAD 16         /* parts between touching what is known of one and using it */
 #define FEW_PARTS 8            /* that a batch looks at each time; of a batch with rows of more … */
 #define PART_TRUSTED_NS 32000  /* … each is looked at once in this time for every part of the set, */
@@ -97,6 +98,21 @@ static ur_status look_at_groups(const ur_read *read, ur_error *error) {
   return UR_OK;
 }
 
+/* Says which of the next parts are not open yet, to a function that brings bytes: it can bring the heads of all at once. A
+ * failure is one of the part that has it, which is told when that part is opened. */
+static void announce(const ur_read *read, int64_t from) {
+  ur_range ranges[ANNOUNCED];
+  int64_t count = 0;
+  const ur_set *set = read->set;
+  if (set->options.fetch == NULL) return;
+  for (int64_t i = from; i < read->plan.count && i < from + ANNOUNCED; i++) {
+    int64_t part = read->plan.runs[i].part;
+    if (atomic_load(&set->slots[part].part) == NULL) ranges[count++] = (ur_range){.part = part, .file = UR_FILE_DATA};
+  }
+  ur_error ignored;
+  if (count > 1) (void)set->options.fetch(set->options.context, ranges, count, &ignored);
+}
+
 static ur_status open_groups(ur_read *read, ur_error *error) {
   read->groups = &read->one;
   if (read->plan.count > 1) {
@@ -108,6 +124,7 @@ static ur_status open_groups(ur_read *read, ur_error *error) {
   const ur_run *runs = read->plan.runs;
   for (; read->opened < count; read->opened++) {
     int64_t g = read->opened;
+    if (count > 1 && g % ANNOUNCED == 0) announce(read, g);
     if (g + PARTS_AHEAD < count) ur_set_touch(read->set, runs[g + PARTS_AHEAD].part);
     ur_status status = open_group(read->set, &read->plan, &runs[g], &read->groups[g], error);
     if (status != UR_OK) return status;

@@ -322,7 +322,7 @@ typedef struct {
 typedef struct {
   int64_t part;
   uint64_t offset;
-  uint64_t bytes; /* never 0, and inside the file */
+  uint64_t bytes; /* inside the file; 0 of all ranges of a call that only says which parts will be opened next */
   uint8_t *to;
   int32_t file;   /* ur_file_kind */
   int32_t keep;   /* 1: cells, or blocks of an index: a cache may keep them, since their digests are checked whoever brings them */

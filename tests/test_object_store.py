@@ -138,7 +138,7 @@ def test_opening_and_an_epoch_take_few_requests(server: Server) -> None:
     with UniRecordDataset("s3://bucket/many", columns=["x"], shuffle=False) as ds:
         parts = len(list((server.root / "bucket" / "many").glob("*.urec")))
         assert parts > 2
-        assert [request.method for request in server.requests] == ["HEAD", "HEAD", "GET"]
+        assert [request.method for request in server.requests] == ["GET"]
         before, sent = len(server.requests), server.bytes
         assert sum(len(batch["x"]) for batch in ds.batches(64)) == ROWS
         asked = server.requests[before:]
@@ -146,6 +146,46 @@ def test_opening_and_an_epoch_take_few_requests(server: Server) -> None:
         assert len(asked) <= parts * 8 + ROWS // 64 * 3
         size = sum(path.stat().st_size for path in (server.root / "bucket" / "many").iterdir())
         assert server.bytes - sent < size * 1.3
+
+
+@pytest.mark.parametrize("rows", [300, 60_000])
+def test_opening_takes_three_requests_and_the_first_row_three_more(
+    root: Path, server: Server, rows: int
+) -> None:
+    """Whatever the number of rows, and each kind in rounds that follow each other."""
+    schema = {"n": "int64", "m": "int64", "x": "bytes"}
+    for name in ("opening.urec", "opening"):
+        with Writer(root / "bucket" / name, schema, overwrite=True) as writer:
+            for i in range(rows):
+                writer.write({"n": i, "m": i, "x": b"row %d" % i * 9})
+    for name, opening in (("opening.urec", 4), ("opening", 1)):
+        server.requests.clear()
+        with UniRecordDataset(f"s3://bucket/{name}") as ds:
+            # a part: the beginnings of both files, then the ends of both; a directory: its manifest
+            assert len(server.requests) <= opening
+            assert ds[rows // 2]["n"] == rows // 2
+        # the heads of a directory's part by one round, the blocks of the index by another, and the row
+        assert len(server.requests) <= opening + (4 if name == "opening" else 0) + 8
+
+
+def test_parts_are_looked_up_and_opened_many_at_once(root: Path, server: Server) -> None:
+    (root / "bucket" / "several").mkdir()
+    for part in range(24):
+        with Writer(root / "bucket" / "several" / f"{part:02}.urec", {"n": "int64", "x": "bytes"}) as writer:
+            for i in range(300):
+                writer.write({"n": 300 * part + i, "x": bytes(100)})
+    paths = [f"s3://bucket/several/{part:02}.urec" for part in range(24)]
+    server.fault = lambda request: Fault(pause=0.02)
+    with UniRecordDataset(paths) as ds:
+        assert server.most_in_flight >= 16
+        server.most_in_flight = 0
+        assert [row["n"] for row in ds[range(150, 7_200, 300)]] == list(range(150, 7_200, 300))
+        assert server.most_in_flight >= 16
+    with UniRecordDataset("s3://bucket/many") as ds, UniRecordDataset(root / "bucket" / "many") as here:
+        server.most_in_flight = 0
+        rows = range(5, ROWS, 20)
+        assert all(same(a, b) for a, b in zip(ds[rows], here[rows], strict=True))
+        assert server.most_in_flight >= 3 * 3
 
 
 def test_many_requests_are_in_flight_at_once(server: Server) -> None:

@@ -118,7 +118,7 @@ def test_a_bucket_that_stays_away_is_an_error_that_says_what_was_asked(server: S
         with pytest.raises(
             OSError, match=r"could not be had: the store answered 500 .*s3://bucket/a\.urec"
         ) as caught:
-            ds[3]
+            ds[ROWS - 1]
         assert "bytes" in str(caught.value)
     # one of them, four times; the others of the same moment have as many attempts
     assert max(_times(server.requests[before:]).values()) == 4

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -11,11 +14,12 @@ from ..core import NativeSet, xxh3_64
 from ..errors import CorruptionError, FormatError, MissingError, SchemaError, StaleError, UniRecordError
 from ..format.schema import Schema
 from ..format.values import unpack_object
+from ..storage.location import Location
 from ..storage.registry import location_of
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from . import manifest
 from .classes import class_difference, classes_of
-from .fetched import fetch_for
+from .fetched import Beginnings, fetch_for
 from .manifest import Manifest
 from .missing_path import explain_missing, may_be_dataset, meant_instead
 from .part import decode_metadata
@@ -23,6 +27,8 @@ from .part import decode_metadata
 __all__ = ["PartRef", "Snapshot", "has_moved_on", "resolve", "use_snapshot"]
 
 PathLike = str | os.PathLike[str]
+_WILDCARD = re.compile(r"[*?\[]")
+_AT_ONCE = 16  # paths that are looked up at once in an object store
 _ATTEMPTS = 100  # openings of what is replaced meanwhile
 _T = TypeVar("_T")
 
@@ -37,6 +43,7 @@ class PartRef:
     bytes: int = -1
     content: int = 0  # the content digest; 0: not known
     index_bytes: int = -1
+    beginnings: Beginnings | None = field(compare=False, repr=False, default=None)
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
     elif isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
         if not path:
             raise ValueError("path is an empty list; expected at least one part or directory")
-        snapshot = _join([_resolve_one(os.fspath(item)) for item in path])
+        snapshot = _join(_resolve_each([os.fspath(item) for item in path]))
     else:
         raise TypeError(f"path is {path!r}; expected a path, or a list of paths")
     return replace(snapshot, path=path, storage=current_storage())
@@ -106,19 +113,51 @@ def _overtaken(path: object) -> StaleError:
     )
 
 
+def _resolve_each(paths: Sequence[str]) -> list[Snapshot]:
+    """What each path names; looked up at once where that takes time."""
+    if len(paths) < 2 or all(location_of(path).in_file_system for path in paths):
+        return [_resolve_one(path) for path in paths]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as pool:
+        return list(
+            pool.map(
+                lambda context, path: context.run(_resolve_one, path), [copy_context() for _ in paths], paths
+            )
+        )
+
+
 def _resolve_one(path: str) -> Snapshot:
     instead = meant_instead(path)
     if instead is not None:
         raise MissingError(instead)
     location = location_of(path)
+    if not location.in_file_system:
+        return _resolve_elsewhere(path, location)
     if location.is_directory(path):
         return _resolve_directory(path)
+    return _resolve_name(path, location)
+
+
+def _resolve_elsewhere(path: str, location: Location) -> Snapshot:
+    """What a name stands for where looking takes time: asked for what it most likely is."""
+    wildcards = location.matching(path) is not None if _WILDCARD.search(path) else False
+    if wildcards:
+        return _resolve_name(path, location)
+    try:
+        return _resolve_part(path) if path.endswith(".urec") else _resolve_directory(path)
+    except MissingError:
+        if location.find(path) is not None and (path.endswith(".urec") or location.is_directory(path)):
+            raise
+    return _resolve_name(path, location)
+
+
+def _resolve_name(path: str, location: Location) -> Snapshot:
+    """A part, or a pattern."""
     matching = location.matching(path)
     if matching is not None:
         found = [name for name in matching if may_be_dataset(name)]
         if not found:
             raise MissingError(f"{path}: no part and no directory matches this pattern")
-        return _join([_resolve_one(name) for name in found])
+        return _join(_resolve_each(found))
     if location.find(path) is None:
         raise MissingError(_explain_lost_part(path) or explain_missing(path))
     return _resolve_part(path)
@@ -151,7 +190,8 @@ def _state_of(path: str) -> list[tuple[int, ...] | None]:
 
 
 def _read_part(path: str) -> Snapshot:
-    fetch, sizes = fetch_for([(path, -1, -1)])
+    beginnings = Beginnings()
+    fetch, sizes = fetch_for([(path, -1, -1)], [beginnings])
     io = "pread" if fetch is None else "auto"
     parts = NativeSet([(path, None, -1, 0)], io, "first", fetch=fetch, sizes=sizes)
     try:
@@ -163,7 +203,9 @@ def _read_part(path: str) -> Snapshot:
             raise FormatError(f"{path}: {error}") from error
         digest = 0 if fetch is None else part.info.content_digest  # a cache knows the part by it
         info = part.info
-        ref = PartRef(path, part.id, info.rows, info.data_bytes, digest, info.index_bytes)
+        ref = PartRef(
+            path, part.id, info.rows, info.data_bytes, digest, info.index_bytes, beginnings=beginnings
+        )
     finally:
         parts.close()
     identity = f"{part.id.hex()}-{part.info.content_digest:016x}"

@@ -12,9 +12,10 @@ from typing import Any, Final, TypeVar
 from ..core import Fetch, FetchError, Range
 from ..errors import MissingError
 from ..format.layout import BLOCK_BYTES
+from ..storage.location import Location
 from ..storage.registry import location_of
 
-__all__ = ["fetch_for"]
+__all__ = ["Beginnings", "fetch_for"]
 
 _NEW: Final = ".new"  # of an index that was being published when its writer died
 _GAP_BYTES: Final = (
@@ -23,53 +24,10 @@ _GAP_BYTES: Final = (
 _RUN_BYTES: Final = 4 << 20  # that one request brings at most, unless a single range is longer
 _HEAD_BYTES: Final = 16 << 10  # of a file, that opening it most likely needs
 _END_BYTES: Final = 64  # of a data file: its end page
-_JUST_CAME: Final = 64  # blocks of indexes, and heads, kept for threads that asked before they were there
-_HEADS_KEPT: Final = 64  # openings under way at once, at the most likely
+_JUST_CAME: Final = 256  # blocks of indexes, and heads, kept for threads that asked before they were there
+_HEADS_KEPT: Final = 512  # of parts that are being opened, or have been lately: 40 MB of them
 
 _Key = TypeVar("_Key", bound=Hashable)
-
-
-@dataclass(frozen=True)
-class _PartFiles:
-    """The two files of a part, and their sizes."""
-
-    data: str
-    index: str
-    data_bytes: int
-    index_bytes: int
-
-
-def fetch_for(parts: Sequence[tuple[str, int, int]]) -> tuple[Fetch | None, list[tuple[int, int]]]:
-    """What brings the bytes of these parts, given by path and sizes of data file and index; and both sizes of each.
-
-    Sizes that are not known, -1, are looked up. None for files that the C core opens by itself. ValueError when there
-    are both kinds.
-    """
-    elsewhere = [not location_of(path).in_file_system for path, _, _ in parts]
-    if not any(elsewhere):
-        return None, []
-    if not all(elsewhere):
-        raise ValueError(
-            f"{parts[elsewhere.index(True)][0]} is in an object store, and {parts[elsewhere.index(False)][0]} on a "
-            "disk: parts that are read together lie in one kind of storage"
-        )
-    files = [_files(path, data, index) for path, data, index in parts]
-    return _Fetcher(files), [(found.data_bytes, found.index_bytes) for found in files]
-
-
-def _files(path: str, data_bytes: int, index_bytes: int) -> _PartFiles:
-    if data_bytes >= 0 and index_bytes >= 0:
-        return _PartFiles(path, path + ".idx", data_bytes, index_bytes)
-    names = [path, path + ".idx", path + ".idx" + _NEW]
-    data, index, new = location_of(path).find_each(names)
-    if data is None:
-        raise MissingError(f"{path}: this part does not exist; check the path")
-    found = index or new
-    if found is None:
-        raise MissingError(
-            f"{names[1]}: this index is missing; copy it beside the part, whose rows are found by it"
-        )
-    return _PartFiles(path, names[1] if index is not None else names[2], data.size, found.size)
 
 
 @dataclass
@@ -82,18 +40,114 @@ class _Run:
     stop: int
 
 
+Head = tuple[_Run, Any]  # bytes of a file that opening its part needs
+
+
+@dataclass(frozen=True)
+class _PartFiles:
+    """The two files of a part, and their sizes."""
+
+    data: str
+    index: str
+    data_bytes: int
+    index_bytes: int
+
+
+class Beginnings:
+    """What was read of a part to find out what it is, for whoever opens it next; once, as it takes memory."""
+
+    def __init__(self) -> None:
+        self._heads: list[list[Head]] = []
+
+    def keep(self, heads: list[Head]) -> None:
+        """Keeps them."""
+        self._heads[:] = [heads]
+
+    def take(self) -> list[Head]:
+        """Gives them away."""
+        return self._heads.pop() if self._heads else []
+
+
+def fetch_for(
+    parts: Sequence[tuple[str, int, int]], beginnings: Sequence[Beginnings | None] = ()
+) -> tuple[Fetch | None, list[tuple[int, int]]]:
+    """What brings the bytes of these parts, given by path and sizes of data file and index; and both sizes of each.
+
+    Sizes that are not known, -1, are looked up, and what came with them is kept in ``beginnings``. None for files that
+    the C core opens by itself. ValueError when there are both kinds.
+    """
+    elsewhere = [not location_of(path).in_file_system for path, _, _ in parts]
+    if not any(elsewhere):
+        return None, []
+    if not all(elsewhere):
+        raise ValueError(
+            f"{parts[elsewhere.index(True)][0]} is in an object store, and {parts[elsewhere.index(False)][0]} on a "
+            "disk: parts that are read together lie in one kind of storage"
+        )
+    fetcher = _Fetcher(location_of(parts[0][0]))
+    for number, (path, data, index) in enumerate(parts):
+        kept = beginnings[number] if number < len(beginnings) else None
+        fetcher.add(path, data, index, kept)
+    return fetcher, fetcher.sizes
+
+
+def _files(path: str) -> _PartFiles:
+    names = [path, path + ".idx", path + ".idx" + _NEW]
+    data, index, new = location_of(path).find_each(names)
+    if data is None:
+        raise MissingError(f"{path}: this part does not exist; check the path")
+    found = index or new
+    if found is None:
+        raise MissingError(
+            f"{names[1]}: this index is missing; copy it beside the part, whose rows are found by it"
+        )
+    return _PartFiles(path, names[1] if index is not None else names[2], data.size, found.size)
+
+
 class _Fetcher:
     """Shared by all threads: what several of them want of heads and indexes at once comes once."""
 
-    def __init__(self, parts: Sequence[_PartFiles]) -> None:
-        self._parts = list(parts)
-        self._location = location_of(self._parts[0].data)  # of whatever scheme: their paths say which
-        self._heads: dict[int, list[tuple[_Run, Any]]] = {}  # of parts that are being opened
+    def __init__(self, location: Location) -> None:
+        self._parts: list[_PartFiles] = []
+        self._location = location  # of whatever scheme: their paths say which
+        self._begun: dict[int, list[Head]] = {}  # what has come of parts when they were looked up
+        self._beginnings: dict[int, Beginnings] = {}
+        self._heads: dict[int, list[Head]] = {}  # of parts that are being opened
         self._coming: dict[Hashable, Future[Any]] = {}  # and what has just come
         self._came: deque[Hashable] = deque()
         self._lock = threading.Lock()
 
+    def add(self, path: str, data_bytes: int, index_bytes: int, beginnings: Beginnings | None) -> None:
+        """One part more, looked up if its sizes are not known."""
+        number = len(self._parts)
+        known = beginnings.take() if beginnings is not None else []
+        if data_bytes >= 0 and index_bytes >= 0:
+            name = path + ".idx"
+            self._parts.append(_PartFiles(path, name, data_bytes, index_bytes))
+            self._begun[number] = [(replace(run, part=number), found) for run, found in known]
+            return
+        if beginnings is not None:
+            self._beginnings[number] = beginnings
+        found = self._location.read_heads([(path, _HEAD_BYTES), (path + ".idx", BLOCK_BYTES)])
+        if any(isinstance(each, BaseException) for each in found):  # one is not there, or is empty
+            self._parts.append(_files(path))
+            return
+        (data, data_bytes), (index, index_bytes) = found
+        self._parts.append(_PartFiles(path, path + ".idx", data_bytes, index_bytes))
+        self._begun[number] = [
+            (_Run(number, False, 0, len(data)), data),
+            (_Run(number, True, 0, len(index)), index),
+        ]
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Of each part, of data file and index."""
+        return [(part.data_bytes, part.index_bytes) for part in self._parts]
+
     def __call__(self, ranges: Sequence[Range]) -> list[Any]:
+        if not any(wanted.size for wanted in ranges):  # the core says which parts it is going to open
+            self._heads_of([wanted.part for wanted in ranges])
+            return [b""] * len(ranges)
         if ranges[0].in_index:
             return self._of_index(ranges)
         if len(ranges) == 1 and (found := self._from_head(ranges[0])) is not None:
@@ -165,31 +219,53 @@ class _Fetcher:
         if heads is None:
             if wanted.offset or wanted.in_index:
                 return None
-            [heads] = self._once([wanted.part], lambda parts: [self._bring_heads(part) for part in parts])
+            [heads] = self._heads_of([wanted.part])
         for run, found in heads:
             at = wanted.offset - run.start
             if run.in_index == wanted.in_index and at >= 0 and wanted.offset + wanted.size <= run.stop:
                 return memoryview(found)[at : at + wanted.size]
         return None
 
-    def _bring_heads(self, part: int) -> list[tuple[_Run, Any]]:
-        known = self._heads.get(part)
-        if known is not None:
-            return known
+    def _heads_of(self, parts: Sequence[int]) -> list[list[Head]]:
+        """What opening these parts needs, all of it asked for at once."""
+        known = {part: self._heads.get(part) for part in parts}
+        missing = [part for part, heads in known.items() if heads is None]
+        if missing:
+            known.update(zip(missing, self._once(missing, self._bring_heads), strict=True))
+        return [known[part] or [] for part in parts]
+
+    def _bring_heads(self, parts: Sequence[int]) -> list[list[Head]]:
+        heads, wanted = [self._begun.pop(part, []) for part in parts], []
+        for part, had in zip(parts, heads, strict=True):
+            missing: list[_Run] = []
+            for run in self._opening(part):
+                if not any(_covers(each, run) for each in (*(each for each, _ in had), *missing)):
+                    missing.append(run)
+            wanted.append(missing)
+        brought = iter(self._bring([run for missing in wanted for run in missing]))
+        heads = [
+            [*had, *((run, next(brought)) for run in missing)]
+            for had, missing in zip(heads, wanted, strict=True)
+        ]
+        with self._lock:
+            for part, found in zip(parts, heads, strict=True):
+                if part in self._beginnings:
+                    self._beginnings[part].keep(found)
+                while len(self._heads) >= _HEADS_KEPT:
+                    del self._heads[next(iter(self._heads))]
+                self._heads[part] = found
+        return heads
+
+    def _opening(self, part: int) -> list[_Run]:
+        """The bytes of both files of a part that opening it most likely needs."""
         files = self._parts[part]
         digests = files.index_bytes // BLOCK_BYTES * 8 + 8
-        runs = [
+        return [
             _Run(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
             _Run(part, False, max(0, files.data_bytes - _END_BYTES), files.data_bytes),
             _Run(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
             _Run(part, True, max(0, files.index_bytes - digests), files.index_bytes),
         ]
-        heads = list(zip(runs, self._bring(runs), strict=True))
-        with self._lock:
-            while len(self._heads) >= _HEADS_KEPT:
-                del self._heads[next(iter(self._heads))]
-            self._heads[part] = heads
-        return heads
 
     def _bring(self, runs: Sequence[_Run]) -> list[Any]:
         found = self._ask(runs)
@@ -226,6 +302,10 @@ class _Fetcher:
             return FetchError(run.part, run.in_index, "it is not there", MissingError(str(error)))
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return FetchError(run.part, run.in_index, f"bytes {run.start} to {run.stop} could not be had: {why}")
+
+
+def _covers(had: _Run, run: _Run) -> bool:
+    return had.in_index == run.in_index and had.start <= run.start and run.stop <= had.stop
 
 
 def _joins(run: _Run, wanted: Range, stop: int) -> bool:

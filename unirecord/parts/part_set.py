@@ -168,7 +168,10 @@ class PartSet:
         if verify not in VERIFY_CODES:
             raise ValueError(f"verify is {verify!r}; expected one of {', '.join(map(repr, VERIFY_CODES))}")
         with use_storage(snapshot.storage):
-            fetch, sizes = fetch_for([(part.path, part.bytes, part.index_bytes) for part in snapshot.parts])
+            fetch, sizes = fetch_for(
+                [(part.path, part.bytes, part.index_bytes) for part in snapshot.parts],
+                [part.beginnings for part in snapshot.parts],
+            )
         if fetch is not None and io != "auto":
             raise ValueError(
                 f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'

@@ -81,6 +81,17 @@ class Location(Protocol):
         with self.open(path) as file:
             return file.read_at(0, min(file.size, most))
 
+    def read_heads(self, wanted: Sequence[tuple[str, int]]) -> list[Any]:
+        """Of each (path, size) the first bytes and the size of the whole, or the exception that says why not."""
+        return [self._head(*each) for each in wanted]
+
+    def _head(self, path: str, size: int) -> Any:
+        try:
+            with self.open(path) as file:
+                return file.read_at(0, min(size, file.size)), file.size
+        except OSError as error:
+            return error
+
     def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
         """Of each (path, offset, size) a buffer of these bytes, or the exception that says why there is none."""
         return [self._range(*each) for each in wanted]

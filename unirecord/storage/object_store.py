@@ -58,7 +58,7 @@ class ObjectStore(Location):
         if path.endswith(_OBJECTS):
             return self.find_each([path])[0]
         names = (path, posixpath.join(path, "manifest.json"))
-        found, manifest = requests().all([self._head(name) for name in names])
+        found, manifest = requests().all([self._look(name) for name in names])
         if isinstance(found, dict):
             return Entry("file", int(found["size"]), _version(found))
         if isinstance(manifest, dict):
@@ -70,7 +70,7 @@ class ObjectStore(Location):
 
     def find_each(self, paths: Sequence[str]) -> list[Entry | None]:
         """The object of each name, or None; no directories."""
-        answers = requests().all([self._head(path) for path in paths])
+        answers = requests().all([self._look(path) for path in paths])
         found: list[Entry | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
@@ -79,7 +79,7 @@ class ObjectStore(Location):
             found.append(Entry("file", int(answer["size"]), _version(answer)) if is_there else None)
         return found
 
-    def _head(self, path: str) -> Read:
+    def _look(self, path: str) -> Read:
         store, key = self._store_and_key(path)
         return Read(store, partial(_head, key), 0)
 
@@ -140,6 +140,17 @@ class ObjectStore(Location):
             raise found
         return bytes(found)
 
+    def read_heads(self, wanted: Sequence[tuple[str, int]]) -> list[Any]:
+        """Of each (path, size) the first bytes and the size of the whole, by one request, or the exception."""
+        calls = []
+        for path, size in wanted:
+            store, key = self._store_and_key(path)
+            calls.append(Read(store, partial(_get_head, key, size), size))
+        return [
+            failure(path, answer) if isinstance(answer, BaseException) else answer
+            for (path, _), answer in zip(wanted, requests().all(calls), strict=True)
+        ]
+
     def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
         """Bytes [offset, offset + size) of each object, or the exception that says why they could not be had."""
         units = self._units(wanted)
@@ -195,7 +206,7 @@ class ObjectFile:
     def __init__(self, path: str, location: ObjectStore) -> None:
         self._path, self._location = path, location
         self._ahead, self._start, self._bytes = _LEAST_AHEAD, 0, b""  # what came last, and how much came
-        [found] = requests().all([location._head(path)])
+        [found] = requests().all([location._look(path)])
         if not isinstance(found, dict):
             raise failure(path, found)
         self.size = int(found["size"])
@@ -235,6 +246,11 @@ class ObjectFile:
 
 def _head(key: str, client: Any) -> Awaitable[Any]:
     return client_module().head_async(client, key)  # type: ignore[no-any-return]
+
+
+async def _get_head(key: str, size: int, client: Any) -> tuple[Any, int]:
+    found = await client_module().get_async(client, key, options={"range": (0, size)})
+    return await found.bytes_async(), int(found.meta["size"])
 
 
 def _list(key: str, client: Any) -> Awaitable[Any]:
