@@ -129,6 +129,25 @@ def _times(asked: list[Request]) -> dict[Any, int]:
     return {place: places.count(place) for place in places}
 
 
+def test_a_wrong_bit_is_found_whenever_a_row_is_fetched(server: Server, expected: list[int]) -> None:
+    with UniRecordDataset("s3://bucket/a.urec", shuffle=True, seed=1, storage_options=options(server)) as ds:
+        assert [int(n) for batch in ds.batches(16) for n in batch["n"]] == expected
+        server.fault = lambda request: Fault(flip=200)
+        with pytest.raises(unirecord.CorruptionError, match=r"a\.urec"):
+            list(ds.batches(16))
+        server.fault = lambda request: None
+        assert {row["n"] for row in ds[range(ROWS)]} == set(range(ROWS))
+
+
+def test_random_schedules_of_faults_give_exact_values_or_errors(server: Server, tmp_path: Path) -> None:
+    """A few of those that `make remote-faults` runs."""
+    from remote_fault_schedules import run
+
+    found = run(60, 0, tmp_path)
+    assert found["exact"] > 10
+    assert found.total() - found["exact"] > 10
+
+
 def test_credentials_that_expire_are_asked_anew(
     server: Server, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,8 @@ class UniRecordDataset(DatasetDrawing[Given]):
         remainder: what becomes of the last rows when they do not share out evenly: ``"pad"``, ``"drop"``, ``"uneven"``.
             One rank alone has all rows, whichever it is.
         io: ``"auto"``, ``"mmap"``, ``"pread"``, ``"uring"``, ``"uring-direct"`` or ``"memory"``.
-        verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``.
+        verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``. What an object store sends
+            is checked each time, unless ``"never"``.
         transform: called with every sample; what it returns is given instead. In ``batches()`` it runs on threads.
         on_corrupt: ``"raise"``, or ``"skip"``: corrupt rows are left out of batches and iterations, logged and counted.
             ``ds[i]`` has no other sample to give, and raises.
