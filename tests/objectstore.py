@@ -207,8 +207,13 @@ def _range(text: str) -> tuple[int, int | None]:
     return int(first), int(last) + 1 if last else None
 
 
-async def _ended(tasks: set[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)
+async def _end(listening: asyncio.Server) -> None:
+    """Ends the connections; they are told again and again, since one that is just finishing a step may not hear it."""
+    listening.close()
+    while pending := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in pending:
+            task.cancel()
+        await asyncio.wait(pending, timeout=0.1)
 
 
 @contextmanager
@@ -225,11 +230,7 @@ def serving(root: Path, latency: float = 0.0) -> Iterator[Server]:
         listening = loop.run_until_complete(start())
         loop.call_soon(ready.set)  # not before: a stop would end no more than the start
         loop.run_forever()
-        listening.close()
-        pending = asyncio.all_tasks(loop)
-        for task in pending:
-            task.cancel()
-        loop.run_until_complete(_ended(pending))
+        loop.run_until_complete(_end(listening))
         loop.close()
 
     thread = threading.Thread(target=run, daemon=True)

@@ -309,11 +309,11 @@ def test_ctrl_c_aborts_the_upload(server: Server) -> None:
         pieces += "partNumber" in request.query
         if pieces == 5 and "partNumber" in request.query:
             os.kill(main_thread, signal.SIGINT)
-        return Fault(pause=0.01) if "partNumber" in request.query else None
+        return Fault(pause=0.01 if pieces <= 5 else 0.5) if "partNumber" in request.query else None
 
     server.fault = interrupt
     with pytest.raises(KeyboardInterrupt), Writer(URL, {"b": "bytes"}) as writer:
-        writer.write({"b": os.urandom(100 * PIECE)})
+        writer.write({"b": os.urandom(100 * PIECE)})  # six seconds, if nobody stopped it
     assert uploads(server.root) == spooled(server) == []
     assert not folder(server).exists() or unnamed(server) == []
     assert pieces < 100
