@@ -80,18 +80,3 @@ def test_late_is_what_takes_longer_than_its_like() -> None:
     assert durations.long(1_000) == pytest.approx(0.3)
     assert durations.long(1_000_000) == pytest.approx(1.5)
     assert durations.long(100_000_000) == STALLED
-
-
-def test_the_gap_is_latency_times_bandwidth_within_bounds() -> None:
-    durations = Durations()
-    assert durations.gap() == 32 << 10
-    for _ in range(9):
-        durations.note(4_096, 0.001)
-    assert durations.gap() == 32 << 10
-    for _ in range(9):
-        durations.note(1_572_864, 0.001 + 0.01573)  # 100 MB/s
-    assert durations.gap() == pytest.approx(100_000, rel=0.01)
-    for _ in range(200):
-        durations.note(4_096, 0.1)
-        durations.note(1_572_864, 0.1 + 0.001)
-    assert durations.gap() == 256 << 10

@@ -20,9 +20,6 @@ STALLED: Final = 2.0  # seconds that are long before enough is known
 _LEAST: Final = 0.02  # seconds below which nothing is long: what a scheduler makes of a busy machine
 _MARGIN: Final = 1.5  # above the p99: where the tail is even, it pays to wait
 _REFRESH: Final = 32  # requests after which the p99 is found anew
-_SMALL: Final = 16  # bits: what is smaller takes the latency alone
-_LARGE: Final = 17
-_GAPS: Final = (4 << 10, 32 << 10, 256 << 10)  # least, before anything is known, and most
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Budget:
 
 
 class Durations:
-    """How long requests have lately taken, by size: what is long, and what is the price of one more."""
+    """How long requests have lately taken, by size: and from when on one of them is late."""
 
     def __init__(self) -> None:
         self._lately: dict[_Like, deque[float]] = {}
@@ -115,24 +112,6 @@ class Durations:
             ordered = sorted(self._lately[like])
             found = self._long[like] = noted, max(_LEAST, ordered[-1 - len(ordered) // 100] * _MARGIN)
         return found[1]
-
-    def gap(self) -> int:
-        """Bytes between two ranges that cost no more time than a request: latency × bandwidth of one request."""
-        alone = [(bits, kept) for (bits, count), kept in self._lately.items() if count == 1]
-        small = [seconds for bits, kept in alone if bits <= _SMALL for seconds in kept]
-        if not small:
-            return _GAPS[1]
-        latency = sorted(small)[len(small) // 2]
-        rates = [
-            1.5 * 2.0 ** (bits - 1) / (seconds - latency)
-            for bits, kept in alone
-            if bits >= _LARGE
-            for seconds in kept
-            if seconds > latency
-        ]
-        if not rates:
-            return _GAPS[1]
-        return int(min(max(latency * sorted(rates)[len(rates) // 2], _GAPS[0]), _GAPS[2]))
 
 
 def retries_of(config: Any) -> Retries:
