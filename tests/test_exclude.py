@@ -351,6 +351,24 @@ def _columns(samples: list[dict[str, Any]]) -> dict[str, Any]:
     return {"i": np.array([sample["i"] for sample in samples])}
 
 
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_lightning_counts_the_steps_of_a_whole_epoch(ten: UniRecordDataset, drop_last: bool) -> None:
+    """It takes off what it has done."""
+    from unirecord import lightning
+
+    ten.exclude(rows=[*ten.row_ids()[4:8]])
+    loader = lightning.loader(ten, 4, drop_last=drop_last)
+    steps = 1 if drop_last else 2
+    assert len(loader) == len(list(loader)) == steps
+    iteration = iter(loader)
+    next(iteration)
+    state = loader.state_dict()
+    iteration.close()
+    loader.load_state_dict(state)
+    assert len(loader) == steps
+    assert len(list(loader)) == steps - 1
+
+
 def test_data_that_have_grown_leave_the_same_rows_out(path: Path, tmp_path: Path) -> None:
     with unirecord.Writer(tmp_path / "d", {"i": "int32"}, max_part_bytes=4096) as writer:
         for i in range(10):

@@ -76,12 +76,18 @@ class Cursor:
 
     def batches_left(self, size: int, drop_last: bool) -> int:
         """How many batches of ``size`` samples the next pass will deliver."""
-        samples = self.samples_left()
+        return self._batches(*self.position.next_pass, size, drop_last)
+
+    def batches_of_epoch(self, size: int, drop_last: bool) -> int:
+        """The same, were its epoch not taken up behind its front."""
+        return self._batches(self.position.next_pass[0], 0, size, drop_last)
+
+    def _batches(self, epoch: int, start: int, size: int, drop_last: bool) -> int:
+        samples = self.plan.order.samples_from(start)
         if isinstance(self.plan.order.rule, BatchRule):
             return samples  # they are batches
         batches = samples // size if drop_last else -(-samples // size)
         if self.exclusions:
-            epoch, start = self.position.next_pass
             leaving = Leaving(self.exclusions, self.plan.order, epoch, self.steps(start, size, drop_last))
             batches -= int(np.searchsorted(leaving.empty_steps(), batches))
         return batches

@@ -39,8 +39,7 @@ class LightningLoader:
         return iter(self._batches)
 
     def __len__(self) -> int:
-        samples, size = len(self._batches.dataset), self._batches.batch_size
-        return samples // size if self._drop_last else -(-samples // size)
+        return self._batches._cursor.batches_of_epoch(self._batches.batch_size, self._drop_last)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration stands, by the batches handed out."""
