@@ -167,7 +167,13 @@ class _Reading:
         last = current.left_out[-1][0] if current.left_out else -1
         self._left_out += 1
         self._of_batch += 1
-        if rest or sample < current.samples or record.first <= last or self._left_out > _MOST_LEFT_OUT:
+        if self._left_out > _MOST_LEFT_OUT:
+            raise FormatError(
+                f"{self._path}: more than {_MOST_LEFT_OUT:,} samples are left out in this file, which are more than an "
+                "audit holds in memory: give each part of a run a folder of receipts of its own, or select the rows "
+                "to be read in place of excluding the others"
+            )
+        if rest or sample < current.samples or record.first <= last:
             raise self._wrong(number, "it leaves out a sample that no loader leaves out there")
         current.left_out.append((record.first, record.digest, record.flag))
 
