@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..order.exclusions import Leaving
 from ..order.rule import occurrences
-from ..order.spec import Sharding, check_integer
+from ..order.spec import Sharding
 from ..order.steps import JobSteps
 from .deliveries import delivery_table
 from .row_numbers import row_numbers
@@ -93,13 +93,7 @@ class DatasetAsking(DatasetTables[Given]):
             ValueError: ``start`` without ``epoch``, or another wrong argument.
         """
         steps = self._job(batch_size, num_shards, drop_last, start)
-        if epoch is None:
-            if start:
-                raise ValueError(
-                    "start is a position in an epoch: give the epoch that was taken up there as well"
-                )
-            epoch, step = steps.split(step)
-        check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        epoch, step = steps.located(step, epoch)
         order, leaving = self._cursor.plan.order, self._cursor.leaving(epoch, steps)
         if leaving is None:
             found = order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank)))

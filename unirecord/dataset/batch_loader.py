@@ -156,11 +156,7 @@ class BatchLoader(Generic[Batch]):
         if isinstance(plan.order.rule, BatchRule):
             options = replace(options, batch_size=1)  # what stands at a position is a batch
         steps = JobSteps(plan.order.sharding.resumed(start), options.batch_size, options.drop_last)
-        if epoch is None:
-            if start:
-                raise ValueError("start is a position in an epoch: give the epoch as well")
-            epoch, step = steps.split(step)
-        check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        epoch, step = steps.located(step, epoch)
         rank, ranks = plan.order.sharding.shard_id, plan.order.sharding.num_shards
         samples = len(steps.positions(step, rank))
         front = start + step * options.batch_size * ranks

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..elsewhere import OF_DRAWS, no_attribute
 from ..format.schema import Schema
 from ..loading.options import LoaderOptions, OnCorrupt, ReadAhead, check_callable
-from ..order.spec import Sharding, check_integer
+from ..order.spec import Sharding
 from ..order.steps import JobSteps
 from .batch_loader import BatchLoader
 from .cursor import Cursor
@@ -173,13 +173,7 @@ class DrawnBatches:
             ValueError: ``start`` without ``epoch``, or another wrong argument.
         """
         steps = self._job(num_shards, start)
-        if epoch is None:
-            if start:
-                raise ValueError(
-                    "start is a position in an epoch: give the epoch that was taken up there as well"
-                )
-            epoch, step = steps.split(step)
-        check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        epoch, step = steps.located(step, epoch)
         plan = self._cursor.plan
         places, _ = plan.order.order(epoch).batches(steps.positions(step, rank))
         rows = row_numbers(plan.order.selection.row_ids(places))

@@ -55,9 +55,7 @@ def by_steps(plan: Plan, job: JobSteps, steps: int | Sequence[int], epoch: int |
         return {}
     asked = list(steps) if isinstance(steps, Sequence | np.ndarray) else [steps]
     if epoch is None:
-        if job.sharding.start:
-            raise ValueError("start is a position in an epoch: give the epoch as well")
-        found = [job.split(step) for step in asked]
+        found = [job.located(step, None) for step in asked]
         epochs = {of for of, _ in found}
         if len(epochs) > 1:
             raise ValueError(

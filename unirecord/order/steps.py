@@ -40,6 +40,19 @@ class JobSteps:
             raise IndexError(f"there is no step {step}: an epoch has no full batch of {self.batch_size}")
         return divmod(check_integer("step", step, 0), steps)
 
+    def located(self, step: int, epoch: int | None) -> tuple[int, int]:
+        """(epoch, step of it); a step without an epoch is counted over all epochs, of which none was taken up later.
+
+        ValueError for a step without an epoch where an epoch begins behind its front.
+        """
+        if epoch is not None:
+            return check_integer("epoch", epoch, 0, (1 << 63) - 1), step
+        if self.sharding.start:
+            raise ValueError(
+                "start is a position in an epoch: give the epoch that was taken up there as well"
+            )
+        return self.split(step)
+
     def positions(self, step: int, rank: int | None = None) -> Numbers:
         """The positions of a step, in their order: of one rank, or of the whole job."""
         return self.unwrapped(step, rank) % max(self.sharding.rows, 1)

@@ -24,19 +24,15 @@ def replayed(design: Design, step: int, epoch: int | None, start: int) -> Any:
     sizes = [operator for operator in design.operators if operator.kind == "batch"]
     size, drop_last = (sizes[0].size, sizes[0].drop_last) if sizes else (1, False)
     by_position = keeps_count(design.operators) and not origin.skips
-    if epoch is None:
-        if start:
-            raise ValueError("start is a position in an epoch: give the epoch as well")
-        if not keeps_count(design.operators):
-            raise ValueError(
-                "how many steps an epoch has is not known here, so give the epoch in which steps count"
-            )
-        epoch, step = origin.steps(0, size, drop_last).split(step)
-    check_integer("epoch", epoch, 0, (1 << 63) - 1)
+    if epoch is None and not keeps_count(design.operators):
+        raise ValueError(
+            "how many steps an epoch has is not known here, so give the epoch in which steps count"
+        )
+    steps = origin.steps(start, size, drop_last)
+    epoch, step = steps.located(step, epoch)
     front, skipped = start, step
     if by_position:
         stride = origin.shard[1]
-        steps = origin.steps(start, size, drop_last)
         if not 0 <= step < len(steps) or not len(steps.unwrapped(step, origin.shard[0])):
             raise IndexError(f"rank {origin.shard[0]} has no step {step} in epoch {epoch}")
         front, skipped = start + step * size * stride, 0
