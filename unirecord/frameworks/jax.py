@@ -16,6 +16,7 @@ from ..errors import SchemaError
 from ..loading.delivered import Delivered
 from ..loading.options import LoaderOptions
 from .array_trees import with_arrays
+from .batch_options import batch_options
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -67,23 +68,12 @@ def loader(
     if device is not None and sharding is not None:
         raise ValueError("device= and sharding= both say where arrays are to be: give one of them")
     own = ds.transform if transform is None else transform
-    if isinstance(ds, DrawnBatches):
-        if batch_size is not None:
-            raise ValueError(
-                f"batch_size={batch_size}: these batches have been drawn, and have the size that they have"
-            )
-        if sharding is not None:
-            raise ValueError(
-                "drawn batches may differ in size between processes, and such make no global array: leave out "
-                "sharding=, and make arrays of what loader() gives"
-            )
-        options = ds._loader_options(own, collate_fn, None, **read_ahead)
-    elif batch_size is None:
-        raise TypeError("loader() needs a batch_size")
-    else:
-        options = LoaderOptions(
-            batch_size, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
+    if sharding is not None and isinstance(ds, DrawnBatches):
+        raise ValueError(
+            "drawn batches may differ in size between processes, and such make no global array: leave out "
+            "sharding=, and make arrays of what loader() gives"
         )
+    options = batch_options(ds, batch_size, own, collate_fn, read_ahead)
     if not options.changes_batches:
         check_valid_names(ds)
     if sharding is not None and isinstance(ds, UniRecordDataset):

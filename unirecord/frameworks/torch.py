@@ -17,6 +17,7 @@ from ..dataset.sampled_cursor import SampledCursor
 from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
 from .array_trees import filled_and_valid, with_arrays
+from .batch_options import batch_options
 from .torch_device import CopiedAhead, Moved, Pinned, in_pinned_memory, pinned_piece, with_tensors
 from .valid_names import check_valid_names
 
@@ -143,18 +144,8 @@ def loader(
         options = LoaderOptions(
             1, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
         )
-    elif isinstance(ds, DrawnBatches):
-        if batch_size is not None:
-            raise ValueError(
-                f"batch_size={batch_size}: these batches have been drawn, and have the size that they have"
-            )
-        options = ds._loader_options(own, collate_fn, None, **read_ahead)
-    elif batch_size is None:
-        raise TypeError("loader() needs a batch_size, or a batch_sampler")
     else:
-        options = LoaderOptions(
-            batch_size, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
-        )
+        options = batch_options(ds, batch_size, own, collate_fn, read_ahead, ", or a batch_sampler")
     return TorchLoader(ds, options, pin_memory=pin_memory, device=device, cursor=cursor)
 
 
