@@ -170,8 +170,7 @@ class _Reading:
         if self._left_out > _MOST_LEFT_OUT:
             raise FormatError(
                 f"{self._path}: more than {_MOST_LEFT_OUT:,} samples are left out in this file, which are more than an "
-                "audit holds in memory: give each part of a run a folder of receipts of its own, or select the rows "
-                "to be read in place of excluding the others"
+                "audit holds in memory: select the rows to be read rather than exclude so many of a dataset"
             )
         if rest or sample < current.samples or record.first <= last:
             raise self._wrong(number, "it leaves out a sample that no loader leaves out there")
