@@ -24,7 +24,7 @@ NO_LOADERS = {
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close", "cache_stats"),
     *("rows_of", "steps_of", "steps_in_epoch", "exclude", "excluded_rows", "replay"),
     *("windows", "packed"),  # give datasets of other samples, which test_windows.py compares with plain lists
-    *("balanced", "bucketed", "weighted"),  # draw from it, as test_drawing.py compares with plain Python
+    *("balanced", "bucketed", "weighted"),  # draw from it: test_drawing.py, test_weighted.py
 }
 # What the modules of frameworks export and what it is reached through.
 FRAMEWORK_NAMES = {
@@ -51,6 +51,7 @@ FRAMEWORK_NAMES = {
 BENEATH = {
     *(
         "array_trees",
+        "batch_options",
         "arrow_values",
         "hf_builder",
         "hf_features",
