@@ -101,7 +101,8 @@ class NativeSet:
     ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory. ``table``: the column table that
     every part must have, else it is a CorruptionError to open it; empty: any, as long as all have the same. ``schema``:
     the msgpack of the schema in the metadata of parts whose content digest is given; empty: any.
-    ``moved_on``: whether others stand at the paths now, asked when a part is missing or another one than expected.
+    ``moved_on``: what has been put at the paths since, asked when a part is missing or another one than expected, or a
+    file, which is given, damaged; "" for nothing.
     ``fetch``: what brings the bytes, where the paths are no files; ``sizes`` are then those of data file and index.
     ``cache``: what is looked at first: file 2 × part, + 1 for the index.
     """
@@ -116,7 +117,7 @@ class NativeSet:
         names: Sequence[str] = (),
         data_bytes: int = 0,
         table: bytes = b"",
-        moved_on: Callable[[], bool] = lambda: False,
+        moved_on: Callable[[str | None], str] = lambda path: "",
         schema: bytes = b"",
         fetch: Fetch | None = None,
         sizes: Sequence[tuple[int, int]] = (),
@@ -161,9 +162,9 @@ class NativeSet:
         try:
             raise_for(error, self.paths, self.names)
         except replaced as failure:
-            if self.moved_on():
+            if what := self.moved_on(getattr(failure, "path", None)):
                 raise StaleError(
-                    f"{failure.args[0]} (another dataset has been published here since this one was opened: "
+                    f"{failure.args[0]} ({what} since this one was opened: "
                     "open it again, or call refresh(); rows of before cannot be read any more)"
                 ) from failure
             raise

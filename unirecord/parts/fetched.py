@@ -9,13 +9,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from ..core import Fetch, FetchError, Range
-from ..errors import MissingError
+from ..core import FetchError, Range
+from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..storage.location import Location
 from ..storage.registry import location_of
 
-__all__ = ["Beginnings", "fetch_for"]
+__all__ = ["Beginnings", "Fetcher", "fetch_for"]
 
 _NEW: Final = ".new"  # of an index that was being published when its writer died
 _GAP_BYTES: Final = (
@@ -57,24 +57,28 @@ class Beginnings:
     """What was read of a part to find out what it is, for whoever opens it next; once, as it takes memory."""
 
     def __init__(self) -> None:
-        self._heads: list[list[Head]] = []
+        self._kept: list[tuple[list[Head], Location]] = []
 
-    def keep(self, heads: list[Head]) -> None:
-        """Keeps them."""
-        self._heads[:] = [heads]
+    def keep(self, heads: list[Head], location: Location) -> None:
+        """Keeps them, and where they came from."""
+        self._kept[:] = [(heads, location)]
 
-    def take(self) -> list[Head]:
-        """Gives them away."""
-        return self._heads.pop() if self._heads else []
+    def take(self, location: Location) -> list[Head]:
+        """Gives them away to what goes on reading from ``location``."""
+        heads, before = self._kept.pop() if self._kept else ([], location)
+        location.goes_on_from(before)
+        return heads
 
 
 def fetch_for(
-    parts: Sequence[tuple[str, int, int]], beginnings: Sequence[Beginnings | None] = ()
-) -> tuple[Fetch | None, list[tuple[int, int]]]:
+    parts: Sequence[tuple[str, int, int]],
+    beginnings: Sequence[Beginnings | None] = (),
+    checked: bool = True,
+) -> tuple[Fetcher | None, list[tuple[int, int]]]:
     """What brings the bytes of these parts, given by path and sizes of data file and index; and both sizes of each.
 
     Sizes that are not known, -1, are looked up, and what came with them is kept in ``beginnings``. None for files that
-    the C core opens by itself. ValueError when there are both kinds.
+    the C core opens by itself. ``checked``: whether digests are compared. ValueError when there are both kinds.
     """
     elsewhere = [not location_of(path).in_file_system for path, _, _ in parts]
     if not any(elsewhere):
@@ -84,7 +88,7 @@ def fetch_for(
             f"{parts[elsewhere.index(True)][0]} is in an object store, and {parts[elsewhere.index(False)][0]} on a "
             "disk: parts that are read together lie in one kind of storage"
         )
-    fetcher = _Fetcher(location_of(parts[0][0]))
+    fetcher = Fetcher(location_of(parts[0][0]), checked)
     for number, (path, data, index) in enumerate(parts):
         kept = beginnings[number] if number < len(beginnings) else None
         fetcher.add(path, data, index, kept)
@@ -104,11 +108,12 @@ def _files(path: str) -> _PartFiles:
     return _PartFiles(path, names[1] if index is not None else names[2], data.size, found.size)
 
 
-class _Fetcher:
-    """Shared by all threads: what several of them want of heads and indexes at once comes once."""
+class Fetcher:
+    """Brings ranges of parts, for all threads: what several of them want of heads and indexes at once comes once."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, checked: bool) -> None:
         self._parts: list[_PartFiles] = []
+        self._checked = checked
         self._location = location  # of whatever scheme: their paths say which
         self._begun: dict[int, list[Head]] = {}  # what has come of parts when they were looked up
         self._beginnings: dict[int, Beginnings] = {}
@@ -120,7 +125,7 @@ class _Fetcher:
     def add(self, path: str, data_bytes: int, index_bytes: int, beginnings: Beginnings | None) -> None:
         """One part more, looked up if its sizes are not known."""
         number = len(self._parts)
-        known = beginnings.take() if beginnings is not None else []
+        known = beginnings.take(self._location) if beginnings is not None else []
         if data_bytes >= 0 and index_bytes >= 0:
             name = path + ".idx"
             self._parts.append(_PartFiles(path, name, data_bytes, index_bytes))
@@ -250,7 +255,7 @@ class _Fetcher:
         with self._lock:
             for part, found in zip(parts, heads, strict=True):
                 if part in self._beginnings:
-                    self._beginnings[part].keep(found)
+                    self._beginnings[part].keep(found, self._location)
                 while len(self._heads) >= _HEADS_KEPT:
                     del self._heads[next(iter(self._heads))]
                 self._heads[part] = found
@@ -284,8 +289,15 @@ class _Fetcher:
 
     def _ask(self, runs: Sequence[_Run]) -> list[Any]:
         return self._location.read_ranges(
-            [(self._path(run), run.start, run.stop - run.start) for run in runs]
+            [(self._path(run), run.start, run.stop - run.start) for run in runs], checked=self._checked
         )
+
+    def has_changed(self, path: str) -> bool:
+        """Whether one of the parts' files is another now than was read; False when that cannot be known."""
+        try:
+            return self._location.has_changed(path)
+        except (OSError, UniRecordError):
+            return False
 
     def _rename(self, part: int) -> bool:
         """Takes the index of a part to have its other name; False when it has been taken so already."""
@@ -300,6 +312,10 @@ class _Fetcher:
     def _failure(self, run: _Run, error: Exception) -> FetchError:
         if isinstance(error, FileNotFoundError):
             return FetchError(run.part, run.in_index, "it is not there", MissingError(str(error)))
+        if isinstance(error, StaleError):
+            return FetchError(
+                run.part, run.in_index, "the object has been replaced since it was opened", error
+            )
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return FetchError(run.part, run.in_index, f"bytes {run.start} to {run.stop} could not be had: {why}")
 

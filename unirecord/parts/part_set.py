@@ -29,7 +29,7 @@ from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
 from .cached import CachedParts, CacheOptions, CacheStats, file_of
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
-from .fetched import fetch_for
+from .fetched import Fetcher, fetch_for
 from .part import Part
 
 __all__ = [
@@ -171,6 +171,7 @@ class PartSet:
             fetch, sizes = fetch_for(
                 [(part.path, part.bytes, part.index_bytes) for part in snapshot.parts],
                 [part.beginnings for part in snapshot.parts],
+                verify != "never",
             )
         if fetch is not None and io != "auto":
             raise ValueError(
@@ -194,7 +195,7 @@ class PartSet:
             snapshot.schema.names,
             self._data_bytes,
             snapshot.schema.column_table(),
-            partial(has_moved_on, snapshot),
+            partial(_moved_on, snapshot, fetch),
             metadata.packed_schema(snapshot.schema) if snapshot.one_schema else b"",
             fetch if self._cached is None else self._cached.fetch,
             sizes,
@@ -310,6 +311,15 @@ class PartSet:
     def cache_stats(self) -> CacheStats:
         """What the cache has saved; zeros without one."""
         return CacheStats() if self._cached is None else self._cached.stats()
+
+
+def _moved_on(snapshot: Snapshot, fetch: Fetcher | None, path: str | None) -> str:
+    """What has been put in the place of the parts, or of the file at ``path``; "" for nothing."""
+    if has_moved_on(snapshot):
+        return "another dataset has been published here"
+    if fetch is not None and path is not None and fetch.has_changed(path):
+        return "the object has been replaced"
+    return ""
 
 
 def _cached(

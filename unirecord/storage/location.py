@@ -92,9 +92,20 @@ class Location(Protocol):
         except OSError as error:
             return error
 
-    def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
-        """Of each (path, offset, size) a buffer of these bytes, or the exception that says why there is none."""
+    def read_ranges(self, wanted: Sequence[tuple[str, int, int]], *, checked: bool = True) -> list[Any]:
+        """Of each (path, offset, size) a buffer of these bytes, or the exception that says why there is none.
+
+        ``checked``: whether digests are compared with them, so that a file that is another now is found out.
+        """
         return [self._range(*each) for each in wanted]
+
+    def has_changed(self, path: str) -> bool:
+        """Whether the file is another than `read_heads` and `read_ranges` have read; False where it cannot be known."""
+        return False
+
+    def goes_on_from(self, before: Location) -> None:
+        """What has been read by ``before`` is what is to be read here."""
+        return
 
     def _range(self, path: str, offset: int, size: int) -> Any:
         try:

@@ -6,18 +6,18 @@ import errno
 import os
 import posixpath
 import threading
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..core import xxh3_64
-from ..errors import MissingError
+from ..errors import MissingError, StaleError
 from .location import Entry, Location, OpenFile
+from .object_versions import Versions, replaced, version_of
 from .requests import Read, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module
-from .store_failures import failure
+from .store_failures import failure, is_past_the_end
 
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
@@ -30,7 +30,7 @@ _OBJECTS: Final = (".urec", ".idx", ".new")
 _MAGIC: Final = "*?["
 _TOGETHER: Final = 4  # ranges that one call of the client reads, of those that are no longer …
 _SMALL: Final = 1 << 20
-_MANY: Final = 16  # … where so many are wanted at once
+_MANY: Final = 16  # … where so many are wanted at once: of these, one in so many tells its version
 
 RETRIES: RetryConfig | None = None  # where the options say nothing; None: for three minutes
 
@@ -45,6 +45,7 @@ class ObjectStore(Location):
 
     def __init__(self, options: StorageOptions | None = None) -> None:
         self._options = options
+        self._versions = Versions()
 
     def absolute(self, path: str) -> str:
         """The path, which is complete, without empty parts at its end."""
@@ -60,9 +61,9 @@ class ObjectStore(Location):
         names = (path, posixpath.join(path, "manifest.json"))
         found, manifest = requests().all([self._look(name) for name in names])
         if isinstance(found, dict):
-            return Entry("file", int(found["size"]), _version(found))
+            return Entry("file", int(found["size"]), version_of(found))
         if isinstance(manifest, dict):
-            return Entry("directory", 0, _version(manifest))
+            return Entry("directory", 0, version_of(manifest))
         for answer in (found, manifest):
             if not isinstance(answer, FileNotFoundError):
                 raise failure(path, answer)
@@ -76,7 +77,7 @@ class ObjectStore(Location):
             if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
                 raise failure(path, answer)
             is_there = isinstance(answer, dict)
-            found.append(Entry("file", int(answer["size"]), _version(answer)) if is_there else None)
+            found.append(Entry("file", int(answer["size"]), version_of(answer)) if is_there else None)
         return found
 
     def _look(self, path: str) -> Read:
@@ -134,8 +135,8 @@ class ObjectStore(Location):
         return found is not None and found.kind == "directory"
 
     def read(self, path: str, most: int) -> bytes:
-        """The first ``most`` bytes of an object, by one request."""
-        [found] = self.read_ranges([(path, 0, most)])
+        """The first ``most`` bytes of an object as it is now, by one request."""
+        [found] = self._read([(path, 0, most)], Versions(), True)
         if isinstance(found, BaseException):
             raise found
         return bytes(found)
@@ -145,56 +146,109 @@ class ObjectStore(Location):
         calls = []
         for path, size in wanted:
             store, key = self._store_and_key(path)
-            calls.append(Read(store, partial(_get_head, key, size), size))
+            calls.append(Read(store, partial(_get, key, 0, size), size))
         return [
-            failure(path, answer) if isinstance(answer, BaseException) else answer
-            for (path, _), answer in zip(wanted, requests().all(calls), strict=True)
+            (data, int(said["size"])) if data is not None else said
+            for data, said in self._answers([path for path, _ in wanted], calls, self._versions)
         ]
 
-    def read_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Any]:
-        """Bytes [offset, offset + size) of each object, or the exception that says why they could not be had."""
-        units = self._units(wanted)
+    def read_ranges(self, wanted: Sequence[tuple[str, int, int]], *, checked: bool = True) -> list[Any]:
+        """Bytes [offset, offset + size) of each object, or the exception that says why they could not be had.
+
+        StaleError is that of an object that is another than was read before. Where the bytes are ``checked`` by
+        digests, and many are wanted, one range in 16 is asked for in the way that tells, which is twice the work.
+        """
+        return self._read(wanted, self._versions, not checked)
+
+    def has_changed(self, path: str) -> bool:
+        """Whether an object is another now than was read."""
+        if not self._versions.holds(path):
+            return False
+        [found] = requests().all([self._look(path)])
+        return isinstance(found, dict) and self._versions.differs(path, found)
+
+    def goes_on_from(self, before: Location) -> None:
+        """What has been read from ``before`` is what is read here."""
+        if isinstance(before, ObjectStore):
+            self._versions.take(before._versions)
+
+    def _read(
+        self, wanted: Sequence[tuple[str, int, int]], versions: Versions, each_tells: bool
+    ) -> list[Any]:
+        units = self._units(wanted, each_tells)
         found: list[Any] = [None] * len(wanted)
-        again = self._read_units(wanted, units, found)
-        self._read_units(wanted, [[number] for number in again], found)
+        again = self._read_units(wanted, units, found, versions)
+        self._read_units(wanted, [([number], True) for number in again], found, versions)
         return found
 
-    def _units(self, wanted: Sequence[tuple[str, int, int]]) -> list[list[int]]:
-        """The numbers of ranges that are read by one call of the client: it takes a third less work than as many."""
-        units: list[list[int]] = []
+    def _units(
+        self, wanted: Sequence[tuple[str, int, int]], each_tells: bool
+    ) -> list[tuple[list[int], bool]]:
+        """The numbers of ranges that are read by one call of the client, and whether it tells the object's version.
+
+        Several ranges by one call take a third less work than as many calls; it cannot tell.
+        """
+        units: list[tuple[list[int], bool]] = []
         last = None
+        each_tells = each_tells or len(wanted) < _MANY
         for number, (path, _, size) in enumerate(wanted):
-            together = len(wanted) >= _MANY and size <= _SMALL and self._store_and_key(path)[0].budget is None
-            if together and path == last and len(units[-1]) < _TOGETHER:
-                units[-1].append(number)
+            tells = each_tells or number % _MANY == 0
+            together = not tells and size <= _SMALL and self._store_and_key(path)[0].budget is None
+            if together and path == last and len(units[-1][0]) < _TOGETHER:
+                units[-1][0].append(number)
             else:
-                units.append([number])
+                units.append(([number], tells))
             last = path if together else None
         return units
 
     def _read_units(
-        self, wanted: Sequence[tuple[str, int, int]], units: Sequence[list[int]], found: list[Any]
+        self,
+        wanted: Sequence[tuple[str, int, int]],
+        units: Sequence[tuple[list[int], bool]],
+        found: list[Any],
+        versions: Versions,
     ) -> list[int]:
         """Reads the ranges of each unit; gives the numbers of units of several that failed: one of them did."""
         calls = []
-        for unit in units:
+        for unit, tells in units:
             store, key = self._store_and_key(wanted[unit[0]][0])
             offsets, sizes = [wanted[number][1] for number in unit], [wanted[number][2] for number in unit]
-            ask = partial(_get_ranges, key, offsets, sizes)
-            if len(unit) == 1:
+            ask: Callable[[Any], Awaitable[Any]] = partial(_get_ranges, key, offsets, sizes)
+            if tells and sizes[0]:
+                ask = partial(_get, key, offsets[0], sizes[0])
+            elif len(unit) == 1:
                 ask = partial(_get_range, key, offsets[0], sizes[0])
             calls.append(Read(store, ask, sum(sizes), len(unit)))
         again = []
-        for unit, answer in zip(units, requests().all(calls), strict=True):
+        answers = self._answers([wanted[unit[0]][0] for unit, _ in units], calls, versions)
+        for (unit, _), (data, said) in zip(units, answers, strict=True):
             if len(unit) == 1:
-                is_failure = isinstance(answer, BaseException)
-                found[unit[0]] = failure(wanted[unit[0]][0], answer) if is_failure else answer
-            elif isinstance(answer, BaseException):
+                found[unit[0]] = said if data is None else data
+            elif data is None:
                 again += unit
             else:
-                for number, brought in zip(unit, answer, strict=True):
+                for number, brought in zip(unit, data, strict=True):
                     found[number] = brought
         return again
+
+    def _answers(
+        self, paths: Sequence[str], calls: Sequence[Read], versions: Versions
+    ) -> list[tuple[Any, Any]]:
+        """What came of each call, and what was said of its object, if anything; or None, and the exception."""
+        answers: list[tuple[Any, Any]] = []
+        for path, answer in zip(paths, requests().all(calls), strict=True):
+            data, said = answer if isinstance(answer, tuple) else (answer, None)
+            if isinstance(answer, BaseException):
+                data, said = None, failure(path, answer)
+                if is_past_the_end(answer) and versions.holds(path):
+                    said = replaced(path)
+            elif said is not None:
+                try:
+                    versions.check(path, said)
+                except StaleError as stale:
+                    data, said = None, stale
+            answers.append((data, said))
+        return answers
 
     def _store_and_key(self, path: str) -> tuple[Store, str]:
         return store_and_key(path, self._options)
@@ -210,6 +264,8 @@ class ObjectFile:
         if not isinstance(found, dict):
             raise failure(path, found)
         self.size = int(found["size"])
+        self._versions = Versions()
+        self._versions.check(path, found)
 
     def __enter__(self) -> ObjectFile:
         return self
@@ -230,7 +286,7 @@ class ObjectFile:
             follows = self._bytes and 0 <= offset - stop <= self._ahead
             self._ahead = min(self._ahead * 2, _MOST_AHEAD) if follows else _LEAST_AHEAD
             most = min(max(size, self._ahead), self.size - offset)
-            [found] = self._location.read_ranges([(self._path, offset, most)])
+            [found] = self._location._read([(self._path, offset, most)], self._versions, True)
             if isinstance(found, BaseException):
                 raise found
             self._start, self._bytes, at = offset, bytes(found), 0
@@ -248,9 +304,10 @@ def _head(key: str, client: Any) -> Awaitable[Any]:
     return client_module().head_async(client, key)  # type: ignore[no-any-return]
 
 
-async def _get_head(key: str, size: int, client: Any) -> tuple[Any, int]:
-    found = await client_module().get_async(client, key, options={"range": (0, size)})
-    return await found.bytes_async(), int(found.meta["size"])
+async def _get(key: str, offset: int, size: int, client: Any) -> tuple[Any, Any]:
+    """Bytes, as many as there are, and what the same answer says of the object."""
+    found = await client_module().get_async(client, key, options={"range": (offset, offset + size)})
+    return await found.bytes_async(), found.meta
 
 
 def _list(key: str, client: Any) -> Awaitable[Any]:
@@ -278,8 +335,3 @@ def store_and_key(path: str, options: StorageOptions | None) -> tuple[Store, str
             _ = store.once  # options that are wrong are said here
             _stores[at] = store
     return store, key.rstrip("/")
-
-
-def _version(found: dict[str, Any]) -> tuple[int, ...]:
-    tag = str(found.get("e_tag") or found.get("last_modified"))
-    return (xxh3_64(tag.encode()), int(found["size"]))

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from ..errors import StaleError, UniRecordError
 
-__all__ = ["Verdict", "failure", "verdict_of"]
+__all__ = ["Verdict", "failure", "is_past_the_end", "verdict_of"]
 
 Verdict = Literal["final", "again", "slower", "renew"]
 
@@ -55,6 +55,12 @@ def verdict_of(error: BaseException) -> Verdict:
     if isinstance(error, (ConnectionError, TimeoutError)) or (not status and "HTTP error" in said):
         return "again"
     return "final"
+
+
+def is_past_the_end(error: BaseException) -> bool:
+    """Whether the store says that the object has no byte of the range (416)."""
+    found = _STATUS.search(_first_line(error))
+    return found is not None and found[1] == "416"
 
 
 def failure(path: str, error: BaseException) -> BaseException:
