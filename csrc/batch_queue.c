@@ -27,6 +27,7 @@ struct ur_reading {
   int64_t i;                 /* row in the group */
   int32_t column;            /* to be blamed, or -1 */
   bool check;
+  bool is_whole;             /* unit_bytes are the unit, in scratch memory, whatever the cell */
 };
 
 /* What has been found wrong with the cells that have landed: of the first of them in the queue's order. */
@@ -43,9 +44,12 @@ static ur_status check_reading(const ur_reading *job, ur_error *error) {
 
 static bool is_checked(void *context, int64_t r) { return ((landed_cells *)context)->readings[r].check; }
 
-/* Of what a cache had. */
+/* Of what a cache had: it need not be checked again. */
 static ur_status check_cached(void *context, int64_t r) {
-  return check_reading(&((landed_cells *)context)->readings[r], NULL);
+  const ur_reading *job = &((landed_cells *)context)->readings[r];
+  ur_status status = check_reading(job, NULL);
+  if (status == UR_OK) ur_unit_settle(job->group->part, job->unit);
+  return status;
 }
 
 static void check_landed(void *context, int64_t r) {
@@ -139,7 +143,25 @@ static uint8_t *add_scratch_span(ur_cell_queue *queue, const ur_data_file *file,
 static const ur_reading *same_unit(const ur_cell_queue *queue, const ur_group *group, uint64_t unit) {
   if (queue->count == 0) return NULL;
   const ur_reading *before = &queue->readings[queue->count - 1];
-  return before->group == group && before->unit == unit && before->unit_bytes != before->to ? before : NULL;
+  return before->group == group && before->unit == unit && before->is_whole ? before : NULL;
+}
+
+/* Reads a cell at once that a cache has, and that was right when it was read from there before. */
+static ur_status take_settled(ur_cell_queue *queue, ur_reading *job, ur_error *error) {
+  const ur_part *part = job->group->part;
+  uint8_t *to = job->to;
+  if (part->source.cache == NULL || job->cell.bytes == 0 || !ur_unit_is_settled(part, job->unit)) return UR_OK;
+  if (job->output != NULL) {
+    ur_status status = reserve(queue, job->cell.bytes, error);
+    if (status != UR_OK) return status;
+    to = queue->scratch + queue->scratch_used; /* exact: reserve() has seen to the room */
+  }
+  if (!ur_cache_read_settled(part->source.cache, part->source.part, job->cell.offset, job->cell.bytes, to)) return UR_OK;
+  if (job->output != NULL) queue->scratch_used += job->cell.bytes; /* exact: likewise */
+  job->unit_bytes = to;
+  job->extent = job->cell;
+  job->check = false;
+  return UR_OK;
 }
 
 static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_wanted *wanted, int64_t i,
@@ -153,7 +175,13 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
     return ur_cells_changed(error);
   job.unit = ur_unit_of(part, row, wanted->blob);
   job.check = !ur_unit_is_checked(part, job.unit);
-  if (!job.check || k == 0) {
+  if (job.check) {
+    ur_status status = take_settled(queue, &job, error);
+    if (status != UR_OK) return status;
+  }
+  if (job.unit_bytes != NULL) {
+    /* it is there */
+  } else if (!job.check || k == 0) {
     job.extent = *cell;
     if (job.output == NULL) {
       job.unit_bytes = job.to;
@@ -169,11 +197,13 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
       job.extent = before->extent;
       job.unit_bytes = before->unit_bytes;
       job.check = false; /* it is checked there */
+      job.is_whole = true;
     } else {
       ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &job.unit, &job.extent, error);
       if (status == UR_OK) status = reserve(queue, job.extent.bytes, error);
       if (status != UR_OK) return status;
       job.unit_bytes = add_scratch_span(queue, part->file, &job.extent);
+      job.is_whole = true;
     }
   }
   queue->readings[queue->count++] = job;

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cache_shelf.h"
 #include "check.h"
 #include "fork.h"
-#include "io.h"
 
 typedef struct {
   uint64_t offset, place, digest;
@@ -31,19 +31,15 @@ typedef struct {
 typedef struct {
   stretch *stretches;
   uint64_t bytes;
-  int64_t shelf; /* -1: nothing of the file is kept */
+  int64_t shelf;   /* -1: nothing of the file is kept */
+  uint64_t removed; /* ranges, since the file was set */
 } cached_file;
-
-typedef struct {
-  int fd;
-  uint64_t seed;
-} shelf;
 
 struct ur_cache {
   pthread_rwlock_t lock;
   uint64_t owner; /* ur_forks() of the process that made it */
   cached_file *files;
-  shelf *shelves;
+  ur_shelf *shelves;
   int64_t file_count, shelf_count;
   ur_cache_range *dropped; /* waiting for ur_cache_take_dropped */
   int64_t dropped_count, dropped_room;
@@ -74,14 +70,14 @@ ur_cache *ur_cache_new(int64_t files, int64_t shelves) {
 }
 
 void ur_cache_set_shelf(ur_cache *cache, int64_t number, int32_t fd, uint64_t seed) {
-  cache->shelves[number] = (shelf){ur_descriptor_keep(fd), seed};
+  ur_shelf_open(&cache->shelves[number], fd, seed);
 }
 
 ur_status ur_cache_set_file(ur_cache *cache, int64_t number, int64_t shelf_number, uint64_t bytes) {
   cached_file *file = &cache->files[number];
   stretch *made = calloc(bytes / UR_CACHE_STRETCH + 1, sizeof *made);
   if (made == NULL) return UR_NO_MEMORY;
-  *file = (cached_file){made, bytes, shelf_number};
+  *file = (cached_file){made, bytes, shelf_number, 0};
   return UR_OK;
 }
 
@@ -94,7 +90,7 @@ void ur_cache_release(ur_cache *cache) {
     for (uint64_t i = 0; i < count; i++) free(file->stretches[i].ranges);
     free(file->stretches);
   }
-  for (int64_t i = 0; i < cache->shelf_count; i++) ur_file_close(cache->shelves[i].fd);
+  for (int64_t i = 0; i < cache->shelf_count; i++) ur_shelf_close(&cache->shelves[i]);
   if (is_own(cache)) (void)pthread_rwlock_destroy(&cache->lock);
   free(cache->files);
   free(cache->shelves);
@@ -182,12 +178,13 @@ ur_status ur_cache_add(ur_cache *cache, const ur_cache_range *ranges, int64_t co
 }
 
 /* Removes the range at `offset` that lies at `place` of the shelf; false when another one is there, or none. */
-static bool remove_one(const cached_file *file, uint64_t offset, uint64_t place) {
+static bool remove_one(cached_file *file, uint64_t offset, uint64_t place) {
   stretch *in = stretch_of(file, offset);
   uint32_t at = before(in, offset);
   if (at == 0 || in->ranges[at - 1].offset != offset || in->ranges[at - 1].place != place) return false;
   memmove(in->ranges + at - 1, in->ranges + at, (in->count - at) * sizeof *in->ranges); /* exact: at <= count */
   in->count--;
+  file->removed++;
   return true;
 }
 
@@ -251,20 +248,26 @@ static void set_checked(ur_cache *cache, int64_t number, const held *range) {
 }
 
 /* A whole range to `to`, if its digest is right. */
-static bool read_checking(const shelf *from, const held *range, uint8_t *to) {
-  return ur_file_read(from->fd, UR_FILE_NONE, range->place, range->bytes, to, NULL) == UR_OK &&
+static bool read_checking(ur_shelf *from, const held *range, uint8_t *to) {
+  return ur_shelf_read(from, range->place, range->bytes, to, true) &&
          ur_xxh3_64(to, range->bytes, from->seed) == range->digest;
 }
 
-/* Bytes [offset, offset + bytes) of a range, which is checked when it is first used, unless the caller does that. */
+/* How bytes are read. */
+typedef enum {
+  OF_THE_CACHE, /* compared with the cache's own digest when they are first used */
+  OF_THE_PART,  /* the caller compares them with the part's */
+  SETTLED       /* it has done so before, if nothing has been taken out of the file's ranges since */
+} trust_mode;
+
+/* Bytes [offset, offset + bytes) of a range. */
 static bool read_piece(ur_cache *cache, int64_t number, const held *range, uint64_t offset, uint64_t bytes, uint8_t *to,
-                       bool checked_next) {
-  const shelf *from = &cache->shelves[cache->files[number].shelf];
+                       trust_mode trust) {
+  ur_shelf *from = &cache->shelves[cache->files[number].shelf];
   uint64_t skip = offset - range->offset; /* exact: inside the range */
-  bool right;
-  if (checked_next || atomic_load_explicit(&range->checked, memory_order_relaxed)) {
-    /* exact: inside the range */
-    right = ur_file_read(from->fd, UR_FILE_NONE, range->place + skip, bytes, to, NULL) == UR_OK;
+  bool used = trust == SETTLED || atomic_load_explicit(&range->checked, memory_order_relaxed), right;
+  if (used || trust == OF_THE_PART) {
+    right = ur_shelf_read(from, range->place + skip, bytes, to, !used); /* exact: inside the range */
   } else if (bytes == range->bytes) {
     right = read_checking(from, range, to);
     if (right) set_checked(cache, number, range);
@@ -285,10 +288,11 @@ static bool read_piece(ur_cache *cache, int64_t number, const held *range, uint6
 static int64_t number_of(int64_t part, int32_t file) { return 2 * part + (file == UR_FILE_INDEX); }
 
 /* A copy of the range that holds byte `offset`; with `first`, only if all bytes up to `end` are there. */
-static bool look_up(ur_cache *cache, const cached_file *file, uint64_t offset, uint64_t end, bool first, held *out) {
+static bool look_up(ur_cache *cache, const cached_file *file, uint64_t offset, uint64_t end, bool first, bool settled,
+                    held *out) {
   uint64_t next = 0;
   (void)pthread_rwlock_rdlock(&cache->lock);
-  const held *range = find(file, offset, &next);
+  const held *range = settled && file->removed > 0 ? NULL : find(file, offset, &next);
   bool there = range != NULL && (!first || end <= end_of(range) || has_all(file, end_of(range), end));
   if (there) {
     out->offset = range->offset;
@@ -301,16 +305,16 @@ static bool look_up(ur_cache *cache, const cached_file *file, uint64_t offset, u
   return there;
 }
 
-static bool read_range(ur_cache *cache, int64_t number, uint64_t offset, uint64_t bytes, uint8_t *to, bool checked_next) {
+static bool read_range(ur_cache *cache, int64_t number, uint64_t offset, uint64_t bytes, uint8_t *to, trust_mode trust) {
   if (!is_own(cache) || number < 0 || number >= cache->file_count || cache->files[number].shelf < 0) return false;
   const cached_file *file = &cache->files[number];
   if (!ur_inside(offset, bytes, file->bytes)) return false;
   uint64_t end = offset + bytes; /* exact: inside the file */
   for (uint64_t at = offset; at < end;) {
     held range;
-    if (!look_up(cache, file, at, end, at == offset, &range)) return false;
+    if (!look_up(cache, file, at, end, at == offset, trust == SETTLED, &range)) return false;
     uint64_t stop = end_of(&range) < end ? end_of(&range) : end;
-    if (!read_piece(cache, number, &range, at, stop - at, to + (at - offset), checked_next)) return false; /* exact: at >= offset */
+    if (!read_piece(cache, number, &range, at, stop - at, to + (at - offset), trust)) return false; /* exact: at >= offset */
     at = stop;
   }
   atomic_fetch_add_explicit(&cache->hits, 1, memory_order_relaxed);
@@ -319,12 +323,17 @@ static bool read_range(ur_cache *cache, int64_t number, uint64_t offset, uint64_
 }
 
 int32_t ur_cache_has(ur_cache *cache, int64_t number, uint64_t offset, uint64_t bytes, uint8_t *to) {
-  return read_range(cache, number, offset, bytes, to, false);
+  return read_range(cache, number, offset, bytes, to, OF_THE_CACHE);
 }
 
 bool ur_cache_read(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes, uint8_t *to,
                    bool checked_next) {
-  return cache != NULL && read_range(cache, number_of(part, file), offset, bytes, to, checked_next);
+  trust_mode trust = checked_next ? OF_THE_PART : OF_THE_CACHE;
+  return cache != NULL && read_range(cache, number_of(part, file), offset, bytes, to, trust);
+}
+
+bool ur_cache_read_settled(ur_cache *cache, int64_t part, uint64_t offset, uint64_t bytes, uint8_t *to) {
+  return cache != NULL && read_range(cache, number_of(part, UR_FILE_DATA), offset, bytes, to, SETTLED);
 }
 
 void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
@@ -340,7 +349,6 @@ void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset
   (void)pthread_rwlock_unlock(&cache->lock);
 }
 
-
 void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
   if (cache == NULL || !is_own(cache)) return;
   int64_t number = number_of(part, file);
@@ -348,7 +356,7 @@ void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offse
   if (!ur_inside(offset, bytes, cache->files[number].bytes)) return;
   for (uint64_t at = offset, next = 0; at < offset + bytes;) { /* exact: inside the file */
     held range;
-    if (look_up(cache, &cache->files[number], at, at, false, &range)) {
+    if (look_up(cache, &cache->files[number], at, at, false, false, &range)) {
       drop(cache, number, &range);
       at = end_of(&range);
     } else {

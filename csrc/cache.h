@@ -12,6 +12,10 @@
 bool ur_cache_read(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes, uint8_t *to,
                    bool checked_next);
 
+/* The same of a data file's bytes that the caller has compared with the part's digests when it read them from this cache
+ * before: false, too, once anything has been taken out of what the cache had of the file, as it may have come anew since. */
+bool ur_cache_read_settled(ur_cache *cache, int64_t part, uint64_t offset, uint64_t bytes, uint8_t *to);
+
 /* Takes it that all these bytes, which it has just read, are right. */
 void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes);
 

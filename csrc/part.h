@@ -182,8 +182,12 @@ static inline uint64_t ur_unit_of(const ur_part *part, uint64_t row, int32_t blo
 ur_status ur_locate_unit(ur_part *part, uint64_t row, int32_t blob, const ur_extent *cell, uint64_t *unit,
                          ur_extent *extent, ur_error *error);
 
-/* Whether the unit need not be checked: verified before, or verification is off. */
+/* Whether the unit need not be checked: verified before, or verification is off. Never of what is fetched. */
 bool ur_unit_is_checked(const ur_part *part, uint64_t unit);
+
+/* Of a part that is fetched: whether the unit was right when a cache had it, and that it was. */
+bool ur_unit_is_settled(const ur_part *part, uint64_t unit);
+void ur_unit_settle(ur_part *part, uint64_t unit);
 
 /* Whether none of these rows' units need be checked, where units are of k >= 1 rows: after the first epoch, all there is
  * to verifying. */

@@ -177,17 +177,36 @@ static _Atomic(uint64_t) *checked_units(ur_part *part) {
   return bits;
 }
 
-bool ur_unit_is_checked(const ur_part *part, uint64_t unit) {
-  if (part->verify != UR_VERIFY_FIRST) return part->verify == UR_VERIFY_NEVER;
+static bool has_bit(const ur_part *part, uint64_t unit) {
   _Atomic(uint64_t) *bits = atomic_load_explicit(&part->units_checked, memory_order_acquire);
   if (bits == NULL) return false;
   return (atomic_load_explicit(&bits[unit / 64], memory_order_relaxed) >> (unit % 64)) & 1;
 }
 
+/* Whether what is read next is what was read before: what is fetched may come with a wrong bit the next time. */
+static bool stays(const ur_part *part) { return part->source.fetch == NULL; }
+
+bool ur_unit_is_checked(const ur_part *part, uint64_t unit) {
+  if (part->verify != UR_VERIFY_FIRST) return part->verify == UR_VERIFY_NEVER;
+  return stays(part) && has_bit(part, unit);
+}
+
+bool ur_unit_is_settled(const ur_part *part, uint64_t unit) {
+  return part->verify == UR_VERIFY_FIRST && has_bit(part, unit);
+}
+
+void ur_unit_settle(ur_part *part, uint64_t unit) {
+  _Atomic(uint64_t) *bits = part->verify == UR_VERIFY_FIRST ? checked_units(part) : NULL;
+  if (bits == NULL) return;
+  uint64_t bit = UINT64_C(1) << (unit % 64);
+  uint64_t before = atomic_fetch_or_explicit(&bits[unit / 64], bit, memory_order_relaxed);
+  if ((before & bit) == 0) atomic_fetch_sub_explicit(&part->units_left, 1, memory_order_relaxed);
+}
+
 bool ur_rows_are_checked(const ur_part *part, const int64_t *rows, int64_t n) {
   if (part->verify != UR_VERIFY_FIRST) return part->verify == UR_VERIFY_NEVER;
   _Atomic(uint64_t) *bits = atomic_load_explicit(&part->units_checked, memory_order_acquire);
-  if (bits == NULL) return false;
+  if (bits == NULL || !stays(part)) return false;
   if (atomic_load_explicit(&part->units_left, memory_order_relaxed) == 0) return true;
   int shift = __builtin_ctz(part->data.unit_rows); /* a power of two */
   uint64_t all = 1;
@@ -211,12 +230,7 @@ ur_status ur_unit_check(ur_part *part, uint64_t unit, const uint8_t *bytes, cons
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, extent->offset,
                       "the digest of these %" PRIu64 " bytes (unit %" PRIu64 ") should be %016" PRIx64
                       ", they give %016" PRIx64, extent->bytes, unit, expected, found);
-  if (part->verify != UR_VERIFY_FIRST) return UR_OK;
-  _Atomic(uint64_t) *bits = checked_units(part);
-  if (bits == NULL) return UR_OK;
-  uint64_t bit = UINT64_C(1) << (unit % 64);
-  uint64_t before = atomic_fetch_or_explicit(&bits[unit / 64], bit, memory_order_relaxed);
-  if ((before & bit) == 0) atomic_fetch_sub_explicit(&part->units_left, 1, memory_order_relaxed);
+  if (stays(part)) ur_unit_settle(part, unit);
   return UR_OK;
 }
 

@@ -303,7 +303,8 @@ typedef enum {
 } ur_io;
 
 typedef enum {
-  UR_VERIFY_FIRST = 0,  /* each digest is checked when its bytes are first read through this set */
+  UR_VERIFY_FIRST = 0,  /* each digest is checked when its bytes are first read through this set; of what is fetched, each time,
+                           and when a cache first has it */
   UR_VERIFY_ALWAYS = 1, /* row digests are checked at every read */
   UR_VERIFY_NEVER = 2   /* no digest of rows or of index blocks is checked (bounds always are) */
 } ur_verify;

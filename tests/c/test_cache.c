@@ -107,6 +107,61 @@ static void what_is_damaged_goes_and_is_told_once(void) {
   ur_cache_release(cache);
 }
 
+static void what_is_settled_is_read_until_something_goes(void) {
+  ur_cache *cache = make_cache();
+  uint8_t found[100];
+  add(cache, 1000, 100);
+  add(cache, 1100, 100);
+  add(cache, 5000, 100);
+  EXPECT(ur_cache_read_settled(cache, 0, 1050, 100, found) && memcmp(found, object + 1050, 100) == 0);
+  EXPECT(!ur_cache_read_settled(cache, 0, 1150, 100, found)); /* not all of it is there */
+  EXPECT(!ur_cache_read_settled(NULL, 0, 1050, 100, found));
+  ur_cache_forget(cache, 0, UR_FILE_DATA, 5000, 1);
+  add(cache, 5000, 100); /* as it has come anew, which nobody has checked */
+  EXPECT(!ur_cache_read_settled(cache, 0, 5000, 100, found));
+  EXPECT(!ur_cache_read_settled(cache, 0, 1050, 100, found));
+  EXPECT(has(cache, 5000, 100));
+  ur_cache_release(cache);
+}
+
+static void a_shelf_grows_while_it_is_read(void) {
+  ur_cache *cache = ur_cache_new(2, 1);
+  int grows = memfd_create("grows", MFD_CLOEXEC);
+  uint8_t found[100];
+  EXPECT(cache != NULL && grows >= 0);
+  ur_cache_set_shelf(cache, 0, dup(grows), SEED);
+  EXPECT_EQUAL(ur_cache_set_file(cache, 0, 0, BYTES), UR_OK);
+  for (uint64_t end = 1000; end <= BYTES; end += 1 << 20) {
+    EXPECT(pwrite(grows, object, end, 100) == (ssize_t)end);
+    add(cache, end - 200, 100);
+    EXPECT(has(cache, end - 200, 100));
+    EXPECT(ur_cache_read_settled(cache, 0, end - 200, 100, found));
+    ur_cache_range beyond = range_of(end + 1000, 100);
+    EXPECT_EQUAL(ur_cache_add(cache, &beyond, 1), UR_OK);
+    if (end > BYTES - (1 << 20)) EXPECT(!has(cache, end + 1000, 100)); /* the file ends before */
+  }
+  (void)close(grows);
+  ur_cache_release(cache);
+}
+
+static void what_lies_far_behind_is_read_too(void) {
+  int far = memfd_create("far", MFD_CLOEXEC); /* with a hole of many GiB */
+  uint64_t places[] = {(UINT64_C(1) << 30) - 50, UINT64_C(5) << 30, (UINT64_C(1) << 44) + 7};
+  EXPECT(far >= 0);
+  ur_cache *other = ur_cache_new(2, 1);
+  ur_cache_set_shelf(other, 0, dup(far), SEED);
+  EXPECT_EQUAL(ur_cache_set_file(other, 0, 0, BYTES), UR_OK);
+  for (uint64_t i = 0; i < sizeof places / sizeof *places; i++) {
+    if (pwrite(far, object + i * 1000, 100, (off_t)places[i]) != 100) continue; /* this system's files end before */
+    ur_cache_range range = range_of(i * 1000, 100);
+    range.place = places[i];
+    EXPECT_EQUAL(ur_cache_add(other, &range, 1), UR_OK);
+    EXPECT(has(other, i * 1000, 100));
+  }
+  (void)close(far);
+  ur_cache_release(other);
+}
+
 static void *use(void *context) {
   ur_cache *cache = context;
   unsigned state = (unsigned)(uintptr_t)pthread_self();
@@ -117,6 +172,7 @@ static void *use(void *context) {
     bool checked = i % 3 == 0;
     if (ur_cache_read(cache, 0, UR_FILE_DATA, offset, 2 * PIECE, found, checked)) {
       EXPECT(memcmp(found, object + offset, 2 * PIECE) == 0);
+      if (ur_cache_read_settled(cache, 0, offset, PIECE, found)) EXPECT(memcmp(found, object + offset, PIECE) == 0);
       if (checked) ur_cache_trust(cache, 0, UR_FILE_DATA, offset, 2 * PIECE);
     } else {
       add(cache, offset, offset / UR_CACHE_STRETCH == (offset + PIECE - 1) / UR_CACHE_STRETCH ? PIECE : 1);
@@ -146,6 +202,9 @@ int main(void) {
   pieces_are_put_together();
   what_is_impossible_is_left_out();
   what_is_damaged_goes_and_is_told_once();
+  what_is_settled_is_read_until_something_goes();
+  a_shelf_grows_while_it_is_read();
+  what_lies_far_behind_is_read_too();
   threads_read_while_others_change_it();
   (void)close(shelf);
   return 0;

@@ -76,7 +76,7 @@ class UniRecordDataset(DatasetDrawing[Given]):
             One rank alone has all rows, whichever it is.
         io: ``"auto"``, ``"mmap"``, ``"pread"``, ``"uring"``, ``"uring-direct"`` or ``"memory"``.
         verify: check digests at the ``"first"`` read of a row, ``"always"`` or ``"never"``. What an object store sends
-            is checked each time, unless ``"never"``.
+            is checked each time, unless ``"never"``; what its cache has, at the first.
         transform: called with every sample; what it returns is given instead. In ``batches()`` it runs on threads.
         on_corrupt: ``"raise"``, or ``"skip"``: corrupt rows are left out of batches and iterations, logged and counted.
             ``ds[i]`` has no other sample to give, and raises.

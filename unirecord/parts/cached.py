@@ -108,8 +108,9 @@ class CachedParts:
         self._lock = Lock()
         self._calls = self._fetched = self._kept = 0
         self._full, self._broken, self._closed = not self._shelves, False, False
-        for shelf in self._shelves:
-            self._take_news(shelf)
+        with self._directory.locked() as held:  # or it would see what a full disk is about to undo
+            for shelf in self._shelves if held else ():
+                self._take_news(shelf)
 
     def _open_shelves(self) -> list[Shelf]:
         shelves = []

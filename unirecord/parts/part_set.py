@@ -190,8 +190,7 @@ class PartSet:
         self._native = NativeSet(
             [(part.path, part.id, part.rows, part.content) for part in snapshot.parts],
             io,
-            # what was right the first time may come with a wrong bit the next time that it is fetched
-            "always" if self.is_fetched and verify == "first" else verify,
+            verify,
             snapshot.schema.names,
             self._data_bytes,
             snapshot.schema.column_table(),

@@ -1,0 +1,70 @@
+"""Caches on the command line: rows fetched ahead, and caches listed, checked, pinned and cleared."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from cached_dataset import URL, epoch, expected, open_cached, root, server
+from cached_rows import Rows, on_the_disk, ranges
+from objectstore import Server
+
+from unirecord.cli import main
+from unirecord.storage.cache_shelf import paths_of
+
+__all__ = ["expected", "root", "server"]  # fixtures
+
+
+def test_rows_are_fetched_ahead(
+    server: Server, tmp_path: Path, expected: dict[int, bytes], capsys: Any
+) -> None:
+    line = ["fetch", URL, "--cache", str(tmp_path), "--where", "n < 100"]
+    assert main([*line, "--cache-bytes", "1GB"]) == 0
+    assert "100 of 100 rows" in capsys.readouterr().out
+    with open_cached(tmp_path, where="n < 100") as ds:
+        assert epoch(ds, 0, expected) == 100
+        assert ds.cache_stats().fetched_bytes == 0
+    assert main([*line, "--cache-bytes", "1GB", "--columns", "x", "--json"]) == 0
+    assert '"fetched_bytes": 0' in capsys.readouterr().out
+    assert main(["fetch", URL, "--cache", str(tmp_path / "small"), "--cache-bytes", "200kB"]) == 0
+    assert "the cache is full" in capsys.readouterr().out
+    assert on_the_disk(tmp_path / "small") <= 200_000
+
+
+def test_a_cache_is_listed_checked_pinned_and_cleared(tmp_path: Path, capsys: Any) -> None:
+    rows, folder = Rows(60_000), str(tmp_path)
+    for name in ("a", "b"):
+        parts = rows.parts(tmp_path, 10**9, f"s3://b/{name}")
+        parts.fetch(ranges((0, 500), (9_000, 700)))
+        parts.close()
+    assert main(["cache", "ls", folder]) == 0
+    assert re.findall(r"(s3://b/.)  .*2 ranges of 1 files", capsys.readouterr().out) == [
+        "s3://b/a",
+        "s3://b/b",
+    ]
+    assert main(["cache", "verify", folder]) == 0
+    assert "4 ranges" in capsys.readouterr().out
+    _, data = map(Path, paths_of(folder, "s3://b/a"))
+    data.write_bytes(b"x" + data.read_bytes()[1:])
+    assert main(["cache", "verify", folder]) == 1
+    assert "1 entries were damaged" in capsys.readouterr().err
+    assert main(["cache", "verify", folder]) == 0
+    assert main(["cache", "pin", folder, "s3://b/b"]) == 0
+    assert main(["cache", "clear", folder]) == 0
+    capsys.readouterr()
+    assert main(["cache", "ls", folder, "--json"]) == 0
+    assert [shelf["url"] for shelf in json.loads(capsys.readouterr().out)["shelves"]] == ["s3://b/b"]
+    assert main(["cache", "clear", folder, "s3://b/b"]) == 0
+    assert sorted(os.listdir(folder)) == ["cache.lock"]
+    for wrong in (
+        ["ls", folder, "s3://b/a"],
+        ["pin", folder],
+        ["clear", folder, "s3://b/c"],
+        ["ls", folder, "--off"],
+    ):
+        assert main(["cache", *wrong]) == 2
+    assert main(["cache", "ls", str(tmp_path / "none")]) == 2
+    assert not (tmp_path / "none").exists()
