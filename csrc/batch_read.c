@@ -164,16 +164,24 @@ static ur_status measure_column(const ur_read *read, int32_t column, int64_t *of
   return status;
 }
 
-static ur_status foresee(const ur_group *group, const ur_output *outputs, int32_t count, ur_error *error) {
-  ur_status status = ur_index_foresee(group->part, group->rows, group->count, outputs, count, error);
-  return status == UR_OK ? UR_OK : ur_blame(error, status, group, -1, -1);
+/* Brings the blocks of all indexes at once. */
+static ur_status foresee(const ur_read *read, const ur_output *outputs, int32_t count, ur_error *error) {
+  ur_arrivals wanted = {.count = 0};
+  ur_status status = UR_OK;
+  if (read->set->options.fetch == NULL) return UR_OK;
+  for (int64_t g = 0; g < read->opened && (status == UR_OK || status == UR_CORRUPT); g++) {
+    const ur_group *group = &read->groups[g];
+    status = ur_index_foresee(&wanted, group->part, group->rows, group->count, outputs, count, error);
+  }
+  if (status == UR_CORRUPT) status = UR_OK;
+  status = ur_arrivals_finish(&wanted, status, error);
+  return status == UR_CORRUPT ? UR_OK : status; /* whoever needs that block says which row it is of */
 }
 
 ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
   ur_status status = check_outputs(read, outputs, output_count, error);
+  if (status == UR_OK) status = foresee(read, outputs, output_count, error);
   if (status == UR_OK) status = ur_prepare_decoders(read->groups, read->opened, outputs, output_count, error);
-  for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
-    status = foresee(&read->groups[g], outputs, output_count, error);
   for (int32_t i = 0; i < output_count && status == UR_OK; i++)
     status = measure_column(read, outputs[i].column, outputs[i].offsets, &outputs[i].used, error);
   return status == UR_OK ? ur_check_total(read->groups, read->opened, outputs, output_count, error) : status;

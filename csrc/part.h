@@ -90,10 +90,28 @@ void ur_index_discard(ur_part *part);
 /* Brings, and checks, the blocks [first, last] that are not there yet, in one call of the set's function. */
 ur_status ur_index_bring(ur_part *part, uint64_t first, uint64_t last, ur_error *error);
 
-/* Brings the blocks that reading these columns of these rows will most likely need, in one call: those that it has not
- * guessed are brought one by one when they are touched. */
-ur_status ur_index_foresee(ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
-                           ur_error *error);
+#define UR_ARRIVALS 256 /* blocks brought by one call: 16 MiB of them */
+
+typedef struct {
+  ur_part *part;
+  uint64_t number;
+} ur_arrival;
+
+/* Blocks that are to come together, of parts of one set; {0} before. */
+typedef struct {
+  ur_arrival blocks[UR_ARRIVALS];
+  int64_t count;
+  uint8_t *landed; /* UR_ARRIVALS blocks */
+} ur_arrivals;
+
+/* Adds the blocks that reading these columns of these rows will most likely need, and brings what has gathered when it is
+ * full: those that it has not guessed are brought one by one when they are touched. */
+ur_status ur_index_foresee(ur_arrivals *wanted, ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs,
+                           int32_t count, ur_error *error);
+
+/* Brings what has gathered, in one call of the set's function, unless `status` is an error already; frees. A block that is
+ * not right is UR_CORRUPT, and those that are right are in their places all the same. */
+ur_status ur_arrivals_finish(ur_arrivals *wanted, ur_status status, ur_error *error);
 
 static inline bool ur_index_is_checked(const ur_part *part, uint64_t block) {
   if (part->blocks_checked == NULL) return true;

@@ -8,7 +8,6 @@
 #include "hash.h"
 #include "part.h"
 
-#define WINDOW 256  /* blocks brought by one call: 16 MiB of them */
 #define RUN 64      /* neighbours in one range: a longer one does not come faster */
 #define YIELDS 4096 /* that a block which is being put in its place is waited for */
 
@@ -75,13 +74,6 @@ static void put(ur_part *part, uint64_t block, const uint8_t *bytes) {
   if ((before & bit_of(block)) == 0) atomic_fetch_sub(&part->blocks_left, 1);
 }
 
-/* Blocks that are to come, in rising order, and where they land. */
-typedef struct {
-  uint64_t blocks[WINDOW];
-  int64_t count;
-  uint8_t *landed; /* WINDOW blocks */
-} arrivals;
-
 /* Whether a cache has the block, and it is right; then it is in its place. */
 static bool is_cached(ur_part *part, uint64_t block, uint8_t *landed) {
   uint64_t offset = start_of(part, block), bytes = bytes_of(part, block);
@@ -96,20 +88,21 @@ static bool is_cached(ur_part *part, uint64_t block, uint8_t *landed) {
 }
 
 /* Leaves what no cache has. */
-static void take_cached(ur_part *part, arrivals *wanted) {
+static void take_cached(ur_arrivals *wanted) {
   int64_t left = 0;
   for (int64_t i = 0; i < wanted->count; i++)
-    if (!is_cached(part, wanted->blocks[i], wanted->landed)) wanted->blocks[left++] = wanted->blocks[i];
+    if (!is_cached(wanted->blocks[i].part, wanted->blocks[i].number, wanted->landed)) wanted->blocks[left++] = wanted->blocks[i];
   wanted->count = left;
 }
 
-static ur_status bring_window(ur_part *part, arrivals *wanted, ur_error *error) {
-  ur_range ranges[WINDOW];
+/* Ranges of what is wanted, neighbours as one; returns how many. */
+static int64_t ranges_of(const ur_arrivals *wanted, ur_range ranges[UR_ARRIVALS]) {
   int64_t count = 0, run = 0;
-  if (part->source.cache != NULL) take_cached(part, wanted);
   for (int64_t i = 0; i < wanted->count; i++) {
-    uint64_t block = wanted->blocks[i];
-    if (i > 0 && block == wanted->blocks[i - 1] + 1 && run < RUN) { /* exact: a number of a block */
+    const ur_part *part = wanted->blocks[i].part;
+    uint64_t block = wanted->blocks[i].number;
+    bool follows = i > 0 && part == wanted->blocks[i - 1].part && block == wanted->blocks[i - 1].number + 1; /* exact: a number of a block */
+    if (follows && run < RUN) {
       ranges[count - 1].bytes += bytes_of(part, block); /* exact: RUN blocks at most */
       run++;
       continue;
@@ -117,41 +110,58 @@ static ur_status bring_window(ur_part *part, arrivals *wanted, ur_error *error) 
     ranges[count++] = (ur_range){.part = part->source.part,
                                  .offset = start_of(part, block),
                                  .bytes = bytes_of(part, block),
-                                 .to = wanted->landed + (uint64_t)i * UR_BLOCK_BYTES, /* exact: i < WINDOW */
+                                 .to = wanted->landed + (uint64_t)i * UR_BLOCK_BYTES, /* exact: i < UR_ARRIVALS */
                                  .file = UR_FILE_INDEX,
                                  .keep = 1};
     run = 1;
   }
-  ur_status status = count == 0 ? UR_OK : ur_source_fetch(&part->source, ranges, count, error);
-  for (int64_t i = 0; i < wanted->count && status == UR_OK; i++) {
-    const uint8_t *bytes = wanted->landed + (uint64_t)i * UR_BLOCK_BYTES; /* exact: i < WINDOW */
-    status = compare(part, wanted->blocks[i], bytes, error);
-    if (status == UR_OK)
-      put(part, wanted->blocks[i], bytes);
-    else /* or the cache would have them from now on */
-      ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, start_of(part, wanted->blocks[i]),
-                      bytes_of(part, wanted->blocks[i]));
+  return count;
+}
+
+/* Brings what is wanted, and puts all that is right in its place; the first block that is not is the error. */
+static ur_status bring_wanted(ur_arrivals *wanted, ur_error *error) {
+  ur_range ranges[UR_ARRIVALS];
+  if (wanted->count > 0 && wanted->blocks[0].part->source.cache != NULL) take_cached(wanted);
+  int64_t count = ranges_of(wanted, ranges);
+  ur_status status = count == 0 ? UR_OK : ur_source_fetch(&wanted->blocks[0].part->source, ranges, count, error);
+  bool came = status == UR_OK;
+  for (int64_t i = 0; i < wanted->count && came; i++) {
+    ur_part *part = wanted->blocks[i].part;
+    uint64_t block = wanted->blocks[i].number;
+    const uint8_t *bytes = wanted->landed + (uint64_t)i * UR_BLOCK_BYTES; /* exact: i < UR_ARRIVALS */
+    ur_status found = compare(part, block, bytes, status == UR_OK ? error : NULL);
+    if (found == UR_OK) {
+      put(part, block, bytes);
+      continue;
+    }
+    if (status == UR_OK && error != NULL) error->part = part->source.part;
+    status = found; /* or the cache would have it from now on */
+    ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, start_of(part, block), bytes_of(part, block));
   }
   wanted->count = 0;
   return status;
 }
 
-static ur_status want(ur_part *part, arrivals *wanted, uint64_t block, ur_error *error) {
+static ur_status want(ur_arrivals *wanted, ur_part *part, uint64_t block, ur_error *error) {
   if (ur_index_is_checked(part, block)) return UR_OK;
-  if (wanted->landed == NULL) wanted->landed = malloc((size_t)WINDOW * UR_BLOCK_BYTES);
+  if (wanted->landed == NULL) wanted->landed = malloc((size_t)UR_ARRIVALS * UR_BLOCK_BYTES);
   if (wanted->landed == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for blocks of the index");
-  wanted->blocks[wanted->count++] = block;
-  return wanted->count < WINDOW ? UR_OK : bring_window(part, wanted, error);
+  wanted->blocks[wanted->count++] = (ur_arrival){part, block};
+  return wanted->count < UR_ARRIVALS ? UR_OK : bring_wanted(wanted, error);
+}
+
+ur_status ur_arrivals_finish(ur_arrivals *wanted, ur_status status, ur_error *error) {
+  if (status == UR_OK) status = bring_wanted(wanted, error);
+  free(wanted->landed);
+  return status;
 }
 
 ur_status ur_index_bring(ur_part *part, uint64_t first, uint64_t last, ur_error *error) {
-  arrivals wanted = {.count = 0};
+  ur_arrivals wanted = {.count = 0};
   ur_status status = UR_OK;
   if (atomic_load(&part->blocks_left) == 0) return UR_OK;
-  for (uint64_t block = first; block <= last && status == UR_OK; block++) status = want(part, &wanted, block, error);
-  if (status == UR_OK) status = bring_window(part, &wanted, error);
-  free(wanted.landed);
-  return status;
+  for (uint64_t block = first; block <= last && status == UR_OK; block++) status = want(&wanted, part, block, error);
+  return ur_arrivals_finish(&wanted, status, error);
 }
 
 /* ---- what rows will need ------------------------------------------------------------------------------------------- */
@@ -189,8 +199,8 @@ static void foresee_column(const forecast *blocks, const ur_column *column, cons
     if (is_small(blocks->part, column->section[whole[i]])) foresee_section(blocks, column->section[whole[i]], rows, 1);
 }
 
-ur_status ur_index_foresee(ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
-                           ur_error *error) {
+ur_status ur_index_foresee(ur_arrivals *wanted, ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs,
+                           int32_t count, ur_error *error) {
   if (part->source.fetch == NULL || n == 0 || atomic_load(&part->blocks_left) == 0) return UR_OK;
   forecast blocks = {part, calloc(part->blocks / 64 + 1, sizeof *blocks.needed)};
   if (blocks.needed == NULL) return UR_OK;
@@ -207,12 +217,9 @@ ur_status ur_index_foresee(ur_part *part, const int64_t *rows, int64_t n, const 
     foresee_section(&blocks, part->starts_section, rows, n);
     foresee_section(&blocks, part->digests_section, rows, n);
   }
-  arrivals wanted = {.count = 0};
   ur_status status = UR_OK;
   for (uint64_t block = 0; block < part->blocks && status == UR_OK; block++)
-    if (blocks.needed[block / 64] & bit_of(block)) status = want(part, &wanted, block, error);
-  if (status == UR_OK) status = bring_window(part, &wanted, error);
-  free(wanted.landed);
+    if (blocks.needed[block / 64] & bit_of(block)) status = want(wanted, part, block, error);
   free(blocks.needed);
-  return status == UR_CORRUPT ? UR_OK : status; /* whoever needs that block says which row it is of */
+  return status;
 }

@@ -84,7 +84,9 @@ static void an_index_comes_once_and_a_batch_in_one_call(void) {
   static contents found;
   int64_t rows[] = {3, 70, 11, 5};
   EXPECT_EQUAL(open_store(&from, 2, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+  int opened = atomic_load(&from.calls);
   EXPECT_EQUAL(read_columns(set, rows, 4, 4, &found, NULL), UR_OK);
+  EXPECT_EQUAL(atomic_load(&from.calls), opened + 2); /* the indexes of both parts, and the cells */
   int before = atomic_load(&from.calls);
   EXPECT_EQUAL(read_columns(set, rows, 4, 4, &found, NULL), UR_OK);
   EXPECT_EQUAL(atomic_load(&from.calls), before + 1); /* the cells of both parts */
