@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,14 @@ def epoch(server: Server, **more: Any) -> list[int]:
         return [int(n) for batch in ds.batches(16) for n in batch["n"]]
 
 
+def all_have_ended() -> None:
+    """No request is left: copies that lost are given up, which their client says a moment after the answer is there."""
+    end = time.monotonic() + 60
+    while requests.requests()._pace.in_flight:
+        assert time.monotonic() < end, "a request is waited for that was given up"
+        time.sleep(0.01)
+
+
 @pytest.fixture(scope="module")
 def expected(root: Path) -> list[int]:
     with UniRecordDataset(root / "bucket" / "a.urec", shuffle=True, seed=1) as ds:
@@ -75,7 +84,7 @@ def test_a_store_that_says_slow_down_is_asked_less_by_all(server: Server, expect
     assert told
     pace = requests.requests()._pace
     assert pace.limit < pace.most
-    assert pace.in_flight == 0
+    all_have_ended()
 
 
 def test_a_request_that_stalls_is_made_a_second_time(
@@ -97,7 +106,7 @@ def test_a_request_that_stalls_is_made_a_second_time(
     assert requests.requests().hedged >= len(stalled)
     assert requests.requests()._hedges == 0
     # the first copies were given up, not waited for
-    assert requests.requests()._pace.in_flight == 0
+    all_have_ended()
 
 
 def test_a_bucket_that_goes_away_and_comes_back_ends_no_epoch(server: Server, expected: list[int]) -> None:

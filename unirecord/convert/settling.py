@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from types import TracebackType
 
-from ..core import LeavablePool
+from ..core import LeavablePool, result_of
 
 __all__ = ["Settling"]
 
@@ -29,7 +29,7 @@ class Settling:
     def _wait(self) -> None:
         last, self._last = self._last, None
         if last is not None:
-            last.result()
+            result_of(last)
 
     def __enter__(self) -> Settling:
         """Return itself."""

@@ -76,4 +76,7 @@ from .threads import LeavablePool as LeavablePool
 from .threads import leave_at_work as leave_at_work
 from .threads import left_at_work as left_at_work
 from .threads import usable_cores as usable_cores
+from .waiting import SIGNAL_SECONDS as SIGNAL_SECONDS
+from .waiting import result_of as result_of
+from .waiting import wait_for as wait_for
 from .writeback import start_writeback as start_writeback

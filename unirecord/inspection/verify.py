@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
-from ..core import LeavablePool, usable_cores
+from ..core import LeavablePool, result_of, usable_cores
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
@@ -291,13 +291,13 @@ def _in_parallel(
         large = isinstance(found, RowGroup) and found.blob_bytes > _ALONE_BYTES
         while waiting and (large or len(waiting) > workers):
             done, task = waiting.popleft()
-            yield done, task.result() if task else []
+            yield done, result_of(task) if task else []
         if isinstance(found, RowGroup):
             waiting.append((found, pool.submit(check_group, data, head, found, decoders)))
             if large:
                 done, task = waiting.popleft()
-                yield done, task.result() if task else []
+                yield done, result_of(task) if task else []
         else:
             waiting.append((found, None))
     for done, task in waiting:
-        yield done, task.result() if task else []
+        yield done, result_of(task) if task else []

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from ..core import FetchError, Range
+from ..core import FetchError, Range, result_of
 from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..storage.location import Location
@@ -216,7 +216,7 @@ class Fetcher:
             self._came.extend(mine)
             while len(self._came) > _JUST_CAME:
                 del self._coming[self._came.popleft()]
-        return [future.result() for future in futures]
+        return [result_of(future) for future in futures]
 
     def _from_head(self, wanted: Range) -> Any | None:
         """Bytes that opening a part needs: all such bytes of both files come together when the first are asked for."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..core import leave_at_work
+from ..core import SIGNAL_SECONDS, leave_at_work
 from .generating import Make, in_turn, made
 from .memory_size import bytes_of
 
@@ -62,7 +62,8 @@ class ThreadProducers:
         order = deque(numbers)
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._left or self._any(order) or self._over(numbers))
+                while not (self._left or self._any(order) or self._over(numbers)):
+                    self._changed.wait(SIGNAL_SECONDS)
                 if self._left or not self._any(order):
                     break
                 while not self._ready[order[0]]:

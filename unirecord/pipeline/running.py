@@ -12,6 +12,7 @@ from queue import Empty
 from time import perf_counter_ns
 from typing import ClassVar
 
+from ..core import SIGNAL_SECONDS
 from .chunk import Chunk
 from .crew import Crew, Worker
 from .dispatch import Dispatch, Job, Tuning
@@ -21,7 +22,6 @@ from .straight import Straight
 
 __all__ = ["Running"]
 
-_SIGNAL_S = 0.1  # how long a signal may be waited for
 _SHORT_NS = 30_000  # what it takes to wake a thread, about
 _HANDED_OVER_NS = 50_000  # what it costs that another thread makes a result, about
 _MOST_SHORTER = 8  # of those that do not, which are remembered: what a function takes may change
@@ -134,7 +134,7 @@ class Running:
         """The next results. A signal that comes just before the wait begins does not end it: it is seen soon after."""
         while True:
             with suppress(Empty):
-                return self._out.get(timeout=_SIGNAL_S)
+                return self._out.get(timeout=SIGNAL_SECONDS)
 
     def _begin_threads(self) -> None:
         self._here = self._alone = not self._crew.start()

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
-from ..core import usable_cores
+from ..core import usable_cores, wait_for
 
 PARALLEL = 1 << 20  # rows to try from which threads pay
 MOST_THREADS = 8  # memory is the limit beyond
@@ -38,7 +38,7 @@ def in_threads(
         except RuntimeError:  # noqa: PERF203
             break  # the system gives no more: those there are, this one at least, do it all
     job.run()
-    job.finished.wait()
+    wait_for(job.finished)
     if job.errors:
         raise job.errors[0]
     return [job.results[place] for place in range(len(tasks))]

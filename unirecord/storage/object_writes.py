@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
-import threading
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -68,7 +67,7 @@ class ObjectWrites:
                 put = partial(_put, store, key, file.read_at(0, file.size), "overwrite")
             else:
                 put = partial(_put_in_pieces, store, key, pieces, size)
-            [found] = _uninterrupted(put, pieces.stop)
+            [found] = requests().all([put], pieces.stop)
             if isinstance(found, BaseException) and not self._arrived(url, file.size):
                 raise failure(url, found) from found
 
@@ -188,28 +187,6 @@ class _Pieces:
         if not piece:
             raise StopIteration
         return piece
-
-
-def _uninterrupted(put: Callable[[], Any], stop: Callable[[], None]) -> list[Any]:
-    """What comes of an upload. An exception here, such as Ctrl-C, tells it to stop and waits until it has."""
-    found: list[Any] = []
-    ended = threading.Event()  # a join that is interrupted takes the thread for ended
-
-    def run() -> None:
-        try:
-            found.extend(requests().all([put]))
-        except BaseException as error:
-            found.append(error)
-        ended.set()
-
-    threading.Thread(target=run, name="unirecord-upload", daemon=True).start()
-    try:
-        ended.wait()
-    except BaseException:
-        stop()
-        ended.wait()
-        raise
-    return found
 
 
 _REFUSALS: Final = ("PermissionDeniedError", "UnauthenticatedError", "InvalidPathError")

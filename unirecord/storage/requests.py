@@ -10,11 +10,13 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Final
 
+from ..core import result_of
 from ..errors import UniRecordError
 from .pacing import STALLED, Durations, Pace
 from .store import Store
@@ -94,24 +96,28 @@ class Requests:
         self._thread = threading.Thread(target=self._run, name="unirecord-requests", daemon=True)
         self._thread.start()
 
-    def all(self, calls: Sequence[Call | Read]) -> list[Any]:
+    def all(self, calls: Sequence[Call | Read], stop: Callable[[], None] | None = None) -> list[Any]:
         """What comes of each of the calls, which are made in the loop, or the exception that it raises.
 
-        Waits for all of them; Ctrl-C cancels them.
+        Waits for all of them; Ctrl-C cancels them, or calls ``stop``, which has them end, and waits until they have.
         """
         batch = _Batch(len(calls))
         if not calls:
             return []
-        with self._starting:
-            if self._ended:
-                raise _given_up()
-            self._loop.call_soon_threadsafe(self._begin, batch, calls)
         try:
-            return batch.done.result()
+            with self._starting:
+                if self._ended:
+                    raise CancelledError
+                self._loop.call_soon_threadsafe(self._begin, batch, calls)
+            return result_of(batch.done)
         except CancelledError:
             raise _given_up() from None
         except BaseException:
-            self._loop.call_soon_threadsafe(self._cancel, batch)
+            self._loop.call_soon_threadsafe(self._leave, batch, stop is None)
+            if stop is not None:
+                stop()
+                with suppress(CancelledError):
+                    result_of(batch.done)
             raise
 
     # ---- in the loop -------------------------------------------------------------------------------------
@@ -243,8 +249,11 @@ class Requests:
             flight.hedged = False
             self._hedges -= 1
 
-    def _cancel(self, batch: _Batch) -> None:
-        for flight in batch.flights:
+    def _leave(self, batch: _Batch, cancel: bool) -> None:
+        """Cancels requests of which nobody wants to know more, or that have not even begun."""
+        if not batch.flights:
+            batch.done.cancel()
+        for flight in batch.flights if cancel else ():
             if not flight.done:
                 self._finish(flight, None)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-from ...core import LeavablePool
+from ...core import LeavablePool, result_of
 
 __all__ = ["made_ahead", "taken_ahead"]
 
@@ -34,9 +34,9 @@ def made_ahead(
             waiting.append((thing, pool.submit(make, thing)))
             if len(waiting) > threads:
                 first, made = waiting.popleft()
-                yield first, made.result()
+                yield first, result_of(made)
         for first, made in waiting:
-            yield first, made.result()
+            yield first, result_of(made)
     finally:
         pool.leave()
 
@@ -46,7 +46,7 @@ def taken_ahead(things: Iterator[_Thing]) -> Iterator[_Thing]:
     pool = LeavablePool(1, "unirecord-read")
     try:
         coming: Future[Any] = pool.submit(next, things, _END)
-        while (thing := coming.result()) is not _END:
+        while (thing := result_of(coming)) is not _END:
             coming = pool.submit(next, things, _END)
             yield thing
     finally:
