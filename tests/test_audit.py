@@ -17,7 +17,6 @@ import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
 from unirecord.dataset.receipt_format import BATCH, RECORD_BYTES, Head, Record, packed, unpacked
-from unirecord.inspection import receipt_files
 from unirecord.storage import system
 
 FROZEN_CRC = "09a813ab"
@@ -181,19 +180,6 @@ def test_what_is_left_out_on_purpose_is_named_by_its_reason(path: Path, tmp_path
         "remainder": [20, 21, 22],
     }
     assert epoch.delivered == 16
-
-
-def test_more_left_out_than_an_audit_holds_is_said(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (loader,) = shards(path, tmp_path, 1)
-    loader.exclude(rows=range(5))
-    list(loader)
-    assert audited(tmp_path)[0].ok
-    monkeypatch.setattr(receipt_files, "_MOST_LEFT_OUT", 4)
-    (problem,) = unirecord.audit(tmp_path).problems
-    assert "more than 4 samples are left out" in problem
-    assert "no loader writes" not in problem
 
 
 def test_corrupt_rows_that_are_skipped_are_named(tmp_path: Path) -> None:

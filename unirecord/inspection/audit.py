@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import FormatError
 from ..order.coverage import PositionRange, Stretch, never_and_twice
-from ..order.exclusions import ranges_of
 from .job_history import JobPass, Launch, launches
+from .left_out_samples import Placed, ranges_left_out
 from .receipt_digests import rows_that_differ
 from .receipt_files import RankFile, read_receipts, receipt_paths
 
 __all__ = ["AuditReport", "AuditedEpoch", "AuditedLaunch", "AuditedOrder", "audit"]
-
-_MOST_LISTED = 10_000
-_REASONS = {1: "corrupt", 2: "excluded"}
 
 
 @dataclass(frozen=True)
@@ -204,17 +199,18 @@ def _epoch(
 ) -> AuditedEpoch:
     delivered: list[Stretch] = []
     by_rule: list[tuple[str, Stretch]] = []
-    points: dict[str, set[int]] = defaultdict(set)
+    points: dict[str, list[Placed]] = defaultdict(list)
     for launch, part in parts:
         limit = launch.stands(epoch)
         stop = (1 << 64) if limit is None else limit
         delivered += _within(part.delivered(), stop)
         if part.over:
             by_rule += [(why, s) for why, left in part.left_out_by_rule() for s in _within([left], stop)]
-        for rank in part.ranks.values():
-            for position, _, reason in rank.left_out:
-                if position < min(stop, samples):
-                    points[_REASONS.get(reason, "excluded")].add(position)
+        for rank, own in part.ranks.items():
+            for why, numbers in own.left_out.items():
+                first, ranks = part.start + rank, part.head.ranks
+                told = first + own.samples * ranks
+                points[why].append(Placed(numbers, first, ranks, min(stop, samples, told)))
     finished = under_way is None
     horizon = samples if under_way is None else min(under_way.front, samples)
     covered = [*delivered, *(stretch for _, stretch in by_rule)]
@@ -227,8 +223,9 @@ def _epoch(
     left_out: dict[str, list[PositionRange]] = defaultdict(list)
     for why, stretch in by_rule:
         left_out[why].append(_named(stretch))
-    for why, positions in points.items():
-        left_out[why] = _listed(sorted(p for p in positions if p < horizon and not _any_holds(twice, p)))
+    for why, several in points.items():
+        below = [replace(one, stop=min(one.stop, horizon)) for one in several]
+        left_out[why] = ranges_left_out(below, twice)
     gone = sum(r.count for ranges in left_out.values() for r in ranges)
     behind = (stretch.clipped(samples, 1 << 64) for stretch in delivered)
     repeated = sum(stretch.count for stretch in behind if stretch is not None)
@@ -256,22 +253,6 @@ def _below(found: PositionRange, stop: int) -> PositionRange | None:
         return PositionRange(found.first, stop, 0, min(found.count, stop - found.first))
     count = -(-(stop - found.first) // found.stride)
     return PositionRange(found.first, found.first + (count - 1) * found.stride + 1, found.stride, count)
-
-
-def _any_holds(ranges: Sequence[PositionRange], position: int) -> bool:
-    return any(
-        r.first <= position < r.stop and (r.stride == 0 or (position - r.first) % r.stride == 0)
-        for r in ranges
-    )
-
-
-def _listed(positions: Sequence[int]) -> list[PositionRange]:
-    if len(positions) > _MOST_LISTED:
-        return [PositionRange(positions[0], positions[-1] + 1, 0, len(positions))]
-    return [
-        PositionRange(first, stop, 1, stop - first)
-        for first, stop in ranges_of(np.array(positions, np.int64))
-    ]
 
 
 def _named(stretch: Stretch) -> PositionRange:

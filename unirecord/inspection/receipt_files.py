@@ -10,20 +10,22 @@ from ..dataset.receipt_format import BATCH, BEGIN, END, LEFT_OUT, RECORD_BYTES, 
 from ..errors import FormatError, MissingError
 from ..storage.location import Readable
 from ..storage.registry import location_of
+from .left_out_samples import LeftOutSamples
 
 __all__ = ["RankFile", "RankPass", "records_of", "receipt_paths", "read_receipts"]
 
 _HEAD_BYTES = 1 << 17
 _AT_ONCE = RECORD_BYTES << 14
 _MOST_PASSES = 1 << 16
-_MOST_LEFT_OUT = 1 << 20
+_CORRUPT, _EXCLUDED = "corrupt", "excluded"
 
 
 @dataclass
 class RankPass:
     """One pass of a rank: ``samples`` from position ``start`` of ``epoch`` on, whether or not they were left out.
 
-    ``left_out`` are (position, row, reason); ``records`` are the numbers of the first record and behind the last.
+    ``left_out`` are numbers of samples, by the reason; ``records`` are the numbers of the first record and
+    behind the last.
     """
 
     epoch: int
@@ -33,7 +35,7 @@ class RankPass:
     records: tuple[int, int]
     samples: int = 0
     ended: bool = False
-    left_out: list[tuple[int, int, int]] = field(default_factory=list)
+    left_out: dict[str, LeftOutSamples] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,9 @@ def receipt_paths(folder: str) -> list[str]:
 def read_receipts(path: str) -> RankFile | None:
     """What a file says; None where a kill came before its first record.
 
-    Memory is taken by passes and samples left out, not by batches. FormatError where it says what no loader writes:
-    records that are damaged, that leave samples out of account, or more passes than a loader makes.
+    Memory is taken by passes, and two bytes at most for a sample left out, not by batches. FormatError where it
+    says what no loader writes: records that are damaged, that leave samples out of account, or more passes than a
+    loader makes.
     """
     with location_of(path).open(path) as file:
         found = Head.unpacked(file.read_at(0, min(file.size, _HEAD_BYTES)), path)
@@ -122,7 +125,7 @@ class _Reading:
     def __init__(self, path: str, head: Head) -> None:
         self.passes: list[RankPass] = []
         self._path, self._head = path, head
-        self._left_out = self._of_batch = 0
+        self._of_batch, self._last = 0, -1
 
     def take(self, number: int, record: Record) -> None:
         """One more record; FormatError where it does not go on from those before it."""
@@ -160,21 +163,17 @@ class _Reading:
         if record.first > 2 * self._head.samples + self._head.ranks:
             raise self._wrong(number, f"there is no position {record.first:,}")
         flags = bool(record.flag)
+        self._last = -1
         self.passes.append(RankPass(record.epoch, record.first, flags, record.time_ns, (number, number + 1)))
 
     def _leave_out(self, number: int, record: Record, current: RankPass) -> None:
         sample, rest = divmod(record.first - current.start - self._head.rank, self._head.ranks)
-        last = current.left_out[-1][0] if current.left_out else -1
-        self._left_out += 1
-        self._of_batch += 1
-        if self._left_out > _MOST_LEFT_OUT:
-            raise FormatError(
-                f"{self._path}: more than {_MOST_LEFT_OUT:,} samples are left out in this file, which are more than an "
-                "audit holds in memory: select the rows to be read rather than exclude so many of a dataset"
-            )
-        if rest or sample < current.samples or record.first <= last:
+        if rest or sample < current.samples or sample <= self._last:
             raise self._wrong(number, "it leaves out a sample that no loader leaves out there")
-        current.left_out.append((record.first, record.digest, record.flag))
+        self._of_batch += 1
+        self._last = sample
+        why = _CORRUPT if record.flag == 1 else _EXCLUDED
+        current.left_out.setdefault(why, LeftOutSamples()).add(sample)
 
     def _wrong(self, number: int, why: str) -> FormatError:
         return FormatError(f"{self._path}: record {number:,} says what no loader writes: {why}")
