@@ -23,6 +23,7 @@ assert _INFO.size == ffi.sizeof("ur_batch_info")
 
 # Looked up once: batches of small rows come every few microseconds.
 _next_batch, _gc, _buffer, _unpack_info = lib.ur_loader_next, ffi.gc, ffi.buffer, _INFO.unpack
+_digest, _from_buffer = lib.ur_xxh3_64, ffi.from_buffer
 
 
 class BatchPool:
@@ -96,6 +97,10 @@ class NativeBatch:
     def row_ids(self) -> npt.NDArray[np.int64]:
         """Row of the set for each row of the batch, int64[rows]."""
         return np.ndarray((self.rows,), np.int64, self.memory, self.row_ids_at)
+
+    def rows_digest(self) -> int:
+        """XXH3-64 of its row ids."""
+        return int(_digest(_from_buffer(self.memory) + self.row_ids_at, 8 * self.rows, 0))
 
     def skipped_rows(self) -> npt.NDArray[np.int64]:
         """Rows of the set that were left out because they are corrupt, int64[skipped]."""

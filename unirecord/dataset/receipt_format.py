@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from ..errors import FormatError
 from ..order.spec import REMAINDERS, Sharding, check_integer
@@ -36,10 +36,10 @@ BEGIN, BATCH, LEFT_OUT, END = 1, 2, 3, 4
 _MAGIC: Final = b"URRECPT\x01"
 _START: Final = struct.Struct("<8sII")  # magic, bytes of JSON, CRC-32 of them
 _MOST_JSON: Final = 1 << 16
-# kind, flag, 0, count, epoch, first, digest, nanoseconds, less, and the CRC-32 of these after the record's number
+# kind, flag, 0, count, epoch, first, digest, nanoseconds, less; the CRC-32 is of these behind the record's number
 _RECORD: Final = struct.Struct("<BBHIQQQqI")
+_NUMBERED: Final = struct.Struct("<QBBHIQQQqI")
 RECORD_BYTES: Final = _RECORD.size + 4
-_NUMBER: Final = struct.Struct("<Q")
 _PLACE: Final = ("epoch", "position", "excluded")
 
 
@@ -61,26 +61,23 @@ class Record(NamedTuple):
     time_ns: int = 0
 
 
-def packed(record: Record, number: int) -> bytes:
-    """The bytes of a record, which is number ``number`` of its file."""
-    r = record
-    body = _RECORD.pack(r.kind, r.flag, 0, r.samples, r.epoch, r.first, r.digest, r.time_ns, r.less)
-    return body + _crc(body, number).to_bytes(4, "little")
+def packed(record: Record | tuple[int, int, int, int, int, int, int, int], number: int) -> bytes:
+    """The bytes of a record, or of its values, which is number ``number`` of its file."""
+    kind, epoch, first, flag, samples, less, digest, time_ns = record
+    data = _NUMBERED.pack(number, kind, flag, 0, samples, epoch, first, digest, time_ns, less)
+    return data[8:] + crc32(data).to_bytes(4, "little")
 
 
 def unpacked(data: bytes | memoryview, number: int) -> Record | None:
     """The record in these ``RECORD_BYTES`` bytes; None where they are not what was written as number ``number``."""
     body = data[: _RECORD.size]
-    if int.from_bytes(data[_RECORD.size :], "little") != _crc(body, number):
+    expected = crc32(body, crc32(number.to_bytes(8, "little")))
+    if int.from_bytes(data[_RECORD.size :], "little") != expected:
         return None
     kind, flag, zero, count, epoch, first, digest, time_ns, less = _RECORD.unpack(body)
     if zero or not BEGIN <= kind <= END or less > count or epoch >> 63 or first >> 63:
         return None
     return Record(kind, epoch, first, flag, count, less, digest, time_ns)
-
-
-def _crc(body: bytes | memoryview, number: int) -> int:
-    return zlib.crc32(body, zlib.crc32(_NUMBER.pack(number)))
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ class Head:
         text = json.dumps(fields, sort_keys=True).encode()
         if len(text) > _MOST_JSON:
             raise ValueError(f"the order takes {len(text):,} bytes to describe; receipts hold {_MOST_JSON:,}")
-        return _START.pack(_MAGIC, len(text), zlib.crc32(text)) + text
+        return _START.pack(_MAGIC, len(text), crc32(text)) + text
 
     @classmethod
     def unpacked(cls, data: bytes, path: str) -> tuple[Head, int] | None:
@@ -142,7 +139,7 @@ class Head:
         text = data[_START.size : _START.size + length]
         if len(text) < length:
             return None
-        if zlib.crc32(text) != crc:
+        if crc32(text) != crc:
             raise FormatError(f"{path}: the head is damaged: its checksum is not the one that was written")
         try:
             return cls._checked(json.loads(text)), _START.size + length

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from time import time_ns
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from .receipt_format import BATCH, BEGIN, END, LEFT_OUT, MOST_RANKS, SUFFIX, Hea
 __all__ = ["PassReceipts", "Receipts"]
 
 _CORRUPT, _EXCLUDED = 1, 2
+_NO_ROWS = xxh3_64(b"")
+_MOST_AT_ONCE = 1 << 16  # samples of batches without a row that one record speaks of
 
 
 class Receipts:
@@ -42,6 +44,11 @@ class Receipts:
         self._head: Head | None = None
         self._written = 0
 
+    @property
+    def batch_size(self) -> int:
+        """Samples of a batch."""
+        return self._options.batch_size
+
     def begin(self, plan: Plan, run: EpochRun, state: Mapping[str, Any], from_state: bool) -> PassReceipts:
         """Notes that a pass begins; ``state`` is any of the dataset, ``from_state`` whether one was loaded for it."""
         sharding, options = plan.order.sharding, self._options
@@ -49,7 +56,7 @@ class Receipts:
             raise ValueError(f"receipts are of at most {MOST_RANKS:,} ranks, not of {sharding.num_shards:,}")
         rank, ranks, size = sharding.shard_id, sharding.num_shards, options.batch_size
         head = Head(order_of(state), sharding.rows, rank, ranks, size, options.drop_last)
-        begin = Record(BEGIN, run.epoch, run.start, flag=int(from_state), time_ns=time.time_ns())
+        begin = Record(BEGIN, run.epoch, run.start, flag=int(from_state), time_ns=time_ns())
         if self._file is None or not self._file.is_open or head != self._head:
             self._open(head, begin)
         else:
@@ -71,19 +78,29 @@ class Receipts:
 
     def write(self, *records: Record) -> None:
         """Appends records with one system call; what it has taken stays, whatever becomes of the process."""
-        file, first = self._file, self._written
+        self._append(
+            b"".join(packed(record, number) for number, record in enumerate(records, self._written)),
+            len(records),
+        )
+
+    def write_batch(self, epoch: int, first: int, samples: int, digest: int) -> None:
+        """Appends the record of a batch of which nothing is left out."""
+        data = packed((BATCH, epoch, first, 0, samples, 0, digest, time_ns()), self._written)
+        self._append(data, 1)
+
+    def _append(self, data: bytes, records: int) -> None:
+        file = self._file
         assert file is not None
         if not file.is_open:
             raise UniRecordError(
                 f"{file.path} takes no more receipts: it could not be written before, or belongs to the process that "
                 "this one was forked from; iterate anew"
             )
-        data = b"".join(packed(record, number) for number, record in enumerate(records, first))
         try:
             file.append(data)
         except OSError as error:
             raise _without_receipt(error, file.path) from error
-        self._written = first + len(records)
+        self._written += records
 
     def sync(self) -> None:
         """Makes what has been written durable."""
@@ -106,40 +123,52 @@ class PassReceipts:
     def __init__(self, receipts: Receipts, plan: Plan, run: EpochRun) -> None:
         self.leaving: Leaving | None = None
         self._receipts, self._plan, self._run = receipts, plan, run
-        self._write: Callable[..., None] = receipts.write
         self._taken = 0  # samples of the pass that records speak of
+        size = receipts.batch_size
+        self._most_empty = size * max(1, _MOST_AT_ONCE // size)
 
     def batch(self, delivered: Delivered[Any]) -> None:
         """Notes a batch that is about to be handed out."""
-        self._note(delivered.end, delivered.left_out, delivered.digest)
+        if self.leaving is not None or delivered.left_out:
+            self._note(delivered.end, delivered.left_out, delivered.digest)
+            return
+        run, start = self._run, self._taken
+        self._taken = stop = (delivered.end - run.start) // run.stride
+        first = run.first + start * run.stride
+        self._receipts.write_batch(run.epoch, first, stop - start, delivered.digest)
 
     def left_out(self, rows: tuple[int, ...], end: int) -> None:
         """Notes rows behind the last batch, as far as a position, that have been left out."""
         if end > self._run.after(self._taken):
-            self._note(end, rows, xxh3_64(b""))
+            self._note(end, rows, _NO_ROWS)
 
     def end(self) -> None:
         """Notes that the pass has come to its end."""
         run = self._run
-        self._write(Record(END, run.epoch, run.after(self._taken), time_ns=time.time_ns()))
+        self._receipts.write(Record(END, run.epoch, run.after(self._taken), time_ns=time_ns()))
         self._receipts.sync()
 
     def _note(self, end: int, left_out: tuple[int, ...], digest: int) -> None:
+        run = self._run
+        stop, most = (end - run.start) // run.stride, self._most_empty
+        while stop - self._taken > most:  # of which all but the last batch is left out
+            self._note_samples(self._taken + most, left_out, _NO_ROWS)
+        self._note_samples(stop, left_out, digest)
+
+    def _note_samples(self, stop: int, left_out: tuple[int, ...], digest: int) -> None:
         run, start = self._run, self._taken
-        stop = (end - run.start) // run.stride
-        first, now = run.first + start * run.stride, time.time_ns()
-        gone = self._gone(start, stop, left_out)
+        first = run.first + start * run.stride
+        now = time_ns()
         notes = [
             Record(LEFT_OUT, run.epoch, first + i * run.stride, why, digest=row, time_ns=now)
-            for i, why, row in gone
+            for i, why, row in self._gone(start, stop, left_out)
         ]
-        self._write(*notes, Record(BATCH, run.epoch, first, 0, stop - start, len(notes), digest, now))
+        batch = Record(BATCH, run.epoch, first, 0, stop - start, len(notes), digest, now)
+        self._receipts.write(*notes, batch)
         self._taken = stop
 
     def _gone(self, start: int, stop: int, corrupt: tuple[int, ...]) -> list[tuple[int, int, int]]:
         """(number, why, row) of those samples [start, stop) that have been left out."""
-        if self.leaving is None and not corrupt:
-            return []
         run = self._run
         if self.leaving is None:
             rows = self._plan.rows_of(run, start, stop)

@@ -167,9 +167,9 @@ class BatchReader:
     @staticmethod
     def _digest(batch: NativeBatch, listed: Batches | None, left_out: tuple[int, ...] = ()) -> int:
         """XXH3-64 of the rows of a batch, but for those left out and those that fill a hole."""
-        rows = batch.row_ids()
         if listed is None and not left_out:
-            return xxh3_64(rows)
+            return batch.rows_digest()
+        rows = batch.row_ids()
         kept = ~np.isin(rows, left_out) if left_out else np.ones(len(rows), np.bool_)
         if listed is not None and listed.drawn[listed.of(batch.number)].any():
             asked, drawn = listed.rows[listed.of(batch.number)], listed.drawn[listed.of(batch.number)]
