@@ -18,9 +18,9 @@ from ..storage.registry import location_of
 __all__ = ["Beginnings", "Fetcher", "fetch_for"]
 
 _NEW: Final = ".new"  # of an index that was being published when its writer died
-_GAP_BYTES: Final = (
+_LEAST_CAP: Final = (
     32 << 10
-)  # between two ranges that come faster with what lies between them than by two requests
+)  # bytes of a gap that are never too much; larger ones are half of a neighbour at most
 _RUN_BYTES: Final = 4 << 20  # that one request brings at most, unless a single range is longer
 _HEAD_BYTES: Final = 16 << 10  # of a file, that opening it most likely needs
 _END_BYTES: Final = 64  # of a data file: its end page
@@ -163,10 +163,16 @@ class Fetcher:
         """The bytes of ranges, of which neighbours come by one request."""
         runs: list[_Run] = []
         places = []
+        before = 0  # bytes of the range before
+        gaps: dict[int, int] = {}
         for wanted in ranges:  # they are sorted
             stop = wanted.offset + wanted.size
             run = runs[-1] if runs else None
-            if run is None or not _joins(run, wanted, stop):
+            if wanted.part not in gaps:
+                gaps[wanted.part] = self._location.gap(self._parts[wanted.part].data)
+            gap = min(gaps[wanted.part], max(_LEAST_CAP, min(before, wanted.size) // 2))
+            before = wanted.size
+            if run is None or not _joins(run, wanted, stop, gap):
                 runs.append(run := _Run(wanted.part, wanted.in_index, wanted.offset, stop))
             run.stop = max(run.stop, stop)
             places.append((len(runs) - 1, wanted.offset - run.start))
@@ -324,10 +330,10 @@ def _covers(had: _Run, run: _Run) -> bool:
     return had.in_index == run.in_index and had.start <= run.start and run.stop <= had.stop
 
 
-def _joins(run: _Run, wanted: Range, stop: int) -> bool:
+def _joins(run: _Run, wanted: Range, stop: int, gap: int) -> bool:
     return (
         run.part == wanted.part
         and run.in_index == wanted.in_index
-        and wanted.offset - run.stop <= _GAP_BYTES
+        and wanted.offset - run.stop <= gap
         and stop - run.start <= _RUN_BYTES
     )

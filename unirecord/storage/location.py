@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from .link_speed import GAP_BYTES
+
 __all__ = ["Entry", "Location", "OpenFile", "Readable"]
 
 
@@ -98,6 +100,10 @@ class Location(Protocol):
         ``checked``: whether digests are compared with them, so that a file that is another now is found out.
         """
         return [self._range(*each) for each in wanted]
+
+    def gap(self, path: str) -> int:
+        """Bytes between two ranges that come faster with what lies between them than by themselves."""
+        return GAP_BYTES
 
     def has_changed(self, path: str) -> bool:
         """Whether the file is another than `read_heads` and `read_ranges` have read; False where it cannot be known."""

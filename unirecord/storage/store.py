@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..errors import UniRecordError
+from .link_speed import LinkSpeed
 from .pacing import Retries, retries_of
 from .storage_options import StorageOptions
 from .store_failures import failure
@@ -44,6 +45,7 @@ class Store:
         self.retries: Retries = (options and options.retries) or retries_of(retry_config)
         self.budget = None if options is None else options.budget()
         self.has_answered = False
+        self.speed = LinkSpeed()
         self._retry_config = retry_config
         self._making = threading.Lock()
         self._once: Any = None
