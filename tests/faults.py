@@ -63,6 +63,7 @@ class Watched(store.OsCalls):
     fsync = lambda self, *a: self.call("fsync", *a)  # noqa: E731
     flock = lambda self, *a: self.call("flock", *a)  # noqa: E731
     rename = lambda self, *a: self.call("rename", *a)  # noqa: E731
+    link = lambda self, *a: self.call("link", *a)  # noqa: E731
     unlink = lambda self, *a: self.call("unlink", *a)  # noqa: E731
     mkdir = lambda self, *a: self.call("mkdir", *a)  # noqa: E731
     rmdir = lambda self, *a: self.call("rmdir", *a)  # noqa: E731

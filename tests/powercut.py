@@ -80,6 +80,12 @@ class Recorder(store.OsCalls):
         folder, name = self._folder(target)
         self.log.append(("rename", folder, os.path.basename(source), name, number))
 
+    def link(self, there: str, name: str) -> None:
+        super().link(there, name)
+        self.log.append(
+            ("rename", *self._folder(name)[:1], "", os.path.basename(name), self.files[os.stat(name).st_ino])
+        )
+
     def unlink(self, path: str) -> None:
         super().unlink(path)
         self.log.append(("unlink", *self._folder(path)))

@@ -239,7 +239,10 @@ def test_ctrl_c_before_the_first_part_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_overwriting_and_appending_go_on_too(workers: int, tmp_path: Path) -> None:
+def test_overwriting_and_appending_go_on_too(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")  # what is appended says when
     for name in ("a", "b"):
         convert(tmp_path / name, Numbers(tmp_path, [30]))
     before = files(tmp_path / "a")

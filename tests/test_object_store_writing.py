@@ -498,3 +498,22 @@ def test_what_a_store_cannot_have_is_refused(
 def test_what_cannot_be_written_to_is_said(server: Server, url: str, said: str) -> None:
     with pytest.raises(UniRecordError, match=said):
         Writer(url, {"a": "int32"})
+
+
+def test_versions_are_kept_in_a_store_too(server: Server) -> None:
+    write(range(2))
+    append_rows(range(2, 3))
+    append_rows(range(3, 5))
+    kept = sorted(name for name in os.listdir(folder(server)) if name.startswith("manifest-"))
+    assert kept == ["manifest-000001.json", "manifest-000002.json"]
+    for number, rows in ((1, 2), (2, 3), (3, 5)):
+        with UniRecordDataset(URL, version=number) as dataset:
+            assert [int(row["n"]) for row in dataset] == list(range(rows))
+    assert [(one.number, one.rows, one.command) for one in unirecord.versions(URL)] == [
+        (1, 2, "write"), (2, 3, "append"), (3, 5, "append")
+    ]  # fmt: skip
+    with pytest.raises(unirecord.MissingError, match="version 4 is not kept; there are 1, 2, 3"):
+        UniRecordDataset(f"{URL}@4")
+    write(range(7, 9), overwrite=True)
+    assert [one.number for one in unirecord.versions(URL)] == [4]
+    assert len(os.listdir(folder(server))) == 3

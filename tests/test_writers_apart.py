@@ -277,8 +277,8 @@ def test_a_directory_overwritten_while_it_is_opened_is_opened_again(
     make(path)
     left = list(range(times))
 
-    def overtaken(folder: str) -> Any:
-        found = real(folder)
+    def overtaken(folder: str, version: int | None) -> Any:
+        found = real(folder, version)
         if left:
             make(path, 10 + left.pop(), overwrite=True)
         return found

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .format.schema import Schema
     from .inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport, audit
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
+    from .inspection.history import Version, versions
     from .inspection.repair import repair
     from .inspection.report import Problem, RepairReport, Report, Salvaged
     from .inspection.verify import verify
@@ -85,6 +86,8 @@ __all__ = [
     "repair",
     "RepairReport",
     "Salvaged",
+    "versions",
+    "Version",
     "audit",
     "AuditReport",
     "AuditedOrder",
@@ -140,6 +143,8 @@ _HOMES = {
     "verify": "inspection.verify",
     "Report": "inspection.report",
     "Problem": "inspection.report",
+    "versions": "inspection.history",
+    "Version": "inspection.history",
     "repair": "inspection.repair",
     "RepairReport": "inspection.report",
     "Salvaged": "inspection.report",

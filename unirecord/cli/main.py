@@ -26,6 +26,7 @@ _COMMANDS: Final = (
     "inspect",
     "trace",
     "audit",
+    "log",
     "verify",
     "repair",
     "bench",
@@ -41,6 +42,7 @@ _EXAMPLES: Final = """examples:
   unirecord inspect pictures.urec               schema, sizes, first rows
   unirecord trace table --seed 1 --batch 256 --step 12345   which rows a step of training got
   unirecord audit run1/receipts                 was every sample delivered exactly once
+  unirecord log table                           its versions; table@7 is the seventh
   unirecord verify pictures.urec                check every byte
   unirecord repair pictures.urec                rebuild a lost index, salvage rows
   unirecord bench pictures.urec                 how fast it reads on this machine

@@ -14,11 +14,11 @@ from ..errors import StaleError, UniRecordError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..parts import manifest
+from ..parts.versions import read_newest
 from ..storage import local
 from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile
 from ..storage.staged_folder import remove_tree
-from ..writing.directory_claim import read_manifest
 from .conversion import Conversion, Interrupted, Standing
 from .sources.base import LeftOut, Source, WrongSourceError
 from .stored_rows import RowOrder, StoredRows
@@ -127,7 +127,7 @@ def _stored(
         if found is not None:
             return [LeftOut(*one) for one in found["left_out"]]
     if progress is not None and _is_ours(place) and _read_mark(mark) is not None:
-        progress(Standing(dropped=len(read_manifest(place).parts)))
+        progress(Standing(dropped=len(read_newest(place).parts)))
     local.clear(mark)
     plain = Schema(replace(column, codec=None) for column in source.schema)
     wish = Conversion(
@@ -155,7 +155,7 @@ def _what(source: Source, options: Mapping[str, str]) -> str:
 
 def _is_ours(place: str) -> bool:
     try:
-        return read_manifest(place).metadata == _OURS
+        return read_newest(place).metadata == _OURS
     except (OSError, UniRecordError):
         return False
 

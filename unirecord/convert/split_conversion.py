@@ -9,10 +9,11 @@ from contextlib import suppress
 
 from ..errors import ExistsError, MissingError, UniRecordError
 from ..parts import manifest
+from ..parts.versions import read_newest
 from ..storage import local
 from ..storage.registry import location_of, path_on_disk
 from ..writing.conversion_journal import Journal
-from ..writing.directory_claim import check_directory_free, read_manifest
+from ..writing.directory_claim import check_directory_free
 from .conversion import Conversion, Standing
 from .sources.base import LeftOut
 
@@ -107,7 +108,7 @@ def _published_before(shares: Mapping[str, Conversion]) -> dict[str, int]:
 def _rows_published(wish: Conversion) -> int | None:
     """The rows of what an earlier run of the same conversion has published; None where there is no such thing."""
     try:
-        there = read_manifest(wish.path)
+        there = read_newest(wish.path)
     except (OSError, UniRecordError):
         return None
     journal = Journal(wish.path)

@@ -18,6 +18,7 @@ from ..loading.plan import Plan
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
 from ..parts.cached import CacheOptions, CacheStats
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
+from ..parts.versions import path_of_version
 from ..storage.storage_options import storage_of, use_storage
 from .cursor import Cursor
 from .drawing import DatasetDrawing
@@ -50,6 +51,7 @@ class OpenOptions(TypedDict, total=False):
     storage_options: Mapping[str, Any] | None
     cache: PathLike | None
     cache_bytes: int | str | None
+    version: int | None
 
 
 class UniRecordDataset(DatasetDrawing[Given]):
@@ -86,6 +88,8 @@ class UniRecordDataset(DatasetDrawing[Given]):
             environment says. Refused for files.
         cache, cache_bytes: a directory on a local disk in which what an object store has sent is kept, and the bytes
             that all of it may take, as ``"200GB"`` (docs/storage.md).
+        version: of a directory, what was published as this version, which `unirecord log` lists, in place of the
+            newest; the path ``"train@7"`` is version 7 as well (docs/growing.md).
 
     Raises:
         MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another one
@@ -134,7 +138,10 @@ class UniRecordDataset(DatasetDrawing[Given]):
         storage_options: Mapping[str, Any] | None = None,
         cache: PathLike | None = None,
         cache_bytes: int | str | None = None,
+        version: int | None = None,
     ) -> None:
+        if version is not None:
+            path = path_of_version(path, version)
         kept = CacheOptions.of(cache, cache_bytes)
         shard = check_shard_arguments(shard_id, num_shards)
         blocks = (block_rows, window_blocks)

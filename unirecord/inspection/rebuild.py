@@ -13,8 +13,10 @@ from ..errors import SchemaError
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.versions import published_as
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
+from ..writing.version_files import check_only_grew, keep_version
 from .salvage import Survey
 from .targets import Target
 
@@ -31,6 +33,7 @@ def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: 
 
     Schema, index columns and the user's metadata stand in every part. SchemaError when two parts do not agree.
     """
+    check_only_grew(path)
     heads = [state.head for _, state in found if state.head is not None]
     first = heads[0].metadata
     for (part, _), head in zip(found, heads, strict=True):
@@ -94,6 +97,8 @@ def correct_sizes(parts: Sequence[Target], listing: Manifest, staged: StagedFile
         replace(entry, bytes=size, index_bytes=index_size)
         for entry, (size, index_size) in zip(listing.parts, sizes, strict=True)
     )
-    staged.append([manifest.encode(replace(listing, generation=listing.generation + 1, parts=entries))])
+    corrected = published_as(replace(listing, parts=entries), listing, "repair", staged.path)
+    staged.append([manifest.encode(corrected)])
     staged.sync()
+    keep_version(os.path.dirname(staged.path), listing.generation)
     staged.publish()

@@ -11,6 +11,7 @@ from ..errors import BusyError, ExistsError, FormatError, UniRecordError
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest
+from ..parts.versions import located_version
 from ..progress import Progress, Tracker
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
@@ -53,6 +54,9 @@ def repair(
     """
     started = time.monotonic()
     path = path_on_disk(os.fspath(path), "what is repaired")
+    folder, version = located_version(path)
+    if version is not None:
+        raise ValueError(f"{path}: the newest version is repaired, not an earlier one; name {folder}")
     parts, listing, problems = targets(path)
     report, location = RepairReport(path), location_of(path)
     tracker = Tracker(sum(one.size for p in parts if (one := location.find(p.path)) is not None), progress)

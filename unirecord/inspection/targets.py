@@ -10,6 +10,7 @@ from ..format.layout import DATA_MAGIC
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.missing_path import explain_missing, meant_instead
+from ..parts.versions import located_version, read_version
 from ..storage.registry import location_of, read_file
 from .report import Problem
 
@@ -30,6 +31,10 @@ class Target:
 def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
     """The parts at ``path``, the manifest if it could be read, and what is wrong with that. MissingError: nothing."""
     location = location_of(path)
+    folder, version = located_version(path)
+    if version is not None:
+        found = read_version(folder, version)
+        return _listed(folder, found), found, []
     if not location.is_directory(path):
         if not location.is_taken(path):
             raise MissingError(meant_instead(path) or explain_missing(path))
@@ -54,8 +59,11 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
             "The parts that were found are checked; each can be opened by itself, or run: unirecord repair",
         )  # fmt: skip
         return [Target(os.path.join(path, n), None, i) for i, n in enumerate(parts)], None, [problem]
-    listed = [Target(os.path.join(path, e.name), e, i) for i, e in enumerate(found.parts)]
-    return listed, found, []
+    return _listed(path, found), found, []
+
+
+def _listed(folder: str, found: Manifest) -> list[Target]:
+    return [Target(os.path.join(folder, entry.name), entry, i) for i, entry in enumerate(found.parts)]
 
 
 def _may_be_part(path: str) -> bool:

@@ -17,6 +17,7 @@ from ..progress import Progress, Tracker
 from ..storage.registry import location_of
 from .content import Finding, check_group
 from .decompressing import Decoders
+from .history import damaged_versions
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Report
 from .targets import Target, targets
@@ -60,6 +61,7 @@ def verify(
     found = [targets(each) for each in paths]
     parts = [(part, listing) for listed, listing, _ in found for part in listed]
     report.problems += [problem for _, _, problems in found for problem in problems]
+    report.problems += [problem for each in paths for problem in _versions(each)]
     report.parts = len(parts)
     tracker = Tracker(sum(_size(p.path) + _size(p.path + ".idx") for p, _ in parts), progress)
     workers = threads or min(_MOST_THREADS, usable_cores())
@@ -71,6 +73,13 @@ def verify(
         pool.leave()
     report.seconds = time.monotonic() - started
     return report
+
+
+def _versions(path: str) -> list[Problem]:
+    return [
+        Problem(name, what, "which parts that version had; the newest is whole", "Remove the file")
+        for name, what in damaged_versions(path)
+    ]
 
 
 def _size(path: str) -> int:

@@ -23,6 +23,7 @@ from .fetched import Beginnings, fetch_for
 from .manifest import Manifest
 from .missing_path import explain_missing, may_be_dataset, meant_instead
 from .part import decode_metadata
+from .versions import kept_name, located_version, read_newest, read_version, split_version
 
 __all__ = ["PartRef", "Snapshot", "has_moved_on", "resolve", "use_snapshot"]
 
@@ -47,6 +48,14 @@ class PartRef:
 
 
 @dataclass(frozen=True)
+class Listing:
+    """The manifest that a directory was read by: what it may be called now, and what is in no other."""
+
+    paths: tuple[str, ...]
+    mark: bytes
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The parts that a path named when it was looked up; ``identity`` changes with every part that comes or goes.
 
@@ -61,6 +70,7 @@ class Snapshot:
     path: object = field(compare=False, default=None)  # as it was given
     storage: StorageOptions | None = field(compare=False, default=None)  # with which it was looked up
     one_schema: bool = True
+    listings: tuple[Listing, ...] = field(compare=False, default=())  # of the directories on a disk
 
     @property
     def rows(self) -> int:
@@ -134,6 +144,9 @@ def _resolve_one(path: str) -> Snapshot:
         return _resolve_elsewhere(path, location)
     if location.is_directory(path):
         return _resolve_directory(path)
+    folder, version = located_version(path)
+    if version is not None:
+        return _resolve_directory(folder, version)
     return _resolve_name(path, location)
 
 
@@ -147,6 +160,9 @@ def _resolve_elsewhere(path: str, location: Location) -> Snapshot:
     except MissingError:
         if location.find(path) is not None and (path.endswith(".urec") or location.is_directory(path)):
             raise
+    folder, version = split_version(path)
+    if version is not None:
+        return _resolve_directory(folder, version)
     return _resolve_name(path, location)
 
 
@@ -212,13 +228,13 @@ def _read_part(path: str) -> Snapshot:
     return Snapshot((ref,), schema, content.index, content.user, identity)
 
 
-def _resolve_directory(path: str) -> Snapshot:
+def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
     for _ in range(_ATTEMPTS):
-        found = _read_manifest(path)
+        found = _read_manifest(path, version)
         missing = _missing_file(path, found)
         if missing is None:
             break
-        if _read_manifest(path) == found:
+        if _read_manifest(path, version) == found:
             raise MissingError(_explain_missing(path, missing))
     else:
         raise _overtaken(path)
@@ -235,17 +251,26 @@ def _resolve_directory(path: str) -> Snapshot:
     )
     identity = _digest(found.id + b"".join(part.id for part in found.parts))
     user = None if found.metadata is None else unpack_object(found.metadata)
-    return Snapshot(parts, found.schema, found.index, user, identity)
+    return Snapshot(parts, found.schema, found.index, user, identity, listings=_listings(path, found))
+
+
+def _listings(path: str, found: Manifest) -> tuple[Listing, ...]:
+    if not location_of(path).in_file_system:
+        return ()
+    names = (kept_name(found.generation), manifest.NAME)  # the newest is linked first, and then replaced
+    mark = f'"digest":"{found.digest}"'.encode()
+    return (Listing(tuple(os.path.join(path, name) for name in names), mark),)
 
 
 def _digest(content: bytes) -> str:
     return f"{xxh3_64(content):016x}{xxh3_64(content, 1):016x}"
 
 
-def _read_manifest(path: str) -> Manifest:
-    name = os.path.join(path, manifest.NAME)
+def _read_manifest(path: str, version: int | None) -> Manifest:
     try:
-        return manifest.read(name)
+        return read_newest(path) if version is None else read_version(path, version)
+    except MissingError:
+        raise
     except FileNotFoundError:
         raise MissingError(
             f"{path}: there is no {manifest.NAME} in this directory, so it is not a dataset; "
@@ -294,7 +319,8 @@ def _join(snapshots: Sequence[Snapshot]) -> Snapshot:
     parts = tuple(part for snapshot in snapshots for part in snapshot.parts)
     index = tuple(name for name in first.index if all(name in other.index for other in snapshots))
     alike = all(snapshot.schema.says_the_same_as(first.schema) for snapshot in snapshots)
-    return Snapshot(parts, first.schema, index, first.metadata, identity, one_schema=alike)
+    listings = tuple(listing for snapshot in snapshots for listing in snapshot.listings)
+    return Snapshot(parts, first.schema, index, first.metadata, identity, one_schema=alike, listings=listings)
 
 
 def _check_classes(snapshots: Sequence[Snapshot]) -> None:

@@ -64,7 +64,8 @@ class Manifest:
     metadata: bytes | None = None  # the user's, as msgpack
     parts: tuple[PartEntry, ...] = field(default=())
     created_by: str = CREATED_BY
-    optional: dict[str, Any] = field(default_factory=dict)  # of a later version: kept, and otherwise ignored
+    optional: dict[str, Any] = field(default_factory=dict)  # what readers may ignore: kept
+    digest: str = field(compare=False, default="")  # of the text that it was read from
 
     @property
     def rows(self) -> int:
@@ -218,6 +219,7 @@ def _decode(content: dict[str, Any]) -> Manifest:
         entries,
         _created_by(content["created_by"]),
         _optional(content),
+        content["digest"],
     )
 
 

@@ -25,6 +25,7 @@ from ..core import (
 from ..errors import ClosedError
 from ..format import metadata
 from ..format.column import Column
+from ..storage.lease import take_lease
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
 from .cached import CachedParts, CacheOptions, CacheStats, file_of
@@ -179,6 +180,7 @@ class PartSet:
             )
         self.is_fetched = fetch is not None
         self.cache_options = cache
+        self._leases = [take_lease(listing.paths, listing.mark) for listing in snapshot.listings]
         self._cached = _cached(snapshot, cache, fetch, sizes)
         self.snapshot = snapshot
         self.schema = snapshot.schema
@@ -304,6 +306,9 @@ class PartSet:
         """Closes the files: later calls raise ClosedError, calls in flight finish, views stay good."""
         self._closed = True
         self._native.close()
+        for lease in self._leases:
+            if lease is not None:
+                lease.close()
         if self._cached is not None:
             self._cached.close()
 

@@ -9,6 +9,8 @@ from contextlib import suppress
 from . import system
 from .system import Buffer, Descriptor
 
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
 
 def temporary_name(path: str) -> str:
     """The name under which the file or directory at ``path`` is written until it is complete."""
@@ -60,19 +62,41 @@ def give_name(old: str, target: str, *, durable: bool = True) -> None:
             raise located(error, target) from error
     if not durable:
         return
-    folder = os.path.dirname(target) or "."
     try:
-        directory = Descriptor(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            sync(directory.number, folder)
-        finally:
-            directory.close()
+        sync_folder(os.path.dirname(target) or ".")
     except OSError as error:
         text = (
             f"{os.strerror(error.errno or 0)}: the new file has this name, but its folder could not be synced, "
             "so that a power cut may bring the old state back"
         )
         raise type(error)(error.errno, text, target) from error
+
+
+def give_second_name(there: str, name: str) -> bool:
+    """Has a file of the same folder be called ``name`` as well, in place of another one; not durable by itself.
+
+    False where the file system has no hard links.
+    """
+    try:
+        if same_file(os.stat(there), name):
+            return True
+        if os.path.lexists(name):
+            system.os_calls.unlink(name)
+        system.os_calls.link(there, name)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            return False
+        raise located(error, name) from error
+    return True
+
+
+def sync_folder(folder: str) -> None:
+    """Makes the names in a directory durable."""
+    directory = Descriptor(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        sync(directory.number, folder)
+    finally:
+        directory.close()
 
 
 def clear(path: str) -> None:

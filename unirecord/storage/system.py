@@ -56,6 +56,9 @@ class OsCalls:
     def rename(self, old: str, target: str) -> None:
         os.rename(old, target)
 
+    def link(self, there: str, name: str) -> None:
+        os.link(there, name)
+
     def unlink(self, path: str) -> None:
         os.unlink(path)
 

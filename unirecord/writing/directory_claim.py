@@ -11,27 +11,30 @@ from typing import Literal
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest
+from ..parts.versions import KEPT_NAME, kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .conversion_journal import JOURNAL_FILE, Journal
 from .part_sequence import stays
+from .version_files import clear_stale, keep_version, named_by_versions, prune
 
-__all__ = ["DirectoryClaim", "Unfinished", "check_directory_free", "read_manifest"]
+__all__ = ["DirectoryClaim", "Unfinished", "check_directory_free"]
 
 Unfinished = Literal["resume", "drop", "refuse"]
 
 _PART_FILE = re.compile(r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec)(\.idx)?")
 _TEMPORARY = re.compile(
-    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx)?|manifest\.json|{JOURNAL_FILE.pattern})\.tmp"
+    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx)?|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
 )
 
 
 class DirectoryClaim:
     """Who has it writes into ``folder``. The manifest to come holds the lock, under its temporary name.
 
-    ``before``: the manifest that is there, None when there is none that can be read. ``parts``: names of the parts
+    ``before``: the manifest that is there, None when there is none that can be read; ``last_kept``: the newest version
+    whose manifest is beside it, 0 without one. ``parts``: names of the parts
     that are there. ``unfinished`` says what becomes of the finished parts that a stopped conversion has left: with
     ``"resume"`` they are among them, with ``"drop"`` removed, with ``"refuse"`` (where nothing is to be replaced) an
     ExistsError. ``dropped`` is how many were removed.
@@ -46,6 +49,7 @@ class DirectoryClaim:
         self.path = path
         self.folder = path
         self.dropped = 0
+        self._keeps = append
         self._unfinished = unfinished if unfinished != "refuse" or not (overwrite or append) else "drop"
         check_directory_free(path, overwrite=overwrite, append=append)
         self.manifest = self._take(append)
@@ -94,7 +98,7 @@ class DirectoryClaim:
         if not self.in_place:
             return None
         try:
-            return read_manifest(self.folder)
+            return read_newest(self.folder)
         except FileNotFoundError:
             return None
         except UniRecordError:
@@ -118,6 +122,7 @@ class DirectoryClaim:
         if self._unfinished != "resume":
             self._drop(self.journal)
         names = location_of(self.folder).names(self.folder)
+        self.last_kept = max(kept_versions(names), default=0)
         kept, owns = set(self.journal.parts()), self.journal.owner()
         self._clear_temporary(names)
         parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
@@ -129,6 +134,10 @@ class DirectoryClaim:
         self._foreign = {part for part in parts if part not in kept and not owns(part)}
         if self.before is not None:
             listed = {entry.name for entry in self.before.parts} | kept
+            clear_stale(self.folder, names, self.before)
+            if not listed.issuperset(parts):
+                named = named_by_versions(self.folder, self.before)
+                listed.update(parts if named is None else named)
             self.clear(part for part in parts if part not in listed)
         else:
             lost = {part for part in parts if part not in kept and (owns(part) or not self.in_place)}
@@ -173,12 +182,21 @@ class DirectoryClaim:
         return self.manifest.fileno()
 
     def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
-        """Writes and syncs the manifest, and gives it its name, and then the directory, if that is new."""
-        self.manifest.append([after(self.before)])
+        """Writes and syncs the manifest, and gives it its name, and then the directory, if that is new.
+
+        The one before is kept, unless the dataset is replaced.
+        """
+        text = after(self.before)
+        self.manifest.append([text])
         self.manifest.sync()
+        keeps = self._keeps and self.before is not None
+        if keeps and self.before is not None:
+            keep_version(self.folder, self.before.generation)
         self.manifest.publish()
         if not self.in_place:
             store.give_name(self.folder, self.path)
+        if keeps:
+            prune(self.folder, text)
 
     @property
     def published(self) -> bool:
@@ -190,6 +208,12 @@ class DirectoryClaim:
         for name in parts:
             for file in (name, name + ".idx"):
                 store.clear(os.path.join(self.folder, file))
+
+    def clear_replaced(self, named: set[str]) -> None:
+        """Removes the versions of the dataset that was replaced, and what is not named of the parts that were there."""
+        for number in kept_versions(location_of(self.path).names(self.path)):
+            store.clear(os.path.join(self.path, kept_name(number)))
+        self.clear(part for part in self.parts if part not in named)
 
     def abort(self, parts: Iterable[str]) -> None:
         """Removes these parts, except what a published manifest names, and gives the directory up."""
@@ -205,7 +229,7 @@ class DirectoryClaim:
         if not self.in_place:
             return set()
         try:
-            return {entry.name for entry in read_manifest(self.folder).parts}
+            return {entry.name for entry in read_newest(self.folder).parts}
         except FileNotFoundError:
             return set()
         except (OSError, UniRecordError):
@@ -245,11 +269,6 @@ class DirectoryClaim:
         self.manifest.discard()
 
 
-def read_manifest(folder: str) -> Manifest:
-    """The manifest in a directory; FileNotFoundError when there is none."""
-    return manifest.read(os.path.join(folder, manifest.NAME))
-
-
 def check_directory_free(path: str, *, overwrite: bool, append: bool = False) -> None:
     """Refuses a path at which there is something that is not to be replaced, or nothing to append to."""
     location = location_of(path)
@@ -285,7 +304,7 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
                 else "writer died, or is at work; pass overwrite=True to Writer to write beside them"
             )
         )
-    ours = (_TEMPORARY, JOURNAL_FILE)
+    ours = (_TEMPORARY, JOURNAL_FILE, KEPT_NAME)
     others = sorted(name for name in names if not any(p.fullmatch(name) for p in (_PART_FILE, *ours)))
     if others and not parts:
         raise ExistsError(

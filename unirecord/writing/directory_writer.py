@@ -14,6 +14,7 @@ from ..format.values import ColumnBatch
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.versions import published_as
 from .conversion_journal import Journal, begins_anew
 from .directory_claim import Unfinished
 from .part_sequence import Delivery, PartSequence
@@ -98,10 +99,8 @@ class DirectoryWriter:
             self._claim.release()
             return
         self._claim.publish(lambda before: manifest.encode(self._after(before, content, entries)))
-        named = {entry.name for entry in entries}
-        if self._append and self.before is not None:
-            named |= {entry.name for entry in self.before.parts}
-        self._claim.clear(part for part in self._claim.parts if part not in named)
+        if not self._append:
+            self._claim.clear_replaced({entry.name for entry in entries})
         self._claim.release()
 
     def _after(self, before: Manifest | None, content: PartContent, entries: Sequence[PartEntry]) -> Manifest:
@@ -109,13 +108,14 @@ class DirectoryWriter:
         first = self.first if before is None else max(self.first, before.next_part)
         next_part = max([first, *(number + 1 for number in numbers)])  # a number is never used again
         user = None if content.user == b"\xc0" else content.user
-        generation = before.generation + 1 if before else 1
+        generation = max(self._claim.last_kept, before.generation if before else 0) + 1
         after = Manifest(self.id, generation, next_part, content.schema, content.index, user, tuple(entries))
         if self._append and before is not None:
             after = replace(
                 after, id=before.id, metadata=before.metadata, parts=before.parts + after.parts,
                 optional=before.optional,
             )  # fmt: skip
+            return published_as(after, before, "append", self.path)
         return after
 
     def check_schema(self, content: PartContent) -> None:

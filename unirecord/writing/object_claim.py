@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ..errors import ExistsError, MissingError, StaleError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest
+from ..parts.versions import files_of, kept_name, kept_versions
 from ..storage import local as store
 from ..storage.object_writes import ObjectWrites, Outrun, Undecided, Versioned
 from ..storage.registry import location_of
@@ -19,6 +20,7 @@ from ..storage.spool import Spool
 from ..storage.storage_options import current_storage
 from .conversion_journal import Journal
 from .directory_claim import check_directory_free
+from .version_files import KEPT
 
 __all__ = ["ObjectClaim", "Uploads"]
 
@@ -64,8 +66,10 @@ class ObjectClaim:
         if not overwrite and not append and self._version is not None:
             raise ExistsError(f"{path}: another writer has published a dataset here at this moment")
         self.before = self._decoded(damaged_is_fine=overwrite)
+        names = self._names()
+        self.last_kept = max(kept_versions(names), default=0)
         self.parts = [] if self.before is None else [entry.name for entry in self.before.parts]
-        self._say_unnamed()
+        self._say_unnamed(names)
         self._asked: bytes | None = None  # what is being published, or was when the answer was lost
         self._published = False
         self._spool = Spool(path)
@@ -88,16 +92,22 @@ class ObjectClaim:
                 raise
             return None
 
-    def _say_unnamed(self) -> None:
-        named = set(self.parts)
-        unnamed = sorted(
-            name
-            for name in self._names()
-            if manifest.PART_NAME.fullmatch(name.removesuffix(".idx"))
-            and name.removesuffix(".idx") not in named
-        )
+    def _say_unnamed(self, names: Sequence[str]) -> None:
+        parts = {name for name in names if manifest.PART_NAME.fullmatch(name.removesuffix(".idx"))}
+        unnamed = _without(parts, self.parts)
+        if unnamed:
+            unnamed = _without(parts, [*self.parts, *self._named_by_versions()])
         if unnamed:
             _say(self.path, unnamed, "which no manifest names: of a writer that is at work, or was killed")
+
+    def _named_by_versions(self) -> set[str]:
+        """The parts that the kept versions name, as far as they can be read."""
+        named: set[str] = set()
+        for number in kept_versions(self._names()):
+            url = posixpath.join(self.path, kept_name(number))
+            with suppress(OSError, UniRecordError):
+                named |= files_of(manifest.read(url))
+        return named
 
     def _names(self) -> list[str]:
         try:
@@ -116,6 +126,7 @@ class ObjectClaim:
     def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
         """Puts the manifest, on the condition that the one before is still there; tried again by who appends."""
         while True:
+            self._keep_version()
             self._asked = after(self.before)
             try:
                 self._writes.put_if(self._url, self._asked, self._version)
@@ -129,7 +140,31 @@ class ObjectClaim:
                 raise
             else:
                 self._published = True
+                self._prune()
                 return
+
+    def _prune(self) -> None:
+        """Deletes the version that is one too many, where what has been published names all of its parts."""
+        if not self._append or self.before is None or self._asked is None or self.before.generation <= KEPT:
+            return
+        url = posixpath.join(self.path, kept_name(self.before.generation - KEPT))
+        with suppress(OSError, UniRecordError):
+            if files_of(manifest.read(url)) <= files_of(manifest.decode(self._asked, self._url)):
+                self._writes.delete([url])
+
+    def _keep_version(self) -> None:
+        """Puts the manifest that is there under a name of its own, where the dataset is not replaced."""
+        if not self._append or self.before is None or self._version is None:
+            return
+        url = posixpath.join(self.path, kept_name(self.before.generation))
+        try:
+            self._writes.put_if(url, self._version.content, None)
+        except Outrun as error:
+            if error.now is None or error.now.content != self._version.content:
+                raise UniRecordError(
+                    f"{url}: another object has the name that the manifest of version {self.before.generation} is to "
+                    "get; move that away, and append again"
+                ) from None
 
     def _take_newer(self, now: Versioned | None) -> None:
         """Goes on from what another writer has published meanwhile, where that is the dataset that is appended to."""
@@ -147,16 +182,24 @@ class ObjectClaim:
         """Whether the manifest was seen to be there."""
         return self._published
 
+    def clear_replaced(self, named: set[str]) -> None:
+        """Deletes the versions of the dataset that was replaced, and their parts; says which are left."""
+        kept = [kept_name(number) for number in kept_versions(self._names())]
+        parts = {*self.parts, *(self._named_by_versions() if kept else ())} - named
+        self._delete([*kept, *(file for name in sorted(parts) for file in (name, name + ".idx"))])
+
     def clear(self, parts: Iterable[str]) -> None:
         """Deletes both objects of these parts; says which are left."""
-        names = [file for name in parts for file in (name, name + ".idx")]
+        self._delete([file for name in parts for file in (name, name + ".idx")])
+
+    def _delete(self, names: Sequence[str]) -> None:
         if not names:
             return
         urls = [posixpath.join(self.path, name) for name in names]
         try:
             left = [posixpath.basename(url) for url in self._writes.delete(urls)]
         except (OSError, UniRecordError):
-            left = names
+            left = list(names)
         if left:
             _say(self.path, left, "which are of no use any more, and could not be deleted")
 
@@ -199,6 +242,11 @@ class ObjectClaim:
     def release(self) -> None:
         """Gives the folder of this machine up."""
         self._spool.discard()
+
+
+def _without(parts: set[str], named: Sequence[str]) -> list[str]:
+    there = set(named)
+    return sorted(name for name in parts if name.removesuffix(".idx") not in there)
 
 
 def _what(found: Manifest | None) -> object:

@@ -26,7 +26,8 @@ class Publisher(Protocol):
         place: where they are once they have been delivered: ``folder``, or elsewhere.
         deliver: takes the name of a part, both files of which are complete in ``folder``, to its place; picklable.
         before: the manifest that is there, None when there is none that can be read.
-        parts: names of parts that are there, and are removed once a manifest is published that does not name them.
+        last_kept: the newest version whose manifest is kept beside that one, 0 without one.
+        parts: names of parts that are there.
         journal: what is done of a conversion that writes here.
         dropped: how many finished parts of an unfinished conversion were given up.
         resumable: whether what `suspend` leaves can be gone on with.
@@ -35,6 +36,7 @@ class Publisher(Protocol):
     path: str
     folder: str
     before: Manifest | None
+    last_kept: int
     parts: list[str]
     journal: Journal
     dropped: int
@@ -53,11 +55,17 @@ class Publisher(Protocol):
         """The file descriptor that holds the lock: whoever inherits it holds it too."""
 
     def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
-        """Publishes the manifest that ``after`` makes of the one that is there, durably and at once."""
+        """Publishes the manifest that ``after`` makes of the one that is there, durably and at once.
+
+        Where the dataset is not replaced, the manifest that was there is kept as a version.
+        """
 
     @property
     def published(self) -> bool:
         """Whether the manifest stands where readers find it."""
+
+    def clear_replaced(self, named: set[str]) -> None:
+        """Removes all versions of the dataset that was replaced, and their parts but those that are named."""
 
     def clear(self, parts: Iterable[str]) -> None:
         """Removes both files of these parts."""

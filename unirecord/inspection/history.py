@@ -1,0 +1,98 @@
+"""The versions of a directory that are kept: when each was published, by what, and how many rows it has."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ..errors import MissingError, UniRecordError
+from ..parts import manifest
+from ..parts.manifest import Manifest
+from ..parts.versions import kept_name, kept_versions, publication_of, read_newest
+from ..storage.registry import location_of
+
+__all__ = ["Version", "damaged_versions", "versions"]
+
+
+@dataclass(frozen=True)
+class Version:
+    """One publication of a directory.
+
+    Attributes:
+        number: the version; ``UniRecordDataset(path, version=number)`` opens it.
+        when: seconds since 1970, UTC; of a version that a writer made, not changed, the time of its file; None where
+            neither says.
+        command: what published it: "write", "append", "restore", "repair"; "unknown" where an older package did.
+        of: of "restore": the version that was restored; else None.
+        rows: rows of the version; None where its manifest is damaged.
+        parts: parts of the version; None likewise.
+        bytes: of the data files and indexes that it names; None likewise.
+        problem: why its manifest cannot be read, if it cannot.
+    """
+
+    number: int
+    when: float | None
+    command: str
+    of: int | None
+    rows: int | None
+    parts: int | None
+    bytes: int | None
+    problem: str | None = None
+
+
+def versions(path: str | os.PathLike[str]) -> list[Version]:
+    """The versions of the directory at ``path`` that are kept, the newest last.
+
+    Raises:
+        MissingError: there is no directory of parts.
+        FormatError, CorruptionError: the newest manifest is damaged.
+    """
+    folder = os.fspath(path)
+    newest, kept = _kept(folder)
+    found = []
+    for number in kept:
+        name = os.path.join(folder, kept_name(number))
+        try:
+            listing = manifest.read(name)
+            if listing.id == newest.id:
+                found.append(_version(listing, name))
+        except FileNotFoundError:  # it has been removed at this moment
+            continue
+        except (OSError, UniRecordError) as error:
+            found.append(Version(number, None, "unknown", None, None, None, None, str(error)))
+    return [*found, _version(newest, os.path.join(folder, manifest.NAME))]
+
+
+def damaged_versions(folder: str) -> list[tuple[str, str]]:
+    """(file, what is wrong) of each kept manifest that cannot be read; none where the newest cannot be."""
+    try:
+        damaged = [version for version in versions(folder) if version.problem is not None]
+    except (OSError, UniRecordError):
+        return []
+    return [(os.path.join(folder, kept_name(one.number)), str(one.problem)) for one in damaged]
+
+
+def _kept(folder: str) -> tuple[Manifest, list[int]]:
+    name = os.path.join(folder, manifest.NAME)
+    if not location_of(folder).is_directory(folder):
+        raise MissingError(f"{folder}: there is no directory of parts here, and only those have versions")
+    names = location_of(folder).names(folder)
+    try:
+        newest = read_newest(folder)
+    except FileNotFoundError:
+        raise MissingError(
+            f"{folder}: there is no {manifest.NAME} in this directory, so it is not a dataset"
+        ) from None
+    first = publication_of(newest, name).first
+    return newest, [number for number in kept_versions(names) if first <= number < newest.generation]
+
+
+def _version(listing: Manifest, name: str) -> Version:
+    said = publication_of(listing, name)
+    when: float | None = said.when
+    location = location_of(name)
+    if when is None and location.in_file_system:
+        there = location.find(name)
+        when = None if there is None else there.version[2] / 1e9
+    size = sum(part.bytes + part.index_bytes for part in listing.parts)
+    return Version(listing.generation, when, said.command, said.of, listing.rows, len(listing.parts), size)

@@ -1,0 +1,192 @@
+"""Versions of a directory: each publication is one, and the manifests of those before the newest are kept beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from ..errors import FormatError, MissingError, UniRecordError
+from ..storage.registry import location_of
+from . import manifest
+from .manifest import Manifest
+
+__all__ = [
+    "KEPT_NAME",
+    "Publication",
+    "files_of",
+    "kept_name",
+    "kept_versions",
+    "located_version",
+    "path_of_version",
+    "publication_of",
+    "published_as",
+    "read_newest",
+    "read_version",
+    "split_version",
+]
+
+KEPT_NAME: Final = re.compile(r"manifest-([0-9]{6,18})\.json")
+_AT: Final = re.compile(r"(.+)@([0-9]{1,18})", re.DOTALL)
+_KEY: Final = "publication"
+_COMMAND: Final = re.compile(r"[a-z][a-z-]{0,30}")
+_ATTEMPTS: Final = 100  # to read a version that is published, or replaced, at this moment
+
+
+@dataclass(frozen=True)
+class Publication:
+    """How a version came about.
+
+    Attributes:
+        command: what published it: "write", "append", "restore", …; "unknown": by software that does not say.
+        when: seconds since 1970, UTC; None where the manifest does not say.
+        first: the version that the dataset began with: those before are of what has been overwritten.
+        of: the version that was restored.
+    """
+
+    command: str
+    when: int | None
+    first: int
+    of: int | None = None
+
+
+def kept_name(number: int) -> str:
+    """File name of the manifest of version ``number`` beside a newer one."""
+    return f"manifest-{number:06d}.json"
+
+
+def split_version(path: str) -> tuple[str, int | None]:
+    """``data@7`` as ("data", 7), whether or not there is such a file; else (path, None)."""
+    found = _AT.fullmatch(path)
+    return (path, None) if found is None or found[1].endswith("/") else (found[1], int(found[2]))
+
+
+def located_version(path: str) -> tuple[str, int | None]:
+    """The directory and the version that a path such as ``data@7`` names; (path, None) where it is another name."""
+    folder, number = split_version(path)
+    if number is None or location_of(path).is_taken(path) or not location_of(folder).is_directory(folder):
+        return path, None
+    return folder, number
+
+
+def path_of_version(path: object, version: object) -> str:
+    """The path of a version of the directory at ``path``; ValueError where that cannot have one."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(
+            "version= is of one directory of parts, and path is a list; name each as DIRECTORY@VERSION"
+        )
+    if type(version) is not int or version < 1:
+        raise ValueError(f"version is {version!r}; expected a number from 1, as `unirecord log` lists them")
+    folder = os.fspath(path).rstrip("/")
+    location, named = location_of(folder), f"{folder}@{version}"
+    if location.in_file_system and location.is_taken(folder) and not location.is_directory(folder):
+        raise ValueError(
+            f"{folder}: version= is of a directory of parts, and this is one part, which has no versions"
+        )
+    if location.in_file_system and location.is_taken(named):
+        raise ValueError(
+            f"{named}: something has this name, so that version {version} of {folder} has none; rename it"
+        )
+    return named
+
+
+def kept_versions(names: Iterable[str]) -> list[int]:
+    """The versions whose manifests are among the names of a directory, beside the newest; ascending."""
+    return sorted(int(found[1]) for name in names if (found := KEPT_NAME.fullmatch(name)))
+
+
+def publication_of(listing: Manifest, path: str) -> Publication:
+    """What a manifest says of its own publication; FormatError where it says nonsense."""
+    said = listing.optional.get(_KEY)
+    if said is None:
+        return Publication("write", None, listing.generation)
+    try:
+        found = _publication(said)
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        raise FormatError(f"{path}: what it says of its publication makes no sense: {error}") from None
+    if found.first > listing.generation:
+        raise FormatError(
+            f"{path}: it says that version {found.first} was before version {listing.generation}"
+        )
+    if said["generation"] != listing.generation:  # an older package has appended and left it as it was
+        return Publication("unknown", None, found.first)
+    return found
+
+
+def _publication(said: Any) -> Publication:
+    when, of = said["when"], said.get("of")
+    numbers = [said["generation"], said["first"], *([] if of is None else [of])]
+    if any(type(number) is not int or not 0 < number < 1 << 63 for number in numbers):
+        raise ValueError(f"{numbers} are not all numbers of versions")
+    if not _COMMAND.fullmatch(said["command"]):
+        raise ValueError(f"{said['command']!r} is no command")
+    moment = datetime.strptime(when, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    return Publication(said["command"], int(moment.timestamp()), said["first"], of)
+
+
+def published_as(
+    listing: Manifest, before: Manifest, command: str, path: str, of: int | None = None
+) -> Manifest:
+    """The manifest as the version after ``before`` of the dataset at ``path``, published now by ``command``.
+
+    The time is that of SOURCE_DATE_EPOCH, where the environment has it, as https://reproducible-builds.org says.
+    """
+    generation = before.generation + 1
+    now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    when = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    first = publication_of(before, path).first
+    said: dict[str, Any] = {"generation": generation, "command": command, "when": when, "first": first}
+    if of is not None:
+        said["of"] = of
+    next_part = max(listing.next_part, before.next_part)
+    optional: Mapping[str, Any] = {**listing.optional, _KEY: said}
+    return replace(listing, generation=generation, next_part=next_part, optional=dict(optional))
+
+
+def files_of(listing: Manifest) -> set[str]:
+    """The names of all parts that a manifest names."""
+    return {part.name for part in listing.parts}
+
+
+def read_newest(folder: str) -> Manifest:
+    """The manifest of what is published now; FileNotFoundError when there is none."""
+    return manifest.read(os.path.join(folder, manifest.NAME))
+
+
+def read_version(folder: str, number: int) -> Manifest:
+    """The manifest of a version of the dataset that is at ``folder``; MissingError where it is not kept."""
+    newest, newest_path = None, os.path.join(folder, manifest.NAME)
+    for _ in range(_ATTEMPTS):
+        before, newest = newest, read_newest(folder)
+        if newest.generation == number:
+            return newest
+        if before == newest or not publication_of(newest, newest_path).first <= number < newest.generation:
+            break  # it was published while this looked for it, or never
+        path = os.path.join(folder, kept_name(number))
+        try:
+            found = manifest.read(path)
+        except FileNotFoundError:
+            continue
+        if found.generation != number:
+            raise FormatError(
+                f"{path}: it is of version {found.generation}; give it its name back, or remove it"
+            )
+        if found.id == newest.id:
+            return found
+        break
+    raise MissingError(_not_kept(folder, number, newest))
+
+
+def _not_kept(folder: str, number: int, newest: Manifest | None) -> str:
+    assert newest is not None
+    try:
+        first = publication_of(newest, os.path.join(folder, manifest.NAME)).first
+        kept = [n for n in kept_versions(location_of(folder).names(folder)) if first <= n < newest.generation]
+    except (OSError, UniRecordError):
+        kept = []
+    there = ", ".join(map(str, [*kept, newest.generation][-8:]))
+    return f"{folder}: version {number} is not kept; there {'are' if kept else 'is only'} {there}"
