@@ -60,7 +60,7 @@ static void check_landed(void *context, int64_t r) {
   ur_status status = check_reading(job, &error);
   if (status == UR_OK) return;
   const ur_source *source = &job->group->part->source;
-  ur_cache_forget(source->cache, source->part, UR_FILE_DATA, job->extent.offset, job->extent.bytes);
+  (void)ur_cache_forget(source->cache, source->part, UR_FILE_DATA, job->extent.offset, job->extent.bytes);
   cells->worst = r;
   cells->status = status;
   cells->error = error;

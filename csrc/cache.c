@@ -230,13 +230,15 @@ static void note_dropped(ur_cache *cache, int64_t number, const held *range) {
       (ur_cache_range){number, range->offset, range->bytes, range->place, range->digest};
 }
 
-static void drop(ur_cache *cache, int64_t number, const held *range) {
+static bool drop(ur_cache *cache, int64_t number, const held *range) {
   (void)pthread_rwlock_wrlock(&cache->lock);
-  if (remove_one(&cache->files[number], range->offset, range->place)) {
+  bool was_there = remove_one(&cache->files[number], range->offset, range->place);
+  if (was_there) {
     note_dropped(cache, number, range);
     atomic_fetch_add(&cache->damaged, 1);
   }
   (void)pthread_rwlock_unlock(&cache->lock);
+  return was_there;
 }
 
 static void set_checked(ur_cache *cache, int64_t number, const held *range) {
@@ -281,7 +283,7 @@ static bool read_piece(ur_cache *cache, int64_t number, const held *range, uint6
     }
     free(whole);
   }
-  if (!right) drop(cache, number, range);
+  if (!right) (void)drop(cache, number, range);
   return right;
 }
 
@@ -349,15 +351,16 @@ void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset
   (void)pthread_rwlock_unlock(&cache->lock);
 }
 
-void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
-  if (cache == NULL || !is_own(cache)) return;
+bool ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
+  bool forgot = false;
+  if (cache == NULL || !is_own(cache)) return false;
   int64_t number = number_of(part, file);
-  if (number >= cache->file_count || cache->files[number].shelf < 0) return;
-  if (!ur_inside(offset, bytes, cache->files[number].bytes)) return;
+  if (number >= cache->file_count || cache->files[number].shelf < 0) return false;
+  if (!ur_inside(offset, bytes, cache->files[number].bytes)) return false;
   for (uint64_t at = offset, next = 0; at < offset + bytes;) { /* exact: inside the file */
     held range;
     if (look_up(cache, &cache->files[number], at, at, false, false, &range)) {
-      drop(cache, number, &range);
+      forgot |= drop(cache, number, &range);
       at = end_of(&range);
     } else {
       (void)pthread_rwlock_rdlock(&cache->lock);
@@ -365,6 +368,7 @@ void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offse
       (void)pthread_rwlock_unlock(&cache->lock);
     }
   }
+  return forgot;
 }
 
 int64_t ur_cache_take_dropped(ur_cache *cache, ur_cache_range *dropped, int64_t room) {

@@ -19,7 +19,7 @@ bool ur_cache_read_settled(ur_cache *cache, int64_t part, uint64_t offset, uint6
 /* Takes it that all these bytes, which it has just read, are right. */
 void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes);
 
-/* Forgets what it has of these bytes, which were not what the part's digests say. */
-void ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes);
+/* Forgets what it has of these bytes, which were not what the part's digests say; false when it had none. */
+bool ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes);
 
 #endif

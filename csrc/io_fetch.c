@@ -22,7 +22,7 @@ ur_status ur_source_fetch(const ur_source *source, const ur_range *ranges, int64
 
 ur_status ur_source_read(const ur_source *source, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to,
                          ur_error *error) {
-  if (bytes == 0) return UR_OK;
+  if (bytes == 0 || ur_cache_read(source->cache, source->part, file, offset, bytes, to, false)) return UR_OK;
   ur_range range = {.part = source->part, .offset = offset, .bytes = bytes, .to = to, .file = file};
   return ur_source_fetch(source, &range, 1, error);
 }

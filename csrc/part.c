@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "cache.h"
 #include "check.h"
 #include "part.h"
 
@@ -258,8 +259,8 @@ static ur_status open_data_file(opened_file *file, const ur_set_options *options
   return status;
 }
 
-ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_options *options, ur_part **out,
-                       ur_error *error) {
+static ur_status open_once(const ur_part_ref *ref, int64_t number, const ur_set_options *options, ur_part **out,
+                           ur_error *error) {
   ur_part *part = calloc(1, sizeof *part);
   if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
   part->source = (ur_source){options->fetch, options->context, number, options->cache};
@@ -282,6 +283,24 @@ ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_opti
   }
   *out = part;
   return UR_OK;
+}
+
+/* Forgets what a cache has of the bytes by which a part is opened; false when it had none. */
+static bool forget_heads(const ur_part_ref *ref, int64_t number, ur_cache *cache) {
+  uint64_t head = ref->data_bytes < UR_HEAD_LIMIT ? ref->data_bytes : UR_HEAD_LIMIT;
+  uint64_t end = ref->data_bytes < UR_PAGE_HEADER_BYTES ? ref->data_bytes : UR_PAGE_HEADER_BYTES;
+  bool head_was_there = ur_cache_forget(cache, number, UR_FILE_DATA, 0, head);
+  bool end_was_there = ur_cache_forget(cache, number, UR_FILE_DATA, ref->data_bytes - end, end); /* exact: end <= data_bytes */
+  bool index_was_there = ur_cache_forget(cache, number, UR_FILE_INDEX, 0, ref->index_bytes);
+  return head_was_there || end_was_there || index_was_there;
+}
+
+ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_options *options, ur_part **out,
+                       ur_error *error) {
+  ur_status status = open_once(ref, number, options, out, error);
+  bool may_be_cached = status == UR_CORRUPT || status == UR_STALE || status == UR_FORMAT;
+  if (!may_be_cached || !forget_heads(ref, number, options->cache)) return status;
+  return open_once(ref, number, options, out, error);
 }
 
 void ur_part_retain(ur_part *part) { atomic_fetch_add_explicit(&part->references, 1, memory_order_relaxed); }

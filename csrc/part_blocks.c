@@ -83,7 +83,7 @@ static bool is_cached(ur_part *part, uint64_t block, uint8_t *landed) {
     ur_cache_trust(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes);
     return true;
   }
-  ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes);
+  (void)ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, offset, bytes);
   return false;
 }
 
@@ -136,7 +136,8 @@ static ur_status bring_wanted(ur_arrivals *wanted, ur_error *error) {
     }
     if (status == UR_OK && error != NULL) error->part = part->source.part;
     status = found; /* or the cache would have it from now on */
-    ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, start_of(part, block), bytes_of(part, block));
+    (void)ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, start_of(part, block),
+                          bytes_of(part, block));
   }
   wanted->count = 0;
   return status;

@@ -96,7 +96,7 @@ static void what_is_damaged_goes_and_is_told_once(void) {
   EXPECT(!has(cache, 110, 10));
   EXPECT(!has(cache, 1000, 10));
   EXPECT(has(cache, 310, 10));
-  ur_cache_forget(cache, 0, UR_FILE_DATA, 0, 330); /* whoever reads it says that it is wrong */
+  (void)ur_cache_forget(cache, 0, UR_FILE_DATA, 0, 330); /* whoever reads it says that it is wrong */
   EXPECT(!has(cache, 340, 1));
   EXPECT_EQUAL(ur_cache_take_dropped(cache, gone, 2), 2);
   EXPECT_EQUAL(ur_cache_take_dropped(cache, gone, 2), 1);
@@ -116,7 +116,7 @@ static void what_is_settled_is_read_until_something_goes(void) {
   EXPECT(ur_cache_read_settled(cache, 0, 1050, 100, found) && memcmp(found, object + 1050, 100) == 0);
   EXPECT(!ur_cache_read_settled(cache, 0, 1150, 100, found)); /* not all of it is there */
   EXPECT(!ur_cache_read_settled(NULL, 0, 1050, 100, found));
-  ur_cache_forget(cache, 0, UR_FILE_DATA, 5000, 1);
+  (void)ur_cache_forget(cache, 0, UR_FILE_DATA, 5000, 1);
   add(cache, 5000, 100); /* as it has come anew, which nobody has checked */
   EXPECT(!ur_cache_read_settled(cache, 0, 5000, 100, found));
   EXPECT(!ur_cache_read_settled(cache, 0, 1050, 100, found));

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
@@ -59,7 +59,7 @@ class CacheStats:
     Attributes:
         hits: ranges (cells, digest units, blocks of an index) that came from the cache.
         hit_bytes: their bytes.
-        fetched_bytes: bytes that were asked of the object store, without what lies between them and heads of parts.
+        fetched_bytes: bytes that were asked of the object store, without what lies between them.
         kept_bytes: of those, bytes that this process put into the cache.
         damaged: entries that were not as written, and have been dropped.
         full: whether the cache has no room for more.
@@ -88,12 +88,19 @@ def file_of(path: str, part: PartRef, size: int) -> CachedFile:
     return CachedFile(posixpath.dirname(path), (xxh3_64(text), xxh3_64(text, 1)), size)
 
 
+# What has come of a part, by its number, when it was opened: the core checks it then, and forgets it if it is wrong.
+Heads = Callable[[int], Sequence[tuple[Range, Any]]]
+
+
 class CachedParts:
     """The parts of a set as a cache has them; ``fetch`` brings ranges of them, and keeps what it can. Thread-safe."""
 
-    def __init__(self, options: CacheOptions, files: Sequence[CachedFile], fetch: Fetch) -> None:
+    def __init__(
+        self, options: CacheOptions, files: Sequence[CachedFile], fetch: Fetch, heads: Heads = lambda part: ()
+    ) -> None:
         self.options = options
-        self._files, self._fetch = files, fetch
+        self._files, self._fetch, self._heads = files, fetch, heads
+        self._begun: set[int] = set()  # parts whose heads have come
         self._directory = CacheDirectory(options.path, options.limit)
         self._shelves = self._open_shelves()
         self._numbers = {shelf.url: i for i, shelf in enumerate(self._shelves)}
@@ -126,22 +133,40 @@ class CachedParts:
 
     def fetch(self, ranges: Sequence[Range]) -> Sequence[Any]:
         """The bytes of ranges that the cache does not have, which are kept as far as there is room."""
-        found = self._fetch(ranges)
+        if not any(wanted.size for wanted in ranges):  # parts that are going to be opened
+            missing = [wanted for wanted in ranges if not self._has_heads(wanted.part)]
+            found: Sequence[Any] = [b""] * len(ranges)
+            if missing:
+                self._fetch(missing)
+        else:
+            found = self._fetch(ranges)
+        brought = [pair for pair in zip(ranges, found, strict=True) if pair[0].keep]
+        brought += self._new_heads(ranges)
         with self._lock:
-            self._fetched += sum(wanted.size for wanted in ranges if wanted.keep)
+            self._fetched += sum(wanted.size for wanted, _ in brought)
             self._calls += 1
             tries = not self._closed and (self._calls % _LOOK_AGAIN == 0 or not (self._full or self._broken))
-        wanted = [
-            (wanted, bytes_)
-            for wanted, bytes_ in zip(ranges, found, strict=True)
-            if wanted.keep and len(bytes_) == wanted.size
-        ]
-        if wanted and tries:
+        whole = [(wanted, bytes_) for wanted, bytes_ in brought if len(bytes_) == wanted.size]
+        if whole and tries:
             try:
-                self._keep(wanted)
+                self._keep(whole)
             except OSError as error:
                 self._give_up(error)
         return found
+
+    def _has_heads(self, part: int) -> bool:
+        """Whether the first and the last bytes of both files are there."""
+        if self._files[2 * part].url not in self._numbers:
+            return False
+        places = [(2 * part + i, at) for i in (0, 1) for at in (0, self._files[2 * part + i].size - 1)]
+        return all(at >= 0 and not self.table.gaps(number, at, 1) for number, at in places)
+
+    def _new_heads(self, ranges: Sequence[Range]) -> list[tuple[Range, Any]]:
+        """What these ranges, if they are for opening parts, have brought of them."""
+        with self._lock:
+            parts = {wanted.part for wanted in ranges if not wanted.keep} - self._begun
+            self._begun |= parts
+        return [head for part in sorted(parts) for head in self._heads(part)]
 
     def _give_up(self, error: OSError) -> None:
         if not self._broken:

@@ -267,6 +267,13 @@ class Fetcher:
                 self._heads[part] = found
         return heads
 
+    def heads(self, part: int) -> list[tuple[Range, Any]]:
+        """What has come of a part to open it, as long as it is here."""
+        return [
+            (Range(part, run.in_index, run.start, run.stop - run.start, True), found)
+            for run, found in self._heads.get(part, ())
+        ]
+
     def _opening(self, part: int) -> list[_Run]:
         """The bytes of both files of a part that opening it most likely needs."""
         files = self._parts[part]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ..core import (
     IO_CODES,
     VERIFY_CODES,
-    Fetch,
     NativeLoader,
     NativeSet,
     NativeStream,
@@ -327,7 +326,7 @@ def _moved_on(snapshot: Snapshot, fetch: Fetcher | None, path: str | None) -> st
 
 
 def _cached(
-    snapshot: Snapshot, cache: CacheOptions | None, fetch: Fetch | None, sizes: Sequence[tuple[int, int]]
+    snapshot: Snapshot, cache: CacheOptions | None, fetch: Fetcher | None, sizes: Sequence[tuple[int, int]]
 ) -> CachedParts | None:
     """The parts as a cache has them. ValueError for files on a disk."""
     if cache is None or not snapshot.parts:
@@ -341,4 +340,5 @@ def _cached(
         for part, both in zip(snapshot.parts, sizes, strict=True)
         for path, size in zip((part.path, part.path + ".idx"), both, strict=True)
     ]
-    return CachedParts(cache, files, fetch)
+    known = all(part.id is not None and part.content for part in snapshot.parts)
+    return CachedParts(cache, files, fetch, fetch.heads if known else lambda part: ())
