@@ -45,7 +45,7 @@ CALLED_FOR = {
 INSTALLED = {"numpy", "cffi", "msgpack"}
 
 # Their files have no name: memory that processes share.
-HOLDS_SHARED_MEMORY = ("dataset/epoch.py", "pipeline/shared_memory.py")
+HOLDS_SHARED_MEMORY = ("dataset/epoch.py", "frameworks/torch_lending.py", "pipeline/shared_memory.py")
 
 BUILD_SCRIPT = PACKAGE / "_build.py"
 

@@ -58,7 +58,7 @@ def loaders(raw: Raw, part: Path) -> dict[str, DataLoader[Any]]:
     return {
         "UniRecordDataset": over(unirecord.UniRecordDataset(part, shuffle=True), False),
         "numpy memmap": over(MemmapDataset(raw.data_path, raw.row_bytes), True),
-        "floor: the same row, collated": over(SameRow(*size), False),
+        "the same row, collated by PyTorch": over(SameRow(*size), False),
         "floor: the same batch, handed over": over(SameBatch(*size), False, collate_fn=_as_it_is),
     }
 

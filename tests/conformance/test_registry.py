@@ -58,6 +58,7 @@ BENEATH = {
         "stock_dataloader",
         "torch_collate",
         "torch_device",
+        "torch_lending",
         "torch_ragged",
     ),
     *("valid_names",),

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..format.column import Column
 from ..loading.batch import items_of
 from ..loading.samples import SampleReader
+from . import torch_lending
 
 __all__ = ["ReadMemory", "Sample", "samples_for_collate"]
 
@@ -22,7 +23,11 @@ _DTYPES = ("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint6
 _ALIGNMENT = 64
 
 _known_to_torch = False
-_collated = False  # default_collate has met samples in this process: what it makes of them is worth preparing
+# What became of the batch before tells what is worth preparing, in this process.
+_collated = False  # default_collate has met samples
+_sent_as_made = (
+    False  # and nobody has changed the large arrays of what it made before they went to another process
+)
 
 
 class Sample(dict[str, Any]):
@@ -43,12 +48,15 @@ class Collated(dict[str, Any]):
     """A batch in a worker process, a dict, that sends its small tensors to the parent in one piece.
 
     Each tensor in memory of its own, as torch sends them, costs a file descriptor passed between the processes,
-    which takes longer than to read a batch of small rows. Copies and pickles are plain dicts.
+    which takes longer than to read a batch of small rows. Copies and pickles are plain dicts. ``placed`` are the
+    large tensors as they were made, and the memory that some of them are lent in.
     """
 
-    __slots__ = ()
+    __slots__ = ("placed",)
+    placed: dict[str, tuple[Any, torch_lending.Use | None]]
 
     def __reduce__(self) -> tuple[Any, ...]:
+        global _sent_as_made
         torch = sys.modules["torch"]
         left: dict[str, Any] = {}
         places: list[tuple[str, Any, tuple[int, ...], int]] = []
@@ -59,6 +67,10 @@ class Collated(dict[str, Any]):
                 places.append((name, value.dtype, tuple(value.shape), len(parcel)))
                 parcel.extend(memoryview(value.reshape(-1).view(torch.uint8).numpy()))
             left[name] = None if places and places[-1][0] == name else value
+        _sent_as_made = all(left.get(name) is tensor for name, (tensor, _) in self.placed.items())
+        for name, (tensor, use) in self.placed.items():
+            if use is not None and left.get(name) is tensor and use.holds(tensor):
+                left[name] = torch_lending.Loan(use, tensor)
         return _unpacked, (left, places, parcel)
 
 
@@ -76,6 +88,9 @@ def _unpacked(
 ) -> dict[str, Any]:
     """A batch from another process: tensors over one piece of memory."""
     torch = importlib.import_module("torch")
+    for name, value in batch.items():
+        if type(value) is torch_lending.Loan:  # a copy in this process
+            batch[name] = value.tensor
     for name, dtype, shape, at in places:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         raw = torch.frombuffer(parcel, dtype=torch.uint8, count=size, offset=at)
@@ -87,7 +102,7 @@ class ReadMemory:
     """Memory of one read, and the samples made of it.
 
     In a worker process of a ``DataLoader`` large arrays lie in memory shared with the parent, as the tensors that
-    ``default_collate`` makes there do.
+    ``default_collate`` makes there do, and in memory that has been used before where batches go there as they are.
     """
 
     def __init__(self, torch: Any, bfloat16: frozenset[str], listed: frozenset[str]) -> None:
@@ -96,9 +111,9 @@ class ReadMemory:
         self._listed = listed
         self._in_worker = torch.utils.data.get_worker_info() is not None
         self._shared = _collated and self._in_worker
-        self._tensors: dict[
-            int, Any
-        ] = {}  # by the id of the array over the tensor; both live as long as this
+        # By the id of an array, which lives as long as this.
+        self._tensors: dict[int, Any] = {}
+        self._uses: dict[int, torch_lending.Use] = {}
         self._values: dict[str, Any] = {}
         self._items: dict[str, Sequence[Any]] = {}
         self._count = 0
@@ -106,18 +121,24 @@ class ReadMemory:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """An array to read into."""
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        if self._shared and size > _PARCEL:
-            try:
-                storage = self._torch.UntypedStorage._new_shared(size)
-            except (AttributeError, RuntimeError):  # a torch without it, or /dev/shm is full
-                self._shared = False
-            else:
-                raw = self._torch.empty(0, dtype=self._torch.uint8).set_(storage)
-                array: NDArray[Any] = raw.numpy().view(dtype).reshape(shape)
-                tensor = raw.view(self._torch.from_numpy(np.empty(0, dtype)).dtype).view(shape)
-                self._tensors[id(array)] = tensor
-                return array
-        return np.empty(shape, dtype)
+        if not self._shared or size <= _PARCEL:
+            return np.empty(shape, dtype)
+        use = torch_lending.take(self._torch, size) if _sent_as_made else None
+        if use is not None:
+            array: NDArray[Any] = np.asarray(use).view(dtype).reshape(shape)
+            self._uses[id(array)] = use
+            self._tensors[id(array)] = self._torch.from_numpy(array)
+            return array
+        try:
+            storage = self._torch.UntypedStorage._new_shared(size)
+        except (AttributeError, RuntimeError):  # a torch without it, or /dev/shm is full
+            self._shared = False
+            return np.empty(shape, dtype)
+        raw = self._torch.empty(0, dtype=self._torch.uint8).set_(storage)
+        array = raw.numpy().view(dtype).reshape(shape)
+        tensor = raw.view(self._torch.from_numpy(np.empty(0, dtype)).dtype).view(shape)
+        self._tensors[id(array)] = tensor
+        return array
 
     def samples(
         self, values: Mapping[str, Any], items: Mapping[str, Sequence[Any]], rows: int
@@ -161,7 +182,11 @@ class ReadMemory:
                 result[name] = self._tensors[id(value)]
             else:
                 result[name] = torch.from_numpy(value)
-        return as_bfloat16(torch, result, self._bfloat16)
+        as_bfloat16(torch, result, self._bfloat16)
+        if isinstance(result, Collated):
+            large = {name: id(value) for name, value in self._values.items() if id(value) in self._tensors}
+            result.placed = {name: (result[name], self._uses.get(key)) for name, key in large.items()}
+        return result
 
 
 def _named(name: str, collate: Callable[[Any], Any], items: Sequence[Any]) -> Any:
