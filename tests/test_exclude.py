@@ -382,28 +382,3 @@ def test_data_that_have_grown_leave_the_same_rows_out(path: Path, tmp_path: Path
     assert ds.refresh()
     ds.set_epoch(1)
     assert sorted(i for batch in loader for i in batch["i"].tolist()) == sorted(set(range(11)) - set(rows))
-
-
-@pytest.mark.parametrize(
-    "build", [lambda p: p.batch(3), lambda p: p.map(dict).batch(3), lambda p: p.filter("i != 4").batch(3)]
-)
-def test_pipelines_take_rows_that_are_filled(path: Path, build: Any) -> None:
-    ds = UniRecordDataset(path, 1, 2, shuffle=True, seed=3)
-    pipeline = build(ds.pipeline(cpus=1))
-    first = iter(pipeline)
-    next(first)
-    ds.exclude(where="label == 1", fill=True)
-    with pytest.raises(ValueError, match="iterate anew to go on without them"):
-        next(first)
-    state = pipeline.state_dict()
-    pipeline.load_state_dict(state)
-    loader = ds.view().batches(3)
-    loader.load_state_dict({name: value for name, value in state.items() if name != "pipeline"})
-    wanted = [i for batch in loader for i in batch["i"].tolist()]
-    if "filter" in str(pipeline):
-        wanted = [i for i in wanted if i != 4]
-    assert [i for batch in pipeline for i in batch["i"].tolist()] == wanted
-    assert 1 not in {i % 3 for i in wanted}
-    ds.exclude([2])
-    with pytest.raises(ValueError, match="a pipeline counts on all of them"):
-        next(iter(pipeline))

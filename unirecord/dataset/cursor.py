@@ -74,6 +74,13 @@ class Cursor:
         """How many samples the next pass will deliver."""
         return self.plan.order.samples_from(self.position.next_start)
 
+    def holes_left(self) -> int:
+        """How many of them have been left out, with no others in their place."""
+        if not self.exclusions:
+            return 0
+        epoch, start = self.position.next_pass
+        return Leaving(self.exclusions, self.plan.order, epoch, self.steps(start, 1, False)).open_holes()
+
     def batches_left(self, size: int, drop_last: bool) -> int:
         """How many batches of ``size`` samples the next pass will deliver."""
         return self._batches(*self.position.next_pass, size, drop_last)

@@ -156,6 +156,14 @@ class Leaving:
         found = [n for n, c in zip(numbers.tolist(), counts.tolist(), strict=True) if c == self._samples(n)]
         return np.array(found, np.int64)
 
+    def open_holes(self) -> int:
+        """How many samples of this rank are left out without others in their place, none of its batches looked at."""
+        assert self._steps is not None
+        positions, filled, _ = self._of_epoch()
+        sharding = self._steps.sharding
+        own = (positions - sharding.start) % sharding.num_shards == sharding.shard_id
+        return int(np.count_nonzero(own & ~filled))
+
     def fills(self) -> tuple[Numbers, Numbers]:
         """(positions, not wrapped, of all holes of the pass that are filled, the rows there)."""
         assert self._steps is not None

@@ -44,6 +44,18 @@ class Graph:
         return [("read", 1), *((stage.name, stage.processes or stage.threads) for stage in self.stages)]
 
     @property
+    def aligned(self) -> int:
+        """Samples of a batch that has its place in the epoch; 0: none has, for operators leave samples out before."""
+        if self.batch or self.conditions:
+            return self.batch
+        for operator in self.operators:
+            if operator.kind == "batch":
+                return operator.size
+            if not operator.keeps_count:
+                break
+        return 0
+
+    @property
     def operators(self) -> list[Operator]:
         """All of them, in their order."""
         return [operator for stage in self.stages for operator in stage.operators]
@@ -80,10 +92,12 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
     return frozenset(raw)
 
 
-def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int], memory: SlotMemory) -> list[Lane]:
+def lanes_of(
+    graph: Graph, names: Named, start: int, inner: Sequence[int], memory: SlotMemory, holes: bool = False
+) -> list[Lane]:
     """The source's lane, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
 
-    Batches that operators write into lie in ``memory``.
+    Batches that operators write into lie in ``memory``. ``holes``: there may be some among the elements.
     """
     lanes = [Lane(Stage((), prefetch=1 if graph.prefetch else 0), _no_call, None)]
     multiplying = 0
@@ -97,7 +111,7 @@ def lanes_of(graph: Graph, names: Named, start: int, inner: Sequence[int], memor
                 multiplying += 1
                 if any(inner[:multiplying]):
                     resumed = place_at(start, inner[:multiplying])
-            steps.append((step_of(operator, names, resumed, slotted), operator.in_place is not None))
+            steps.append((step_of(operator, names, resumed, slotted, holes), operator.in_place is not None))
         call: Any = call_of(steps)
         if stage.processes:
             call = ProcessStage(stage.name, call, stage.processes, names.locate)

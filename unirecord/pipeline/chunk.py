@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from enum import Enum
+from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["Chunk", "Note", "Place", "inner_of", "joined", "position_of"]
+__all__ = ["HOLE", "Chunk", "Note", "Place", "inner_of", "joined", "position_of"]
 
 # The place between two elements. For samples as they are read: the global position (docs/order.md). Behind an operator
 # that makes several elements of one: (the place before the one, how many of its elements came before); (place, 0) is
 # said as the place behind all of them.
 Place: TypeAlias = "int | tuple[Place, int]"
+
+
+class _Hole(Enum):
+    """An enum, so that it is the same object in every process."""
+
+    HOLE = 0
+
+
+HOLE: Final = _Hole.HOLE  # stands where a row has been excluded, up to the batch that is smaller for it
 
 
 class Note(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +41,10 @@ class OriginPass(Protocol):
         """Whether it is the latest one, which a state is about."""
 
     @property
+    def has_holes(self) -> bool:
+        """Whether samples are left out with none in their place."""
+
+    @property
     def end(self) -> int:
         """The position behind the last element."""
 
@@ -49,8 +54,12 @@ class OriginPass(Protocol):
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
 
-    def check(self) -> None:
-        """Raises an error where what has been made ahead is not to be handed out any more."""
+    @property
+    def is_outdated(self) -> bool:
+        """Whether what has been made ahead is not to be handed out any more."""
+
+    def going_on(self, position: int) -> OriginPass:
+        """The rest of the pass from a position on, as it is to be now."""
 
 
 class Origin(Protocol):
@@ -73,6 +82,9 @@ class Origin(Protocol):
 
     def samples_left(self) -> int | None:
         """Samples of the next pass; None: not known."""
+
+    def batches_left(self, size: int, drop_last: bool) -> int | None:
+        """Batches of the next pass, were they made of its samples as they come; None: not known."""
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass."""
@@ -100,11 +112,14 @@ class Cursor(Protocol):
     def samples_left(self) -> int:
         """Samples of the next pass."""
 
-    def leaving(self, epoch: int) -> Leaving | None:
-        """The holes of a pass; None where nothing has been left out."""
+    def holes_left(self) -> int:
+        """Those of them that are left out without others in their place."""
 
-    def refuse_holes(self, who: str) -> None:
-        """ValueError where rows have been left out and no others are in their place."""
+    def batches_left(self, size: int, drop_last: bool) -> int:
+        """Batches of the next pass."""
+
+    def leaving(self, epoch: int, steps: JobSteps | None = None) -> Leaving | None:
+        """The holes of a pass; None where nothing has been left out."""
 
     def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
         """The steps of a pass from a position on."""
@@ -152,6 +167,15 @@ class DatasetOrigin:
         """The steps of a pass from a position on, of batches of this size."""
         return self._cursor.steps(start, batch_size, drop_last)
 
+    def gives(self, step: int, epoch: int, steps: JobSteps, batched: bool) -> bool:
+        """Whether a step of ``batched`` samples, or of one, is not left out."""
+        leaving = self._cursor.leaving(epoch, steps)
+        if leaving is None:
+            return True
+        if batched:
+            return not leaving.is_empty(step)
+        return bool(leaving.rows_at(steps.unwrapped(step, self.shard[0])).there.any())
+
     def standing_at(self, epoch: int, position: int) -> DatasetOrigin:
         """The same samples, of which the next pass begins at a place."""
         return DatasetOrigin(self._cursor.standing_at(epoch, position), self._on_corrupt)
@@ -164,7 +188,11 @@ class DatasetOrigin:
 
     def samples_left(self) -> int | None:
         """Samples of the next pass."""
-        return self._cursor.samples_left()
+        return self._cursor.samples_left() - self._cursor.holes_left()
+
+    def batches_left(self, size: int, drop_last: bool) -> int | None:
+        """Batches of the next pass."""
+        return self._cursor.batches_left(size, drop_last)
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass."""
@@ -180,7 +208,6 @@ class DatasetOrigin:
 
     def begin(self) -> OriginPass:
         """Starts a pass of the dataset."""
-        self._cursor.refuse_holes("a pipeline")
         return DatasetPass(self._cursor, self._on_corrupt, self._memories)
 
 
@@ -191,6 +218,7 @@ class DatasetPass:
         self, cursor: Cursor, on_corrupt: OnCorrupt, memories: dict[Lend | None, BatchMemory]
     ) -> None:
         self._run, self._plan, self._position = cursor.begin(), cursor.plan, cursor.position
+        self._rest = self._run  # what is read; of the run, as far as that has been handed out, a state tells
         self._cursor, self._exclusions = cursor, cursor.exclusions
         self._on_corrupt: OnCorrupt = on_corrupt
         self._memories = memories
@@ -207,19 +235,28 @@ class DatasetPass:
     @property
     def end(self) -> int:
         """The position behind the last sample."""
-        return self._run.after(self._run.samples)
+        return self._rest.after(self._rest.samples)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether rows have been left out without others in their place."""
+        return not all(entry.fill for entry in self._exclusions.entries)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether rows have been excluded since it began: what has been made ahead has them."""
+        return self._cursor.exclusions is not self._exclusions and self._cursor.plan is self._plan
+
+    def going_on(self, position: int) -> OriginPass:
+        """The rest of the pass, without what has been excluded by now."""
+        rest = copy(self)
+        rest._rest, rest._exclusions = self._plan.order.run(self.epoch, position), self._cursor.exclusions
+        rest.start = position
+        return rest
 
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
         self._position.mark(self._run, position)
-
-    def check(self) -> None:
-        """ValueError where rows have been excluded since it began: what has been made ahead has them."""
-        if self._cursor.exclusions is not self._exclusions:
-            raise ValueError(
-                "rows have been excluded while a pipeline was iterated, which has read them ahead: leave it, call "
-                "pipeline.load_state_dict(pipeline.state_dict()), and iterate anew to go on without them"
-            )
 
     def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
         """Reads the pass, with threads of the C core; batches into memory that ``lend(size)`` gives."""
@@ -240,13 +277,20 @@ class DatasetPass:
         return iter(
             DatasetSource(
                 plan,
-                self._run,
+                self._rest,
                 options,
                 self._memories.setdefault(lend, BatchMemory(lend)),
                 batched=bool(graph.batch),
                 keyed=any(operator.random for operator in graph.operators),
                 raw=graph.raw,
                 conditions=[self.names.meeting(condition) for condition in graph.conditions],
-                leaving=self._cursor.leaving(self.epoch),
+                leaving=self._leaving(graph),
+                aligned=graph.aligned,
             )
         )
+
+    def _leaving(self, graph: Graph) -> Leaving | None:
+        steps = None
+        if graph.aligned:
+            steps = self._cursor.steps(self.start, graph.aligned, graph.drop_last)
+        return self._cursor.leaving(self.epoch, steps)

@@ -13,7 +13,7 @@ from ..loading.at_exit import closed_at_exit
 from ..loading.delivered import Stage as BatchStage
 from .assembly import Graph, graph_of, lanes_of
 from .budget import Budget
-from .chunk import Note, Place, position_of
+from .chunk import Note, Place, inner_of, position_of
 from .operators import Operator
 from .origin import Lend, Origin, OriginPass
 from .pipeline_stats import PipelineStats, StatsOfPasses
@@ -99,12 +99,19 @@ class Passes:
     @closed_at_exit
     def begin(self) -> Generator[Any, None, None]:
         """A pass, which begins when the first result is asked for."""
-        graph, stats, clock = self._graph(), self.figures, perf_counter_ns
-        plan = self._plan_for(graph)
+        graph = self._graph()
+        self._plan_for(graph)  # refuses before anything begins
         at = self._design.origin.begin()
         resumed, self._resumed = self._resumed, None
         inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
-        lanes = lanes_of(graph, at.names, at.start, inner, self.memory)
+        while (place := (yield from self._run(graph, at, inner))) is not None:
+            at, inner = at.going_on(position_of(place)), inner_of(place)
+
+    def _run(self, graph: Graph, at: OriginPass, inner: Sequence[int]) -> Generator[Any, None, Place | None]:
+        """A pass, or what is left of one; the place where it stands when rows are excluded, None when it is over."""
+        stats, clock = self.figures, perf_counter_ns
+        plan = self._plan_for(graph)
+        lanes = lanes_of(graph, at.names, at.start, inner, self.memory, at.has_holes)
         lanes[0].processes, lanes[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
         self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)
@@ -135,7 +142,9 @@ class Passes:
                     value, values[number] = values[number], None  # the user alone holds it
                     yield value
                     del value
-                    at.check()
+                    if at.is_outdated:
+                        stands: Place = end
+                        return stands
                 if error is not None:
                     raise error
                 asked = clock()
@@ -144,6 +153,7 @@ class Passes:
             if not graph.drop_last and not any(lane.dropped for lane in lanes):
                 mark(at.end)
                 self._at = None
+        return None
 
     def _graph(self) -> Graph:
         return graph_of(self._design.rewritten)

@@ -296,16 +296,19 @@ class Pipeline:
         samples = self._design.origin.samples_left()
         if samples is None:
             raise TypeError("the length is not known: generators do not say how much they make")
-        count, size, dropping = samples, 0, False
+        count, size, dropping, unbatched = samples, 0, False, False
         for operator in self._design.operators:
             if operator.kind == "batch":
                 size, dropping = operator.size, operator.drop_last
             elif operator.kind == "unbatch" and size:
-                count, size = (count // size * size if dropping else count), 0
+                count, size, unbatched = (count // size * size if dropping else count), 0, True
             elif not operator.keeps_count:
                 raise TypeError(f"the length is not known: {operator} decides how many samples there are")
         if not size:
             return count
+        known = None if unbatched else self._design.origin.batches_left(size, dropping)
+        if known is not None:
+            return known
         return count // size if dropping else -(-count // size)
 
     def set_epoch(self, epoch: int) -> None:

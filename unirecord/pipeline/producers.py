@@ -55,6 +55,10 @@ class GeneratorOrigin:
         """Not known."""
         return None
 
+    def batches_left(self, size: int, drop_last: bool) -> int | None:
+        """Not known."""
+        return None
+
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass."""
         self._epoch, self._position = check_integer("epoch", epoch, 0, (1 << 63) - 1), 0
@@ -125,8 +129,11 @@ class _GeneratorPass:
         """Notes that what lies before a position has been handed out."""
         self._origin.mark(self, position)
 
-    def check(self) -> None:
-        """Nothing is ever left out."""
+    is_outdated = has_holes = False  # nothing is ever left out
+
+    def going_on(self, position: int) -> OriginPass:
+        """It is never asked to."""
+        raise AssertionError(position)
 
     def locate(self, row: int) -> tuple[str, str]:
         """Elements are numbered as they are gathered."""

@@ -35,6 +35,8 @@ def replayed(design: Design, step: int, epoch: int | None, start: int) -> Any:
         stride = origin.shard[1]
         if not 0 <= step < len(steps) or not len(steps.unwrapped(step, origin.shard[0])):
             raise IndexError(f"rank {origin.shard[0]} has no step {step} in epoch {epoch}")
+        if not origin.gives(step, epoch, steps, bool(sizes)):
+            raise IndexError(f"step {step} of epoch {epoch} has been left out")
         front, skipped = start + step * size * stride, 0
     again = Passes(replace(design, origin=origin.standing_at(epoch, front)))
     with closing(again.begin()) as results:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,11 +17,11 @@ from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.ragged import RaggedArray
-from ..order.exclusions import Leaving
+from ..order.exclusions import Leaving, RankRows
 from ..order.randomness import sample_keys
 from ..order.selection import Selection
 from ..order.shard_order import EpochRun
-from .chunk import Chunk, Note
+from .chunk import HOLE, Chunk, Note
 
 __all__ = ["DatasetSource", "RowNames", "rows_at_once"]
 
@@ -61,7 +60,8 @@ class DatasetSource:
 
     ``batched``: each chunk is one batch as ``ds.batches`` gives it, else some samples. ``keyed``: with keys for
     randomness. ``raw`` are columns given as stored bytes, uint8[n]. ``conditions`` are met by the rows that are read;
-    the others are passed over. ``leaving`` says which rows stand in the place of those that are left out.
+    the others are passed over. ``leaving`` says which rows are left out, and what stands in their place; ``aligned``
+    batches of so many samples have their places, so that holes are given up to there; 0: holes are passed over.
     """
 
     def __init__(
@@ -76,13 +76,16 @@ class DatasetSource:
         raw: frozenset[str] = frozenset(),
         conditions: Sequence[NDArray[np.bool_]] = (),
         leaving: Leaving | None = None,
+        aligned: int = 0,
     ) -> None:
         self._plan, self._run, self._options, self._memory = plan, run, options, memory
         self._batched, self._keyed, self._raw, self._conditions = batched, keyed, raw, tuple(conditions)
-        self._leaving = leaving
+        self._leaving, self._aligned = leaving, aligned
         self.read_ns = 0
 
     def __iter__(self) -> Iterator[Chunk]:
+        if self._batched and self._leaving is not None:
+            return self._read_with_holes()
         if self._conditions or self._leaving is not None:
             return self._passing_over()
         run = self._run
@@ -105,13 +108,41 @@ class DatasetSource:
             batches.close()  # type: ignore[attr-defined]
             self.read_ns += reader.read_ns
 
+    def _read_with_holes(self) -> Iterator[Chunk]:
+        """The batches of a run, smaller by what is left out of them."""
+        run, begin = self._run, self._run.start
+        reader = BatchReader(self._plan, run, self._options, self._memory, self._leaving)
+        batches = iter(reader)
+        try:
+            for delivered in batches:
+                rows, left_out, end = delivered.rows, delivered.left_out, delivered.end
+                assert rows is not None
+                rows = rows[~np.isin(rows, left_out)] if left_out else rows
+                keys = [self._keys(rows)] if self._keyed else ()
+                notes = tuple(Note(row, None) for row in left_out)
+                batch = delivered.batch
+                del delivered
+                yield Chunk([batch], (begin,), (end,), [rows.tolist()], keys, notes)
+                del batch
+                begin = end
+            if reader.trailing:
+                yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
+        finally:
+            batches.close()  # type: ignore[attr-defined]
+            self.read_ns += reader.read_ns
+
+    def _keys(self, rows: NDArray[np.int64]) -> Any:
+        return sample_keys(self._run.order.spec.seed, self._run.epoch, rows)
+
     def _passing_over(self) -> Iterator[Chunk]:
         """Reads those rows alone that come: each window of the pass as a selection of its own."""
         plan, run = self._plan, self._run
-        window = self._options.batch_size * max(1, _WINDOW // self._options.batch_size)
+        unit = self._aligned or self._options.batch_size
+        window = unit * max(1, _WINDOW // unit)
         for start in range(0, run.samples, window):
             stop = min(start + window, run.samples)
             kept = np.arange(stop - start)
+            found: RankRows | None = None
             if self._leaving is None:
                 rows = plan.rows_of(run, start, stop)
             else:
@@ -119,12 +150,47 @@ class DatasetSource:
                 rows, kept = found.given, np.flatnonzero(found.there)
             for condition in self._conditions:
                 kept = kept[condition[rows[kept]]]
-            if not len(kept):
-                continue
-            chosen = plan.listed(rows[kept])
-            numbers = (kept + start).tolist()
-            part = replace(chosen.order.run(run.epoch, 0))
-            yield from self._read(chosen, part, lambda a, b, numbers=numbers: numbers[a:b])
+            chunks: Iterator[Chunk] = iter(())
+            if len(kept):
+                chosen = plan.listed(rows[kept])
+                numbers = (kept + start).tolist()
+                part = chosen.order.run(run.epoch, 0)
+                chunks = self._read(chosen, part, lambda a, b, numbers=numbers: numbers[a:b])
+            yield from chunks if found is None or not self._aligned else self._around(chunks, start, found)
+
+    def _around(self, chunks: Iterator[Chunk], start: int, found: RankRows) -> Iterator[Chunk]:
+        """Chunks of the samples from ``start`` on with the holes before, between and behind their elements."""
+        run, at = self._run, 0
+        holes = np.flatnonzero(~found.there)
+        for chunk in chunks:
+            if chunk.values:
+                last = (chunk.begins[-1] - run.start) // run.stride - start  # type: ignore[operator]
+                stop = int(np.searchsorted(holes, last))
+                if stop > at:
+                    chunk = self._with_holes(chunk, holes[at:stop] + start, found.own[holes[at:stop]])
+                    at = stop
+            yield chunk
+        if at < len(holes):
+            nothing = Chunk([], (), (), [], [] if self._keyed else ())
+            yield self._with_holes(nothing, holes[at:] + start, found.own[holes[at:]])
+
+    def _with_holes(self, chunk: Chunk, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> Chunk:
+        run = self._run
+        begins = np.concatenate([np.array(chunk.begins, np.int64), run.start + numbers * run.stride])
+        turns = np.argsort(begins, kind="stable")
+        values = [*chunk.values, *[HOLE] * len(numbers)]
+        row_of, order = [*chunk.rows, *rows.tolist()], turns.tolist()
+        keys = [*chunk.keys, *self._keys(rows)] if self._keyed else ()
+        places = begins[turns]
+        return Chunk(
+            [values[turn] for turn in order],
+            places.tolist(),
+            (places + run.stride).tolist(),
+            [row_of[turn] for turn in order],
+            [keys[turn] for turn in order] if keys else (),
+            chunk.notes,
+            chunk.error,
+        )
 
     def _chunk(self, delivered: Delivered[dict[str, Any]], rows: NDArray[np.int64], numbers: Any) -> Chunk:
         run = self._run
@@ -132,7 +198,7 @@ class DatasetSource:
         if left_out:  # a corrupt row is left out wherever it comes
             kept = np.flatnonzero(~np.isin(rows, left_out)).tolist()
             rows, numbers = rows[kept], [numbers[i] for i in kept]
-        keys = sample_keys(run.order.spec.seed, run.epoch, rows) if self._keyed else ()
+        keys = self._keys(rows) if self._keyed else ()
         notes = tuple(Note(row, None) for row in left_out)
         ids: list[int] = rows.tolist()
         if self._batched:

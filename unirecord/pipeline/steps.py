@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import TransformError
 from ..loading.batch import collate, split_batch
 from ..order.randomness import child_key, generator, operator_key
-from .chunk import Chunk, Note, Place
+from .chunk import HOLE, Chunk, Note, Place
 from .operator import InPlace, InPlaceTogether, SkipSample
 from .operators import Operator
 from .slots import gathered
@@ -32,13 +32,15 @@ class Named(Protocol):
         """Which rows of the dataset meet a condition, bool[rows]."""
 
 
-def step_of(operator: Operator, named: Named, resumed: Place | None, slotted: frozenset[str]) -> Step:
+def step_of(
+    operator: Operator, named: Named, resumed: Place | None, slotted: frozenset[str], holes: bool = False
+) -> Step:
     """What an operator does.
 
     ``resumed``: the place up to which its elements have been delivered, where it lies in the middle of one that it
-    makes several of. ``slotted`` are the columns whose values lie in slots of the batch.
+    makes several of. ``slotted`` are the columns whose values lie in slots of the batch. ``holes``: there may be some.
     """
-    kind, each = operator.kind, _Each(operator, named)
+    kind, each = operator.kind, _Each(operator, named, holes)
     if kind == "map":
         if isinstance(operator.in_place, InPlaceTogether):
             return _together(operator, operator.in_place, each)
@@ -182,13 +184,20 @@ def _parts_of_batch(batch: Any) -> list[Any]:
 class _Each:
     """An operator applied to each element of a chunk; the first error ends the chunk, and names the row."""
 
-    def __init__(self, operator: Operator, named: Named) -> None:
+    def __init__(self, operator: Operator, named: Named, holes: bool) -> None:
         self._operator = operator
         self._named = named
+        self._holes = holes
         self._plain = not operator.random and operator.in_place is None  # called with the element alone
 
     def over(self, call: Callable[..., Any]) -> Step:
-        """One element for one."""
+        """One element for one, and a hole for a hole."""
+        called = call
+
+        def pass_holes(value: Any, *given: Any) -> Any:
+            return value if value is HOLE else called(value, *given)
+
+        call = pass_holes if self._holes else called
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
             values, kept, notes, error = self._made(chunk, call, slots)
@@ -243,11 +252,16 @@ class _Each:
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
             if not chunk.values:
                 return chunk
+            ends = (chunk.begins[0],), (chunk.ends[-1],)
+            if self._holes:
+                kept = [number for number, value in enumerate(chunk.values) if value is not HOLE]
+                chunk = chunk.only(kept, [chunk.values[number] for number in kept])
+                if not kept:
+                    return chunk
             try:
                 batch = together(chunk.values)
             except Exception as error:
                 return Chunk.failed(self._failure(error, chunk.rows), chunk.notes)
-            ends = (chunk.begins[0],), (chunk.ends[-1],)
             keys = [chunk.keys] if chunk.keys else ()
             return Chunk([batch], *ends, [chunk.rows], keys, chunk.notes, chunk.error)
 
