@@ -37,6 +37,7 @@ def add_parser(subparsers: Any) -> None:
     parser = make_parser(
         subparsers.add_parser,
         "inspect",
+        aliases=["info", "head", "ls"],
         help="look inside a dataset",
         description=_DESCRIPTION,
         epilog=f"{_EXAMPLES}\n{inspect_query.EXAMPLES}",

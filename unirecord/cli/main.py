@@ -32,6 +32,7 @@ _COMMANDS: Final = (
     "bench",
     "fetch",
     "cache",
+    "doctor",
 )
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
@@ -48,6 +49,7 @@ _EXAMPLES: Final = """examples:
   unirecord bench pictures.urec                 how fast it reads on this machine
   unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB   bring rows ahead
   unirecord cache ls /scratch/cache             what a cache of an object store holds
+  unirecord doctor                              what this machine has, and what is missing
 
 exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupted"""
 
@@ -74,10 +76,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = make_parser(CommandParser, prog="unirecord", description=_DESCRIPTION, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    parser.set_defaults(run=lambda _: _show_help(parser))
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name in _COMMANDS:
         importlib.import_module(f".{name}", __package__).add_parser(subparsers)
     return parser
+
+
+def _show_help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help(sys.stderr)
+    return 2
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:

@@ -38,7 +38,7 @@ class CommandParser(argparse.ArgumentParser):
             known = list(map(str, action.choices))
             raise argparse.ArgumentError(
                 action,
-                f"there is no {str(value)!r}{did_you_mean(str(value), known)} (there are {', '.join(known)}",
+                f"there is no {str(value)!r}{did_you_mean(str(value), known)} (there are {', '.join(known)})",
             )
 
     def _print_message(self, message: str, file: Any = None) -> None:

@@ -27,7 +27,12 @@ _EXAMPLES: Final = """examples:
 def add_parser(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
-        subparsers.add_parser, "verify", help="check every byte", description=_DESCRIPTION, epilog=_EXAMPLES
+        subparsers.add_parser,
+        "verify",
+        aliases=["check"],
+        help="check every byte",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
     )
     parser.add_argument("paths", metavar="PATH", nargs="+", help="parts and directories of parts")
     parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")

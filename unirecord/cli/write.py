@@ -70,6 +70,7 @@ def add_parser(subparsers: Any) -> None:
     parser = make_parser(
         subparsers.add_parser,
         "write",
+        aliases=["convert"],
         help="convert raw data to a dataset",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,

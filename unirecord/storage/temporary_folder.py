@@ -10,7 +10,7 @@ __all__ = ["temporary_folder"]
 
 
 @contextmanager
-def temporary_folder() -> Iterator[str]:
-    """Give the path of an empty folder where the system keeps temporary files; then remove it."""
-    with tempfile.TemporaryDirectory(prefix="unirecord-") as folder:
+def temporary_folder(parent: str | None = None) -> Iterator[str]:
+    """Give the path of an empty folder in ``parent``, or where the system keeps temporary files; then remove it."""
+    with tempfile.TemporaryDirectory(prefix="unirecord-", dir=parent) as folder:
         yield folder

@@ -1,0 +1,66 @@
+"""``unirecord doctor [PATH]``: what this machine and this environment have, and what they lack."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from ..inspection.machine import Fact, examine
+from .table import table
+from .terminal import print_json, say
+from .usage import make_parser
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Look at this installation: versions, what the C core was built with, which ways of reading work
+here (io_uring too), limits, optional packages; what is missing is said with what to do. A dataset of one row is
+written and read, in PATH or among temporary files, and removed. Exit code 1 when something needed does not work."""
+
+_EXAMPLES: Final = """examples:
+  unirecord doctor
+  unirecord doctor /data          the file system that datasets lie in, too
+  unirecord doctor --json         for a report of a problem"""
+
+_TITLES: Final = {
+    "core": "Package",
+    "machine": "Machine",
+    "reading": "Ways of reading (io=)",
+    "packages": "Optional packages",
+    "place": "This place",
+}
+_MARKS: Final = {"good": "ok", "missing": "--", "bad": "BAD"}
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "doctor", help="what this machine has, and what is missing",
+        description=_DESCRIPTION, epilog=_EXAMPLES,
+    )  # fmt: skip
+    parser.add_argument("path", metavar="PATH", nargs="?", help="a directory where datasets lie or will lie")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    facts = examine(args.path)
+    if args.json:
+        print_json([fact.to_dict() for fact in facts], indent=2)
+    else:
+        _print(facts)
+    return 1 if any(fact.state == "bad" for fact in facts) else 0
+
+
+def _print(facts: Sequence[Fact]) -> None:
+    for area, group in groupby(facts, lambda fact: fact.area):
+        say(_TITLES[area])
+        rows = [(_MARKS[fact.state], fact.name, fact.says) for fact in group]
+        say(*(f"  {line}" for line in table(rows)), "")
+    advised = [fact for fact in facts if fact.advice]
+    if advised:
+        say("What to do, where it is wanted")
+        say(*(f"  {line}" for line in table([(fact.name, fact.advice) for fact in advised])))
+    else:
+        say("Nothing is missing.")
