@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unirecord.core import Range
-from unirecord.parts.cached import CachedFile, CachedParts, CacheOptions
+from unirecord.parts.cache_options import CacheOptions
+from unirecord.parts.cached import CachedFile, CachedParts
 from unirecord.storage.cache_directory import on_disk
 
 __all__ = ["Rows", "on_the_disk", "ranges"]

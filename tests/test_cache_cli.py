@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cached_dataset import URL, epoch, expected, open_cached, root, server
 from cached_rows import Rows, on_the_disk, ranges
 from objectstore import Server
@@ -32,6 +33,49 @@ def test_rows_are_fetched_ahead(
     assert main(["fetch", URL, "--cache", str(tmp_path / "small"), "--cache-bytes", "200kB"]) == 0
     assert "the cache is full" in capsys.readouterr().out
     assert on_the_disk(tmp_path / "small") <= 200_000
+
+
+def test_commands_that_read_rows_take_a_cache(
+    root: Path, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What has been read once is not asked for again: cells by no command after `fetch`, statistics after `inspect`."""
+    kept = ["--cache", str(tmp_path / "kept"), "--cache-bytes", "1GB"]
+    for command in (
+        ["fetch", URL],
+        ["inspect", URL],
+        ["inspect", URL, "--where", "n < 9", "--columns", "n"],
+        ["export", URL, str(tmp_path / "rows.csv"), "--columns", "n"],
+        ["bench", URL, "--seconds", "0.01", "--batch", "16"],
+        ["trace", URL, "--seed", "1", "--batch", "16", "--step", "3"],
+    ):
+        for again in (False, True):
+            before = len(server.requests)
+            assert (
+                main([*command, *kept, *(["--overwrite"] if again and command[0] == "export" else [])]) == 0
+            )
+            asked = [
+                each.key for each in server.requests[before:] if each.method == "GET" and ".urec" in each.key
+            ]
+            assert not (again and asked), (command, asked)
+            assert not asked or command[:2] in (["fetch", URL], ["inspect", URL])
+    capsys.readouterr()
+
+
+def test_a_cache_is_refused_with_a_sentence_where_it_cannot_be(
+    root: Path, server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = ["--cache", str(tmp_path / "kept"), "--cache-bytes", "1MB"]
+    for wrong, said in (
+        (["inspect", URL, *both[:2]], "belong together"),
+        (["inspect", URL, *both[2:]], "belong together"),
+        (["inspect", str(root / "bucket" / "rows"), *both], "nothing that is named is in one"),
+        (["verify", URL, *both], "checks what the store has"),
+        (["write", URL, str(tmp_path / "copy"), *both], "unirecord fetch"),
+        (["log", URL, *both], "manifests alone"),
+    ):
+        assert main(wrong) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
 
 
 def test_a_cache_is_listed_checked_pinned_and_cleared(tmp_path: Path, capsys: Any) -> None:

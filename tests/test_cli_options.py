@@ -35,6 +35,8 @@ OPTIONS: dict[str, list[str]] = {
     "--quote-formulas": ["--quote-formulas"],
     "--out": ["--out", "elsewhere"],
     "--name": ["--name", "n"],
+    "--cache": ["--cache", "kept", "--cache-bytes", "1MB"],
+    "--cache-bytes": ["--cache-bytes", "1MB"],
     "--storage-option": ["--storage-option", "region=here"],
 }
 NEEDS = {"--seed": ["--sample", "3"], "--quote-formulas": ["--csv"]}

@@ -9,6 +9,7 @@ from ..core import usable_cores
 from ..parts.part_set import Io, resolve
 from ..storage.registry import location_of
 from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
+from .cache_option import add_cache_options
 from .storage_option import add_storage_option
 from .table import table
 from .terminal import print_json, say
@@ -61,6 +62,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     add_storage_option(parser)
+    add_cache_options(parser)
     parser.set_defaults(run=_run)
 
 

@@ -11,6 +11,7 @@ from ..convert.export import Exporting
 from ..convert.sinks.registry import SINK_KINDS, SINKS
 from ..errors import SchemaError
 from ..sizes import format_size
+from .cache_option import add_cache_options
 from .progress_bar import ProgressBar, duration
 from .storage_option import add_storage_option
 from .terminal import print_json, say
@@ -56,6 +57,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print what was written as JSON")
     add_storage_option(parser)
+    add_cache_options(parser)
     parser.set_defaults(run=_run)
 
 

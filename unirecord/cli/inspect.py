@@ -12,6 +12,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..inspection.describe import ColumnDescription, Description, describe
 from ..sizes import format_size
 from . import inspect_query
+from .cache_option import add_cache_options
 from .cells import cell_json, cell_text
 from .storage_option import add_storage_option
 from .table import clipped, table, width
@@ -49,6 +50,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print as JSON")
     inspect_query.add_arguments(parser)
     add_storage_option(parser)
+    add_cache_options(parser)
     parser.set_defaults(run=_run)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ..inspection.history import Version, versions
 from ..sizes import format_size
+from .cache_option import refuse_cache
 from .storage_option import add_storage_option
 from .table import table
 from .terminal import print_json, say, warn
@@ -35,6 +36,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument("--json", action="store_true", help="print as JSON")
     add_storage_option(parser)
+    refuse_cache(parser, "it reads manifests alone, which no cache keeps")
     parser.set_defaults(run=_run)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
+from .cache_option import cache_options
 from .storage_option import storage_options
 from .terminal import warn
 from .usage import CommandParser, UsageError, make_parser
@@ -63,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
-            with storage_options(args):
+            with storage_options(args), cache_options(args):
                 code: int = args.run(args)
         sys.stdout.flush()
         return code

@@ -10,7 +10,7 @@ from typing import Any
 from ..storage.storage_options import storage_of, use_storage_by_default
 from .usage import UsageError
 
-__all__ = ["add_storage_option", "storage_options"]
+__all__ = ["add_storage_option", "is_elsewhere", "storage_options"]
 
 
 def add_storage_option(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def storage_options(args: argparse.Namespace) -> Iterator[None]:
         if not equals or not name:
             raise UsageError("--storage-option is NAME=VALUE, such as region=eu-west-1")
         given[name] = float(value) if name == "max_requests_per_second" and _is_number(value) else value
-    if given and not any("://" in path for path in _paths(args)):
+    if given and not is_elsewhere(args):
         raise UsageError("--storage-option is of object stores, and nothing that is named is in one")
     try:
         options = storage_of(given)
@@ -41,6 +41,11 @@ def storage_options(args: argparse.Namespace) -> Iterator[None]:
         raise UsageError(str(error)) from None
     with use_storage_by_default(options):
         yield
+
+
+def is_elsewhere(args: argparse.Namespace) -> bool:
+    """Whether anything that the command names is in an object store."""
+    return any("://" in path for path in _paths(args))
 
 
 def _is_number(text: str) -> bool:

@@ -13,6 +13,7 @@ from ..inspection.extract import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import format_size
+from .cache_option import add_cache_options
 from .cells import cell_json, cell_text
 from .storage_option import add_storage_option
 from .table import table
@@ -96,6 +97,7 @@ def add_parser(subparsers: Any) -> None:
     shown.add_argument("--extract", metavar="COLUMN", help="write this column's blobs to files in --out")
     shown.add_argument("--out", metavar="DIR", help="folder for --extract, made if need be")
     add_storage_option(parser)
+    add_cache_options(parser)
     parser.set_defaults(run=_run)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..inspection.verify import Report, verify
 from ..sizes import format_size
+from .cache_option import refuse_cache
 from .progress_bar import ProgressBar, duration
 from .storage_option import add_storage_option
 from .terminal import print_json, say, warn
@@ -38,6 +39,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     add_storage_option(parser)
+    refuse_cache(parser, "it checks what the store has, and nothing that was kept of it")
     parser.set_defaults(run=_run)
 
 

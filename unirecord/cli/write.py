@@ -35,6 +35,7 @@ from ..parts.part_set import resolve
 from ..sizes import format_size
 from ..storage.registry import location_of, path_of_dataset
 from ..writing.arguments import check_free
+from .cache_option import refuse_cache
 from .codec_option import with_codecs
 from .conversion_progress import Looking, lines_of
 from .engine_option import add_engine_option, engine_of
@@ -133,6 +134,10 @@ def add_parser(subparsers: Any) -> None:
     )
     add_row_options(parser)
     add_storage_option(parser)
+    refuse_cache(
+        parser,
+        "each row is read once; to read them again, `unirecord fetch` fills a cache",
+    )
     _add_options_of_sources(parser)
     parser.set_defaults(run=_run)
 

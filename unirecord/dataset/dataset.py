@@ -16,7 +16,8 @@ from ..loading.opened import OpenedData, PathLike
 from ..loading.options import OnCorrupt, check_callable, check_on_corrupt
 from ..loading.plan import Plan
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
-from ..parts.cached import CacheOptions, CacheStats
+from ..parts.cache_options import CacheOptions
+from ..parts.cached import CacheStats
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from ..parts.versions import path_of_version
 from ..storage.storage_options import storage_of, use_storage

@@ -13,7 +13,7 @@ from ..format.schema import Schema
 from ..order.found_rows import FoundRows
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
-from ..parts.cached import CacheOptions
+from ..parts.cache_options import CacheOptions
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
 from ..storage.storage_options import StorageOptions, use_storage
 from .samples import SampleReader

@@ -6,7 +6,6 @@ Each sample is read once an epoch, so nothing that is kept is worth less than wh
 from __future__ import annotations
 
 import logging
-import os
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,38 +17,18 @@ import numpy.typing as npt
 
 from ..core import CACHE_RANGE, CACHE_STRETCH, Fetch, NativeCache, Range, xxh3_64
 from ..errors import UniRecordError
-from ..sizes import parse_size
 from ..storage.cache_directory import PAGE, CacheDirectory, on_disk
 from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
+from .cache_options import CacheOptions
 from .dataset_path import PartRef
 
-__all__ = ["CacheOptions", "CacheStats", "CachedParts"]
+__all__ = ["CacheStats", "CachedFile", "CachedParts", "file_of"]
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 256  # calls after which a full cache is looked at again
 _LEAST_ROOM: Final = 8192  # bytes, two pages: with less a cache is full
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class CacheOptions:
-    """Where a cache lies, and how many bytes of the disk it may take."""
-
-    path: str
-    limit: int
-
-    @classmethod
-    def of(cls, path: str | os.PathLike[str] | None, limit: int | str | None) -> CacheOptions | None:
-        """The options as they are given; None without a cache. ValueError when one is missing or wrong."""
-        if path is None and limit is None:
-            return None
-        if path is None or limit is None:
-            raise ValueError(
-                "cache= and cache_bytes= belong together: a directory on a local disk, and the bytes that it may "
-                'take, as cache="/scratch/cache", cache_bytes="200GB"'
-            )
-        return cls(os.path.abspath(os.fspath(path)), parse_size(limit))
 
 
 @dataclass(frozen=True)

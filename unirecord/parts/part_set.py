@@ -27,7 +27,8 @@ from ..format.column import Column
 from ..storage.lease import take_lease
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
-from .cached import CachedParts, CacheOptions, CacheStats, file_of
+from .cache_options import CacheOptions, default_cache
+from .cached import CachedParts, CacheStats, file_of
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .fetched import Fetcher, fetch_for
 from .part import Part
@@ -178,6 +179,8 @@ class PartSet:
                 f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'
             )
         self.is_fetched = fetch is not None
+        if cache is None and fetch is not None:
+            cache = default_cache()
         self.cache_options = cache
         self._leases = [take_lease(listing.paths, listing.mark) for listing in snapshot.listings]
         self._cached = _cached(snapshot, cache, fetch, sizes)
