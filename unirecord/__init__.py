@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from .pipeline.pipeline import Pipeline
     from .pipeline.pipeline_stats import PipelineStats, StageStats
     from .pipeline.tuning import PipelinePlan
+    from .writing.collecting import Collected, gc
+    from .writing.republishing import restore
     from .writing.writer import Writer, append
 
 __all__ = [
@@ -88,6 +90,9 @@ __all__ = [
     "Salvaged",
     "versions",
     "Version",
+    "restore",
+    "gc",
+    "Collected",
     "audit",
     "AuditReport",
     "AuditedOrder",
@@ -143,6 +148,9 @@ _HOMES = {
     "verify": "inspection.verify",
     "Report": "inspection.report",
     "Problem": "inspection.report",
+    "restore": "writing.republishing",
+    "gc": "writing.collecting",
+    "Collected": "writing.collecting",
     "versions": "inspection.history",
     "Version": "inspection.history",
     "repair": "inspection.repair",

@@ -28,6 +28,8 @@ _COMMANDS: Final = (
     "trace",
     "audit",
     "log",
+    "restore",
+    "gc",
     "verify",
     "repair",
     "bench",

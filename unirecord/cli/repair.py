@@ -9,7 +9,7 @@ from ..inspection.repair import RepairReport, Salvaged, repair
 from ..sizes import format_size
 from .progress_bar import ProgressBar, duration
 from .terminal import print_json, say
-from .usage import make_parser
+from .usage import UsageError, make_parser
 
 __all__ = ["add_parser"]
 
@@ -39,8 +39,11 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    with ProgressBar("repairing", 0, format_size) as bar:
-        report = repair(args.path, output=args.output, progress=bar.update)
+    try:
+        with ProgressBar("repairing", 0, format_size) as bar:
+            report = repair(args.path, output=args.output, progress=bar.update)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     if args.json:
         print_json(report.to_dict(), indent=2)
     else:

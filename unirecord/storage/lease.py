@@ -8,7 +8,7 @@ from . import system
 from .claim import lock
 from .system import Descriptor
 
-__all__ = ["Lease", "take_lease", "unless_leased"]
+__all__ = ["Lease", "is_leased", "take_lease", "unless_leased"]
 
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -49,6 +49,19 @@ def take_lease(paths: tuple[str, ...], mark: bytes) -> Lease | None:
 def _content(file: Descriptor) -> bytes:
     size = os.fstat(file.number).st_size
     return os.pread(file.number, size, 0)
+
+
+def is_leased(path: str) -> bool | None:
+    """Whether somebody has a lease on a file; None when no lock could tell. False for one that is not there."""
+    try:
+        file = _opened(path)
+    except FileNotFoundError:
+        return False
+    try:
+        free = lock(file, path)
+        return None if free is None else not free
+    finally:
+        file.close()
 
 
 def unless_leased(path: str) -> bool | None:

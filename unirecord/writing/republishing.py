@@ -1,0 +1,80 @@
+"""A dataset that is there, held for a change of what it names: what a stopped conversion has left stays as it is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import MissingError
+from ..parts import manifest
+from ..parts.manifest import Manifest
+from ..parts.versions import path_of_version, published_as, read_version
+from ..storage.registry import location_of, path_of_dataset
+from .publisher import Publisher, open_publisher
+
+__all__ = ["held", "restore"]
+
+
+@contextmanager
+def held(path: str) -> Iterator[Publisher]:
+    """The directory at ``path``, whose manifest can be read, held by this writer within."""
+    on_disk = location_of(path).in_file_system
+    unfinished = "resume" if on_disk else "refuse"
+    claim = open_publisher(
+        path, secrets.token_bytes(16), overwrite=False, append=True, unfinished=unfinished  # type: ignore[arg-type]
+    )  # fmt: skip
+    try:
+        claim.keep()
+        yield claim
+    finally:
+        (claim.suspend if on_disk else claim.release)()
+
+
+def restore(path: str | os.PathLike[str], version: int) -> int:
+    """Publishes the content of an earlier version of the directory at ``path`` anew; nothing is copied.
+
+    Args:
+        path: a directory of parts, also in an object store.
+        version: one that is kept, as ``unirecord.versions(path)`` lists them.
+
+    Returns:
+        The number of the new version.
+
+    Raises:
+        MissingError: there is no directory of parts, the version is not kept, or a part of it is missing.
+        ValueError: the version is the newest.
+        BusyError: a live writer is at work there.
+        StaleError: in an object store, another writer has replaced the dataset meanwhile.
+    """
+    folder = path_of_dataset(os.fspath(path))
+    path_of_version(folder, version)
+    published = 0
+
+    def again(before: Manifest | None) -> bytes:
+        nonlocal published
+        assert before is not None
+        after = published_as(listing, before, "restore", folder, of=version)
+        published = after.generation
+        return manifest.encode(after)
+
+    with held(folder) as claim:
+        assert claim.before is not None
+        if version == claim.before.generation:
+            raise ValueError(f"{folder}: version {version} is the newest; there is nothing to restore")
+        listing = read_version(folder, version)
+        _check_there(folder, listing, version)
+        claim.publish(again)
+    return published
+
+
+def _check_there(folder: str, listing: Manifest, version: int) -> None:
+    """Refuses a version of which a file has gone, which only something else than this package removes."""
+    there = set(location_of(folder).names(folder))
+    for part in listing.parts:
+        for name in (part.name, part.name + ".idx"):
+            if name not in there and name + ".new" not in there:
+                raise MissingError(
+                    f"{os.path.join(folder, name)}: this file is missing, so that version {version} cannot be restored"
+                )
