@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from unirecord.core import Bitmap
 from unirecord.order.selection import Selection
+from unirecord.order.splitmix import scaled
 
 
 def rows_of(selection: Selection) -> list[int]:
@@ -70,6 +71,31 @@ def test_selections_compose_like_lists(
         assert expanded_from_c(selection) == expected
         assert len(selection) == len(expected)
         assert [selection[i] for i in range(-len(expected), len(expected))] == expected * 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([1, 60, 5000, 1 << 40]),
+    st.lists(st.integers(0, (1 << 40) - 1), max_size=30),
+    st.integers(0, 99),
+    steps(),
+)
+def test_what_a_selection_holds_is_said_of_each_row(
+    n: int, chosen: list[int], seed: int, step: Callable[[Selection, list[int]], tuple[Selection, list[int]]]
+) -> None:
+    """Also of those that have the lowest digits of a selected one."""
+    rows = sorted({row % n for row in chosen})
+    selection = Selection(n).select(np.array(rows, np.int64))
+    if n < 1 << 40:
+        selection, rows = step(selection, rows)
+    asked = np.random.default_rng(seed).integers(0, n, 200)
+    asked = np.concatenate([asked, np.array(rows, np.int64), (np.array(rows, np.int64) + 256) % n])
+    assert selection.holds(asked).tolist() == [row in set(rows) for row in asked.tolist()]
+
+
+@given(st.lists(st.integers(0, (1 << 64) - 1), max_size=20), st.integers(0, 1 << 62))
+def test_scaled_words_are_the_upper_half_of_the_product(words: list[int], count: int) -> None:
+    assert scaled(np.array(words, np.uint64), count).tolist() == [word * count >> 64 for word in words]
 
 
 @settings(max_examples=200)

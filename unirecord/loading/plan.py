@@ -26,6 +26,7 @@ from .opened import OpenedData, PathLike
 __all__ = ["Batches", "Plan"]
 
 _STRETCH = 1 << 16  # samples whose rows are listed at a time where the core does not compute their order
+_LONG_STRETCH = 1 << 17  # where they are many: each stretch is twice the one before, up to this
 
 
 @dataclass(frozen=True)
@@ -144,17 +145,21 @@ class Plan:
     ) -> Iterator[tuple[NativeLoader, Batches]]:
         """The C loaders of a pass with holes, each with what its batches are; those without a row are passed over."""
         samples = run.samples // batch_size * batch_size if drop_last else run.samples
-        stretch = batch_size * max(1, _STRETCH // batch_size)
-        for start in range(0, samples, stretch):
-            stop = min(start + stretch, samples)
+        start = stop = 0
+        stretch = _STRETCH
+        while stop < samples:
+            start, stop = stop, min(stop + batch_size * max(1, stretch // batch_size), samples)
+            stretch = min(2 * stretch, _LONG_STRETCH)
             found = leaving.of_rank(run.first, run.stride, start, stop)
             ends = np.minimum(np.arange(start, stop, batch_size, dtype=np.int64) + batch_size, stop)
             row_ends = np.cumsum(found.there)[ends - start - 1]
             some = np.diff(row_ends, prepend=0) > 0
             if not some.any():
                 continue
-            rows = found.given[found.there]
-            listed = Batches(ends[some], row_ends[some], rows, found.out[found.there])
+            whole = row_ends[-1] == stop - start
+            rows = found.given if whole else found.given[found.there]
+            drawn = found.out if whole else found.out[found.there]
+            listed = Batches(ends[some], row_ends[some], rows, drawn)
             options["batch_size"] = batch_size
             yield self._open_listed(rows, batch_ends=listed.row_ends, drop_last=False, **options), listed
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import xxh3_64
+from ..core import digest_ranges
 from .selection import Selection
 from .shard_order import ShardOrder
-from .splitmix import splitmix64
+from .splitmix import scaled, splitmix64
 from .steps import JobSteps
 
 __all__ = ["Exclusion", "Exclusions", "Leaving", "RankRows", "ranges_of", "rows_of_ranges"]
@@ -53,13 +53,12 @@ class Exclusions:
 
     def holes(self, epoch: int, positions: Numbers, rows: Numbers) -> tuple[Mask, Mask]:
         """(which of the rows at these positions, not wrapped, are left out, and which of those are filled)."""
-        out, filled = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+        out, filled = np.zeros((2, len(rows)), np.bool_)
         for entry in self.entries:
             since_epoch, since = entry.since
             if epoch < since_epoch:
                 continue
-            found = np.zeros(len(rows), np.bool_)
-            found[entry.rows.places(rows)[0]] = True
+            found = entry.rows.holds(rows)
             if epoch == since_epoch:
                 found &= positions >= since
             out |= found
@@ -101,8 +100,10 @@ class Leaving:
         """The rows at positions, not wrapped, without a look at batches."""
         own = self._own(positions)
         out, filled = self.exclusions.holes(self._epoch, positions, own)
-        given = own.copy()
-        given[filled] = self._drawn(positions[filled])
+        given, places = own, np.flatnonzero(filled)
+        if len(places):
+            given = own.copy()
+            given[places] = self._drawn(positions[places])
         return RankRows(own, given, out, ~out | filled)
 
     def of_rank(self, first: int, stride: int, start: int, stop: int) -> RankRows:
@@ -118,6 +119,7 @@ class Leaving:
         step_of = (positions - self._steps.sharding.start) // a_step
         kept = [front for front in empty.tolist() if not self.is_empty(int(step_of[front]))]
         if kept:
+            found = replace(found, given=found.given.copy())
             found.given[kept] = self._drawn(positions[kept])
             found.there[kept] = True
         return found
@@ -134,6 +136,7 @@ class Leaving:
         if not found.there.all() and not self.is_empty(step):
             rank_of = (places - self._steps.sharding.start) % self._steps.sharding.num_shards
             without = np.setdiff1d(rank_of, rank_of[found.there])
+            found = replace(found, given=found.given.copy())
             slots = [int(np.flatnonzero(rank_of == one)[0]) for one in without.tolist()]
             found.given[slots] = self._drawn(places[slots])
             found.there[slots] = True
@@ -208,7 +211,9 @@ class Leaving:
 
     def _own(self, positions: Numbers) -> Numbers:
         order = self._order
-        return order.selection.row_ids(self._permutation.at(positions % max(order.samples, 1)))
+        if len(positions) and positions.max() >= order.samples:
+            positions = positions % order.samples
+        return order.selection.row_ids(self._permutation.at(positions))
 
     def _drawn(self, positions: Numbers) -> Numbers:
         """The rows that fill holes: of positions drawn one after the other until the row there is not left out."""
@@ -218,12 +223,12 @@ class Leaving:
         samples, spec = self._order.samples, self._permutation.spec
         heads = np.zeros((len(positions), 4), "<u8")
         heads[:, 0], heads[:, 1], heads[:, 2], heads[:, 3] = spec.seed, self._epoch, positions, _DOMAIN * 256
-        states = np.array([xxh3_64(head.tobytes()) for head in heads], np.uint64)
+        begins = np.arange(0, heads.nbytes, 32, dtype=np.uint64)
+        states = digest_ranges(heads, begins, np.full(len(heads), 32, np.uint64), 0, 0)
         left = np.arange(len(positions))
         for draw in range(_MOST_DRAWS):
             z = splitmix64(states[left], np.full(len(left), draw, np.int64))
-            places = np.array([int(x) * samples >> 64 for x in z], np.int64)
-            rows[left] = self._own(places)
+            rows[left] = self._own(scaled(z, samples))
             out, _ = self.exclusions.holes(self._epoch, positions[left], rows[left])
             left = left[out]
             if not len(left):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..core import Bitmap
 
-__all__ = ["CHUNK", "are_in", "as_range", "climbs", "indexes_of"]
+__all__ = ["CHUNK", "Sieve", "are_in", "as_range", "climbs", "indexes_of"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -64,3 +64,16 @@ def are_in(haystack: Rows | Bitmap, values: Rows) -> npt.NDArray[np.bool_]:
         return np.zeros(len(values), np.bool_)
     place = np.minimum(np.searchsorted(haystack, values), len(haystack) - 1)
     return np.asarray(haystack[place] == values)
+
+
+class Sieve:
+    """Keeps back most rows that are not among some: a flag for each of their lowest digits, at most 16 bytes a row."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._mask = (1 << (8 * len(rows)).bit_length()) - 1
+        self._flags = np.zeros(self._mask + 1, np.bool_)
+        self._flags[rows & self._mask] = True
+
+    def passes(self, rows: Rows) -> Rows:
+        """Which of these may be among them: all that are, and at most about one in eight of the others."""
+        return np.flatnonzero(self._flags[rows & self._mask])

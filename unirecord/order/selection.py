@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..core import Bitmap, Order, add_rows, bitmap_bytes, empty_words, xxh3_64
 from .found_rows import FoundRows
-from .row_arrays import CHUNK, are_in, as_range, climbs, indexes_of
+from .row_arrays import CHUNK, Sieve, are_in, as_range, climbs, indexes_of
 from .spec import OrderSpec, check_integer
 from .split_sizes import split_bounds, with_rest
 
@@ -31,7 +31,7 @@ class Selection:
     read-only and are shared, not copied, by ``take``, ``skip`` and slices.
     """
 
-    __slots__ = ("_ascending", "_digest", "array", "bitmap", "length", "rows", "start", "step")
+    __slots__ = ("_ascending", "_digest", "_sieve", "array", "bitmap", "length", "rows", "start", "step")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Selection:
         self.length = (rows if bitmap is None else bitmap.ones) if length is None else length
         self._digest: str | None = None
         self._ascending: bool | None = None
+        self._sieve: Sieve | None = None
         if array is not None:
             self._use(array)
         elif bitmap is not None:
@@ -301,6 +302,21 @@ class Selection:
         which = np.repeat(np.arange(len(row_ids), dtype=np.int64), counts)
         sorted_place = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts) + first[which]
         return which, sorted_place if sorter is None else sorter[sorted_place]
+
+    def holds(self, row_ids: Rows) -> npt.NDArray[np.bool_]:
+        """For each of ``row_ids``, whether it is selected: in a few ns each where few are."""
+        held = self.bitmap
+        if held is not None and self.step == 1 and self.length == held.ones:
+            return held.contains(row_ids)
+        found = np.zeros(len(row_ids), np.bool_)
+        if self.array is None:
+            found[self.places(row_ids)[0]] = True
+            return found
+        if self._sieve is None:
+            self._sieve = Sieve(self.array)
+        passed = self._sieve.passes(row_ids)
+        found[passed[self.places(row_ids[passed])[0]]] = True
+        return found
 
     def _ascends(self) -> bool:
         """Whether the array is in order; looked at once."""

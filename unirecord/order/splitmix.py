@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["mixed", "splitmix64"]
+__all__ = ["mixed", "scaled", "splitmix64"]
 
 Words = NDArray[np.uint64]
 
@@ -29,6 +29,17 @@ def splitmix64(state: int | Words, numbers: NDArray[np.int64]) -> Words:
 def mixed(numbers: NDArray[Any], seed: int) -> Words:
     """64 random bits for each integer of an array: what SplitMix64 gives at ``seed`` from that state on."""
     return _finished(np.asarray(numbers).astype(np.uint64) + np.uint64((seed + 1) * _GAMMA & _ALL))
+
+
+def scaled(words: Words, count: int) -> NDArray[np.int64]:
+    """Numbers below ``count``, at most 2^63, from 64 random bits each: the upper half of the product of the two."""
+    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    other_low, other_high = np.uint64(count & 0xFFFFFFFF), np.uint64(count >> 32)
+    right, left = words & low, words >> shift
+    first, second = right * other_high, left * other_low
+    middle = (right * other_low >> shift) + (first & low) + (second & low)
+    upper = left * other_high + (first >> shift) + (second >> shift) + (middle >> shift)
+    return np.asarray(upper, np.int64)
 
 
 def _finished(z: Words) -> Words:
