@@ -32,7 +32,8 @@ static ur_status check(const ur_picture_options *o, ur_error *error) {
                 in_range(o->least_ratio, o->most_ratio, 1e6));
   bool values = o->values == NULL ? o->value_bytes == 1 : o->value_bytes == 1 || o->value_bytes == 2 || o->value_bytes == 4;
   bool steps = o->row_step >= o->value_bytes && o->pixel_step >= o->value_bytes && o->channel_step >= o->value_bytes;
-  bool rest = (o->channels == 1 || o->channels == 3) && o->flip >= 0 && o->flip <= 1 && o->most_pixels >= 1;
+  bool filters = o->filter == UR_FILTER_TRIANGLE || o->filter == UR_FILTER_CUBIC;
+  bool rest = filters && (o->channels == 1 || o->channels == 3) && o->flip >= 0 && o->flip <= 1 && o->most_pixels >= 1;
   if (sides && crops && values && steps && rest) return UR_OK;
   return ur_fail(error, UR_ARGUMENT, "these options of a picture are out of range");
 }

@@ -1,9 +1,10 @@
 /* picture_place.c - resizes a rectangle of decoded pixels into its place in a batch.
  *
- * The filter is the triangle as wide as the scale, at least one pixel, on centres of pixels: what Pillow calls BILINEAR and
- * torchvision bilinear with antialias. Columns first, row by row of the result, then that row. Weights are whole numbers that sum to
- * 2^16 and 2^13, sums stay below 2^24, and so 32-bit floats hold them exactly: in whatever order and with whatever fused
- * operations a machine adds, the result is the same.
+ * The filters are as wide as the scale, at least one pixel, on centres of pixels: the triangle, which Pillow calls BILINEAR and
+ * torchvision bilinear with antialias, and the cubic one that both call bicubic (Keys 1981, a = -1/2). Columns first, row by row of
+ * the result, then that row. Weights are whole numbers that sum to 2^16 and 2^13, of the cubic filter to half of these: some are
+ * negative there, and all of them without their signs sum to at most 1.27 times as much. Sums stay below 2^24, and so 32-bit floats
+ * hold them exactly: in whatever order and with whatever fused operations a machine adds, the result is the same.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -25,10 +26,12 @@
 
 enum { COLUMN_BITS = 16, KEPT_BITS = 3, ROW_BITS = 13, GROUP = 4 };
 _Static_assert(8 + COLUMN_BITS <= 24 && 8 + KEPT_BITS + ROW_BITS <= 24, "sums are whole numbers that floats hold");
+_Static_assert(-1 >> 1 == -1, "a negative sum is shifted as any other");
 
-/* What each place of the result takes: `taps` pixels from first[i] on, weighted with weights[i * taps ...]. */
+/* What each place of the result takes: `taps` pixels from first[i] on, weighted with weights[i * taps ...], which sum to 2^bits. */
 typedef struct {
   int32_t count, taps;
+  int bits;
   int32_t *first;
   float *weights;
 } filter;
@@ -45,13 +48,18 @@ static span span_of(int32_t crop_begin, int32_t crop_length, int32_t reduction, 
                 (end + reduction - 1) / reduction - begin};
 }
 
+static double weight_of(bool cubic, double x) {
+  if (!cubic) return ur_real_most(0, 1 - x);
+  return x < 1 ? (1.5 * x - 2.5) * x * x + 1 : x < 2 ? ((-0.5 * x + 2.5) * x - 4) * x + 2 : 0;
+}
+
 /* Whole numbers that sum to 2^bits: each the difference of rounded sums, so that nothing adds up to a shift of brightness. */
-static void weigh(const span *s, double center, double reach, int bits, int32_t first, int32_t taps, float *weights) {
+static void weigh(const span *s, double center, double reach, bool cubic, int bits, int32_t first, int32_t taps, float *weights) {
   double total = 0, sum = 0, before = 0;
   for (int pass = 0; pass < 2; pass++) {
     for (int32_t k = 0; k < taps; k++) {
       double away = first + k + 0.5 - center;
-      double weight = first + k < s->high ? ur_real_most(0, 1 - (away < 0 ? -away : away) / reach) : 0;
+      double weight = first + k < s->high ? weight_of(cubic, (away < 0 ? -away : away) / reach) : 0;
       if (pass == 0) {
         total += weight;
         continue;
@@ -64,12 +72,11 @@ static void weigh(const span *s, double center, double reach, int bits, int32_t 
   }
 }
 
-static bool make_filter(const span *s, int32_t count, bool flipped, int bits, filter *f) {
-  double scale = s->length / count, support = ur_real_most(scale, 1);
-  int32_t most = ur_real_floor(2 * support), whole = s->high - s->low;
-  if (2 * support > most) most++; /* pixels whose centres lie less than `support` from any place */
-  int32_t taps = most < whole ? most : whole;
-  *f = (filter){count, taps, malloc((size_t)count * sizeof *f->first), malloc((size_t)count * (size_t)taps * sizeof *f->weights)};
+static bool make_filter(const span *s, int32_t count, bool flipped, bool cubic, int bits, filter *f) {
+  double scale = s->length / count, reach = ur_real_most(scale, 1), support = cubic ? 2 * reach : reach;
+  int32_t whole = s->high - s->low, taps = ur_real_floor(ur_real_least(2 * support, whole));
+  if (taps < whole && 2 * support > taps) taps++; /* pixels whose centres lie less than `support` from any place */
+  *f = (filter){count, taps, bits, malloc((size_t)count * sizeof *f->first), malloc((size_t)count * (size_t)taps * sizeof *f->weights)};
   if (f->first == NULL || f->weights == NULL) return false;
   for (int32_t i = 0; i < count; i++) {
     double center = s->begin + (i + 0.5) * scale;
@@ -78,7 +85,7 @@ static bool make_filter(const span *s, int32_t count, bool flipped, int bits, fi
     if (first < s->low) first = s->low;
     int32_t place = flipped ? count - 1 - i : i;
     f->first[place] = first;
-    weigh(s, center, support, bits, first, taps, f->weights + (size_t)place * (size_t)taps); /* exact: inside the array */
+    weigh(s, center, reach, cubic, bits, first, taps, f->weights + (size_t)place * (size_t)taps); /* exact: inside the array */
   }
   return true;
 }
@@ -88,15 +95,13 @@ static void drop_filter(filter *f) {
   free(f->weights);
 }
 
-/* What a sum of bytes keeps for the second pass. */
-static inline float kept(float sum) {
-  enum { DROPPED = COLUMN_BITS - KEPT_BITS };
-  return (float)(((int32_t)sum + (1 << (DROPPED - 1))) >> DROPPED);
-}
+/* Half up, and without the lowest bits. */
+static inline int32_t without(float sum, int dropped) { return ((int32_t)sum + (1 << (dropped - 1))) >> dropped; }
 
-/* sums[i] (+)= weighted bytes of `count` rows, 2 to 4: constants of each place that this is expanded at. */
-INLINED void add_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], int count, bool begin, bool end, size_t n,
-                      float *restrict sums) {
+/* sums[i] (+)= weighted bytes of `count` rows, 2 to 4: constants of each place that this is expanded at. `dropped`: the bits that the
+ * second pass does without. */
+INLINED void add_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], int count, bool begin, bool end, int dropped,
+                      size_t n, float *restrict sums) {
   const uint8_t *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2], *restrict d = rows[3];
   const float wa = weights[0], wb = weights[1], wc = weights[2], wd = weights[3];
   for (size_t i = 0; i < n; i++) {
@@ -104,18 +109,18 @@ INLINED void add_rows(const uint8_t *const rows[GROUP], const float weights[GROU
     if (count > 2) sum += wc * (float)c[i];
     if (count > 3) sum += wd * (float)d[i];
     if (!begin) sum += sums[i];
-    sums[i] = end ? kept(sum) : sum;
+    sums[i] = end ? (float)without(sum, dropped) : sum;
   }
 }
 
-WIDE static void mix_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], int count, bool begin, bool end, size_t n,
-                          float *restrict sums) {
-  if (begin && end && count <= 2) add_rows(rows, weights, 2, true, true, n, sums);
-  else if (begin && end && count == 3) add_rows(rows, weights, 3, true, true, n, sums);
-  else if (begin && end) add_rows(rows, weights, 4, true, true, n, sums);
-  else if (begin) add_rows(rows, weights, 4, true, false, n, sums);
-  else if (end) add_rows(rows, weights, 4, false, true, n, sums);
-  else add_rows(rows, weights, 4, false, false, n, sums);
+WIDE static void mix_rows(const uint8_t *const rows[GROUP], const float weights[GROUP], int count, bool begin, bool end, int dropped,
+                          size_t n, float *restrict sums) {
+  if (begin && end && count <= 2) add_rows(rows, weights, 2, true, true, dropped, n, sums);
+  else if (begin && end && count == 3) add_rows(rows, weights, 3, true, true, dropped, n, sums);
+  else if (begin && end) add_rows(rows, weights, 4, true, true, dropped, n, sums);
+  else if (begin) add_rows(rows, weights, 4, true, false, dropped, n, sums);
+  else if (end) add_rows(rows, weights, 4, false, true, dropped, n, sums);
+  else add_rows(rows, weights, 4, false, false, dropped, n, sums);
 }
 
 static void mix_columns(const ur_pixels *p, const filter *f, int32_t y, size_t offset, size_t n, float *sums) {
@@ -128,7 +133,7 @@ static void mix_columns(const ur_pixels *p, const filter *f, int32_t y, size_t o
       rows[j] = p->data + (int64_t)(f->first[y] + tap) * p->row_step + offset; /* exact: inside the pixels */
       weights[j] = j < count ? f->weights[(size_t)y * (size_t)f->taps + (size_t)tap] : 0;
     }
-    mix_rows(rows, weights, count, k == 0, k + GROUP >= f->taps, n, sums);
+    mix_rows(rows, weights, count, k == 0, k + GROUP >= f->taps, f->bits - KEPT_BITS, n, sums);
   }
 }
 
@@ -161,12 +166,17 @@ WIDE static void mix_row(const filter *f, const float *sums, int32_t from, int32
   else if (f->taps == 2) mix_colour(f, sums, from, 2, row);
   else if (f->taps == 3) mix_colour(f, sums, from, 3, row);
   else if (f->taps == 4) mix_colour(f, sums, from, 4, row);
+  else if (f->taps == 6) mix_colour(f, sums, from, 6, row);
   else mix_colour(f, sums, from, f->taps, row);
 }
 
-WIDE static void round_row(const float *restrict row, size_t n, uint8_t *restrict bytes) {
-  enum { DROPPED = KEPT_BITS + ROW_BITS };
-  for (size_t i = 0; i < n; i++) bytes[i] = (uint8_t)(((int32_t)row[i] + (1 << (DROPPED - 1))) >> DROPPED);
+/* The cubic filter overshoots beside an edge. */
+WIDE static void round_row(const float *restrict row, int dropped, size_t n, uint8_t *restrict bytes) {
+  for (size_t i = 0; i < n; i++) {
+    int32_t value = without(row[i], dropped);
+    value = value < 0 ? 0 : value;
+    bytes[i] = (uint8_t)(value > 255 ? 255 : value);
+  }
 }
 
 /* Where the stored picture's row y lies in the result, and the step from one of its pixels to the next. */
@@ -220,8 +230,9 @@ ur_status ur_picture_place(const ur_picture_options *o, const ur_crop *crop, con
   size_t values = (size_t)width * (size_t)p->channels; /* exact: 16 bits times 3 */
   float *sums = malloc((n + 1) * sizeof *sums), *row = malloc((values + 1) * sizeof *row);
   uint8_t *bytes = malloc(values);
-  bool ready = make_filter(&x, width, crop->flip_x != 0, ROW_BITS, &across) && make_filter(&y, height, false, COLUMN_BITS, &down) &&
-               sums != NULL && row != NULL && bytes != NULL;
+  bool cubic = o->filter == UR_FILTER_CUBIC, ready = sums != NULL && row != NULL && bytes != NULL;
+  ready = ready && make_filter(&x, width, crop->flip_x != 0, cubic, ROW_BITS - cubic, &across) &&
+          make_filter(&y, height, false, cubic, COLUMN_BITS - cubic, &down);
   if (ready) sums[n] = 0;
   for (int32_t i = 0; ready && i < height; i++) {
     int64_t step;
@@ -229,7 +240,7 @@ ur_status ur_picture_place(const ur_picture_options *o, const ur_crop *crop, con
     mix_columns(p, &down, i, (size_t)x.low * (size_t)p->channels, n, sums);
     mix_row(&across, sums, x.low, p->channels, row);
     bool direct = is_packed(o, p->channels, step);
-    round_row(row, values, direct ? place : bytes);
+    round_row(row, across.bits + KEPT_BITS, values, direct ? place : bytes);
     if (!direct) write_values(o, bytes, p->channels, width, step, place);
   }
   drop_filter(&across);

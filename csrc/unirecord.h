@@ -659,6 +659,11 @@ typedef enum {
   UR_CROP_RANDOM = 2  /* a random area and shape at a random place, as torchvision's RandomResizedCrop takes it */
 } ur_crop_kind;
 
+typedef enum {
+  UR_FILTER_TRIANGLE = 0, /* bilinear */
+  UR_FILTER_CUBIC = 1     /* bicubic, a = -1/2: keeps more of what is fine */
+} ur_filter_kind;
+
 /* What becomes of a picture. */
 typedef struct {
   int32_t width, height;          /* of the result in pixels: 1 .. 65,535 */
@@ -668,6 +673,8 @@ typedef struct {
   int32_t reduce;                 /* whether a JPEG may be decoded at 1/2, 1/4 or 1/8 where the result needs no more */
   int32_t truncated;              /* whether a JPEG without its end is decoded, grey where it is missing */
   int32_t value_bytes;            /* 1; with `values` the size of their entries: 1, 2 or 4 */
+  int32_t filter;                 /* ur_filter_kind */
+  int32_t reserved;
   double fraction;                /* of UR_CROP_CENTER: of its sides, 0 < fraction <= 1 */
   double flip;                    /* probability of mirroring left to right, 0 .. 1 */
   double least_area, most_area;   /* of UR_CROP_RANDOM: of the picture's, 0 < least <= most */
@@ -701,7 +708,7 @@ typedef struct {
   int32_t width, height;
 } ur_pixels;
 
-/* Resizes the crop with a bilinear filter, wider where it shrinks (antialiased), in integers that come out the same on every
+/* Resizes the crop with the filter of the options, wider where it shrinks (antialiased), in integers that come out the same on every
  * machine, and writes it to `out`. The pixels must hold the crop. UR_ARGUMENT, or UR_NO_MEMORY. */
 UR_API ur_status ur_picture_place(const ur_picture_options *options, const ur_crop *crop, const ur_pixels *pixels,
                                   uint8_t *out, ur_error *error);

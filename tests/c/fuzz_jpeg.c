@@ -64,7 +64,7 @@ static size_t change(uint8_t *bytes, size_t count, const file *other) {
 static ur_picture_options any_options(void) {
   int32_t channels = any(4) == 0 ? 1 : 3;
   return (ur_picture_options){.width = (int32_t)any(SIDE) + 1, .height = (int32_t)any(SIDE) + 1, .channels = channels,
-                              .crop = (int32_t)any(3), .orient = (int32_t)any(2), .reduce = (int32_t)any(2),
+                              .crop = (int32_t)any(3), .orient = (int32_t)any(2), .reduce = (int32_t)any(2), .filter = (int32_t)any(2),
                               .truncated = (int32_t)any(2), .value_bytes = 1, .fraction = 0.6, .flip = 0.5, .least_area = 0.01,
                               .most_area = 1, .least_ratio = 0.3, .most_ratio = 3, .most_pixels = 1 << 18, .pixel_step = channels,
                               .row_step = (int64_t)channels * SIDE, .channel_step = 1};

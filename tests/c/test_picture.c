@@ -57,7 +57,7 @@ static void test_headers(void) {
 
 static ur_picture_options any_options(void) {
   ur_picture_options o = {.width = (int32_t)any(40) + 1, .height = (int32_t)any(40) + 1, .channels = any(2) == 0 ? 1 : 3,
-                          .crop = (int32_t)any(3), .orient = (int32_t)any(2), .reduce = (int32_t)any(2), .value_bytes = 1,
+                          .crop = (int32_t)any(3), .orient = (int32_t)any(2), .reduce = (int32_t)any(2), .value_bytes = 1, .filter = (int32_t)any(2),
                           .fraction = 0.5, .flip = 0.5, .least_area = 0.01, .most_area = 1, .least_ratio = 0.3, .most_ratio = 3,
                           .most_pixels = 1 << 20};
   if (any(2) == 0) {
@@ -91,11 +91,33 @@ static void place_one(void) {
   free(to);
 }
 
+/* Black and white drive sums as far as they go: a negative must give the negative. */
+static void place_extremes(void) {
+  ur_picture_options o = any_options();
+  o.crop = UR_CROP_NONE, o.channels = 1, o.reduce = o.orient = 0, o.flip = 0, o.filter = UR_FILTER_CUBIC;
+  o.row_step = o.width, o.pixel_step = o.channel_step = 1;
+  int32_t width = o.width + (int32_t)any(60), height = o.height + (int32_t)any(60), period = (int32_t)any(4) + 1;
+  uint8_t from[100 * 100], turned[100 * 100], to[40 * 40], back[40 * 40];
+  for (int32_t y = 0; y < height; y++)
+    for (int32_t x = 0; x < width; x++)
+      from[y * width + x] = (period == 4 ? any(2) == 0 : (x / period + y / period) % 2 == 0) ? 255 : 0;
+  for (int32_t i = 0; i < width * height; i++) turned[i] = (uint8_t)(255 - from[i]);
+  ur_crop crop;
+  EXPECT_EQUAL(ur_picture_crop(&o, width, height, 1, 0, &crop, NULL), UR_OK);
+  ur_pixels pixels = {.data = from, .row_step = width, .channels = 1, .reduction = 1, .width = width, .height = height};
+  EXPECT_EQUAL(ur_picture_place(&o, &crop, &pixels, to, NULL), UR_OK);
+  pixels.data = turned;
+  EXPECT_EQUAL(ur_picture_place(&o, &crop, &pixels, back, NULL), UR_OK);
+  for (int32_t i = 0; i < o.width * o.height; i++) EXPECT(to[i] + back[i] >= 254 && to[i] + back[i] <= 256);
+}
+
 static void test_what_is_refused(void) {
   ur_picture_options o = any_options(), wrong = o;
   ur_crop crop;
   ur_error error;
   wrong.channels = 2;
+  EXPECT_EQUAL(ur_picture_crop(&wrong, 9, 9, 1, 0, &crop, &error), UR_ARGUMENT);
+  wrong = o, wrong.filter = 2;
   EXPECT_EQUAL(ur_picture_crop(&wrong, 9, 9, 1, 0, &crop, &error), UR_ARGUMENT);
   wrong = o, wrong.width = 0;
   EXPECT_EQUAL(ur_picture_crop(&wrong, 9, 9, 1, 0, &crop, &error), UR_ARGUMENT);
@@ -115,6 +137,7 @@ static void test_what_is_refused(void) {
 int main(void) {
   test_headers();
   for (int i = 0; i < CASES / 4; i++) place_one();
+  for (int i = 0; i < CASES / 4; i++) place_extremes();
   test_what_is_refused();
   return 0;
 }

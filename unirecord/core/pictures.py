@@ -15,6 +15,7 @@ from .library import ffi, lib
 
 Bytes = npt.NDArray[np.uint8]
 
+FILTERS: Final = {"bilinear": lib.UR_FILTER_TRIANGLE, "bicubic": lib.UR_FILTER_CUBIC}
 CROPS: Final = {None: lib.UR_CROP_NONE, "center": lib.UR_CROP_CENTER, "random-resized": lib.UR_CROP_RANDOM}
 
 
@@ -22,6 +23,7 @@ class PictureOptions(NamedTuple):
     """What becomes of a picture, in the terms of csrc/unirecord.h; ``shape`` is that of the result.
 
     ``values`` has what to write for each 8-bit value of each channel: [channels, 256]; None: uint8 as it is.
+    ``filter`` is one of `FILTERS`.
     """
 
     shape: tuple[int, int, int]
@@ -36,6 +38,7 @@ class PictureOptions(NamedTuple):
     ratio: tuple[float, float]
     most_pixels: int
     values: npt.NDArray[Any] | None
+    filter: str = "bilinear"
 
 
 class JpegHeader(NamedTuple):
@@ -80,6 +83,7 @@ class PicturePlacer:
         native.width, native.height, native.channels, native.value_bytes = width, height, channels, value
         native.crop, native.orient = CROPS[options.crop], options.orient
         native.reduce, native.truncated = options.reduce, options.truncated
+        native.filter = FILTERS[options.filter]
         native.fraction, native.flip, native.most_pixels = options.fraction, options.flip, options.most_pixels
         native.least_area, native.most_area = options.area
         native.least_ratio, native.most_ratio = options.ratio
