@@ -128,6 +128,42 @@ def test_what_is_small_enough_stays_byte_for_byte_and_profiles_stay() -> None:
     assert "icc_profile" not in opened(PictureChange(15)(cmyk)[0]).info
 
 
+def bicubic(pixels: np.ndarray[Any, Any], size: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """Pillow's filter in floats, rounded once: in bytes Pillow clips between rows and columns, beside hard edges."""
+    planes = [Image.fromarray(plane.astype(np.float32)) for plane in np.moveaxis(pixels, -1, 0)]
+    return np.stack([np.asarray(plane.resize(size, Image.Resampling.BICUBIC)) for plane in planes], -1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    width=st.integers(1, 150), height=st.integers(1, 150), resize=st.integers(1, 150), grey=st.booleans(),
+    hard=st.booleans(), seed=st.integers(0, 1000),
+)  # fmt: skip
+def test_resizing_is_the_bicubic_filter_within_a_level(
+    width: int, height: int, resize: int, grey: bool, hard: bool, seed: int
+) -> None:
+    values = np.random.default_rng(seed).integers(0, 2 if hard else 256, (height, width, 1 if grey else 3))
+    pixels = (values * (255 if hard else 1)).astype(np.uint8)
+    data = encoded(Image.fromarray(pixels[..., 0] if grey else pixels), "PNG")
+    found, *size = PictureChange(resize, None, Encoding.parse("png"))(data)
+    wanted = np.clip(bicubic(pixels, (size[0], size[1])), 0, 255)
+    image = opened(found)
+    assert image.mode == ("L" if grey else "RGB")
+    assert np.abs(np.asarray(image).reshape(wanted.shape) - wanted).max() <= 1.01
+
+
+@pytest.mark.parametrize(("width", "height", "resize"), [(1003, 667, 80), (801, 1601, 100), (499, 375, 93)])
+def test_a_jpeg_decoded_at_a_scale_is_not_moved(width: int, height: int, resize: int) -> None:
+    y, x = np.mgrid[0:height, 0:width]
+    waves = 128 + 60 * np.sin(x / 23) + 60 * np.cos(y / 17)
+    data = encoded(Image.fromarray(waves.astype(np.uint8)), "JPEG", quality=95)
+    found, *size = PictureChange(resize, None, Encoding.parse("png"))(data)
+    wanted = bicubic(np.asarray(opened(data))[..., None], (size[0], size[1]))[..., 0]
+    away = np.asarray(opened(found)) - wanted
+    assert np.abs(away).max() < 3
+    assert abs(away.mean()) < 0.5
+
+
 def test_sixteen_bits_keep_their_values_where_png_can() -> None:
     wide = (RNG.integers(0, 1 << 16, (8, 8))).astype(np.uint16)
     data = encoded(Image.fromarray(wide), "PNG")

@@ -13,7 +13,7 @@ from .split_choice import SplitChoice
 from .steps.base import Step
 from .steps.columns import Keep, Rename, check_columns
 from .steps.fit import LeaveOutMisfits, refuse_left_out
-from .steps.picture_change import Encoding, PictureChange
+from .steps.picture_change import RESIZED_BY, Encoding, PictureChange
 from .steps.sample import EvenSample
 from .steps.stepped_source import SteppedSource
 from .steps.where import Where
@@ -108,6 +108,7 @@ class RowChoice:
             found["--on-error"] = "raise" if self.on_error == "raise" else "skip"
         if self._pictures() is not None:
             found["the version of Pillow"] = str(import_module("PIL").__version__)
+            found["the filter of pictures"] = RESIZED_BY
         return found
 
     def of(self, source: Source) -> Source:

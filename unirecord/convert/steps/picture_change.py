@@ -1,4 +1,4 @@
-"""One stored picture to another: smaller, of another format, or its pixels; by Pillow, with rules for what it loses."""
+"""One stored picture to another: smaller, of another format, or its pixels; with rules for what it loses."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ import io
 import re
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core import PictureOptions, PicturePlacer, Pixels
 from ...errors import MissingError, PictureError
 from ...pipeline.picture_decoders import eight_bits, orientation_of, pillow
 from ...pipeline.picture_options import MOST_PIXELS
 
-__all__ = ["FORMATS", "Encoding", "PictureChange"]
+__all__ = ["FORMATS", "RESIZED_BY", "Encoding", "PictureChange"]
+
+RESIZED_BY: Final = (
+    "bicubic, in the core"  # another text where other pixels come out: nobody goes on with those
+)
 
 _QUALITY: Final = {"jpeg": 90, "webp": 80}  # where none is asked for
 FORMATS: Final = ("jpeg", "webp", "png", "raw")
 _KEPT: Final = {"JPEG": "jpeg", "MPO": "jpeg", "PNG": "png", "WEBP": "webp"}  # all else becomes PNG
 _WITH_ALPHA: Final = ("webp", "png")
 _ORIENTATION: Final = 274  # the EXIF tag
-_GAP: Final = (
-    2  # JPEG is decoded, and pixels are averaged, down to twice the size; Pillow's thumbnail does the same
-)
+_GAP: Final = 2  # JPEG is decoded at a scale that leaves twice the size; Pillow's thumbnail does the same
+_MOST_SIDE: Final = 65_535  # that the core writes
 _SPECIAL: Final = ("CMYK", "LAB", "YCbCr", "HSV")  # whose colour profile is not that of the RGB made of them
 _TURNS: Final = {
     2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE",
@@ -109,10 +114,10 @@ class PictureChange:
         orientation, profile = orientation_of(image), image.info.get("icc_profile")
         if image.mode in _SPECIAL:
             profile = None
-        box = _draft(image, size)
+        stored, reduction = image.size, _draft(image, size)
         pixels = _pixels(image, encoding.format)
         if pixels.size != size:
-            pixels = _resized(pixels, size, box)
+            pixels = _resized(pixels, stored, reduction, size)
         if encoding.format == "raw":
             turned = (
                 pixels.transpose(getattr(pillow().Transpose, _TURNS[orientation]))
@@ -128,12 +133,13 @@ def _usual(name: str) -> Encoding:
     return Encoding(_KEPT.get(name, "png"), _QUALITY.get(_KEPT.get(name, "png")))
 
 
-def _draft(image: Any, size: tuple[int, int]) -> Any:
-    """Has a JPEG decoded only as far as the size needs; the part of the result that the picture fills."""
-    if image.format not in ("JPEG", "MPO") or image.mode not in ("L", "RGB"):
-        return None
-    found = image.draft(image.mode, (size[0] * _GAP, size[1] * _GAP)) if size != image.size else None
-    return found[1] if found else None
+def _draft(image: Any, size: tuple[int, int]) -> int:
+    """Has a JPEG decoded only as far as the size needs; at which part of its own: one half, a fourth, an eighth."""
+    if image.format not in ("JPEG", "MPO") or image.mode not in ("L", "RGB") or size == image.size:
+        return 1
+    width = image.width
+    found = image.draft(image.mode, (size[0] * _GAP, size[1] * _GAP))
+    return round(width / found[1][2]) if found else 1
 
 
 def _pixels(image: Any, target: str) -> Any:
@@ -153,11 +159,29 @@ def _pixels(image: Any, target: str) -> Any:
     return image.convert("L" if grey else "RGB")
 
 
-def _resized(pixels: Any, size: tuple[int, int], box: Any) -> Any:
+def _resized(pixels: Any, stored: tuple[int, int], reduction: int, size: tuple[int, int]) -> Any:
+    """Bicubic and antialiased: 8 bits of grey or of three colours by the core, depth and alpha by Pillow."""
     if pixels.mode == "I":
         wide = np.asarray(pixels.convert("F").resize(size, pillow().Resampling.BICUBIC))
         return pillow().fromarray(np.clip(np.rint(wide), 0, 65_535).astype(np.int32))
-    return pixels.resize(size, pillow().Resampling.BICUBIC, box=box, reducing_gap=float(_GAP))
+    if pixels.mode not in ("L", "RGB") or max(size) > _MOST_SIDE:
+        box = tuple(side / reduction for side in (0, 0, *stored))
+        return pixels.resize(size, pillow().Resampling.BICUBIC, box=box, reducing_gap=float(_GAP))
+    out = np.empty((size[1], size[0], len(pixels.mode)), np.uint8)
+    placer = _placer(*out.shape)
+    placer.place(placer.crop(*stored, orientation=1, key=0), Pixels(np.asarray(pixels), reduction), out)
+    return pillow().fromarray(out[..., 0] if pixels.mode == "L" else out)
+
+
+@lru_cache(32)
+def _placer(height: int, width: int, channels: int) -> PicturePlacer:
+    return PicturePlacer(
+        PictureOptions(
+            (height, width, channels), channels_first=False, crop=None, orient=False, reduce=False, truncated=False,
+            fraction=1.0, flip=0.0, area=(1.0, 1.0), ratio=(1.0, 1.0), most_pixels=MOST_PIXELS, values=None,
+            filter="bicubic",
+        )
+    )  # fmt: skip
 
 
 def _encoded(pixels: Any, encoding: Encoding, orientation: int, profile: Any) -> bytes:
