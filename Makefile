@@ -190,7 +190,7 @@ test: venv build lint
 # Real Ray, started here: tasks killed, run again and run twice, a training killed and gone on with. Minutes, and 150 MB.
 ray: venv build frameworks
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data,train]==2.60.*"
-	$(BIN)/python -m pytest -q tests/ray_jobs.py
+	$(BIN)/python -m pytest -q tests/ray_writing_jobs.py tests/ray_reading_jobs.py
 	$(BIN)/python -m pytest -q tests/ray_train_jobs.py
 
 # Lightning, Fabric, Accelerate, torchdata's nodes and transformers' Trainer, which take longer to import than a run can spare.

@@ -78,7 +78,7 @@ def test_the_python_of_every_page_is_run_by_a_test() -> None:
     named = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
     assert len(named) > 10
     # Of api.md by test_api_docs.py, from its generator; of a whole folder by test_converting_docs.py; of ray.md by
-    # ray_jobs.py, for which `make ray` installs Ray.
+    # ray_reading_jobs.py, for which `make ray` installs Ray.
     elsewhere = {"api.md", "ray.md", *(page.name for page in (ROOT / "docs" / "coming-from").glob("*.md"))}
     unnamed = [page.name for page in named if f'"{page.name}"' not in tests and page.name not in elsewhere]
     assert unnamed == [], "run its blocks in a test, which opens the page by its name"

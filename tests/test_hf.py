@@ -153,6 +153,9 @@ def test_a_table_has_the_scalars_of_the_shard_in_its_order(path: Path) -> None:
     assert table["name"][:] == [record(n)["name"] for n in ds.row_ids()]
     with pytest.raises(ValueError, match="scalar"):
         ds.view(columns=["image"]).to_hf_table()
+    ds.exclude([3], fill=True)
+    with pytest.raises(ValueError, match="excluded here, and a table would have them"):
+        ds.to_hf_table()
 
 
 def test_what_was_converted_comes_back(path: Path, tmp_path: Path) -> None:

@@ -51,6 +51,32 @@ def test_an_integer_that_jax_would_cut_is_refused_by_name(tmp_path: Path, value:
         assert next(iter(unirecord.jax.loader(ds, 2)))["token"].tolist() == [1, value]
 
 
+def test_steps_are_left_out_of_a_running_pass(path: Path) -> None:
+    loader = unirecord.jax.loader(UniRecordDataset(path, columns=["n"]), 4)
+    running = iter(loader)
+    found = [next(running)["n"].tolist()]
+    assert loader.exclude(steps=2, epoch=0) == 4
+    found += [batch["n"].tolist() for batch in running]
+    assert [n for batch in found for n in batch] == [*range(8), *range(12, 48)]
+
+
+def test_global_arrays_have_no_holes(path: Path) -> None:
+    rows = jax.sharding.NamedSharding(
+        jax.sharding.Mesh(jax.devices()[:1], ["d"]), jax.sharding.PartitionSpec("d")
+    )
+    ds = UniRecordDataset(path, columns=["n"])
+    loader = unirecord.jax.loader(ds, 4, sharding=rows)
+    loader.exclude(rows=[5], fill=True)
+    found = [batch["n"].tolist() for batch in loader]
+    assert [len(batch) for batch in found] == [4] * 12
+    assert all(5 not in batch for batch in found)
+    loader.exclude(rows=[6])
+    with pytest.raises(ValueError, match="a global array counts on all of them"):
+        next(iter(loader))
+    with pytest.raises(ValueError, match="a global array counts on all of them"):
+        unirecord.jax.loader(ds, 4, sharding=rows)
+
+
 def test_what_has_no_global_form_is_refused(path: Path) -> None:
     mesh = jax.sharding.Mesh(jax.devices()[:1], ["data"])
     rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))

@@ -41,9 +41,10 @@ class MindRecordReader(Reader):
         self.fixed = bool(raw.row_bytes)
         if self.fixed:
             self.data = self.data.batch(BATCH)
+        self.passes = self.data.create_tuple_iterator(num_epochs=-1, output_numpy=True)
 
     def epoch(self, number: int) -> Iterator[Any]:
-        rows = (row[0] for row in self.data.create_tuple_iterator(num_epochs=1, output_numpy=True))
+        rows = (row[0] for row in self.passes)
         # Rows of different lengths can't be one array, so they come one by one.
         return rows if self.fixed else _lists(rows)
 

@@ -40,19 +40,21 @@ class LoopReader(Reader):
             combined = importlib.import_module("lightning.pytorch.utilities").CombinedLoader
             self.batches = combined({"x": made})  # what a Trainer's loop goes through
         elif loop == "mindspore":
-            self.batches = self.data.to_mindspore(BATCH, num_threads=threads)
+            data = self.data.to_mindspore(BATCH, num_threads=threads)
+            # One iterator for all epochs, as in training: to make one takes MindSpore milliseconds, as a batch does.
+            self.batches = data.create_dict_iterator(num_epochs=-1, output_numpy=True)
 
     def epoch(self, number: int) -> Iterator[Any]:
         if self.loop == "hf":
             self.batches.set_epoch(number)
             return iter(self.batches.iter(BATCH))
+        if self.loop == "mindspore":  # each pass is the next epoch
+            return iter(self.batches)
         self.data.set_epoch(number)
         if self.loop == "grain":
             return iter(importlib.import_module("unirecord.grain").batches(self.data, BATCH))
         if self.loop == "lightning":
             return (batches["x"] for batches, _, _ in self.batches)
-        if self.loop == "mindspore":
-            return iter(self.batches.create_dict_iterator(num_epochs=1, output_numpy=True))
         return iter(self.batches)
 
     def size(self, batch: Any) -> int:

@@ -20,6 +20,7 @@ CHECKS = {
     "resume": "resume after every batch",
     "ranks": "from 2 to 3 ranks",
     "transform": "an error in a transform",
+    "exclude": "rows left out by `exclude`",
     "leaks": "nothing left after ten epochs",
     "workers": "worker processes",
 }
@@ -153,6 +154,7 @@ _NO_MINDSPORE_STATE = (
     "loads: MindSpore cannot say what has been delivered, so a state comes from another loader"
 )
 _NO_KERAS_STATE = "no: Keras asks for batches of whole epochs by number; a position within one is refused"
+_WHOLE = "filled: it counts on whole batches, or on samples by number: `exclude(fill=True)` is obeyed, holes refused"
 _TORCH_WORKERS = "fork, spawn, forkserver"
 
 ROWS = [
@@ -183,6 +185,7 @@ ROWS = [
         excused={
             "resume": _NO_TF_STATE,
             "ranks": _NO_TF_STATE,
+            "exclude": _WHOLE,
             "transform": "no: a dataset with a transform is refused: its types are not known; `.map()` follows",
         },
     ),
@@ -190,7 +193,7 @@ ROWS = [
         "`unirecord.keras.dataset`",
         "keras.dataset",
         _KERAS,
-        excused={"resume": _NO_KERAS_STATE, "ranks": _NO_KERAS_STATE},
+        excused={"resume": _NO_KERAS_STATE, "ranks": _NO_KERAS_STATE, "exclude": _WHOLE},
     ),
     Row("`unirecord.jax.loader`", "jax.loader", _JAX),
     Row("`unirecord.grain.batches`", "grain.batches", _ARRAYS, "one of Grain's: spawn"),
@@ -199,14 +202,14 @@ ROWS = [
         "grain MapDataset",
         _SAMPLES,
         "Grain's: spawn",
-        {"ranks": _OWN_RANKS.format("Grain's state")},
+        {"ranks": _OWN_RANKS.format("Grain's state"), "exclude": _WHOLE},
     ),
     Row(
         "Grain `DataLoader`",
         "grain.DataLoader",
         _SAMPLES,
         "Grain's: spawn",
-        {"ranks": _OWN_RANKS.format("Grain's state")},
+        {"ranks": _OWN_RANKS.format("Grain's state"), "exclude": _WHOLE},
     ),
     Row(
         "`ds.to_hf`",
@@ -226,10 +229,13 @@ ROWS = [
         excused={
             "resume": _NO_MINDSPORE_STATE,
             "ranks": _NO_MINDSPORE_STATE,
+            "exclude": _WHOLE,
             "transform": "no: a dataset with a transform is refused: its types are not known; `.map()` follows",
         },
     ),
 ]
+# Consumers that read a dataset as it was when they were made of it.
+READS_AS_MADE = {"grain MapDataset", "grain.DataLoader", "to_hf"}
 # Consumers of what is too large for every run: `make mindspore`.
 APART = {"to_mindspore"}
 

@@ -141,6 +141,35 @@ def test_an_error_in_a_transform_comes_out_and_is_not_waited_for(row: Row, path:
     assert sorted(itertools.chain(*numbers(made(row, good).batches()))) == list(range(ROW_COUNT))
 
 
+EXCLUDED = [3, 17, 30, 44]
+
+
+@by_row
+@pytest.mark.parametrize("fill", [True, False], ids=["filled", "holes"])
+@pytest.mark.parametrize("before", [True, False], ids=["before", "once made"])
+def test_excluded_rows_are_left_out_or_refused(row: Row, fill: bool, before: bool, path: Path) -> None:
+    """What is made before rows are excluded obeys as well, or says that it does not know of them."""
+    ds = opened(path)
+    if before:
+        ds.exclude(EXCLUDED, fill=fill)
+
+    def read() -> list[int]:
+        reading = made(row, ds)
+        if not before:
+            ds.exclude(EXCLUDED, fill=fill)
+        return list(itertools.chain(*numbers(reading.batches())))
+
+    unknown = not before and row.consumer in matrix.READS_AS_MADE
+    if unknown or ("exclude" in row.excused and not fill):
+        with pytest.raises(Exception, match=r"rows? .*excluded"):
+            read()
+        return
+    found, apart = read(), opened(path)
+    apart.exclude(EXCLUDED, fill=fill)
+    assert found == [int(n) for batch in apart.batches(SIZE) for n in batch["n"]]
+    assert not set(EXCLUDED) & set(found)
+
+
 # Threads that others start when there is work for them, not at an epoch, and how many of them at most.
 # Memory is given back by the first: up to one a core for each library that brings an allocator of its own.
 ALLOCATOR = {"jemalloc_bg_thd": 4 * (os.cpu_count() or 1)}

@@ -64,7 +64,7 @@ BENEATH = {
     *("valid_names",),
     *("ray_blocks", "ray_conditions", "ray_session"),
 }
-# What runs on a cluster: tests/ray_jobs.py compares its rows with those of the dataset (`make ray`).
+# What runs on a cluster: tests/ray_reading_jobs.py compares its rows with those of the dataset (`make ray`).
 ON_A_CLUSTER = {"ray_datasink", "ray_datasource", "ray_engine"}
 
 

@@ -162,6 +162,17 @@ class Cursor:
                 "select() first"
             )
 
+    def refuse_later_exclusions(self, given: Cursor, made: str) -> None:
+        """ValueError where other rows have been left out of ``given`` since ``made`` has taken this cursor of it."""
+        mine, others = self.exclusions, given.exclusions
+        if mine is not others and [e.to_dict() for e in mine.entries] != [
+            e.to_dict() for e in others.entries
+        ]:
+            raise ValueError(
+                f"rows have been excluded from the dataset since {made} was made of it, which would not know: make it "
+                "anew"
+            )
+
     def refuse_holes(self, who: str) -> None:
         """ValueError where rows have been left out and no others are in their place."""
         if not all(entry.fill for entry in self.exclusions.entries):

@@ -34,6 +34,7 @@ class Source:
 
     def __init__(self, ds: UniRecordDataset, epochs: int = 1) -> None:
         _check_dataset(ds)
+        self._given = ds
         self._ds = ds.view()
         self._first = ds.epoch
         self._epochs = check_integer("epochs", epochs, 1)
@@ -54,6 +55,7 @@ class Source:
 
     def _read(self, indices: Sequence[int]) -> list[Any]:
         """Samples by numbers that may go beyond the length."""
+        self._ds._cursor.refuse_later_exclusions(self._given._cursor, "a source of Grain")
         length, first = len(self._ds), self._first
         epochs = sorted({index // length for index in indices})
         read = self._ds._samples.many

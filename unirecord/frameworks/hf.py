@@ -73,7 +73,7 @@ def to_hf(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.Itera
     view = ds.view()
     features = features_of(view._cursor.plan.data.sample_columns)
     stretches = _stretches(view, num_shards)
-    examples = _examples(_Tables(view, features), stretches, ds.epoch)
+    examples = _examples(_Tables(view, ds, features), stretches, ds.epoch)
     info = datasets.DatasetInfo(features=features)
     return datasets.IterableDataset(examples, info=info)
 
@@ -91,6 +91,7 @@ def to_hf_table(ds: UniRecordDataset) -> datasets.Dataset:
     columns = [ds.schema[name] for name in ds.column_names if not ds.schema[name].is_blob]
     if not columns:
         raise ValueError("a table holds scalar columns, and there are none among those of the dataset")
+    ds._cursor.refuse_exclusions("a table")
     values = ds.scalars([column.name for column in columns], order="samples")
     features = features_of(columns)
     schema = features.arrow_schema
@@ -120,8 +121,9 @@ def _stretches(ds: UniRecordDataset, num_shards: int | None) -> list[tuple[int, 
 class _Tables:
     """Stretches of epochs as Arrow tables, read ahead by C threads; picklable, as the dataset is."""
 
-    def __init__(self, ds: UniRecordDataset, features: datasets.Features) -> None:
+    def __init__(self, ds: UniRecordDataset, given: UniRecordDataset, features: datasets.Features) -> None:
         self._ds = ds
+        self._given = given
         self._features = features
 
     @property
@@ -133,6 +135,7 @@ class _Tables:
         """The samples [first, last) of an epoch, each table with the number behind its last sample."""
         import pyarrow
 
+        self._ds._cursor.refuse_later_exclusions(self._given._cursor, "to_hf()")
         plan, schema = self._ds._cursor.plan, self._features.arrow_schema
         columns = plan.data.sample_columns
         size = max(1, min(_TABLE_ROWS, int(_TABLE_BYTES / max(plan.row_bytes, 1.0))))
