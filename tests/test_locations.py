@@ -51,7 +51,7 @@ def test_another_kind_of_storage_resolves_a_directory(data: Path, monkeypatch: p
     assert elsewhere.asked == ["find", "open", "names"]
 
 
-@pytest.mark.parametrize("path", ["ftp://host/data", "ftp://host/data.urec", "hf+x://data"])
+@pytest.mark.parametrize("path", ["ftq://host/data", "ftq://host/data.urec", "hf+x://data"])
 def test_a_scheme_that_nothing_is_known_of_says_what_to_do(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

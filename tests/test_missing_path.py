@@ -49,7 +49,7 @@ WRONG: list[tuple[Any, str]] = [
         "hdfs://bucket/people.urec",
         "no storage is known for hdfs://; name a path on a disk, or one of s3://, gs://",
     ),
-    ("ftp://bucket/train", "no storage is known for ftp://"),
+    ("ftq://bucket/train", "no storage is known for ftq://"),
     ("file:///data/train", "paths are given without file://, as /data/train"),
 ]
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, Protocol
 
+from ..errors import MissingError
 from .link_speed import GAP_BYTES
 
-__all__ = ["Entry", "Location", "OpenFile", "Readable"]
+__all__ = ["Entry", "Location", "OpenFile", "Readable", "matching_names"]
+
+_MAGIC: Final = "*?["
 
 
 @dataclass(frozen=True)
@@ -131,3 +136,13 @@ class Location(Protocol):
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return found.size
+
+
+def matching_names(location: Location, pattern: str) -> list[str] | None:
+    """`Location.matching` of storage that is no file system: wildcards stand in the last part of a path alone."""
+    folder, name = posixpath.split(pattern)
+    if not any(sign in pattern.partition("://")[2] for sign in _MAGIC):
+        return None
+    if any(sign in folder for sign in _MAGIC):
+        raise MissingError(f"{pattern}: in an object store, wildcards stand in the last part of a path alone")
+    return sorted(f"{folder}/{found}" for found in location.names(folder) if fnmatchcase(found, name))

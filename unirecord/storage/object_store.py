@@ -8,13 +8,12 @@ import posixpath
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import MissingError, StaleError
+from ..errors import StaleError
 from .link_speed import LinkSpeed
-from .location import Entry, Location, OpenFile
+from .location import Entry, Location, OpenFile, matching_names
 from .object_versions import Versions, replaced, version_of
 from .requests import Read, requests
 from .storage_options import StorageOptions
@@ -29,7 +28,6 @@ __all__ = ["ObjectFile", "ObjectStore", "store_and_key"]
 _LEAST_AHEAD: Final = 64 << 10  # bytes that are read of an object at once at least, …
 _MOST_AHEAD: Final = 8 << 20  # … and at most, unless more are asked for
 _OBJECTS: Final = (".urec", ".idx", ".new")
-_MAGIC: Final = "*?["
 _TOGETHER: Final = 4  # ranges that one call of the client reads, of those that are no longer …
 _SMALL: Final = 1 << 20
 _MANY: Final = 16  # … where so many are wanted at once: of these, one in so many tells its version
@@ -116,14 +114,7 @@ class ObjectStore(Location):
 
     def matching(self, pattern: str) -> list[str] | None:
         """The paths that match: wildcards stand in the last part of a path alone."""
-        folder, name = posixpath.split(pattern)
-        if not any(sign in pattern.partition("://")[2] for sign in _MAGIC):
-            return None
-        if any(sign in folder for sign in _MAGIC):
-            raise MissingError(
-                f"{pattern}: in an object store, wildcards stand in the last part of a path alone"
-            )
-        return sorted(f"{folder}/{found}" for found in self.names(folder) if fnmatchcase(found, name))
+        return matching_names(self, pattern)
 
     def open(self, path: str) -> OpenFile:
         """An object."""

@@ -34,9 +34,14 @@ def location_of(path: str) -> Location:
         return ObjectStore(current_storage())
     if name == "file":
         raise MissingError(f"{path}: paths are given without file://, as {scheme[2]}")
+    from .fsspec_store import FsspecStore, is_known
+
+    if is_known(name):
+        return FsspecStore(current_storage())
     raise MissingError(
         f"{path}: no storage is known for {scheme[1]}://; name a path on a disk, or one of "
         + ", ".join(f"{known}://" for known in dict.fromkeys((*_OBJECTS, *LOCATIONS)))
+        + ", or of those that the package fsspec knows, if it is installed"
     )
 
 
