@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -149,6 +149,10 @@ build/fuzz/fuzz_jpeg: tests/c/fuzz_jpeg.c $(JPEG_SOURCES) $(C_HEADERS)
 # 10,000 random schedules of faults of an object store: exact values or a clear error.
 remote-faults: venv build
 	$(BIN)/python tests/remote_fault_schedules.py
+
+# Processes that end while they use an object store, 20 in each of three ways: what the interpreter's end leaves to chance.
+store-exits: venv build
+	$(BIN)/python tests/store_exits.py --times 20
 
 fuzz-jpeg: build/fuzz/fuzz_jpeg venv
 	$(BIN)/python tests/jpeg_seeds.py build/fuzz/jpeg

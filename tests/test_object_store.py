@@ -345,20 +345,6 @@ def test_the_commands_that_read_take_urls(server: Server, tmp_path: Path, capsys
     assert main(["bench", "s3://bucket/many", "--seconds", "0.1"]) == 0
 
 
-def test_a_forked_child_is_told_to_be_spawned(server: Server) -> None:
-    ds = UniRecordDataset("s3://bucket/one.urec")
-    child = os.fork()
-    if child == 0:
-        try:
-            ds[0]
-        except (UniRecordError, OSError) as error:
-            os._exit(0 if "spawn" in str(error) else 2)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert ds[0]["n"] == 0
-    ds.close()
-
-
 def test_requests_that_come_when_the_process_ends_are_given_up() -> None:
     import asyncio
 

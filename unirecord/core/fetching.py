@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import MissingError, StaleError
+from ..errors import MissingError, StaleError, UniRecordError
 from .library import ffi, lib
 
 __all__ = ["Fetch", "FetchError", "Fetching", "Range"]
@@ -64,6 +64,7 @@ class Fetching:
         self._interrupts: dict[
             int, BaseException
         ] = {}  # what came in a call, by thread, to be raised after it
+        self.refusal: UniRecordError | None = None  # why nothing can be brought, in whatever thread
 
     def deliver(self, ranges: Any, count: int) -> None:
         """Puts the bytes of the ranges where they are wanted."""
@@ -85,10 +86,12 @@ class Fetching:
             self._interrupts[threading.get_ident()] = interrupt
 
     def raise_kept(self) -> None:
-        """Raises what came in the last call of this thread, if anything did."""
+        """Raises what came in the last call of this thread, if anything did, or why all calls are refused."""
         interrupt = self._interrupts.pop(threading.get_ident(), None)
         if interrupt is not None:
             raise interrupt
+        if self.refusal is not None:
+            raise self.refusal
 
 
 @ffi.def_extern(error=lib.UR_IO)  # type: ignore[untyped-decorator]
@@ -101,6 +104,9 @@ def ur_python_fetch(context: Any, ranges: Any, count: int, error: Any) -> int:
         return _tell(error, failure)
     except MemoryError:
         return int(lib.UR_NO_MEMORY)
+    except UniRecordError as refusal:
+        fetching.refusal = refusal
+        return _tell(error, FetchError(-1, False, str(refusal)))
     except BaseException as interrupt:
         fetching.keep(interrupt)
         return _tell(error, FetchError(-1, False, f"{type(interrupt).__name__}: {interrupt}"))

@@ -322,7 +322,7 @@ def requests() -> Requests:
                 atexit.register(_made[0].stop)
     if _made[0]._process != os.getpid():
         raise UniRecordError(
-            "an object store was read before this process was forked, and its client does not survive that: start "
-            'worker processes by "spawn" or "forkserver" (multiprocessing_context=), or use threads'
+            "the client of object stores, used before this process was forked, does not survive that: start workers "
+            'by "spawn" or "forkserver" (multiprocessing_context=), or use threads'
         )
     return _made[0]
