@@ -21,6 +21,8 @@ FIGURES = (
     "value",
     "chosen",
     "unsynced",
+    "requests",
+    "bytes_of_data",
 )
 
 

@@ -99,6 +99,23 @@ def _flat(suite: str) -> Callable[[Medians], str]:
     return write
 
 
+def _store(medians: Medians) -> str:
+    """Epochs, with what the server has counted, and openings."""
+    rows = []
+    for key in medians.values:
+        if key[0] == "store":
+            value, unit = medians.figure(key, "value"), medians.units[("store", key[4])]
+            share, requests = medians.figure(key, "bytes_of_data"), medians.figure(key, "requests")
+            cells = [
+                rate(requests),
+                "–" if share is None else f"{share:.3f}",
+                _processor(medians.figure(key, "processor_us")),
+            ]
+            rows.append([key[1], key[4], f"{rate(value)} {unit}", *cells])
+    head = ["workload", "what", "measured", "requests", "bytes, of the data's", "processor µs a row"]
+    return table(head, rows)
+
+
 def _writing(medians: Medians) -> str:
     rows = []
     for key in medians.values:
@@ -171,6 +188,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "latency": _flat("latency"),
     "opening": _flat("opening"),
     "parts": _flat("parts"),
+    "store": _store,
     "language": _flat("language"),
     "ways": _ways,
     "writing": _writing,

@@ -10,6 +10,7 @@ import compression
 import conversion
 import frameworks
 import image_decoding
+import object_store
 from compare import Measurement, Plan, compare
 from entrants import ENTRANTS, HERE, Entrant, Field, call
 from workloads import Raw, Workload, generate
@@ -163,4 +164,5 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "pictures": image_decoding.measure,
     "compression": compression.measure,
     "conversion": conversion.measure,
+    "store": object_store.measure,
 }

@@ -112,6 +112,7 @@ def test_every_table_of_the_page_has_a_text() -> None:
             "latency",
             "opening",
             "parts",
+            "store",
             "language",
             "writing",
             "sizes",
