@@ -24,6 +24,7 @@ VIEWS: dict[str, list[str]] = {
 OPTIONS: dict[str, list[str]] = {
     "--rows": ["--rows", "2"],
     "--json": ["--json"],
+    "--html": ["--html", "page.html"],
     "--where": ["--where", "n >= 20"],
     "--columns": ["--columns", "n"],
     "--limit": ["--limit", "2"],

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
 from ..inspection.describe import ColumnDescription, Description, describe
+from ..inspection.html_report import write_html_report
 from ..sizes import format_size
 from . import inspect_query
 from .cache_option import add_cache_options
@@ -17,7 +18,7 @@ from .cells import cell_json, cell_text
 from .storage_option import add_storage_option
 from .table import clipped, table, width
 from .terminal import print_json, say, to_json
-from .usage import count, make_parser
+from .usage import UsageError, count, make_parser
 
 __all__ = ["add_parser", "print_rows", "sample_json"]
 
@@ -27,7 +28,8 @@ columns, and the first rows. Pictures are shown by format and size, arrays by sh
 _EXAMPLES: Final = """examples:
   unirecord inspect pictures.urec
   unirecord inspect dataset --rows 20
-  unirecord inspect 'parts/*.urec' --json | jq .rows"""
+  unirecord inspect 'parts/*.urec' --json | jq .rows
+  unirecord inspect pictures.urec --html report.html"""
 
 _SHOWN_ROWS: Final = 5
 _SHOWN_PARTS: Final = 8
@@ -48,6 +50,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--rows", type=count, metavar="N", help="show the first N rows (default 5)")
     parser.add_argument("--json", action="store_true", help="print as JSON")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a page to look at in a browser: columns, pictures, rows"
+    )
     inspect_query.add_arguments(parser)
     add_storage_option(parser)
     add_cache_options(parser)
@@ -57,6 +62,8 @@ def add_parser(subparsers: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     if len(args.path) == 1:
         args.path = args.path[0]
+    if args.html is not None:
+        return _write_page(args)
     if inspect_query.wanted(args):
         return inspect_query.run(args)
     found = describe(args.path)
@@ -73,6 +80,14 @@ def _run(args: argparse.Namespace) -> int:
     if samples:
         say("")
         print_rows(range(len(samples)), samples)
+    return 0
+
+
+def _write_page(args: argparse.Namespace) -> int:
+    if args.json or args.rows is not None or inspect_query.wanted(args):
+        raise UsageError("--html FILE is given alone: the page is of the whole dataset")
+    size = write_html_report(args.path, args.html)
+    say(f"{args.html}: {format_size(size)}, to be opened in a browser; it needs no network")
     return 0
 
 

@@ -16,7 +16,7 @@ from ..parts.part_set import PartSet
 from .part_columns import PartColumns, columns_of
 from .scalars import scalar_arrays
 
-__all__ = ["element_lengths", "row_lengths"]
+__all__ = ["element_lengths", "row_lengths", "value_bytes"]
 
 Numbers = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ def row_lengths(parts: PartSet, name: str, selection: Selection) -> Numbers:
         lengths = np.empty(len(selection), np.int64)
         for first, rows in selection.pieces():
             # A value that is cut in two is corrupt when it is read, which the loader is asked what to do about.
-            lengths[first : first + len(rows)] = _value_bytes(parts, ordinal, rows) // entry
+            lengths[first : first + len(rows)] = value_bytes(parts, ordinal, rows) // entry
         return lengths
     if column.is_blob or column.dtype is None or np.dtype(column.dtype).kind not in "iu":
         raise SchemaError(
@@ -58,7 +58,7 @@ def element_lengths(parts: PartSet, name: str, selection: Selection, size: int) 
         if column.fixed_bytes:
             yield np.full(len(rows), column.fixed_bytes // size, np.int64)
             continue
-        lengths, left = np.divmod(_value_bytes(parts, ordinal, rows), size)
+        lengths, left = np.divmod(value_bytes(parts, ordinal, rows), size)
         if left.any():
             path, row = parts.locate(int(rows[np.flatnonzero(left)[0]]))
             raise _cut(path, row, column)
@@ -83,7 +83,8 @@ def _cut(path: str, row: int, column: Column) -> CorruptionError:
     return CorruptionError(message, path=path, row=row, column=column.name)
 
 
-def _value_bytes(parts: PartSet, ordinal: int, rows: Numbers) -> Numbers:
+def value_bytes(parts: PartSet, ordinal: int, rows: Numbers) -> Numbers:
+    """Bytes of the cells of these rows in a blob column of variable width, from the indexes; 0 for null."""
     every = cast("Sequence[PartColumns]", columns_of(parts))
     starts: Numbers = parts.starts
     if len(rows) and int(rows[-1]) - int(rows[0]) == len(rows) - 1 and bool(np.all(np.diff(rows) == 1)):

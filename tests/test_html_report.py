@@ -1,0 +1,202 @@
+"""`unirecord inspect --html`: one page that shows a dataset, in which nothing of the data can be markup or script."""
+
+from __future__ import annotations
+
+import io
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from unirecord import Writer
+from unirecord.cli.main import main
+from unirecord.inspection import markup
+from unirecord.inspection.html_report import html_report
+from unirecord.inspection.markup import element, page
+
+HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload=x \u202e\x1b[2J&lt;"
+NAME = "<script>alert(2)</script>"
+
+
+class Parsed(HTMLParser):
+    """The tags, attributes and texts of a page, and whether each element is closed where it should be."""
+
+    _void = frozenset({"img", "meta", "br"})
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(content.decode())
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self._void:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.texts)
+
+
+def checked(content: bytes) -> Parsed:
+    """The page, which has no script and asks for nothing."""
+    found = Parsed(content)
+    assert not {"script", "iframe", "object", "embed", "link", "form", "base"} & {
+        tag for tag, _ in found.tags
+    }
+    for tag, attributes in found.tags:
+        assert not [name for name in attributes if name.startswith("on")]
+        source = attributes.get("src") or attributes.get("href") or "#"
+        assert source.startswith(("data:image/jpeg;base64,", "#")), tag
+    [policy] = [a["content"] for t, a in found.tags if t == "meta" and "http-equiv" in a]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    return found
+
+
+def jpeg(size: tuple[int, int]) -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", size, (200, 30, 30)).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+SCHEMA: dict[str, Any] = {
+    "image": "bytes?",
+    "label": "int32",
+    "score": "float32?",
+    "name": "string",
+    "text": "text",
+    "wave": {"type": "float32", "shape": [64]},
+    "box": {"type": "float32", "shape": [4]},
+    "mask": {"type": "uint8", "shape": [16, 16]},
+    "ragged": {"type": "int16", "shape": [-1]},
+    "meta": "object",
+    "flag": "bool",
+    NAME: "int8",
+}
+
+
+def row(i: int) -> dict[str, Any]:
+    return {
+        "image": None if i == 3 else b"\xff\xd8\xff\xe0 no picture" if i == 4 else jpeg((200 + i, 100)),
+        "label": i % 5,
+        "score": None if i % 4 == 0 else float("nan") if i % 4 == 1 else i / 7,
+        "name": f"{HOSTILE}{i % 3}",
+        "text": HOSTILE * 20,
+        "wave": np.full(64, np.nan, np.float32) if i == 0 else np.arange(64, dtype=np.float32),
+        "box": np.arange(4, dtype=np.float32),
+        "mask": np.full((16, 16), i, np.uint8),
+        "ragged": np.arange(i, dtype=np.int16),
+        "meta": {HOSTILE: [i, HOSTILE]},
+        "flag": i % 2 == 0,
+        NAME: 1,
+    }
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("html") / "data"
+    with Writer(path, SCHEMA, index=["label"], metadata={"who": HOSTILE}, max_part_bytes=20_000) as writer:
+        for i in range(40):
+            writer.write(row(i))
+    return path
+
+
+def test_a_page_shows_columns_pictures_and_rows(data: Path) -> None:
+    found = checked(html_report(str(data)))
+    pictures = [attributes for tag, attributes in found.tags if tag == "img"]
+    assert 40 <= len(pictures) <= 90
+    assert all(int(one["width"] or 0) <= 128 for one in pictures)
+    assert "JPEG 200×100" in str(pictures[0]["alt"])
+    assert [a["id"] for t, a in found.tags if t == "section"] == [
+        "summary",
+        "pictures",
+        "columns",
+        "examples",
+        "parts",
+    ]
+    for word in ("float32?", "int16[-1]", "null", "null of 40", "part-000000"):
+        assert word in found.text, word
+    assert len([tag for tag, _ in found.tags if tag == "article"]) == len(SCHEMA)
+    labels = [a.get("aria-label") for t, a in found.tags if t == "svg"]
+    assert labels
+    assert all(labels)
+
+
+def test_nothing_in_the_data_is_markup_and_nothing_unseen_is_in_the_page(data: Path) -> None:
+    content = html_report(str(data)).decode()
+    assert "<script" not in content
+    assert "\u202e" not in content
+    assert "\x1b" not in content
+    assert "<script>alert(1)</script>" in Parsed(content.encode()).text
+
+
+@given(st.text(), st.text())
+def test_any_text_is_text_and_any_attribute_an_attribute(text: str, value: str) -> None:
+    parsed = Parsed(element("p", text, title=value).encode())
+    assert parsed.tags == [("p", {"title": markup.shown(value)})]
+    assert "".join(parsed.texts) == markup.shown(text)
+
+
+def test_a_dataset_without_rows_has_a_page(tmp_path: Path) -> None:
+    with Writer(tmp_path / "a.urec", {"n": "int32", "b": "bytes"}):
+        pass
+    assert "There are no rows." in checked(html_report(tmp_path / "a.urec")).text
+
+
+def test_without_pillow_pictures_are_described(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    found = checked(html_report(str(data)))
+    assert not [tag for tag, _ in found.tags if tag == "img"]
+    assert "JPEG 200×100" in found.text
+
+
+def test_values_that_are_large_or_damaged_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Writer(tmp_path / "a.urec", {"b": "bytes", "n": "int32"}) as writer:
+        writer.write({"b": b"x" * 5_000, "n": 7})
+        writer.write({"b": b"y" * 10, "n": 8})
+    raw = bytearray((tmp_path / "a.urec").read_bytes())
+    raw[raw.index(b"y" * 10)] ^= 1
+    (tmp_path / "a.urec").write_bytes(raw)
+    monkeypatch.setattr("unirecord.inspection.html_report._MOST_BYTES", 4_096)
+    found = checked(html_report(tmp_path / "a.urec"))
+    assert "(5.0 KB, not shown)" in found.text
+    assert "(damaged: " in found.text
+
+
+def test_the_command_writes_it_and_replaces_pages_alone(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "report.html"
+    assert main(["inspect", str(data), "--html", str(target)]) == 0
+    assert main(["inspect", str(data), "--html", str(target)]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    checked(target.read_bytes())
+    target.write_text("mine")
+    capsys.readouterr()
+    assert main(["inspect", str(data), "--html", str(target)]) == 2
+    assert "is no report" in capsys.readouterr().err
+    assert target.read_text() == "mine"
+
+
+def test_pages_have_one_beginning() -> None:
+    assert page("t", "b").startswith(markup.BEGINNING)

@@ -1,0 +1,122 @@
+"""Values of rows as something to look at: pictures as thumbnails, arrays as lines or pictures, text as text."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import io
+from typing import Any, Final
+
+import numpy as np
+
+from ..convert.sources.image_header import NotAnImageError, read_image_header
+from ..format.file_kinds import file_kind
+from ..format.values.object_json import object_text
+from ..sizes import format_size
+from .charts import line
+from .markup import Markup, element, join
+
+__all__ = ["example", "is_picture", "thumbnail"]
+
+_SIDE: Final = 128  # pixels of a thumbnail's longer side
+_MOST_TEXT: Final = 400
+_MOST_PIXELS: Final = 1 << 26  # of a picture that is made smaller; a larger one is described
+_MOST_LINE: Final = 1 << 20  # elements of an array that is looked at for a line
+_CHANNELS: Final = (1, 3)
+
+
+def is_picture(value: object) -> bool:
+    """Whether these are the bytes of a picture."""
+    kind = file_kind(value) if isinstance(value, bytes) else None
+    return kind is not None and kind.is_picture
+
+
+def example(value: Any) -> Markup:
+    """One value; what cannot be shown is described."""
+    if value is None:
+        return element("span", "null", class_="soft")
+    if isinstance(value, bytes):
+        return thumbnail(value) or element("span", _described(value), class_="soft")
+    if isinstance(value, np.ndarray):
+        return _array(value)
+    if isinstance(value, str):
+        return join(_cut(value))
+    if isinstance(value, float | np.floating):
+        return join(f"{value:.6g}")
+    if isinstance(value, dict | list):
+        return join(_cut(object_text(value, lambda blob: format_size(len(blob)))))
+    return join(_cut(str(value)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}… ({len(text):,} characters)"
+
+
+def _described(value: bytes) -> str:
+    size = format_size(len(value))
+    try:
+        header = read_image_header(value)
+    except NotAnImageError:
+        kind = file_kind(value)
+        return size if kind is None else f"{kind.name}, {size}"
+    return f"{header.format} {header.width}×{header.height}, {size}"
+
+
+def thumbnail(value: bytes) -> Markup | None:
+    """A small JPEG of a picture, with Pillow; None for what is none, is too large, is damaged, or without Pillow."""
+    if not is_picture(value):
+        return None
+    try:
+        header = read_image_header(value)
+        if header.width * header.height > _MOST_PIXELS:
+            return None
+        image = importlib.import_module("PIL.Image").open(io.BytesIO(value))
+        image.draft("RGB", (_SIDE, _SIDE))
+        image = image.convert("RGB")
+        image.thumbnail((_SIDE, _SIDE))
+    except Exception:  # whatever a decoder makes of bytes that somebody else wrote
+        return None
+    return _picture(image, _described(value))
+
+
+def _picture(image: Any, says: str) -> Markup:
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=80)
+    source = "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    return element("img", src=source, alt=says, title=says, width=image.width, height=image.height)
+
+
+def _array(value: np.ndarray[Any, Any]) -> Markup:
+    says = f"{value.dtype} {'×'.join(map(str, value.shape))}"
+    numbers = value.dtype.kind in "biuf" and 0 < value.size <= _MOST_LINE
+    if numbers and value.ndim == 1 and value.size <= 8:
+        return join(", ".join(f"{one:.6g}" for one in value.tolist()))
+    if numbers and value.ndim == 1:
+        finite = value[np.isfinite(value)].astype(np.float64)
+        if len(finite):
+            return join(line(finite.tolist(), says), element("span", says, class_="soft"))
+    if numbers and _is_raster(value):
+        return _raster(value, says) or element("span", says, class_="soft")
+    return element("span", says, class_="soft")
+
+
+def _is_raster(value: np.ndarray[Any, Any]) -> bool:
+    return min(value.shape[:2]) >= 4 and (
+        value.ndim == 2 or (value.ndim == 3 and value.shape[2] in _CHANNELS)
+    )
+
+
+def _raster(value: np.ndarray[Any, Any], says: str) -> Markup | None:
+    """An array of rows and columns as a picture, its least value black and its greatest white; with Pillow."""
+    try:
+        pillow = importlib.import_module("PIL.Image")
+    except ImportError:
+        return None
+    step = max(1, -(-max(value.shape[:2]) // (4 * _SIDE)))
+    small = value[::step, ::step].astype(np.float64)
+    small = np.nan_to_num(small, nan=0.0, posinf=0.0, neginf=0.0)
+    low, high = (0.0, 255.0) if value.dtype == np.uint8 else (float(small.min()), float(small.max()))
+    grey = ((small - low) * (255.0 / ((high - low) or 1.0))).astype(np.uint8)
+    image = pillow.fromarray(grey[:, :, 0] if grey.ndim == 3 and grey.shape[2] == 1 else grey)
+    image.thumbnail((_SIDE, _SIDE))
+    return _picture(image.convert("RGB"), says)

@@ -1,0 +1,236 @@
+"""A dataset as one page to look at: what it is, what its columns are like, and examples of its rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..columns.lengths import value_bytes
+from ..errors import CorruptionError, ExistsError
+from ..format.column import Column
+from ..loading.samples import SampleReader
+from ..parts.part_set import PartSet, resolve
+from ..sizes import format_size
+from ..storage.registry import location_of
+from ..storage.staged import StagedFile
+from .charts import histogram
+from .describe import ColumnDescription, Description, describe
+from .example_cells import example, is_picture, thumbnail
+from .html_columns import cards, table_of_columns
+from .markup import BEGINNING, Markup, element, join, page, shown
+from .statistics import BINS, column_statistics
+
+__all__ = ["html_report", "write_html_report"]
+
+_EXAMPLES: Final = 12  # rows that are shown whole
+_PICTURES: Final = 48  # of each column of pictures
+_PARTS: Final = 50  # that are listed
+_COLUMNS: Final = 200  # that are looked at
+_MOST_BYTES: Final = 1 << 24  # of a value that is read for an example
+
+
+def write_html_report(path: Any, target: str) -> int:
+    """Writes the page to the file ``target``, whole or not at all; returns its bytes.
+
+    ExistsError where something is that is no such page; an earlier one is replaced.
+    """
+    there = location_of(target)
+    if not there.in_file_system or (
+        there.is_taken(target) and there.read(target, len(BEGINNING)) != BEGINNING
+    ):
+        raise ExistsError(
+            f"{target} is there and is no report, or is no file of this machine; give another name"
+        )
+    content = html_report(path)
+    file = StagedFile(target)
+    try:
+        file.append([content])
+        file.sync()
+        file.publish()
+    finally:
+        file.discard()
+    return len(content)
+
+
+def html_report(path: Any) -> bytes:
+    """The page, in UTF-8: it needs no other file and no network, and has no script.
+
+    All but the examples comes from the indexes. Pictures are shown where Pillow is installed.
+    """
+    found = describe(path)
+    parts = PartSet(resolve(path), io="auto")
+    try:
+        statistics = [column_statistics(parts, column.name) for column in found.columns[:_COLUMNS]]
+        rows = _spaced(parts.rows, _EXAMPLES)
+        samples = [_sample(parts, found.columns[:_COLUMNS], row) for row in rows]
+        sheets = [
+            _sheet(parts, column.name)
+            for column in found.columns
+            if any(is_picture(sample.get(column.name)) for sample in samples)
+        ]
+    finally:
+        parts.close()
+    title = os.path.basename(found.path.rstrip("/")) or found.path
+    sections = [
+        _section("Summary", _summary(found)),
+        *([_section("Pictures", *sheets)] if sheets else []),
+        _section("Columns", table_of_columns(found), cards(found, statistics)),
+        _section("Examples", _examples(found, rows, samples)),
+        _section("Parts", _parts(found)),
+    ]
+    names = ["Summary", *(["Pictures"] if sheets else []), "Columns", "Examples", "Parts"]
+    return page(
+        f"{title}: UniRecord",
+        element("header", element("h1", title), element("p", found.path, class_="soft")),
+        element(
+            "nav", *(element("a", name, href=f"#{name.lower()}") for name in names), aria_label="sections"
+        ),
+        element("main", *sections),
+    )
+
+
+def _section(name: str, *content: object) -> Markup:
+    return element("section", element("h2", name), *content, id=name.lower())
+
+
+def _spaced(rows: int, most: int) -> list[int]:
+    """Evenly spaced rows, the first one among them."""
+    wanted = min(rows, most)
+    return [place * rows // wanted for place in range(wanted)]
+
+
+def _sample(parts: PartSet, columns: Sequence[ColumnDescription], row: int) -> dict[str, Any]:
+    """A row, and what is said in place of values that are too large or damaged."""
+    wanted, sample = [], {}
+    for column in columns:
+        ordinal = parts.schema.ordinal(column.name)
+        kind = parts.schema[ordinal]
+        size = kind.fixed_bytes or (int(_sizes(parts, ordinal, [row])[0]) if kind.is_blob else 0)
+        if size > _MOST_BYTES:
+            sample[column.name] = f"({format_size(size)}, not shown)"
+        else:
+            wanted.append((ordinal, kind))
+    for one in wanted:
+        sample[one[1].name] = _value(parts, one, row)
+    return sample
+
+
+def _value(parts: PartSet, column: tuple[int, Column], row: int) -> Any:
+    try:
+        return SampleReader(parts, [column]).one(row)[column[1].name]
+    except CorruptionError as error:
+        return f"(damaged: {error})"
+
+
+def _sizes(parts: PartSet, ordinal: int, rows: Sequence[int]) -> NDArray[np.int64]:
+    return value_bytes(parts, ordinal, np.array(rows, np.int64))
+
+
+def _sheet(parts: PartSet, name: str) -> Markup:
+    """A contact sheet of a column of pictures."""
+    ordinal = parts.schema.ordinal(name)
+    figures = []
+    rows = _spaced(parts.rows, _PICTURES)
+    for row, size in zip(rows, _sizes(parts, ordinal, rows).tolist(), strict=True):
+        value = _value(parts, (ordinal, parts.schema[ordinal]), row) if size <= _MOST_BYTES else None
+        picture = thumbnail(value) if isinstance(value, bytes) else None
+        figures.append(element("figure", picture or "(no picture)", element("figcaption", f"row {row:,}")))
+    return join(element("h3", name), element("div", *figures, class_="sheet"))
+
+
+def _summary(found: Description) -> Markup:
+    size = found.data_bytes + found.index_bytes
+    facts: list[tuple[str, object]] = [
+        ("rows", f"{found.rows:,}"),
+        ("columns", f"{len(found.columns):,}"),
+        ("parts", f"{len(found.parts):,}"),
+        (
+            "size",
+            f"{format_size(size)}: data {format_size(found.data_bytes)}, indexes {format_size(found.index_bytes)}",
+        ),
+        ("a row", format_size(found.data_bytes // found.rows) if found.rows else "none"),
+        ("looked up by value", ", ".join(found.index) or "no column"),
+        ("identity", found.identity),
+    ]
+    if found.metadata is not None:
+        facts.append(("metadata", _cut(shown(found.metadata))))
+    rows = [
+        element("tr", element("th", name, scope="row"), element("td", value, class_="any"))
+        for name, value in facts
+    ]
+    return join(element("div", element("table", *rows), class_="scroll"), _advice(found, size))
+
+
+def _cut(text: str, most: int = 2_000) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _advice(found: Description, size: int) -> Markup:
+    """What the figures mean for where the dataset lies."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    lines = [
+        f"It takes {format_size(size)}; the machine that made this page has {format_size(memory)} of memory: "
+        + (
+            "after the first epoch it is read from memory."
+            if size < memory * 0.7
+            else "each epoch reads it from the disk; docs/storage.md says what that takes."
+        )
+    ]
+    if len(found.parts) > 1 and found.rows:
+        average = size // len(found.parts)
+        lines.append(f"A part takes {format_size(average)} on average.")
+    return element("ul", *(element("li", line) for line in lines))
+
+
+def _examples(found: Description, rows: Sequence[int], samples: Sequence[dict[str, Any]]) -> Markup:
+    if not rows:
+        return element("p", "There are no rows.", class_="soft")
+    names = [column.name for column in found.columns[:_COLUMNS]]
+    head = element(
+        "tr", element("th", "row", scope="col"), *(element("th", name, scope="col") for name in names)
+    )
+    body = [
+        element(
+            "tr",
+            element("th", f"{row:,}", scope="row"),
+            *(element("td", example(sample[name]), class_="wide") for name in names),
+        )
+        for row, sample in zip(rows, samples, strict=True)
+    ]
+    shown_rows = element("table", element("thead", head), element("tbody", *body))
+    return element(
+        "div", shown_rows, class_="scroll", tabindex="0", role="region", aria_label="examples of rows"
+    )
+
+
+def _parts(found: Description) -> Markup:
+    sizes = [part.data_bytes + part.index_bytes for part in found.parts]
+    content: list[object] = []
+    if len(sizes) > 2:
+        counts, edges = np.histogram(sizes, min(BINS, len(sizes)))
+        labels = [f"{format_size(int(a))} to {format_size(int(b))}" for a, b in pairwise(edges)]
+        says = f"sizes of parts, {format_size(min(sizes))} to {format_size(max(sizes))}"
+        chart = element("div", histogram(counts.tolist(), labels, says), element("p", says, class_="soft"))
+        content.append(element("div", element("div", chart, class_="card"), class_="cards"))
+    head = element("tr", *(element("th", name, scope="col") for name in ("part", "rows", "data", "index")))
+    rows = [
+        element(
+            "tr",
+            element("th", part.name, scope="row"),
+            *(
+                element("td", text, class_="number")
+                for text in (f"{part.rows:,}", format_size(part.data_bytes), format_size(part.index_bytes))
+            ),
+        )
+        for part in found.parts[:_PARTS]
+    ]
+    listed = element("table", element("thead", head), element("tbody", *rows))
+    content.append(element("div", listed, class_="scroll", tabindex="0", role="region", aria_label="parts"))
+    if len(found.parts) > _PARTS:
+        content.append(element("p", f"and {len(found.parts) - _PARTS:,} more", class_="soft"))
+    return join(*content)

@@ -1,0 +1,94 @@
+"""HTML put together from elements: text is always escaped, so nothing in the data can be markup or script."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Final
+
+__all__ = ["BEGINNING", "Markup", "element", "join", "page", "shown"]
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
+_VOID: Final = {"img", "meta", "br", "rect", "polyline", "line"}
+# Nothing is loaded and nothing runs, whatever the page holds: pictures are in it, there is no script.
+_POLICY: Final = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --line: #d0d7de; --ground: #ffffff; --card: #f6f8fa;
+  --bar: #2f6f9f; --warn: #9a3412 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --soft: #9aa4af; --line: #30363d; --ground: #0d1117;
+  --card: #161b22; --bar: #6cb2e4; --warn: #fdba74 } }
+* { box-sizing: border-box }
+body { margin: 0 auto; max-width: 76rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
+  background: var(--ground); overflow-wrap: anywhere }
+h1 { font-size: 1.4rem; margin: 0.5rem 0 } h2 { font-size: 1.15rem; margin: 2rem 0 0.5rem }
+h3 { font-size: 1rem; margin: 0 }
+nav a { margin-right: 1rem } a { color: var(--bar) }
+a:focus-visible, [tabindex]:focus-visible { outline: 2px solid var(--bar) }
+.soft { color: var(--soft); font-size: 0.875rem } .warn { color: var(--warn) }
+.scroll { overflow-x: auto; max-width: 100% }
+table { border-collapse: collapse; font-size: 0.875rem } caption { text-align: left; color: var(--soft) }
+th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.75rem 0.25rem 0; text-align: left;
+  vertical-align: top; overflow-wrap: normal }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+td.any { overflow-wrap: anywhere } .cards { margin-top: 1rem } h3 { margin-bottom: 0.25rem }
+td.wide { overflow-wrap: anywhere; min-width: 8rem; max-width: 24rem }
+.cards { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)) }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.75rem; min-width: 0 }
+.sheet { display: flex; flex-wrap: wrap; gap: 0.5rem } .sheet figure { margin: 0; width: 8rem }
+.sheet img { display: block; max-width: 8rem; max-height: 8rem; background: var(--card) }
+figcaption { font-size: 0.75rem; color: var(--soft) }
+svg { display: block; width: 100%; height: auto } svg rect { fill: var(--bar) }
+svg polyline { fill: none; stroke: var(--bar) }
+.meter { display: block; height: 0.5rem; background: var(--bar); min-width: 1px }
+"""
+
+
+BEGINNING: Final = b'<!doctype html>\n<html lang="en" data-made-by="unirecord">'  # of every page
+
+
+class Markup(str):
+    """Text that is markup already; made by this module alone."""
+
+    __slots__ = ()
+
+
+def shown(text: object) -> str:
+    """Text with a visible escape in place of every character that cannot be seen, or that turns the text around."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(text))
+
+
+def _markup(child: object) -> str:
+    return child if isinstance(child, Markup) else html.escape(shown(child))
+
+
+def join(*children: object) -> Markup:
+    """Children one after the other; what is no markup is text."""
+    return Markup("".join(map(_markup, children)))
+
+
+def element(tag: str, /, *children: object, **attributes: object) -> Markup:
+    """An element; ``class_`` is the attribute class, ``aria_label`` is aria-label; an attribute None is left out."""
+    found = {
+        key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None
+    }
+    assert all(_NAME.fullmatch(word) for word in (tag, *found))
+    given = "".join(f' {key}="{html.escape(shown(value), quote=True)}"' for key, value in found.items())
+    if tag in _VOID:
+        assert not children
+        return Markup(f"<{tag}{given}>" if tag in ("img", "meta", "br") else f"<{tag}{given}/>")
+    return Markup(f"<{tag}{given}>{join(*children)}</{tag}>")
+
+
+def page(title: str, *body: object) -> bytes:
+    """A whole page, which needs nothing but itself."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        element("title", title),
+        Markup(f"<style>{_STYLE}</style>"),
+    )
+    return BEGINNING + join(head, element("body", *body), Markup("</html>\n")).encode()
