@@ -137,6 +137,26 @@ def opened(path: Path, **options: str) -> NativeSet:
     return NativeSet([(str(path), None, -1, 0)], names=("x", "v", "image"), **given)
 
 
+def test_parts_are_found_by_paths_of_any_text_and_known_by_their_own_ids(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "\u00e9\u20ac", os.fsdecode(b"\xff"))]
+    for folder in folders:
+        folder.mkdir()
+    paths = [str(made(folder, 3)) for folder in folders]
+    ids = [NativeSet([(path, None, -1, 0)], "auto", "first").part(0).id for path in paths]
+    wanted = list(zip(paths, [ids[0], None, ids[2]], [3, -1, 3], [0, 0, 0], strict=True))
+    parts = NativeSet(wanted, "auto", "first")
+    assert [parts.part(number).id for number in range(3)] == ids
+    wanted[1] = (paths[1], ids[2], 3, 0)
+    with pytest.raises(StaleError, match="\u00e9\u20ac"):
+        NativeSet(wanted, "auto", "first").part(1)
+
+
+def test_a_path_with_a_zero_byte_is_refused(tmp_path: Path) -> None:
+    path = str(made(tmp_path, 3))
+    with pytest.raises(ValueError, match="zero byte"):
+        NativeSet([(path + "\0", None, 3, 0)], "auto", "first")
+
+
 def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 

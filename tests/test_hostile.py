@@ -119,7 +119,7 @@ def test_a_part_with_another_column_table_than_the_manifest_is_refused(tmp_path:
     found = manifest.read(name)
     schema = unirecord.Schema.parse({"a": "float64", "s": "bytes"})
     digest = manifest.schema_digest(schema)
-    entries = tuple(replace(entry, schema=digest) for entry in found.parts)
+    entries = tuple(entry._replace(schema=digest) for entry in found.parts)
     Path(name).write_bytes(manifest.encode(replace(found, schema=schema, parts=entries)))
     first = sum(entry.rows for entry in entries[:part])
     dataset = unirecord.UniRecordDataset(tmp_path / "set")

@@ -66,6 +66,26 @@ def test_a_manifest_comes_back(made: Manifest) -> None:
     assert manifest.encode(made).endswith(b"}\n")
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        replace(GOOD, optional={"a": 1, "parts": [1]}),
+        replace(
+            GOOD, parts=(), optional={"a": {"b": 1, "parts": [json.loads(manifest.encode(GOOD))["parts"][0]]}}
+        ),
+        replace(GOOD, created_by='x","digest":"0123456789abcdef",é'),
+        replace(GOOD, parts=(entry(6)._replace(rows=(1 << 62), bytes=(1 << 63) - 1),)),
+    ],
+)
+def test_parts_found_all_at_once_are_those_read_one_by_one(
+    made: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = manifest.encode(made)
+    assert manifest.decode(text, "m") == made
+    monkeypatch.setattr(manifest, "find_parts", lambda text: None)
+    assert manifest.decode(text, "m") == made
+
+
 def test_every_changed_byte_is_refused() -> None:
     text = manifest.encode(GOOD)
     for place in range(len(text)):

@@ -23,6 +23,7 @@ IO_CODES = {
     "uring-direct": lib.UR_IO_URING_DIRECT,
     "memory": lib.UR_IO_MEMORY,
 }
+_ID_BYTES = 16
 IO_NAMES = {lib.UR_IO_FETCH: "fetch", **{code: name for name, code in IO_CODES.items()}}
 VERIFY_CODES = {
     "first": lib.UR_VERIFY_FIRST,
@@ -95,6 +96,35 @@ class NativePart:
         return place[0], place[1]
 
 
+_REF = np.dtype(
+    {
+        "names": (names := ["data_path", "id", "rows", "content_digest"]),
+        "formats": [np.uintp, np.uintp, np.int64, np.uint64],
+        "offsets": [ffi.offsetof("ur_part_ref", name) for name in names],
+        "itemsize": ffi.sizeof("ur_part_ref"),
+    }
+)
+
+
+def _refs(parts: Sequence[tuple[str, bytes | None, int, int]]) -> tuple[Any, ...]:
+    """An array of ur_part_ref, and the memory it points to; without a call for each part, as there may be 100,000."""
+    fields = np.zeros(max(len(parts), 1), _REF)
+    refs = ffi.from_buffer("ur_part_ref[]", fields)
+    if not parts:
+        return (refs,)
+    paths, ids, rows, contents = zip(*parts, strict=True)
+    names = np.frombuffer(os.fsencode("\0".join(paths)) + b"\0", np.uint8)
+    ends = np.flatnonzero(names == 0)
+    if len(ends) != len(parts):
+        raise ValueError("the path of a part has a zero byte in it")
+    fields["data_path"] = names.ctypes.data + np.concatenate(([0], ends[:-1] + 1))
+    fields["rows"], fields["content_digest"] = rows, np.array(contents, np.uint64)
+    packed = np.frombuffer(b"".join(part_id or bytes(_ID_BYTES) for part_id in ids), np.uint8)
+    known = np.array([part_id is not None for part_id in ids])
+    fields["id"] = np.where(known, packed.ctypes.data + _ID_BYTES * np.arange(len(parts)), 0)
+    return refs, names, packed
+
+
 class NativeSet:
     """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1).
 
@@ -125,7 +155,7 @@ class NativeSet:
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
-        refs, kept = ffi.new("ur_part_ref[]", max(len(parts), 1)), []
+        refs, *kept = _refs(parts)
         if table:
             kept.append(held := ffi.from_buffer("uint8_t[]", table))
             options.table, options.columns = held, len(table) // 32
@@ -138,12 +168,6 @@ class NativeSet:
             options.cache = ffi.NULL if cache is None else cache.pointer
             for ref, size in zip(refs, sizes, strict=False):
                 ref.data_bytes, ref.index_bytes = size
-        for ref, (path, part_id, rows, content) in zip(refs, parts, strict=False):
-            kept.append(name := ffi.new("char[]", os.fsencode(path)))
-            ref.data_path, ref.rows, ref.content_digest = name, rows, content
-            if part_id is not None:
-                kept.append(number := ffi.new("uint8_t[]", part_id))
-                ref.id = number
         self.paths = tuple(path for path, _, _, _ in parts)
         self.names = tuple(names)
         self.moved_on = moved_on

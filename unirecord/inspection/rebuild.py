@@ -94,7 +94,7 @@ def correct_sizes(parts: Sequence[Target], listing: Manifest, staged: StagedFile
     """Publishes through ``staged`` the same manifest with the sizes that the files of its parts have."""
     sizes = [_sizes(part.path) for part in parts]
     entries = tuple(
-        replace(entry, bytes=size, index_bytes=index_size)
+        entry._replace(bytes=size, index_bytes=index_size)
         for entry, (size, index_size) in zip(listing.parts, sizes, strict=True)
     )
     corrected = published_as(replace(listing, parts=entries), listing, "repair", staged.path)

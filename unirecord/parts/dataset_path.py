@@ -34,7 +34,7 @@ _ATTEMPTS = 100  # openings of what is replaced meanwhile
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PartRef:
     """One part: its data file, and what is known of it (id None, rows and bytes -1: nothing)."""
 
@@ -238,9 +238,10 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
             raise MissingError(_explain_missing(path, missing))
     else:
         raise _overtaken(path)
+    folder = os.path.join(path, "")
     parts = tuple(
         PartRef(
-            os.path.join(path, part.name),
+            folder + part.name,
             part.id,
             part.rows,
             part.bytes,

@@ -14,6 +14,20 @@ from ..format.metadata import CREATED_BY, checked_index, packed_types
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.registry import read_file
+from .part_list import PartEntry, PartList, find_parts
+
+__all__ = [
+    "NAME",
+    "PART_NAME",
+    "Manifest",
+    "PartEntry",
+    "decode",
+    "encode",
+    "part_id",
+    "part_name",
+    "read",
+    "schema_digest",
+]
 
 NAME = "manifest.json"
 VERSION = 1
@@ -37,21 +51,9 @@ _KEYS = {
 _MAY_BE = {"optional", "required"}  # left out when empty
 _KNOWN: frozenset[str] = frozenset()  # what "required" may name
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
+_STAND_IN = b"0"  # for parts that were found without it, where the rest of the text is read
 _MAX_NUMBER = 1 << 63
 _MAX_ROWS = 1 << 62  # of a set of parts: UR_MAX_ROWS of csrc
-
-
-@dataclass(frozen=True)
-class PartEntry:
-    """One part: file name, id, rows, sizes of its two files, digests of its column table and schema, and of content."""
-
-    name: str
-    id: bytes
-    rows: int
-    bytes: int
-    index_bytes: int
-    schema: str
-    content: str  # the content digest in hex
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,9 @@ def read(path: str) -> Manifest:
 
 def decode(text: bytes, path: str) -> Manifest:
     """Reads a manifest; FormatError when it is none or a newer one, CorruptionError when it is not what was written."""
-    content = _load(text, path)
+    listed = find_parts(text) if len(text) <= MAX_BYTES else None
+    # a list that is not as it is written is read entry by entry, which tells what is wrong
+    content = _load(text if listed is None else listed.before + _STAND_IN + listed.after, path)
     if content.get("format") != "unirecord":
         raise FormatError(f"{path}: this JSON file is not the manifest of a UniRecord dataset")
     version = content.get("version")
@@ -146,8 +150,8 @@ def decode(text: bytes, path: str) -> Manifest:
     if set(content) - _MAY_BE != _KEYS:
         raise FormatError(f"{path}: expected the keys {sorted(_KEYS)}, found {sorted(content)}")
     try:
-        _check_digest(content, text, path)
-        return _decode(content)
+        _check_digest(content, listed, text, path)
+        return _decode(content, listed)
     except (ValueError, FormatError) as error:
         raise FormatError(f"{path}: {error}") from error
     except RecursionError:
@@ -178,24 +182,34 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _check_digest(content: dict[str, Any], text: bytes, path: str) -> None:
+def _check_digest(content: dict[str, Any], listed: PartList | None, text: bytes, path: str) -> None:
     stored = _hex(content["digest"], 16, "digest")
-    found = f"{xxh3_64(_dump({**content, 'digest': ''})):016x}"
-    if stored != found or text != _dump(content) + b"\n":
+    around = text if listed is None else listed.before + _STAND_IN + listed.after
+    written = _dump(content)
+    key = (
+        _dump({"created_by": content["created_by"]})[:-1] + b',"digest":"'
+    )  # the first two keys in their order
+    signed = written if listed is None else text[:-1]
+    found = f"{xxh3_64(key + signed[len(key) + len(stored) :]):016x}"
+    if stored != found or around != written + b"\n":
         raise CorruptionError(
             f"{path}: its text has the digest {found}, but {stored} is stored in it: it was edited or damaged",
             path=path,
         )
 
 
-def _decode(content: dict[str, Any]) -> Manifest:
+def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
     schema = Schema.from_wire(content["schema"])
     index = checked_index(schema, content["index"])
     parts = content["parts"]
     if not isinstance(parts, list):
         raise ValueError("parts is not a list")
     next_part = _number(content["next_part"], "next_part")
-    entries = tuple(_decode_part(part, next_part) for part in parts)
+    if listed is None:
+        entries = tuple(_decode_part(part, next_part) for part in parts)
+    else:
+        entries = listed.parts
+        _check_last(listed, next_part)
     if sum(entry.rows for entry in entries) > _MAX_ROWS:
         raise ValueError("its parts have more than 2^62 rows")
     if sum(entry.bytes for entry in entries) >= _MAX_NUMBER:
@@ -221,6 +235,13 @@ def _decode(content: dict[str, Any]) -> Manifest:
         _optional(content),
         content["digest"],
     )
+
+
+def _check_last(listed: PartList, next_part: int) -> None:
+    """The names go with the ids; their numbers must have been given out."""
+    if listed.last >= next_part:
+        name = max(listed.parts, key=lambda part: int(part.name.split("-")[1])).name
+        raise ValueError(f"the number in the name {name} is not below next_part {next_part}")
 
 
 def _decode_part(part: Any, next_part: int) -> PartEntry:
