@@ -133,6 +133,10 @@ def test_data_of_a_few_hundred_megabytes_has_tasks_for_several_workers(
     assert counts[:2] == [1, 10]
     assert 16 <= counts[2] <= 18
     assert 45 <= counts[3] <= 50
+    few = [Unit("", i, 256) for i in range(6)]  # 38 MB: of rows that cost time, two workers get the same
+    assert divide(few, 25_000.0, 10**9, computed=True) == [(i, i + 1) for i in range(6)]
+    assert len(divide(few, 25_000.0, 10**9)) == 3
+    assert divide(few, 250.0, 10**9, computed=True) == [(0, 6)]
 
 
 def test_the_command_makes_the_same_bytes_with_any_number_of_workers(

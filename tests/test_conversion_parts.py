@@ -29,7 +29,7 @@ MOST = 70_000  # bytes of a part
 @pytest.fixture(autouse=True)
 def _one_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """All units are one task, whose parts are cut by their size."""
-    monkeypatch.setattr(conversion, "divide", lambda units, *_: [(0, len(units))])
+    monkeypatch.setattr(conversion, "divide", lambda units, *_, **__: [(0, len(units))])
 
 
 def _left_out(tmp_path: Path) -> Source:
@@ -146,7 +146,7 @@ def test_a_source_with_fewer_rows_than_are_written_is_not_gone_on_with(tmp_path:
 def test_a_worker_that_is_killed_loses_its_part_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def in_two(units: list[Any], *_: object) -> list[tuple[int, int]]:
+    def in_two(units: list[Any], *_: object, **__: object) -> list[tuple[int, int]]:
         return [(0, 5), (5, len(units))]
 
     monkeypatch.setattr(conversion, "divide", in_two)

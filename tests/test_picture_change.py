@@ -222,6 +222,30 @@ def test_a_folder_of_pictures(folder: Path, tmp_path: Path, capfd: pytest.Captur
     assert [json.loads(line)["file"] for line in listed] == ["b/4.jpg"]
 
 
+def test_few_pictures_are_changed_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "many").mkdir()
+    for number in range(100):
+        Image.fromarray(smooth(4, 6 + number)).save(tmp_path / "many" / f"{number:03d}.png")
+    made, change = [], PictureChange.__call__
+    monkeypatch.setattr(PictureChange, "__call__", lambda *given: made.append(1) or change(*given))
+    assert write_dataset(tmp_path / "many", tmp_path / "out", resize=2) == 100
+    assert 100 < len(made) <= 100 + 2 * 8  # the first of its one unit: to estimate, and to compare
+
+
+def test_what_was_left_out_is_told_once_where_pictures_come_in_pieces(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir()
+    for number in range(30):
+        Image.fromarray(smooth(4, 6 + number)).save(tmp_path / "many" / f"{number:03d}.png")
+    (tmp_path / "many" / "005.png").write_bytes(b"no picture")
+    cut = tmp_path / "many" / "020.png"
+    cut.write_bytes(cut.read_bytes()[:60])
+    assert write_dataset(tmp_path / "many", tmp_path / "out", resize=2, on_error="report") == 28
+    listed = (tmp_path / "out.left-out.jsonl").read_text().splitlines()
+    assert [json.loads(line)["file"] for line in listed] == ["005.png", "020.png"]
+    kept = [f"{n:03d}.png" for n in range(30) if n not in (5, 20)]
+    assert [row["path"] for row in UniRecordDataset(tmp_path / "out")] == kept
+
+
 def test_columns_of_other_sources(tmp_path: Path) -> None:
     data = encoded(Image.fromarray(smooth(60, 90)), "PNG")
     table = pa.table({"picture": [data, None, data], "other": [b"x", b"y", b"z"], "n": [1, 2, 3]})

@@ -193,7 +193,7 @@ class _Run:
         content = PartContent(wish.schema, tuple(index or ()), user)
         target.check_schema(content)
         row_bytes = take_sample(wish.source, wish.schema).row_bytes * wish.source.share
-        tasks = divide(wish.source.units, row_bytes, wish.max_part_bytes)
+        tasks = divide(wish.source.units, row_bytes, wish.max_part_bytes, computed=wish.source.computes)
         self.job = Job(
             wish.source, content, tuple(tasks), target.folder, target.id, target.first, wish.max_part_bytes,
             os.path.join(target.path, "manifest.json"), target.place, target.deliver,

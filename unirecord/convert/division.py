@@ -13,16 +13,21 @@ _TASKS: Final = 64  # about so many at least, where each has enough to do
 _ENOUGH_BYTES: Final = 64 << 20
 _FEW_TASKS: Final = 16  # about so many of smaller data, so that a few workers end at about the same time
 _LEAST_BYTES: Final = 16 << 20
+_LEAST_COMPUTED_BYTES: Final = 2 << 20  # where the time goes into what is made of a row, not into its bytes
 
 
-def divide(units: Sequence[Unit], row_bytes: float, max_part_bytes: int) -> list[tuple[int, int]]:
+def divide(
+    units: Sequence[Unit], row_bytes: float, max_part_bytes: int, *, computed: bool = False
+) -> list[tuple[int, int]]:
     """Return the tasks as ranges [start, stop) of units; a task makes one part, or several where it grows too large.
 
-    A task has about a 64th of all, at least 64 MB (of less than 1 GB a 16th, at least 16 MB) and at most
-    ``max_part_bytes``. A unit whose rows are not known counts as a task's worth, since it may be anything.
+    A task has about a 64th of all, at least 64 MB (of less than 1 GB a 16th, at least 16 MB, or 2 MB of rows that are
+    ``computed``) and at most ``max_part_bytes``. A unit whose rows are not known counts as a task's worth, since it may
+    be anything.
     """
     total = sum((unit.rows or 0) * row_bytes for unit in units)
-    least = min(max(total / _FEW_TASKS, _LEAST_BYTES), _ENOUGH_BYTES)
+    few = _LEAST_COMPUTED_BYTES if computed else _LEAST_BYTES
+    least = min(max(total / _FEW_TASKS, few), _ENOUGH_BYTES)
     wanted = min(max(total / _TASKS, least), max_part_bytes)
     tasks: list[tuple[int, int]] = []
     start, size = 0, 0.0

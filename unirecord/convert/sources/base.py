@@ -146,6 +146,7 @@ class Source(ABC):
     reads_ahead: ClassVar[bool] = (
         False  # its time goes to calls that let other threads run: it is read while rows are written
     )
+    computes: bool = False  # its time goes into what is made of a row: tasks of fewer bytes
     keeps_misfits: bool = (
         False  # give what is none of its column as a `Misfit`, where that is noticed, and go on
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from ...format.schema import Schema
 from ...format.values import Texts
 from ..sources.base import LeftOut, RawBatch, Unit
 
-__all__ = ["Change", "Step", "chosen_rows"]
+__all__ = ["Change", "Step", "chosen_rows", "pieces"]
 
 Change = Callable[[RawBatch], RawBatch]
 
@@ -26,6 +26,7 @@ class Step(ABC):
     """
 
     chooses: ClassVar[bool] = False  # whether rows are left away that have nothing wrong with them
+    rows_at_once: ClassVar[int | None] = None  # where a row costs so much that nobody should wait for many
 
     def schema(self, before: Schema) -> Schema:
         """The columns that it gives."""
@@ -34,6 +35,17 @@ class Step(ABC):
     @abstractmethod
     def begin(self, unit: Unit) -> Change:
         """The change of the batches of one unit, which come in order and have rows; its place is its number."""
+
+
+def pieces(batch: RawBatch, most: int | None) -> Iterator[RawBatch]:
+    """The same rows in batches of at most ``most``; what was left out is told with the first."""
+    if most is None or batch.rows <= most:
+        yield batch
+        return
+    rows, left_out = replace(batch, left_out=()), batch.left_out
+    for start in range(0, batch.rows, most):
+        yield chosen_rows(rows, np.arange(start, min(start + most, batch.rows)), left_out)
+        left_out = ()
 
 
 def chosen_rows(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -24,6 +24,10 @@ class ChangePictures(Step):
     ``sizes`` names the columns that hold a picture's width and height. Of a picture that cannot be decoded, the row is
     left out, or with ``refuses`` that is an error.
     """
+
+    rows_at_once: ClassVar[int | None] = (
+        8  # the first ones of some units are made again, to compare what was written
+    )
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import ClassVar
 from ...errors import CorruptionError, FormatError, SchemaError
 from ...progress import Progress
 from ..sources.base import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
-from .base import Step
+from .base import Step, pieces
 from .fit import refuse_left_out
 
 __all__ = ["SteppedSource"]
@@ -39,6 +39,7 @@ class SteppedSource(Source):
         self.left_out = list(inner.left_out)
         self._left_out_at_first = tuple(inner.left_out)
         self.units = [Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)]
+        self.computes = inner.computes or any(step.rows_at_once for step in self.steps)
         self.schema = inner.schema
         for step in self.steps:
             self.schema = step.schema(self.schema)
@@ -63,13 +64,15 @@ class SteppedSource(Source):
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield what the steps make of each batch of a unit."""
         changes = [step.begin(unit) for step in self.steps]
+        most = min((step.rows_at_once for step in self.steps if step.rows_at_once), default=None)
         for batch in self._read_inner(self.inner.units[unit.place]):
             if self._on_error == "raise":
                 refuse_left_out(batch.left_out)
-            for change in changes:
-                if batch.rows:
-                    batch = change(batch)
-            yield batch
+            for piece in pieces(batch, most):
+                for change in changes:
+                    if piece.rows:
+                        piece = change(piece)
+                yield piece
 
     def _read_inner(self, unit: Unit) -> Iterator[RawBatch]:
         seen = 0
