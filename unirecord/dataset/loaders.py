@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ..loading.options import LoaderOptions, ReadAhead
 from .batch_loader import BatchLoader
 from .excluding import DatasetExcluding
+from .receipts import receipts_of
 from .views import UNCHANGED, Given, Sample, Unchanged
 
 if TYPE_CHECKING:
@@ -187,6 +189,7 @@ class DatasetLoaders(DatasetExcluding[Given]):
         memory: int | str | None = None,
         plan: PipelinePlan | None = None,
         rewrite: bool | Collection[str] = True,
+        receipts: str | PathLike[str] | None = None,
     ) -> Pipeline:
         """A pipeline over the samples of this shard: operators that run in parallel, in exact order (docs/pipeline.md).
 
@@ -198,13 +201,18 @@ class DatasetLoaders(DatasetExcluding[Given]):
                 2 GiB at most.
             plan: what an earlier pipeline with these operators has chosen, ``loader.plan()``, to be used as it is.
             rewrite: whether it is given a faster form with the same results, or the names of the rules that may do so.
+            receipts: a folder to which every rank writes what it hands out, as for ``batches``; for operators of which
+                each sample gives one result, or a batch of so many.
         """
         from ..pipeline.budget import Budget
         from ..pipeline.origin import DatasetOrigin
         from ..pipeline.pipeline import Pipeline
         from ..pipeline.rewriting import check_rules
 
-        origin = DatasetOrigin(self._cursor, self._on_corrupt)
+        made = None if receipts is None else partial(receipts_of, receipts)
+        if made is not None:
+            made(1, False)  # refuses what is no folder
+        origin = DatasetOrigin(self._cursor, self._on_corrupt, made)
         pipeline = Pipeline(origin, Budget.of(cpus, memory), plan, check_rules(rewrite))
         return pipeline if self._transform is None else pipeline.map(self._transform)
 

@@ -20,9 +20,9 @@ from ..order.shard_order import EpochRun
 from ..storage.appended_file import AppendedFile, make_directories
 from .receipt_format import BATCH, BEGIN, END, LEFT_OUT, MOST_RANKS, SUFFIX, Head, Record, order_of, packed
 
-__all__ = ["PassReceipts", "Receipts"]
+__all__ = ["PassReceipts", "Receipts", "receipts_of"]
 
-_CORRUPT, _EXCLUDED = 1, 2
+_CORRUPT, _EXCLUDED, _SKIPPED = 1, 2, 3
 _NO_ROWS = xxh3_64(b"")
 _MOST_AT_ONCE = 1 << 16  # samples of batches without a row that one record speaks of
 
@@ -48,6 +48,11 @@ class Receipts:
     def batch_size(self) -> int:
         """Samples of a batch."""
         return self._options.batch_size
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether a last batch that is smaller is left out."""
+        return self._options.drop_last
 
     def begin(self, plan: Plan, run: EpochRun, state: Mapping[str, Any], from_state: bool) -> PassReceipts:
         """Notes that a pass begins; ``state`` is any of the dataset, ``from_state`` whether one was loaded for it."""
@@ -111,6 +116,11 @@ class Receipts:
         return Receipts, (self._folder, self._options)
 
 
+def receipts_of(folder: str | os.PathLike[str], batch_size: int, drop_last: bool) -> Receipts:
+    """The receipts of batches of a size."""
+    return Receipts(folder, LoaderOptions(batch_size, drop_last=drop_last))
+
+
 def _without_receipt(error: OSError, path: str) -> OSError:
     """The same error, with what follows from it."""
     text = f"{error.strerror or error}: no receipt could be written, so the batch is not handed out"
@@ -141,6 +151,80 @@ class PassReceipts:
         """Notes rows behind the last batch, as far as a position, that have been left out."""
         if end > self._run.after(self._taken):
             self._note(end, rows, _NO_ROWS)
+
+    def result(self, end: int, rows: Any, left_out: Mapping[int, str | None]) -> None:
+        """Notes a result of these rows that is about to be handed out, one or a list.
+
+        ``left_out`` has rows that were left out, and why; None: they are corrupt.
+        """
+        given = np.atleast_1d(np.asarray(rows, np.int64))
+        run, start = self._run, self._taken
+        stop = (end - run.start) // run.stride
+        if self.leaving is None and len(given) == stop - start:
+            self._taken = stop
+            self._receipts.write_batch(
+                run.epoch, run.first + start * run.stride, stop - start, xxh3_64(given)
+            )
+        elif not self._write_matched(stop, given.tolist(), left_out):
+            raise UniRecordError(
+                f"the result up to position {end:,} of epoch {run.epoch} is not of the rows that stand there: no "
+                "receipt can be written of it"
+            )
+
+    def rest(self, end: int, left_out: Mapping[int, str | None]) -> None:
+        """Notes the end of the pass, and what was left out behind the last result."""
+        run, size = self._run, self._receipts.batch_size
+        stop = (end - run.start) // run.stride
+        if self._receipts.drop_last:
+            stop = stop // size * size
+        if stop > self._taken:
+            self._write_matched(
+                stop, [], left_out
+            )  # unless some of it has been dropped, of which an audit knows
+        self.end()
+
+    def _write_matched(self, stop: int, rows: list[int], left_out: Mapping[int, str | None]) -> bool:
+        """Writes which samples as far as one are these rows, and which are left out; False where they are not all."""
+        run, start, size = self._run, self._taken, self._receipts.batch_size
+        if self.leaving is None:
+            own = given = self._plan.rows_of(run, start, stop)
+            out = np.zeros(stop - start, np.bool_)
+        else:
+            front, behind = start // size * size, min(-(-stop // size) * size, run.samples)
+            found = self.leaving.of_rank(run.first, run.stride, front, behind)
+            here = slice(start - front, stop - front)
+            own, given, out = found.own[here], found.given[here], found.out[here]
+        now, first = time_ns(), run.first + start * run.stride
+        notes: list[Record] = []
+        kept: list[int] = []
+        coming = iter(rows)
+        expected = next(coming, None)
+        for i, (row, there, is_out) in enumerate(
+            zip(own.tolist(), given.tolist(), out.tolist(), strict=True)
+        ):
+            came = there == expected and not (is_out and there == row)
+            expected = next(coming, None) if came else expected
+            if came and not is_out:
+                kept.append(row)
+            elif not is_out and row not in left_out:
+                return False
+            else:
+                why = _EXCLUDED if is_out else _CORRUPT if left_out[row] is None else _SKIPPED
+                notes.append(
+                    Record(LEFT_OUT, run.epoch, first + i * run.stride, why, digest=row, time_ns=now)
+                )
+        if expected is not None:
+            return False
+        digest = xxh3_64(np.array(kept, np.int64))
+        self._receipts.write(
+            *notes, Record(BATCH, run.epoch, first, 0, stop - start, len(notes), digest, now)
+        )
+        self._taken = stop
+        return True
+
+    def sync(self) -> None:
+        """Makes what has been written durable."""
+        self._receipts.sync()
 
     def end(self) -> None:
         """Notes that the pass has come to its end."""

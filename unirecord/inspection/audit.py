@@ -41,7 +41,8 @@ class AuditedEpoch:
     """What is known of the first ``positions`` positions of an epoch: all of them, unless it is under way.
 
     ``delivered`` of them came exactly once, ``repeated`` samples came again by ``remainder="pad"``. ``left_out`` are
-    those left out on purpose, by the reason: ``"remainder"``, ``"drop_last"``, ``"corrupt"``, ``"excluded"``.
+    those left out on purpose, by the reason: ``"remainder"``, ``"drop_last"``, ``"corrupt"``, ``"excluded"``,
+    ``"skipped"`` (by an operator of a pipeline).
     ``never`` and ``twice`` are mistakes.
     """
 

@@ -17,7 +17,7 @@ __all__ = ["RankFile", "RankPass", "records_of", "receipt_paths", "read_receipts
 _HEAD_BYTES = 1 << 17
 _AT_ONCE = RECORD_BYTES << 14
 _MOST_PASSES = 1 << 16
-_CORRUPT, _EXCLUDED = "corrupt", "excluded"
+_REASONS = {1: "corrupt", 3: "skipped"}  # by the flag
 
 
 @dataclass
@@ -172,7 +172,7 @@ class _Reading:
             raise self._wrong(number, "it leaves out a sample that no loader leaves out there")
         self._of_batch += 1
         self._last = sample
-        why = _CORRUPT if record.flag == 1 else _EXCLUDED
+        why = _REASONS.get(record.flag, "excluded")
         current.left_out.setdefault(why, LeftOutSamples()).add(sample)
 
     def _wrong(self, number: int, why: str) -> FormatError:

@@ -56,6 +56,11 @@ class Graph:
         return 0
 
     @property
+    def drops_last(self) -> bool:
+        """Whether a last batch that is smaller is left out."""
+        return self.drop_last or any(stage.drop_last for stage in self.stages)
+
+    @property
     def operators(self) -> list[Operator]:
         """All of them, in their order."""
         return [operator for stage in self.stages for operator in stage.operators]

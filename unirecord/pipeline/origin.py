@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,9 +23,24 @@ from .chunk import Chunk
 from .source import DatasetSource, RowNames, rows_at_once
 from .steps import Named
 
-__all__ = ["Cursor", "DatasetOrigin", "Lend", "Origin", "OriginPass"]
+__all__ = ["Cursor", "DatasetOrigin", "Lend", "Origin", "OriginPass", "PassReceipts"]
 
 Lend = Callable[[int], NDArray[np.uint8]]
+
+
+class PassReceipts(Protocol):
+    """What a pass writes down of its results (dataset/receipts.py)."""
+
+    leaving: Leaving | None
+
+    def result(self, end: int, rows: Any, left_out: Mapping[int, str | None]) -> None:
+        """Notes a result that is about to be handed out."""
+
+    def rest(self, end: int, left_out: Mapping[int, str | None]) -> None:
+        """Notes the end of the pass, and what was left out behind the last result."""
+
+    def sync(self) -> None:
+        """Makes what has been written durable."""
 
 
 class OriginPass(Protocol):
@@ -53,6 +69,9 @@ class OriginPass(Protocol):
 
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
+
+    def receipts(self, graph: Graph) -> PassReceipts | None:
+        """What writes receipts of the pass; None where none have been asked for."""
 
     @property
     def is_outdated(self) -> bool:
@@ -130,6 +149,9 @@ class Cursor(Protocol):
     def state_dict(self) -> dict[str, Any]:
         """The state of the latest pass."""
 
+    def state_at_front(self) -> dict[str, Any]:
+        """What of a state is not a place."""
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass go on from a state."""
 
@@ -137,8 +159,9 @@ class Cursor(Protocol):
 class DatasetOrigin:
     """The samples of a dataset's shard."""
 
-    def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt) -> None:
-        self._cursor = cursor
+    def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt, receipts: Any = None) -> None:
+        """``receipts``: makes what writes receipts, of batches of a size and with ``drop_last``."""
+        self._cursor, self._receipts = cursor, None if receipts is None else lru_cache(receipts)
         self._on_corrupt: OnCorrupt = on_corrupt
         self._memories: dict[Lend | None, BatchMemory] = {}
 
@@ -157,6 +180,11 @@ class DatasetOrigin:
         """This rank and the number of ranks."""
         sharding = self._cursor.plan.order.sharding
         return sharding.shard_id, sharding.num_shards
+
+    @property
+    def writes_receipts(self) -> bool:
+        """Whether results are written down."""
+        return self._receipts is not None
 
     @property
     def skips(self) -> bool:
@@ -208,14 +236,18 @@ class DatasetOrigin:
 
     def begin(self) -> OriginPass:
         """Starts a pass of the dataset."""
-        return DatasetPass(self._cursor, self._on_corrupt, self._memories)
+        return DatasetPass(self._cursor, self._on_corrupt, self._memories, self._receipts)
 
 
 class DatasetPass:
     """One pass over the shard."""
 
     def __init__(
-        self, cursor: Cursor, on_corrupt: OnCorrupt, memories: dict[Lend | None, BatchMemory]
+        self,
+        cursor: Cursor,
+        on_corrupt: OnCorrupt,
+        memories: dict[Lend | None, BatchMemory],
+        receipts: Any = None,
     ) -> None:
         self._run, self._plan, self._position = cursor.begin(), cursor.plan, cursor.position
         self._rest = self._run  # what is read; of the run, as far as that has been handed out, a state tells
@@ -223,6 +255,8 @@ class DatasetPass:
         self._on_corrupt: OnCorrupt = on_corrupt
         self._memories = memories
         self.epoch, self.start = self._run.epoch, self._run.start
+        self._make_receipts = receipts
+        self._of_pass: PassReceipts | None = None
         self.names: Named = RowNames(self._plan)
         self.processes, self.calls_user = None, False
 
@@ -241,6 +275,19 @@ class DatasetPass:
     def has_holes(self) -> bool:
         """Whether rows have been left out without others in their place."""
         return not all(entry.fill for entry in self._exclusions.entries)
+
+    def receipts(self, graph: Graph) -> PassReceipts | None:
+        """What writes receipts of the pass, and of its rest."""
+        if self._make_receipts is None:
+            return None
+        receipts = self._of_pass
+        if receipts is None:
+            made = self._make_receipts(max(graph.aligned, 1), graph.drops_last)
+            loaded = self._position.from_state
+            receipts = made.begin(self._plan, self._run, self._cursor.state_at_front(), loaded)
+            self._of_pass = receipts
+        receipts.leaving = self._leaving(graph)
+        return receipts
 
     @property
     def is_outdated(self) -> bool:

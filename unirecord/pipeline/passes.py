@@ -15,7 +15,7 @@ from .assembly import Graph, graph_of, lanes_of
 from .budget import Budget
 from .chunk import Note, Place, inner_of, position_of
 from .operators import Operator
-from .origin import Lend, Origin, OriginPass
+from .origin import Lend, Origin, OriginPass, PassReceipts
 from .pipeline_stats import PipelineStats, StatsOfPasses
 from .resuming import extended, place_at, split_state
 from .rewriting import Draft, rewritten
@@ -64,6 +64,7 @@ class Passes:
         self._design = design
         self._at: tuple[OriginPass, Place] | None = None
         self._resumed: tuple[int, int, list[int]] | None = None
+        self._receipts: PassReceipts | None = None
         self.figures = StatsOfPasses()
         self._tuned: PipelinePlan | None = None
         self.tuner: Tuner | None = None
@@ -71,6 +72,8 @@ class Passes:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, by the results handed out."""
+        if self._receipts is not None:
+            self._receipts.sync()
         state = self._design.origin.state_dict()
         place: Place | None = None
         if self._at is not None and self._at[0].followed:
@@ -111,6 +114,8 @@ class Passes:
         """A pass, or what is left of one; the place where it stands when rows are excluded, None when it is over."""
         stats, clock = self.figures, perf_counter_ns
         plan = self._plan_for(graph)
+        self._receipts = receipts = at.receipts(graph)
+        left_out: dict[int, str | None] = {}
         lanes = lanes_of(graph, at.names, at.start, inner, self.memory, at.has_holes)
         lanes[0].processes, lanes[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
@@ -133,10 +138,13 @@ class Passes:
                     stats.filled += filled
                     stats.skipped += len(chunk.notes) - filled
                     _name_odd(at.names, chunk.notes)
-                values, ends, error = chunk.values, chunk.ends, chunk.error
+                    left_out |= {note.row: note.why for note in chunk.notes if not note.kept}
+                values, ends, rows, error = chunk.values, chunk.ends, chunk.rows, chunk.error
                 del chunk
                 stats.results += len(values)
                 for number, end in enumerate(ends):
+                    if receipts is not None:
+                        receipts.result(position_of(end), rows[number], left_out)
                     mark(end if type(end) is int else position_of(end))
                     self._at = at, end
                     value, values[number] = values[number], None  # the user alone holds it
@@ -153,6 +161,8 @@ class Passes:
             if not graph.drop_last and not any(lane.dropped for lane in lanes):
                 mark(at.end)
                 self._at = None
+            if receipts is not None:
+                receipts.rest(at.end, left_out)
         return None
 
     def _graph(self) -> Graph:

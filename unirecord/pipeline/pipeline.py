@@ -283,6 +283,11 @@ class Pipeline:
 
     def _behind(self, operator: Operator, columns: tuple[str, ...] | None = None) -> Pipeline:
         check_order(self._design.operators, operator)
+        if not operator.keeps_count and getattr(self._design.origin, "writes_receipts", False):
+            raise ValueError(
+                f"{operator} decides how many samples there are, and receipts are of positions: choose rows with "
+                "where= before the pipeline is made, or leave out receipts="
+            )
         if operator.kind in ("where", "unbatch", "prefetch"):
             columns = self._columns
         other: Pipeline = object.__new__(type(self))

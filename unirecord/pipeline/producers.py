@@ -131,6 +131,9 @@ class _GeneratorPass:
 
     is_outdated = has_holes = False  # nothing is ever left out
 
+    def receipts(self, graph: Graph) -> None:
+        """None are written."""
+
     def going_on(self, position: int) -> OriginPass:
         """It is never asked to."""
         raise AssertionError(position)

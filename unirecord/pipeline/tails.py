@@ -23,7 +23,7 @@ def through(chunks: Iterator[Chunk], stages: Sequence[Stage]) -> Iterator[Chunk]
             open_stages.enter_context(close_after(batches))
         for delivered in batches:
             place, notes = delivered.end, delivered.left_out
-            chunk = Chunk([delivered.batch], (place,), (place,), (), (), notes)  # type: ignore[arg-type]
+            chunk = Chunk([delivered.batch], (place,), (place,), [delivered.rows], (), notes)  # type: ignore[arg-type]
             del delivered
             yield chunk
             del chunk
@@ -35,14 +35,14 @@ def _delivered(chunks: Iterator[Chunk], trailing: list[Note]) -> Iterator[Delive
     """The elements of chunks with the places where they end; ``trailing`` has what was left out behind the last."""
     for chunk in chunks:
         trailing += chunk.notes
-        values, ends, error = chunk.values, chunk.ends, chunk.error
+        values, ends, rows, error = chunk.values, chunk.ends, chunk.rows, chunk.error
         del chunk
         for number, end in enumerate(ends):
             notes: Any = tuple(trailing)
             trailing.clear()
             value, values[number] = values[number], None
             place: Any = end
-            yield Delivered(value, 0, place, notes, 1, 0)
+            yield Delivered(value, 0, place, notes, 1, 0, 0, rows[number])
             del value
         if error is not None:
             raise error
