@@ -134,3 +134,25 @@ def selection_digest(rows_of_dataset: int, rows: Sequence[int]) -> str:
     body = b"" if is_range else b"".join(row.to_bytes(8, "little") for row in rows)
     seed = xxhash.xxh3_64_intdigest(head, seed=int(not is_range))
     return f"{xxhash.xxh3_64_intdigest(body, seed=seed):016x}"
+
+
+def turns_of_cycle(weights: Sequence[int], seed: int, cycle: int) -> list[int]:
+    """One cycle of turns as docs/order.md has it, draw by draw."""
+    total = sum(weights)
+    left = [
+        ((j + 1) * total // w + ((j + 1) * total % w > 0) - 1, s, j * total // w)
+        for s, w in enumerate(weights)
+        for j in range(w)
+    ]
+    turns = []
+    for place in range(total):
+        turn = min(one for one in left if one[2] <= place)
+        left.remove(turn)
+        turns.append(turn)
+    generator = Generator(derive(seed, MASK64, 6, cycle, 0))
+    for place in range(total - 1):
+        heads = generator.word() >> 31
+        (last, _, _), (_, _, first) = turns[place], turns[place + 1]
+        if heads and last > place and first <= place:
+            turns[place], turns[place + 1] = turns[place + 1], turns[place]
+    return [source for _, source, _ in turns]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import doctest
 import json
 import pickle
-from collections.abc import Sequence
-from fractions import Fraction
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
@@ -15,43 +13,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from order_reference import Generator, derive, permutation
+from order_reference import permutation, turns_of_cycle
 
 import unirecord
 from unirecord.core import Order, xxh3_64
 from unirecord.errors import SchemaError
 from unirecord.order.mixture import Mixture, Source
-from unirecord.order.quota import Turns, whole_weights
 from unirecord.order.selection import Selection
 from unirecord.order.shard_order import ShardOrder
 from unirecord.order.spec import OrderSpec, Sharding
-
-VECTORS = json.loads((Path(__file__).parent / "data" / "mixture_vectors.json").read_text())
-WEIGHTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)
-U64 = st.integers(0, 2**64 - 1)
-MIXTURE, NO_EPOCH = 6, 2**64 - 1
-
-
-def reference_cycle(weights: Sequence[int], seed: int, cycle: int) -> list[int]:
-    """One cycle of turns as docs/order.md has it, draw by draw."""
-    total = sum(weights)
-    left = [
-        ((j + 1) * total // w + ((j + 1) * total % w > 0) - 1, s, j * total // w)
-        for s, w in enumerate(weights)
-        for j in range(w)
-    ]
-    turns = []
-    for place in range(total):
-        turn = min(one for one in left if one[2] <= place)
-        left.remove(turn)
-        turns.append(turn)
-    generator = Generator(derive(seed, NO_EPOCH, MIXTURE, cycle, 0))
-    for place in range(total - 1):
-        heads = generator.word() >> 31
-        (last, _, _), (_, _, first) = turns[place], turns[place + 1]
-        if heads and last > place and first <= place:
-            turns[place], turns[place + 1] = turns[place + 1], turns[place]
-    return [source for _, source, _ in turns]
 
 
 @pytest.fixture(scope="module")
@@ -74,82 +44,6 @@ def epochs_of(mixed: Any, count: int) -> list[int]:
     return [i for _ in range(count) for i in ids(mixed)]
 
 
-# ---- turns ------------------------------------------------------------------------------------------------------
-
-
-@given(WEIGHTS, U64)
-@settings(max_examples=15, deadline=None)
-def test_turns_are_those_of_the_formula(weights: list[int], seed: int) -> None:
-    turns = Turns(weights, seed)
-    cycles = -(-4096 // sum(weights))
-    source, _ = turns.at(np.arange(3 * sum(weights)) + (cycles - 1) * sum(weights))
-    again = [reference_cycle(weights, seed, cycle % cycles) for cycle in (cycles - 1, cycles, cycles + 1)]
-    assert source.tolist() == [turn for turns_of_cycle in again for turn in turns_of_cycle]
-
-
-@given(WEIGHTS, U64, st.integers(0, 2**40))
-@settings(max_examples=15, deadline=None)
-def test_every_prefix_is_within_one_of_the_shares(weights: list[int], seed: int, start: int) -> None:
-    turns, total = Turns(weights, seed), sum(weights)
-    source, draw = turns.at(np.arange(start, start + 3000))
-    for number, weight in enumerate(weights):
-        counts = turns.before(number, start) + np.cumsum(source == number)
-        prefix = np.arange(start + 1, start + 3001)
-        assert np.all(np.abs(counts * total - prefix * weight) < total)
-        own = np.flatnonzero(source == number)
-        assert np.array_equal(draw[own], turns.before(number, start) + np.arange(len(own)))
-        assert np.array_equal(turns.turns_of(number, draw[own]), own + start)
-
-
-def test_turns_at_10_to_the_15_are_the_shares_by_arithmetic() -> None:
-    weights = whole_weights([0.61803, 0.2, 0.1, 0.08197])
-    turns = Turns(weights, 1)
-    for at in (10**12 + 1, 10**15 + 7):
-        counts = [turns.before(s, at) for s in range(4)]
-        assert sum(counts) == at
-        assert all(
-            abs(c * sum(weights) - at * w) < sum(weights) for c, w in zip(counts, weights, strict=True)
-        )
-
-
-def test_ranks_that_take_every_second_turn_meet_both_sources_alike() -> None:
-    source, _ = Turns([1, 1], 3).at(np.arange(4096))
-    ones = int(source[::2].sum())
-    assert abs(ones - 1024) < 4 * np.sqrt(2048) / 2  # four standard deviations of a fair coin
-
-
-@pytest.mark.parametrize("vector", VECTORS["turns"], ids=lambda v: f"{v['weights']}-{v['seed']}")
-def test_frozen_turns_are_reproduced(vector: dict[str, Any]) -> None:
-    turns = Turns(vector["weights"], vector["seed"])
-    source, draw = turns.at(np.array(vector["turns"]))
-    assert (source.tolist(), draw.tolist()) == (vector["source"], vector["draw"])
-
-
-@pytest.mark.parametrize("vector", VECTORS["weights"], ids=lambda v: str(v["given"]))
-def test_weights_become_integers_of_their_proportions(vector: dict[str, Any]) -> None:
-    assert list(whole_weights(vector["given"])) == vector["whole"]
-
-
-def test_rounded_weights_are_near_the_given_ones() -> None:
-    asked = [Fraction(1, 3**k) for k in range(11)]
-    whole = whole_weights(asked)
-    assert sum(whole) == 2**16
-    assert max(
-        abs(Fraction(w, 2**16) - a / sum(asked)) for w, a in zip(whole, asked, strict=True)
-    ) < Fraction(2, 2**16)
-
-
-@pytest.mark.parametrize(
-    "wrong", [[0, 0], [-1, 2], [float("nan"), 1], [float("inf"), 1], [1e-9, 1], ["1", 2]]
-)
-def test_weights_that_are_none_are_refused(wrong: list[Any]) -> None:
-    with pytest.raises((ValueError, TypeError), match="weight"):
-        whole_weights(wrong)
-
-
-# ---- mixtures ---------------------------------------------------------------------------------------------------
-
-
 def test_samples_are_those_of_the_formula(sources: Any) -> None:
     chosen = {"web": sources["web"], "code": sources["code"].view(shuffle=True, seed=7)}
     mixed = unirecord.mix(chosen, {"web": 0.7, "code": 0.3}, seed=5)
@@ -158,7 +52,7 @@ def test_samples_are_those_of_the_formula(sources: Any) -> None:
     cycles = -(-4096 // 10)
     drawn, expected = [0, 0], []
     for turn in range(3 * len(mixed)):
-        source = reference_cycle([7, 3], 5, turn // 10 % cycles)[turn % 10]
+        source = turns_of_cycle([7, 3], 5, turn // 10 % cycles)[turn % 10]
         epoch, place = divmod(drawn[source], rows[source])
         expected.append(1000 * source + permutation(rows[source], seeds[source], epoch, 1)(place))
         drawn[source] += 1
