@@ -44,9 +44,9 @@ _PLACE: Final = ("epoch", "position", "excluded")
 
 
 class Record(NamedTuple):
-    """One record: ``flag`` of BEGIN says whether a state was loaded, that of LEFT_OUT why (1: corrupt, 2: excluded,
-    3: by an operator).
+    """One record.
 
+    ``flag`` of BEGIN says whether a state was loaded, that of LEFT_OUT why (1: corrupt, 2: excluded, 3: an operator).
     ``first`` is a global position. BEGIN: the one at which the pass begins. BATCH: that of the first of ``samples``
     samples of the rank, of which ``less`` have been left out; ``digest`` is XXH3-64 of the rows of the others, as i64.
     LEFT_OUT: that of a sample; ``digest`` is its row. END: that after the pass, which came to its end.
