@@ -185,13 +185,14 @@ def test_what_a_program_holds_is_written_by_workers_too(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["1", "2", "once"]
 
 
-def test_a_worker_imports_its_own_kind_of_source_alone(tmp_path: Path) -> None:
+def test_a_worker_imports_its_own_kind_of_source_alone_and_no_event_loop(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a\n1\n")
     code = (
         "import pickle, sys\nimport unirecord.convert.worker\n"
         "source = pickle.loads(sys.stdin.buffer.read())\n"
         "kinds = [n for n in sys.modules if n.startswith('unirecord.convert.sources.')]\n"
-        "assert 'unirecord.convert.sources.tables' in kinds and 'unirecord.convert.sources.mds' not in kinds, kinds"
+        "assert 'unirecord.convert.sources.tables' in kinds and 'unirecord.convert.sources.mds' not in kinds, kinds\n"
+        "assert not {'asyncio', 'ssl'} & set(sys.modules), 'what only object stores need is imported at each start'"
     )
     data = pickle.dumps(open_source(str(tmp_path / "x.csv")))
     subprocess.run([sys.executable, "-c", code], input=data, check=True)

@@ -10,7 +10,6 @@ from ..parts.manifest import Manifest
 from ..storage.registry import location_of
 from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, Unfinished
-from .object_claim import ObjectClaim
 from .part_sequence import Delivery
 from .single_writer import check_target_folder
 
@@ -95,4 +94,6 @@ def open_publisher(
             f"{path}: a conversion that writes to an object store begins anew when it was stopped; leave resume out, "
             "or write to a disk and copy that"
         )
+    from .object_claim import ObjectClaim  # with the event loop of requests, which few need
+
     return ObjectClaim(path, dataset_id, overwrite=overwrite, append=append)

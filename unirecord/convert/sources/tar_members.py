@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 from zlib import adler32
@@ -14,11 +15,15 @@ __all__ = ["Member", "tar_members"]
 _BLOCK: Final = 512
 _ZEROS: Final = bytes(_BLOCK)
 _MOST_EXTENSION: Final = 1 << 20  # of a header that holds a long name
+# Name, size, checksum, kind, magic, prefix of the name; what lies between is not looked at.
+_HEADER: Final = struct.Struct("100s 24x 12s 12x 8s c 100x 6s 82x 155s 12x")
 _REGULAR: Final = (b"0", b"\0", b"7")
 _LONG_NAME: Final = b"L"
 _LONG_LINK: Final = b"K"
 _PAX: Final = b"x"
 _PAX_GLOBAL: Final = b"g"
+_EXTENSIONS: Final = (_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL)
+_SAID: Final = (b"path", b"size")
 
 
 class Member(NamedTuple):
@@ -48,53 +53,56 @@ def tar_members(file: ReadAhead, where: str, start: int = 0, stop: int | None = 
             raise SchemaError(f"{where} is cut off in the header at byte {at:,}")
         if head == _ZEROS:
             return
-        _check(head, f"{where}, byte {at:,}")
-        length = long_size if long_size is not None else _number(head[124:136], f"{where}, byte {at:,}")
-        kind, offset = head[156:157], at + _BLOCK
+        name, digits, checksum, kind, magic, prefix = _HEADER.unpack(head)
+        _check(head, checksum, where, at)
+        length = long_size if long_size is not None else _number(digits, where, at)
+        offset = at + _BLOCK
         if offset + length > size:
             raise SchemaError(
                 f"{where} is cut off in the member at byte {at:,}, by {offset + length - size:,} bytes"
             )
         at = offset + -(-length // _BLOCK) * _BLOCK
-        if kind in (_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL):
+        if kind in _EXTENSIONS:
             if length > _MOST_EXTENSION:
                 raise SchemaError(f"{where}: a header at byte {offset - _BLOCK:,} has {length:,} bytes")
             content = bytes(file.at(offset, length)) if kind in (_LONG_NAME, _PAX) else b""
             if kind == _LONG_NAME:
                 long_name = _text(content.rstrip(b"\0"))
             elif kind == _PAX:
-                said = _pax(content, f"{where}, byte {offset:,}")
+                said = _pax(content, where, offset)
                 long_name = said.get("path", long_name)
                 long_size = int(said["size"]) if said.get("size", "").isdigit() else None
             continue
-        yield Member(long_name or _name(head), first, offset, length, kind in _REGULAR)
+        yield Member(long_name or _name(name, magic, prefix), first, offset, length, kind in _REGULAR)
         long_name = long_size = None
         first = at
 
 
-def _check(head: bytes, where: str) -> None:
-    wanted = _number(head[148:156], where)
+def _check(head: bytes, checksum: bytes, where: str, at: int) -> None:
+    wanted = _number(checksum, where, at)
     # The lower half of Adler-32 from 0 on is the sum of the bytes, which 256 of them cannot make too large for it.
     found = (adler32(head[:256], 0) & 0xFFFF) + (adler32(head[256:], 0) & 0xFFFF)
-    if found - sum(head[148:156]) + 8 * 32 != wanted:
+    if found - (adler32(checksum, 0) & 0xFFFF) + 8 * 32 != wanted:
         raise SchemaError(
-            f"{where}: a header's checksum differs, so the archive is damaged, or is no tar archive"
+            f"{where}, byte {at:,}: a header's checksum differs, so the archive is damaged, or is no tar archive"
         )
 
 
-def _number(field: bytes, where: str) -> int:
-    if field[:1] == b"\x80":  # base 256, for 8 GB and more
+def _number(field: bytes, where: str, at: int) -> int:
+    if field[0] == 0x80:  # base 256, for 8 GB and more
         return int.from_bytes(field[1:], "big")
     digits = field.strip(b" \0")
     try:
         return int(digits, 8) if digits else 0
     except ValueError:
-        raise SchemaError(f"{where}: a header holds {digits!r} where a number should be") from None
+        raise SchemaError(
+            f"{where}, byte {at:,}: a header holds {digits!r} where a number should be"
+        ) from None
 
 
-def _name(head: bytes) -> str:
-    name = head[:100].split(b"\0", 1)[0]
-    prefix = head[345:500].split(b"\0", 1)[0] if head[257:263] == b"ustar\0" else b""
+def _name(name: bytes, magic: bytes, prefix: bytes) -> str:
+    name = name.split(b"\0", 1)[0]
+    prefix = prefix.split(b"\0", 1)[0] if magic == b"ustar\0" else b""
     return _text(prefix + b"/" + name if prefix else name)
 
 
@@ -102,15 +110,19 @@ def _text(name: bytes) -> str:
     return name.decode("utf-8", "backslashreplace")
 
 
-def _pax(content: bytes, where: str) -> dict[str, str]:
+def _pax(content: bytes, where: str, at: int) -> dict[str, str]:
+    """The entries of an extended header that say where a file lies; all are checked."""
     found: dict[str, str] = {}
-    while content:
-        length, _, _rest = content.partition(b" ")
-        size = int(length) if length.isdigit() and len(length) < 8 else 0
-        entry = content[len(length) + 1 : size - 1]
-        name, equals, value = entry.partition(b"=")
-        if not equals or size > len(content) or size <= len(length):
-            raise SchemaError(f"{where}: an extended header is damaged")
-        found[_text(name)] = _text(value)
-        content = content[size:]
+    start = 0
+    while start < len(content):
+        space = content.find(b" ", start, start + 8)
+        length = content[start : max(space, start)]
+        stop = start + int(length) if length.isdigit() else start
+        equals = content.find(b"=", space, stop - 1)
+        if not start < space < equals < stop <= len(content):
+            raise SchemaError(f"{where}, byte {at:,}: an extended header is damaged")
+        name = content[space + 1 : equals]
+        if name in _SAID:
+            found[_text(name)] = _text(content[equals + 1 : stop - 1])
+        start = stop
     return found
