@@ -180,3 +180,43 @@ def test_any_text_is_read_or_refused(text: str, name: str) -> None:
         columns_of(
             opened(Path(root), text.encode("utf-8", "surrogatepass").decode("latin-1"), name, "latin-1")
         )
+
+
+def test_a_sample_of_a_block_of_csv_parses_a_few_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f'{n},"a {n}\n""é"""\n' for n in range(3_000))
+    source = opened(tmp_path, "n,text\n" + text)
+    (unit,) = source.units
+    parsed: list[int] = []
+
+    def noted(data: bytes, schema: Schema, delimiter: str) -> Any:
+        parsed.append(len(data))
+        return arrow_block(data, schema, delimiter)
+
+    monkeypatch.setattr(tables, "arrow_block", noted)
+    first = next(source.batches_of(unit))
+    assert 0 < first.rows < 400
+    assert sum(parsed) < len(text.encode()) / 8
+    whole = [batch.columns for batch in source.batches_of(unit)]
+    assert [n for batch in whole for n in batch["n"]] == list(range(3_000))
+    assert [str(cell) for batch in whole for cell in plain(batch["text"])] == [
+        f'a {n}\n"é"' for n in range(3_000)
+    ]
+
+
+def test_what_is_wrong_behind_the_first_rows_of_a_block_is_named_by_its_row(tmp_path: Path) -> None:
+    rows = [f"{n}.5,a" for n in range(2_000)]
+    rows[1_500] = "1e999,a"
+    source = opened(tmp_path, "\n".join(["n,text", *rows]) + "\n", overrides={"n": "float64"})
+    with pytest.raises(SchemaError, match=r"x\.csv: row 1500, column 'n': '1e999'"):
+        list(source.batches())
+
+
+@pytest.mark.parametrize("record", ['1,"é\n\n', "1,é\r2,b\r", '1,x"y"\r\n', '1,"x"y\n', "é" * 50])
+def test_records_at_the_start_of_a_block_end_where_a_record_does(record: str) -> None:
+    data = record.encode() * 40
+    for size in range(16, len(data), 7):
+        first, rest = text_blocks.first_records(data[:size], ",")
+        assert first + rest == data[:size]
+        assert not rest or first.endswith((b"\n", b"\r"))

@@ -15,7 +15,7 @@ from .convert import converted, text_converter
 from .csv_arrow import arrow_block
 from .csv_file import CsvFile
 from .overrides import apply_overrides
-from .text_blocks import Block, BlockPlace, csv_blocks, read_block
+from .text_blocks import Block, BlockPlace, count_lines, csv_blocks, first_records, read_block
 from .text_files import TextFiles
 
 __all__ = ["CsvTable"]
@@ -91,11 +91,19 @@ class CsvTable(TextFiles):
         return many
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield the rows of a block of lines by the types found."""
+        """Yield the rows of a block of lines by the types found, a few first: that is all that a sample takes."""
         number, place = unit.place
-        table, first_row = self._files[number], place.row
+        table, row = self._files[number], place.row
+        first, rest = first_records(read_block(table.file, place), table.delimiter)
+        for batch in self._read(table, first, place.line, row):
+            row += batch.rows
+            yield batch
+        if rest:
+            yield from self._read(table, rest, place.line + count_lines(first), row)
+
+    def _read(self, table: CsvFile, data: bytes, line: int, first_row: int) -> Iterator[RawBatch]:
+        """Yield the rows of whole records; lines and rows before them are for messages."""
         convert = [text_converter(c) for c in self.schema]
-        data = read_block(table.file, place)
         width = len(table.header)
         block = arrow_block(data, self.schema, table.delimiter)
         if block is not None:
@@ -112,7 +120,7 @@ class CsvTable(TextFiles):
             if block.rows:
                 yield RawBatch(columns, block.rows)
             return
-        for rows in table.chunks(data, place.line, width):
+        for rows in table.chunks(data, line, width):
             cells = zip(*rows, strict=True)
             columns = {
                 c.name: converted(values, f, c, first_row, table.name, keep=self.keeps_misfits)

@@ -17,6 +17,7 @@ __all__ = [
     "BlockPlace",
     "count_lines",
     "csv_blocks",
+    "first_records",
     "line_blocks",
     "quotes_are_plain",
     "read_block",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 BLOCK_BYTES: Final = 8_000_000
+_FIRST_SHARE: Final = 16  # of a block, about
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -59,6 +61,12 @@ def line_blocks(source: InputPath) -> Iterator[Block]:
 def csv_blocks(source: InputPath, start: int, delimiter: str) -> Iterator[Block]:
     """Yield a file from an offset on in blocks of whole CSV records."""
     return _blocks(source, start, lambda data: _whole_records(data, delimiter))
+
+
+def first_records(data: bytes, delimiter: str) -> tuple[bytes, bytes]:
+    """Return some CSV records at the start of a block, and the rest, which may be empty."""
+    first = data[: _whole_records(data[: len(data) // _FIRST_SHARE], delimiter)]
+    return (first, data[len(first) :]) if first.endswith((b"\n", b"\r")) else (data, b"")
 
 
 def text_start(source: InputPath) -> int:
