@@ -90,8 +90,8 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "'people'": (lambda: UniRecordDataset("people"), MissingError, r"did you mean 'people\.urec'\?"),
     "'~/people.urec'": (lambda: UniRecordDataset("~/people.urec"), MissingError, "only a shell expands ~"),
     "''": (lambda: UniRecordDataset(""), MissingError, "the path is empty; name a part"),
-    "hdfs://": (
-        lambda: UniRecordDataset("hdfs://bucket/people.urec"),
+    "hdfq://": (
+        lambda: UniRecordDataset("hdfq://bucket/people.urec"),
         MissingError,
         "name a path on a disk, or one of s3://",
     ),

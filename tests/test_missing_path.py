@@ -46,8 +46,8 @@ WRONG: list[tuple[Any, str]] = [
     ("~/people.urec", "only a shell expands ~, so name /"),
     ("link.urec", "is a link to gone, where there is nothing"),
     (
-        "hdfs://bucket/people.urec",
-        "no storage is known for hdfs://; name a path on a disk, or one of s3://, gs://",
+        "hdfq://bucket/people.urec",
+        "no storage is known for hdfq://; name a path on a disk, or one of s3://, gs://",
     ),
     ("ftq://bucket/train", "no storage is known for ftq://"),
     ("file:///data/train", "paths are given without file://, as /data/train"),
@@ -64,14 +64,14 @@ def test_a_path_that_names_nothing_says_what_to_name(here: Path, path: Any, said
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("path", ["", "people", "~/people.urec", "hdfs://b/x.urec", "none/x.urec"])
+@pytest.mark.parametrize("path", ["", "people", "~/people.urec", "hdfq://b/x.urec", "none/x.urec"])
 @pytest.mark.parametrize("command", ["inspect", "verify", "repair", "bench"])
 def test_every_command_says_what_to_name(
     here: Path, capsys: pytest.CaptureFixture[str], command: str, path: str
 ) -> None:
     assert main([command, path]) == 2
     (said,) = (
-        said for wrong, said in WRONG if wrong in (path, path.replace("hdfs://b/x", "hdfs://bucket/people"))
+        said for wrong, said in WRONG if wrong in (path, path.replace("hdfq://b/x", "hdfq://bucket/people"))
     )
     assert said in capsys.readouterr().err
 
