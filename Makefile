@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
+.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
 
 venv: $(VENV)/ready
 
@@ -153,6 +153,11 @@ remote-faults: venv build
 # Processes that end while they use an object store, 20 in each of three ways: what the interpreter's end leaves to chance.
 store-exits: venv build
 	$(BIN)/python tests/store_exits.py --times 20
+
+# S3 as moto speaks it, beside the tests' own server: large packages, so not in `make test`.
+moto: venv build
+	$(BIN)/python -m pip install -qq "moto[s3,server]>=5"
+	$(BIN)/python tests/moto_store.py
 
 fuzz-jpeg: build/fuzz/fuzz_jpeg venv
 	$(BIN)/python tests/jpeg_seeds.py build/fuzz/jpeg

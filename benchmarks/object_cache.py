@@ -15,6 +15,8 @@ from object_store import BATCH, ROW_BYTES, serving, write
 
 from unirecord import UniRecordDataset
 
+Figure = tuple[str, float, str]  # what, how much, its unit
+
 
 def rate(ds: UniRecordDataset[Any], epoch: int) -> float:
     """Rows a second of a shuffled epoch, in batches, digests checked."""
@@ -24,8 +26,8 @@ def rate(ds: UniRecordDataset[Any], epoch: int) -> float:
     return rows / (time.perf_counter() - began)
 
 
-def full_beside_local(url: str, local: Path, cache: Path, rounds: int) -> None:
-    """Epochs of both in turn: the first after opening, which checks digests, and those after it."""
+def full_beside_local(url: str, local: Path, cache: Path, rounds: int) -> list[Figure]:
+    """Epochs of both in turn: the first after opening, which checks digests, and those after it; the best of each."""
     options = {"shuffle": True, "seed": 1}
     with UniRecordDataset(url, cache=cache, cache_bytes="1TB", **options) as ds:
         rate(ds, 0)
@@ -41,28 +43,38 @@ def full_beside_local(url: str, local: Path, cache: Path, rounds: int) -> None:
                 found.setdefault(f"disk, {turn}", []).append(rate(there, epoch))
                 found.setdefault(f"full cache, {turn}", []).append(rate(cached, epoch))
             assert cached.cache_stats().fetched_bytes == 0
-    for name, rates in sorted(found.items()):
-        print(f"{name:26} {max(rates):9,.0f} rows/s best, {min(rates):9,.0f} worst of {len(rates)}")
+    figures = [(name, max(rates), "rows/s") for name, rates in sorted(found.items())]
     for turn in ("first epoch", "later epochs"):
         ratio = max(found[f"full cache, {turn}"]) / max(found[f"disk, {turn}"])
-        print(f"{'cache / disk, ' + turn:26} {ratio:9.2f}")
+        figures.append((f"full cache / disk, {turn}", ratio, "times"))
+    return figures
 
 
-def partly(url: str, cache: Path, data: int, share: float) -> None:
-    """Bytes that epochs fetch with a cache of this share of the data."""
-    limit = int(data * share)
+def partly(url: str, cache: Path, data: int, share: float) -> list[Figure]:
+    """Bytes that epochs fetch with a cache of this share of the data, and those of the cache's files."""
+    limit, figures = int(data * share), []
     with UniRecordDataset(url, cache=cache, cache_bytes=limit, shuffle=True, seed=1) as ds:
         before = 0
         for epoch in range(3):
-            speed = rate(ds, epoch)
+            rate(ds, epoch)
             fetched = ds.cache_stats().fetched_bytes
-            part = (fetched - before) / data
-            print(
-                f"cache of {share:.0%}, epoch {epoch}      {speed:9,.0f} rows/s, fetched {part:7.2%} of the data"
-            )
+            name = f"cache of {share:.0%}, epoch {epoch}: fetched"
+            figures.append((name, 100 * (fetched - before) / data, "% of the data"))
             before = fetched
         used = sum(file.stat().st_size for file in cache.iterdir())
-        print(f"{'limit, and files':26} {limit:,} and {used:,} bytes")
+        figures.append((f"cache of {share:.0%}: its files", 100 * used / limit, "% of its limit"))
+    return figures
+
+
+def measure(data: Path | None, rows: int, latency: float, rounds: int, share: float) -> list[Figure]:
+    """All of it, in a temporary folder of ``data``; ``latency`` is the server's, in seconds a request."""
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        (bucket := Path(folder) / "bucket").mkdir()
+        write(bucket / "a.urec", rows)
+        with serving(Path(folder), latency) as server:
+            url = f"{server}/bucket/a.urec"
+            figures = full_beside_local(url, bucket / "a.urec", Path(folder) / "full", rounds)
+            return figures + partly(url, Path(folder) / "part", rows * ROW_BYTES, share)
 
 
 def main() -> None:
@@ -76,14 +88,9 @@ def main() -> None:
         "--data", type=Path, help="where to make data and caches; a temporary folder by default"
     )
     args = parser.parse_args()
-    rows = 200 if args.quick else args.rows
-    with tempfile.TemporaryDirectory(dir=args.data) as folder:
-        (bucket := Path(folder) / "bucket").mkdir()
-        write(bucket / "a.urec", rows)
-        with serving(Path(folder), args.latency_ms / 1_000) as server:
-            url = f"{server}/bucket/a.urec"
-            full_beside_local(url, bucket / "a.urec", Path(folder) / "full", 1 if args.quick else args.rounds)
-            partly(url, Path(folder) / "part", rows * ROW_BYTES, args.share)
+    rows, rounds = (200, 1) if args.quick else (args.rows, args.rounds)
+    for name, value, unit in measure(args.data, rows, args.latency_ms / 1_000, rounds, args.share):
+        print(f"{name:36} {value:12,.2f} {unit}")
 
 
 if __name__ == "__main__":

@@ -190,6 +190,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "parts": _flat("parts"),
     "store": _store,
     "language": _flat("language"),
+    "object_cache": _flat("object_cache"),
     "ways": _ways,
     "writing": _writing,
     "sizes": _sizes,

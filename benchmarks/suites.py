@@ -125,6 +125,11 @@ def language(field: Field, plan: Plan) -> Iterator[Measurement]:
     yield from _task(field, plan, "language", field.python("megatron"), "--entrants", name)
 
 
+def object_cache(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """A cache of an object store on the loopback: full, beside the disk, and of a part of the data."""
+    yield from _task(field, plan, "object_cache", sys.executable)
+
+
 WRITERS = (
     ("unirecord", ""),
     ("flat", ""),
@@ -160,6 +165,7 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "writing": writing,
     "pipeline": pipeline,
     "sizes": sizes,
+    "object_cache": object_cache,
     "frameworks": frameworks.measure,
     "pictures": image_decoding.measure,
     "compression": compression.measure,

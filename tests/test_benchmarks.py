@@ -114,6 +114,7 @@ def test_every_table_of_the_page_has_a_text() -> None:
             "parts",
             "store",
             "language",
+            "object_cache",
             "writing",
             "sizes",
             "frameworks",
