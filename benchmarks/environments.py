@@ -36,7 +36,7 @@ ENVIRONMENTS = {
         options=("--no-build-isolation",),
     ),
     "mosaicml": Environment(("numpy", "torch==2.13.0", "mosaicml-streaming", "transformers"), "torch"),
-    "litdata": Environment(("numpy", "torch==2.13.0", "litdata", "zstd"), "litdata"),
+    "litdata": Environment(("numpy", "torch==2.13.0", "litdata>=0.2.70", "zstd"), "litdata"),
     "lance": Environment(("numpy", "pylance", "pyarrow"), "lance"),
     "datasets": Environment(("numpy", "datasets"), "datasets"),
     "webdataset": Environment(("numpy", "webdataset"), "webdataset"),

@@ -15,7 +15,7 @@ import numpy as np
 from workloads import Raw
 
 BATCH = 256
-AGREE = 0.1  # two warm-up passes agree when the slower one has at least 0.9 of the faster one's pace
+AGREE = 0.05  # two warm-up passes agree when the slower one has at least 0.95 of the faster one's pace
 MOST_PASSES = 8
 PASS = 10  # a warm-up pass lasts at most this many times the timed part
 

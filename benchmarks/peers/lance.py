@@ -1,4 +1,4 @@
-"""Lance: `take` of a batch of row numbers."""
+"""Lance: `take` of a batch of row numbers, through io_uring."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from workloads import Raw
 
 lance = importlib.import_module("lance")
 CHUNK_BYTES = 64 << 20
+SCHEME = "file+uring://"  # rows taken at random come faster than through a plain path
 
 
 def _type(raw: Raw) -> Any:
@@ -34,7 +35,7 @@ def write(raw: Raw, directory: Path) -> None:
 class LanceReader(Gather):
     def __init__(self, raw: Raw, directory: Path, threads: int) -> None:
         super().__init__(raw, threads)
-        self.data = lance.dataset(str(directory / "data.lance"))
+        self.data = lance.dataset(f"{SCHEME}{(directory / 'data.lance').resolve()}")
 
     def fetch(self, ids: list[int]) -> Any:
         return self.data.take(ids, columns=["x"]).column("x")
