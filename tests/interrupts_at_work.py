@@ -113,7 +113,7 @@ class WrongSizes(Repair):
         super().__init__(folder, f"{name}/manifest.json", remove=False)
         listing = self.start / self.lost
         found = manifest.read(str(listing))
-        first = replace(found.parts[0], index_bytes=5)
+        first = found.parts[0]._replace(index_bytes=5)
         listing.write_bytes(manifest.encode(replace(found, parts=(first, *found.parts[1:]))))
 
     def check(self) -> None:

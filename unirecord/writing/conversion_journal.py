@@ -140,7 +140,7 @@ def _begun_name(task: int) -> str:
 
 def entry_to_json(entry: PartEntry) -> dict[str, Any]:
     """A part of the manifest as plain values."""
-    return {**vars(entry), "id": entry.id.hex()}
+    return {**entry._asdict(), "id": entry.id.hex()}
 
 
 def entry_from_json(value: dict[str, Any]) -> PartEntry:
