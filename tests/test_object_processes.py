@@ -15,7 +15,7 @@ from objectstore import Server, serving
 from store_exits import with_a_store
 
 from unirecord import UniRecordDataset, UniRecordError, Writer
-from unirecord.storage import object_store
+from unirecord.storage import object_store, requests
 
 ROWS = 40
 SECONDS = 60  # after which a child that hangs is ended
@@ -85,6 +85,24 @@ def test_a_data_loader_that_forks_gives_the_message(server: Server) -> None:
         )
         with pytest.raises(UniRecordError, match='by "spawn" or "forkserver"'):
             list(loader)
+
+
+def test_requests_that_the_end_of_the_process_would_not_stop_are_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where Ctrl-C comes when the first request of a process is made."""
+    made: list[requests.Requests] = []
+
+    def interrupted(stop: Any) -> None:
+        made.append(stop.__self__)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(requests, "_made", [])
+    monkeypatch.setattr(requests.atexit, "register", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        requests.requests()
+    made[0].stop()
+    assert requests._made == []
 
 
 def test_interpreters_end_while_a_store_is_used(capfd: pytest.CaptureFixture[str]) -> None:

@@ -318,8 +318,9 @@ def requests() -> Requests:
     if not _made:
         with _making:
             if not _made:
-                _made.append(Requests())
-                atexit.register(_made[0].stop)
+                made = Requests()
+                atexit.register(made.stop)  # before it can be used: an interrupt may come between
+                _made.append(made)
     if _made[0]._process != os.getpid():
         raise UniRecordError(
             "the client of object stores, used before this process was forked, does not survive that: start workers "
