@@ -8,90 +8,34 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from objectstore import Fault, Request, Server, serving
+from objectstore import Fault, Request, Server
 from objectstore_writing import uploads
 from writing import SIX, SIX_SCHEMA, read, same
+from written_store import (
+    PIECE,
+    SCHEMA,
+    URL,
+    append_rows,
+    fill,
+    folder,
+    numbers,
+    served,
+    spooled,
+    unnamed,
+    write,
+)
 
 import unirecord
 from unirecord import ExistsError, SchemaError, StaleError, UniRecordDataset, UniRecordError, Writer, append
 from unirecord.cli import main
-from unirecord.storage import object_store, object_writes
+from unirecord.storage import object_writes
 
-URL = "s3://bucket/train"
-PIECE = 4_096
-SCHEMA = {"n": "int32", "b": "bytes"}
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    root, spool = tmp_path / "store", tmp_path / "spool"
-    (root / "bucket").mkdir(parents=True)
-    spool.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(spool))
-    monkeypatch.setattr(object_store, "_stores", {})
-    moment = timedelta(milliseconds=1)
-    monkeypatch.setattr(object_store, "RETRIES", {"max_retries": 1, "backoff": {"init_backoff": moment}})
-    monkeypatch.setattr(object_writes, "PIECE_BYTES", PIECE)
-    monkeypatch.setattr(object_writes, "PAUSE_SECONDS", 0.0)
-    with serving(root) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
-        yield server
-
-
-def folder(server: Server) -> Path:
-    return server.root / "bucket" / "train"
-
-
-def spooled(server: Server) -> list[str]:
-    return os.listdir(server.root.parent / "spool")
-
-
-def numbers(server: Server) -> list[int] | None:
-    """The numbers of all rows; None when there is no dataset."""
-    if not (folder(server) / "manifest.json").exists():
-        return None
-    with UniRecordDataset(folder(server), shuffle=False) as ds:
-        return [int(ds[i]["n"]) for i in range(len(ds))]
-
-
-def unnamed(server: Server) -> list[str]:
-    """The parts' files that no manifest names."""
-    there = {path.name for path in folder(server).glob("part-*")} if folder(server).exists() else set()
-    try:
-        named = {
-            entry.name for entry in unirecord.parts.manifest.read(str(folder(server) / "manifest.json")).parts
-        }
-    except FileNotFoundError:
-        named = set()
-    return sorted(name for name in there if name.removesuffix(".idx") not in named)
-
-
-def write(rows: range, **options: Any) -> None:
-    with Writer(URL, SCHEMA, **options) as writer:
-        fill(writer, rows)
-
-
-def fill(writer: Writer, rows: range) -> None:
-    for n in rows:
-        writer.write({"n": n, "b": bytes([n]) * 1_500})
-
-
-def append_rows(rows: range) -> None:
-    with append(URL) as writer:
-        fill(writer, rows)
+server = pytest.fixture(served)
 
 
 def test_what_is_written_is_what_was_given(server: Server, tmp_path: Path) -> None:
@@ -301,56 +245,6 @@ def test_a_writer_is_told_of_parts_without_a_manifest(server: Server) -> None:
         write(range(3))
 
 
-@contextmanager
-def signals_restart_calls() -> Iterator[None]:
-    """SIGINT as Polars has it in every process that has imported it: what it comes in the middle of goes on."""
-    signal.siginterrupt(signal.SIGINT, False)
-    try:
-        yield
-    finally:
-        signal.siginterrupt(signal.SIGINT, True)
-
-
-def test_ctrl_c_aborts_the_upload(server: Server) -> None:
-    main_thread = os.getpid()
-    pieces = 0
-
-    def interrupt(request: Request) -> Fault | None:
-        nonlocal pieces
-        pieces += "partNumber" in request.query
-        if pieces == 5 and "partNumber" in request.query:
-            os.kill(main_thread, signal.SIGINT)
-        return Fault(pause=0.01 if pieces <= 5 else 0.5) if "partNumber" in request.query else None
-
-    server.fault = interrupt
-    with (
-        signals_restart_calls(),
-        pytest.raises(KeyboardInterrupt),
-        Writer(URL, {"b": "bytes"}) as writer,
-    ):
-        writer.write({"b": os.urandom(100 * PIECE)})  # six seconds, if nobody stopped it
-    assert uploads(server.root) == spooled(server) == []
-    assert not folder(server).exists() or unnamed(server) == []
-    assert pieces < 100
-
-
-def test_ctrl_c_while_it_is_published_removes_nothing_that_may_be(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(request: Request) -> Fault | None:
-        if request.method == "PUT" and request.key.endswith("manifest.json"):
-            os.kill(os.getpid(), signal.SIGINT)
-            return Fault(pause=0.05)
-        return None
-
-    server.fault = interrupt
-    with pytest.raises(KeyboardInterrupt):
-        write(range(3))
-    if numbers(server) is None:
-        assert len(unnamed(server)) == 2
-        assert "not known whether" in capsys.readouterr().err
-
-
 def test_what_may_be_published_is_not_removed(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     asked = 0
 
@@ -381,64 +275,6 @@ def test_a_store_without_conditional_puts_is_told_of(server: Server, monkeypatch
     with pytest.warns(UserWarning, match="no conditional puts"):
         first.close()
     assert numbers(server) == [0, 1, 2, 4, 3]
-
-
-SCRIPT = """
-import sys
-from unirecord import Writer
-from unirecord.storage import object_writes
-object_writes.PIECE_BYTES = 4096
-writer = Writer("s3://bucket/train", {"b": "bytes"}, max_part_bytes=40_000)
-for _ in range(int(sys.argv[1])):
-    writer.write_batch({"b": [bytes(30_000)]})
-"""
-
-
-def run(server: Server, rows: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(rows)],
-        env={**os.environ, "TMPDIR": str(server.root.parent / "spool")},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_a_writer_that_is_killed_publishes_nothing_and_the_next_one_says_what_it_left(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pieces = 0
-
-    def kill(request: Request) -> Fault | None:
-        nonlocal pieces
-        pieces += "partNumber" in request.query
-        if pieces == 12:
-            process.kill()
-            return Fault(hang_up=True)
-        return None
-
-    server.fault = kill
-    process = run(server, 8)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    server.fault = lambda request: None
-    assert numbers(server) is None
-    assert len(spooled(server)) == 1
-    left = unnamed(server)
-    assert left
-    write(range(3), overwrite=True)
-    assert left[0] in capsys.readouterr().err
-    assert spooled(server) == []
-    assert numbers(server) == [0, 1, 2]
-    assert unnamed(server) == left  # it may be of a writer that lives
-
-
-def test_a_writer_that_is_open_when_its_process_ends_leaves_nothing(server: Server) -> None:
-    process = run(server, 3)
-    _, said = process.communicate()
-    assert process.returncode == 0
-    assert "without close()" in said
-    assert any(request.key.endswith(".urec") for request in server.requests)
-    assert unnamed(server) == spooled(server) == uploads(server.root) == []
 
 
 def test_conversions_write_to_a_store(

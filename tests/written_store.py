@@ -1,0 +1,82 @@
+"""A dataset written to the store of the tests, and what lies there of it, as files, read without the client."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from objectstore import Server, serving
+
+import unirecord
+from unirecord import UniRecordDataset, Writer, append
+from unirecord.storage import object_store, object_writes
+
+URL = "s3://bucket/train"
+PIECE = 4_096
+SCHEMA = {"n": "int32", "b": "bytes"}
+
+
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A fixture: a store with one empty bucket, small pieces of uploads, and short pauses."""
+    root, spool = tmp_path / "store", tmp_path / "spool"
+    (root / "bucket").mkdir(parents=True)
+    spool.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(spool))
+    monkeypatch.setattr(object_store, "_stores", {})
+    moment = timedelta(milliseconds=1)
+    monkeypatch.setattr(object_store, "RETRIES", {"max_retries": 1, "backoff": {"init_backoff": moment}})
+    monkeypatch.setattr(object_writes, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(object_writes, "PAUSE_SECONDS", 0.0)
+    with serving(root) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        yield server
+
+
+def folder(server: Server) -> Path:
+    return server.root / "bucket" / "train"
+
+
+def spooled(server: Server) -> list[str]:
+    return os.listdir(server.root.parent / "spool")
+
+
+def numbers(server: Server) -> list[int] | None:
+    """The numbers of all rows; None when there is no dataset."""
+    if not (folder(server) / "manifest.json").exists():
+        return None
+    with UniRecordDataset(folder(server), shuffle=False) as ds:
+        return [int(ds[i]["n"]) for i in range(len(ds))]
+
+
+def unnamed(server: Server) -> list[str]:
+    """The parts' files that no manifest names."""
+    there = {path.name for path in folder(server).glob("part-*")} if folder(server).exists() else set()
+    try:
+        named = {
+            entry.name for entry in unirecord.parts.manifest.read(str(folder(server) / "manifest.json")).parts
+        }
+    except FileNotFoundError:
+        named = set()
+    return sorted(name for name in there if name.removesuffix(".idx") not in named)
+
+
+def write(rows: range, **options: Any) -> None:
+    with Writer(URL, SCHEMA, **options) as writer:
+        fill(writer, rows)
+
+
+def fill(writer: Writer, rows: range) -> None:
+    for n in rows:
+        writer.write({"n": n, "b": bytes([n]) * 1_500})
+
+
+def append_rows(rows: range) -> None:
+    with append(URL) as writer:
+        fill(writer, rows)
