@@ -105,6 +105,7 @@ READINGS = (
     Reading("UniRecord, exact shuffle", "unirecord", "unirecord"),
     Reading("bare download, in order", "bare-download", "unirecord"),
     Reading('UniRecord, shuffle="block"', "unirecord", "unirecord", order="block"),
+    Reading('UniRecord, shuffle="block", 4 blocks a batch', "unirecord", "unirecord", order="runs"),
     Reading("UniRecord, in order", "unirecord", "unirecord", order="in order"),
     Reading("Lance, take, exact shuffle", "lance", "lance", "lance"),
     Reading("MosaicML Streaming, exact shuffle (py1s)", "mosaicml", "mosaicml", "mosaicml"),

@@ -75,9 +75,13 @@ def unirecord(place: argparse.Namespace) -> Iterator[int]:
 
     importlib.import_module("obstore")
     yield 0
-    shuffle: Any = {"exact": True, "block": "block", "in order": False}[place.order]
-    options = {"seed": place.seed} if shuffle else {}
-    with UniRecordDataset(f"{place.endpoint}/{place.bucket}/{place.key}", shuffle=shuffle, **options) as ds:
+    options: dict[str, Any] = {
+        "exact": {"shuffle": True, "seed": place.seed},
+        "block": {"shuffle": "block", "seed": place.seed},
+        "runs": {"shuffle": "block", "seed": place.seed, "block_rows": BATCH // 4, "window_blocks": 4},
+        "in order": {"shuffle": False},
+    }[place.order]
+    with UniRecordDataset(f"{place.endpoint}/{place.bucket}/{place.key}", **options) as ds:
         for batch in ds.batches(BATCH):
             yield len(batch["x"])
 
@@ -174,7 +178,7 @@ def main() -> None:
     parser.add_argument("--key", required=True, help="of the object or folder; of several shards, by commas")
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--row-bytes", type=int, required=True)
-    parser.add_argument("--order", choices=["exact", "block", "in order"], default="exact")
+    parser.add_argument("--order", choices=["exact", "block", "runs", "in order"], default="exact")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scratch", type=Path, help="where readers that copy may do so")
     place = parser.parse_args()
