@@ -188,6 +188,7 @@ def test_a_sample_of_a_block_of_csv_parses_a_few_of_its_rows(
     text = "".join(f'{n},"a {n}\n""é"""\n' for n in range(3_000))
     source = opened(tmp_path, "n,text\n" + text)
     (unit,) = source.units
+    monkeypatch.setattr(text_blocks, "FIRST_BYTES", 2_000)
     parsed: list[int] = []
 
     def noted(data: bytes, schema: Schema, delimiter: str) -> Any:
@@ -205,7 +206,10 @@ def test_a_sample_of_a_block_of_csv_parses_a_few_of_its_rows(
     ]
 
 
-def test_what_is_wrong_behind_the_first_rows_of_a_block_is_named_by_its_row(tmp_path: Path) -> None:
+def test_what_is_wrong_behind_the_first_rows_of_a_block_is_named_by_its_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_blocks, "FIRST_BYTES", 2_000)
     rows = [f"{n}.5,a" for n in range(2_000)]
     rows[1_500] = "1e999,a"
     source = opened(tmp_path, "\n".join(["n,text", *rows]) + "\n", overrides={"n": "float64"})
@@ -214,9 +218,12 @@ def test_what_is_wrong_behind_the_first_rows_of_a_block_is_named_by_its_row(tmp_
 
 
 @pytest.mark.parametrize("record", ['1,"é\n\n', "1,é\r2,b\r", '1,x"y"\r\n', '1,"x"y\n', "é" * 50])
-def test_records_at_the_start_of_a_block_end_where_a_record_does(record: str) -> None:
+def test_records_at_the_start_of_a_block_end_where_a_record_does(
+    record: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = record.encode() * 40
     for size in range(16, len(data), 7):
+        monkeypatch.setattr(text_blocks, "FIRST_BYTES", size // 5)
         first, rest = text_blocks.first_records(data[:size], ",")
         assert first + rest == data[:size]
         assert not rest or first.endswith((b"\n", b"\r"))

@@ -13,6 +13,7 @@ from .input_path import InputPath
 
 __all__ = [
     "BLOCK_BYTES",
+    "FIRST_BYTES",
     "Block",
     "BlockPlace",
     "count_lines",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 BLOCK_BYTES: Final = 8_000_000
-_FIRST_SHARE: Final = 16  # of a block, about
+FIRST_BYTES: Final = 500_000  # about, of a block that is much larger
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -64,8 +65,10 @@ def csv_blocks(source: InputPath, start: int, delimiter: str) -> Iterator[Block]
 
 
 def first_records(data: bytes, delimiter: str) -> tuple[bytes, bytes]:
-    """Return some CSV records at the start of a block, and the rest, which may be empty."""
-    first = data[: _whole_records(data[: len(data) // _FIRST_SHARE], delimiter)]
+    """Return some CSV records at the start of a block, and the rest, which is empty where there is little."""
+    if len(data) < 4 * FIRST_BYTES:
+        return data, b""
+    first = data[: _whole_records(data[:FIRST_BYTES], delimiter)]
     return (first, data[len(first) :]) if first.endswith((b"\n", b"\r")) else (data, b"")
 
 
