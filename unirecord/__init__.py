@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .pipeline.pipeline_stats import PipelineStats, StageStats
     from .pipeline.tuning import PipelinePlan
     from .writing.collecting import Collected, gc
+    from .writing.deleting import Deleted, delete
     from .writing.republishing import restore
     from .writing.writer import Writer, append
 
@@ -88,6 +89,8 @@ __all__ = [
     "repair",
     "RepairReport",
     "Salvaged",
+    "delete",
+    "Deleted",
     "versions",
     "Version",
     "restore",
@@ -148,6 +151,8 @@ _HOMES = {
     "verify": "inspection.verify",
     "Report": "inspection.report",
     "Problem": "inspection.report",
+    "delete": "writing.deleting",
+    "Deleted": "writing.deleting",
     "restore": "writing.republishing",
     "gc": "writing.collecting",
     "Collected": "writing.collecting",

@@ -52,7 +52,7 @@ def with_codecs(
 def _like_last_part(schema: Schema, before: Snapshot) -> Schema:
     if not before.parts:
         return schema
-    opened = PartSet(before)
+    opened = PartSet(before, knows_deletions=True)  # reads no rows
     try:
         last = opened.part(len(opened) - 1).stored_schema
     finally:

@@ -128,6 +128,11 @@ def _print_head(found: Description) -> None:
         f"{found.rows:,} {'row' if found.rows == 1 else 'rows'}{many}, {format_size(found.data_bytes)} data "
         f"+ {format_size(found.index_bytes)} index, id {found.identity}"
     )
+    if found.deleted:
+        many = "row has" if found.deleted == 1 else "rows have"
+        say(
+            f"{found.deleted:,} {many} been deleted; parts and columns are shown as they are stored, with those"
+        )
     if found.metadata is not None:
         text = to_json(cell_json(found.metadata))
         say(f"metadata  {clipped(text, max(40, shutil.get_terminal_size((160, 24)).columns - 10))}")

@@ -30,6 +30,7 @@ _COMMANDS: Final = (
     "log",
     "restore",
     "gc",
+    "delete",
     "verify",
     "repair",
     "bench",

@@ -327,8 +327,13 @@ class UniRecordDataset(DatasetDrawing[Given]):
         return self._cursor.plan.data.parts.locate(row)
 
     def read_rows(self, row_ids: NDArray[np.int64]) -> dict[str, Any]:
-        """The rows with these numbers (as ``row_ids`` gives them) as one batch, a dict of arrays, in that order."""
-        return self._cursor.plan.data.reader.batch(np.ascontiguousarray(row_ids, np.int64))
+        """The rows with these numbers (as ``row_ids`` gives them) as one batch, a dict of arrays, in that order.
+
+        IndexError for numbers that no row has, or one that has been deleted.
+        """
+        rows = np.ascontiguousarray(row_ids, np.int64)
+        self._cursor.plan.data.check_live(rows)
+        return self._cursor.plan.data.reader.batch(rows)
 
     # ---- epochs and state --------------------------------------------------------------------------------
 

@@ -114,6 +114,7 @@ class Description:
     parts: list[PartDescription]
     index: list[str]
     metadata: Any = None
+    deleted: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON where the user's metadata is."""
@@ -142,7 +143,7 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         )
         for c in snapshot.schema
     ]
-    opened = PartSet(snapshot)
+    opened = PartSet(snapshot, knows_deletions=True)
     try:
         parts = [opened.part(i) for i in range(len(opened))]
         of_parts = columns_of(opened)
@@ -160,13 +161,14 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         path=_shown(path),
         kind=_kind(path, snapshot),
         identity=snapshot.identity,
-        rows=sum(part.rows for part in described),
+        rows=sum(part.rows for part in described) - snapshot.deleted,
         data_bytes=sum(part.data_bytes for part in described),
         index_bytes=sum(part.index_bytes for part in described),
         columns=columns,
         parts=described,
         index=list(snapshot.index),
         metadata=snapshot.metadata,
+        deleted=snapshot.deleted,
     )
 
 

@@ -95,4 +95,6 @@ def _version(listing: Manifest, name: str) -> Version:
         there = location.find(name)
         when = None if there is None else there.version[2] / 1e9
     size = sum(part.bytes + part.index_bytes for part in listing.parts)
-    return Version(listing.generation, when, said.command, said.of, listing.rows, len(listing.parts), size)
+    size += sum(part.deleted.bytes for part in listing.parts if part.deleted is not None)
+    rows = listing.rows - listing.deleted
+    return Version(listing.generation, when, said.command, said.of, rows, len(listing.parts), size)

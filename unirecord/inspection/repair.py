@@ -70,6 +70,12 @@ def repair(
         else:
             report.parts = [_sound(part, state) for part, state in found]
     else:
+        if listing is not None and listing.deleted:
+            raise UniRecordError(
+                f"{path}: {listing.deleted:,} of its rows have been deleted, and what is salvaged would have them "
+                "again; put the damaged file back from a copy, or go back to a version before that by `unirecord "
+                "restore`"
+            )
         if listing is not None and all(
             state.head is None or state.head.schema != listing.schema for _, state in found
         ):

@@ -12,6 +12,8 @@ from ..core import LeavablePool, result_of, usable_cores
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
+from ..parts.dataset_path import deletion_of
+from ..parts.deletions import check_deletion
 from ..parts.manifest import Manifest, schema_digest
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of
@@ -62,6 +64,7 @@ def verify(
     parts = [(part, listing) for listed, listing, _ in found for part in listed]
     report.problems += [problem for _, _, problems in found for problem in problems]
     report.problems += [problem for each in paths for problem in _versions(each)]
+    report.problems += [problem for part, _ in parts for problem in _deletions(part)]
     report.parts = len(parts)
     tracker = Tracker(sum(_size(p.path) + _size(p.path + ".idx") for p, _ in parts), progress)
     workers = threads or min(_MOST_THREADS, usable_cores())
@@ -73,6 +76,20 @@ def verify(
         pool.leave()
     report.seconds = time.monotonic() - started
     return report
+
+
+def _deletions(part: Target) -> list[Problem]:
+    """What is wrong with the file that says which rows of a part have been deleted."""
+    if part.entry is None:
+        return []
+    deletion = deletion_of(os.path.dirname(part.path), part.entry)
+    try:
+        if deletion is not None:
+            check_deletion(deletion, part.entry.id, part.entry.rows)
+    except (OSError, UniRecordError) as error:
+        assert deletion is not None
+        return [Problem(deletion.path, str(error), "which rows of the part have been deleted", _RESTORE)]
+    return []
 
 
 def _versions(path: str) -> list[Problem]:

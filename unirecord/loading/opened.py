@@ -6,6 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..core import BatchPool
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
@@ -71,7 +74,11 @@ class OpenedData:
         cache: CacheOptions | None = None,
     ) -> OpenedData:
         """Opens what is at ``path``, which has been resolved to ``snapshot`` or is now."""
-        return cls(path, PartSet(snapshot or resolve(path), io=io, verify=verify, cache=cache), columns)
+        return cls(
+            path,
+            PartSet(snapshot or resolve(path), io=io, verify=verify, cache=cache, knows_deletions=True),
+            columns,
+        )
 
     @property
     def sample_columns(self) -> tuple[Column, ...]:
@@ -101,6 +108,21 @@ class OpenedData:
             raise StaleError(f"{self.path}: the schema has changed; open the dataset anew")
         parts = self.parts
         return OpenedData.open(self.path, self._names, parts.io, parts.verify, snapshot, parts.cache_options)
+
+    def live_rows(self) -> Selection:
+        """The rows that have not been deleted."""
+        live = self.parts.live
+        return Selection(self.snapshot.rows) if live is None else Selection(self.snapshot.rows, bitmap=live)
+
+    def check_live(self, rows: NDArray[np.int64]) -> None:
+        """IndexError when one of the rows has been deleted; numbers that no row has are left to the reader."""
+        live = self.parts.live
+        if live is None:
+            return
+        there = rows[(rows >= 0) & (rows < self.snapshot.rows)]
+        gone = there[~live.contains(there)]
+        if len(gone):
+            raise IndexError(f"row {gone[0]} has been deleted; a version before that still has it")
 
     def where_rows(self, selection: Selection, where: str) -> tuple[Selection, str]:
         """The rows of a selection that meet a condition, and its one form: states must not depend on its spelling."""

@@ -73,7 +73,7 @@ class Plan:
         blocks: tuple[int | None, int | None],
     ) -> Plan:
         """The plan over the rows that meet ``where``; ``shard`` is (shard_id, num_shards)."""
-        selection, condition = Selection(data.snapshot.rows), None
+        selection, condition = data.live_rows(), None
         if where is not None:
             selection, condition = data.where_rows(selection, where)
         sharding = Sharding(len(selection), *shard, remainder)

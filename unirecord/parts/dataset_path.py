@@ -19,13 +19,14 @@ from ..storage.registry import location_of
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from . import manifest
 from .classes import class_difference, classes_of
+from .deletions import Deletion
 from .fetched import Beginnings, fetch_for
-from .manifest import Manifest
+from .manifest import Manifest, PartEntry
 from .missing_path import explain_missing, may_be_dataset, meant_instead
 from .part import decode_metadata
 from .versions import kept_name, located_version, read_newest, read_version, split_version
 
-__all__ = ["PartRef", "Snapshot", "has_moved_on", "resolve", "use_snapshot"]
+__all__ = ["PartRef", "Snapshot", "deletion_of", "has_moved_on", "resolve", "use_snapshot"]
 
 PathLike = str | os.PathLike[str]
 _WILDCARD = re.compile(r"[*?\[]")
@@ -45,6 +46,7 @@ class PartRef:
     content: int = 0  # the content digest; 0: not known
     index_bytes: int = -1
     beginnings: Beginnings | None = field(compare=False, repr=False, default=None)
+    deletion: Deletion | None = None
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,13 @@ class Snapshot:
 
     @property
     def rows(self) -> int:
-        """Rows of all parts."""
+        """Rows of all parts, those that have been deleted too."""
         return sum(part.rows for part in self.parts)
+
+    @property
+    def deleted(self) -> int:
+        """How many of them have been deleted."""
+        return sum(part.deletion.rows for part in self.parts if part.deletion is not None)
 
 
 def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
@@ -247,12 +254,24 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
             part.bytes,
             int(part.content, 16),
             part.index_bytes,
+            deletion=deletion_of(path, part),
         )
         for part in found.parts
     )
-    identity = _digest(found.id + b"".join(part.id for part in found.parts))
+    deleted = (part.deleted.digest.encode() for part in found.parts if part.deleted is not None)
+    identity = _digest(found.id + b"".join(part.id for part in found.parts) + b"".join(deleted))
     user = None if found.metadata is None else unpack_object(found.metadata)
     return Snapshot(parts, found.schema, found.index, user, identity, listings=_listings(path, found))
+
+
+def deletion_of(folder: str, part: PartEntry) -> Deletion | None:
+    """What a manifest in this directory says of the rows of a part that have been deleted."""
+    gone = part.deleted
+    return (
+        None
+        if gone is None
+        else Deletion(os.path.join(folder, gone.name), gone.rows, gone.bytes, gone.digest)
+    )
 
 
 def _listings(path: str, found: Manifest) -> tuple[Listing, ...]:
@@ -291,6 +310,8 @@ def _missing_file(path: str, found: Manifest) -> str | None:
     for part in found.parts:
         if part.name not in there:
             return part.name
+        if part.deleted is not None and part.deleted.name not in there:
+            return part.deleted.name
         if part.name + ".idx" not in there and part.name + ".idx.new" not in there:
             return part.name + ".idx"
     return None
@@ -298,6 +319,8 @@ def _missing_file(path: str, found: Manifest) -> str | None:
 
 def _explain_missing(path: str, name: str) -> str:
     full = os.path.join(path, name)
+    if ".del-" in name:
+        return f"{full}: this file, which says what rows have been deleted, is missing; put it back"
     if name.endswith(".idx"):
         return (
             f"{full}: this index is missing; run `unirecord repair {path}` to rebuild it from the data file"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core import xxh3_64
@@ -14,11 +14,12 @@ from ..format.metadata import CREATED_BY, checked_index, packed_types
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.registry import read_file
-from .part_list import PartEntry, PartList, find_parts
+from .part_list import DeletedRows, PartEntry, PartList, find_parts
 
 __all__ = [
     "NAME",
     "PART_NAME",
+    "DeletedRows",
     "Manifest",
     "PartEntry",
     "decode",
@@ -49,7 +50,9 @@ _KEYS = {
     "digest",
 }
 _MAY_BE = {"optional", "required"}  # left out when empty
-_KNOWN: frozenset[str] = frozenset()  # what "required" may name
+_DELETIONS = "deletions"
+_KNOWN = frozenset({_DELETIONS})  # what "required" may name
+_DELETION_KEYS = {"name", "rows", "bytes", "digest"}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
 _STAND_IN = b"0"  # for parts that were found without it, where the rest of the text is read
 _MAX_NUMBER = 1 << 63
@@ -71,7 +74,13 @@ class Manifest:
 
     @property
     def rows(self) -> int:
+        """Rows that are stored, those that have been deleted too."""
         return sum(part.rows for part in self.parts)
+
+    @property
+    def deleted(self) -> int:
+        """How many of them have been deleted."""
+        return sum(part.deleted.rows for part in self.parts if part.deleted is not None)
 
 
 def part_name(number: int, part_id: bytes) -> str:
@@ -107,12 +116,14 @@ def encode(manifest: Manifest) -> bytes:
     }
     if manifest.optional:
         content["optional"] = manifest.optional
+    if manifest.deleted:
+        content["required"] = [_DELETIONS]
     content["digest"] = f"{xxh3_64(_dump(content)):016x}"
     return _dump(content) + b"\n"
 
 
 def _encode_part(part: PartEntry) -> dict[str, Any]:
-    return {
+    content: dict[str, Any] = {
         "name": part.name,
         "id": part.id.hex(),
         "rows": part.rows,
@@ -121,6 +132,9 @@ def _encode_part(part: PartEntry) -> dict[str, Any]:
         "schema": part.schema,
         "content": part.content,
     }
+    if part.deleted is not None:
+        content[_DELETIONS] = asdict(part.deleted)
+    return content
 
 
 def _dump(content: dict[str, Any]) -> bytes:
@@ -217,6 +231,8 @@ def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
     for what in ("name", "id"):
         if len({getattr(entry, what) for entry in entries}) != len(entries):
             raise ValueError(f"two parts have the same {what}")
+    if any(entry.deleted is not None for entry in entries) != (_DELETIONS in content.get("required", [])):
+        raise ValueError('"required" and the parts do not agree whether rows have been deleted')
     digest = schema_digest(schema)
     for entry in entries:
         if entry.schema != digest:
@@ -245,7 +261,7 @@ def _check_last(listed: PartList, next_part: int) -> None:
 
 
 def _decode_part(part: Any, next_part: int) -> PartEntry:
-    if not isinstance(part, dict) or set(part) != _PART_KEYS:
+    if not isinstance(part, dict) or set(part) - {_DELETIONS} != _PART_KEYS:
         raise ValueError(f"a part needs the keys {sorted(_PART_KEYS)}")
     name = part["name"]
     match = PART_NAME.fullmatch(name) if type(name) is str else None
@@ -259,8 +275,28 @@ def _decode_part(part: Any, next_part: int) -> PartEntry:
     rows, size, index_size = (_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
     return PartEntry(
         name, bytes.fromhex(part_id), rows, size, index_size, _hex(part["schema"], 16, "schema of a part"),
-        _hex(part["content"], 16, "content of a part"),
+        _hex(part["content"], 16, "content of a part"), _decode_deleted(part, name, rows),
     )  # fmt: skip
+
+
+def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedRows | None:
+    if _DELETIONS not in part:
+        return None
+    found = part[_DELETIONS]
+    if not isinstance(found, dict) or set(found) != _DELETION_KEYS:
+        raise ValueError(f"the deletions of a part need the keys {sorted(_DELETION_KEYS)}")
+    rows, size = (
+        _number(found["rows"], "rows of deletions", least=1),
+        _number(found["bytes"], "bytes of deletions"),
+    )
+    if rows > part_rows or size > 8 * part_rows + 64:
+        raise ValueError(
+            f"{rows} rows in {size} bytes cannot have been deleted of a part of {part_rows} rows"
+        )
+    file = found["name"]
+    if type(file) is not str or not re.fullmatch(rf"{re.escape(name)}\.del-[0-9]{{6,18}}", file):
+        raise ValueError(f"{file!r} is not the name of a file of deletions ({name}.del-VERSION)")
+    return DeletedRows(file, rows, size, _hex(found["digest"], 16, "digest of deletions"))
 
 
 def _created_by(value: Any) -> str:

@@ -17,6 +17,16 @@ _PART = re.compile(
 _MOST = (1 << 63) - 1
 
 
+@dataclass(frozen=True)
+class DeletedRows:
+    """The file that says which rows of a part have been deleted: its name, their number, its size and its digest."""
+
+    name: str
+    rows: int
+    bytes: int
+    digest: str
+
+
 class PartEntry(NamedTuple):
     """One part: file name, id, rows, sizes of its two files, digests of its column table and schema, and of content."""
 
@@ -27,6 +37,7 @@ class PartEntry(NamedTuple):
     index_bytes: int
     schema: str
     content: str  # the content digest in hex
+    deleted: DeletedRows | None = None
 
 
 @dataclass(frozen=True)

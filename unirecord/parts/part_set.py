@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..core import (
     IO_CODES,
     VERIFY_CODES,
+    Bitmap,
     NativeLoader,
     NativeSet,
     NativeStream,
@@ -21,7 +22,7 @@ from ..core import (
     RowOutput,
     RowReader,
 )
-from ..errors import ClosedError
+from ..errors import ClosedError, UniRecordError
 from ..format import metadata
 from ..format.column import Column
 from ..storage.lease import take_lease
@@ -30,6 +31,7 @@ from ..storage.storage_options import use_storage
 from .cache_options import CacheOptions, default_cache
 from .cached import CachedParts, CacheStats, file_of
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
+from .deletions import deleted_rows, live_rows
 from .fetched import Fetcher, fetch_for
 from .part import Part
 
@@ -155,7 +157,10 @@ class _Output:
 
 
 class PartSet:
-    """The rows of a snapshot's parts, one after the other, as one row space. Thread-safe; usable after fork."""
+    """The rows of a snapshot's parts, one after the other, as one row space. Thread-safe; usable after fork.
+
+    Rows that have been deleted keep their numbers here, and can be read: who says ``knows_deletions`` asks ``live``.
+    """
 
     def __init__(
         self,
@@ -163,7 +168,14 @@ class PartSet:
         io: Io = "auto",
         verify: Verify = "first",
         cache: CacheOptions | None = None,
+        *,
+        knows_deletions: bool = False,
     ) -> None:
+        if snapshot.deleted and not knows_deletions:
+            raise UniRecordError(
+                f"{snapshot.path}: {snapshot.deleted:,} of its rows have been deleted, and this does not know of that "
+                "yet; open it as a UniRecordDataset, or write what is left to another path: unirecord export, or write"
+            )
         if io not in IO_CODES:
             raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
         if verify not in VERIFY_CODES:
@@ -276,6 +288,15 @@ class PartSet:
         if len(variable) > len(strings):
             guess = max(rest, 0.0)
         return min(sum(column.fixed_bytes for column in chosen) + guess, mean)
+
+    @cached_property
+    def live(self) -> Bitmap | None:
+        """The rows that have not been deleted; None when none has been. Reads, and checks, the files that say so."""
+        if not self.snapshot.deleted:
+            return None
+        with use_storage(self.snapshot.storage):
+            of_parts = [(part.deletion, part.id or b"", part.rows) for part in self.snapshot.parts]
+            return live_rows(deleted_rows(of_parts, self.rows), self.rows)
 
     @cached_property
     def _data_bytes(self) -> int:

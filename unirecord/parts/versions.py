@@ -148,8 +148,10 @@ def published_as(
 
 
 def files_of(listing: Manifest) -> set[str]:
-    """The names of all parts that a manifest names."""
-    return {part.name for part in listing.parts}
+    """The names of all parts that a manifest names, and of their deletion files."""
+    return {part.name for part in listing.parts} | {
+        part.deleted.name for part in listing.parts if part.deleted is not None
+    }
 
 
 def read_newest(folder: str) -> Manifest:

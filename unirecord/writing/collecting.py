@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from ..errors import MissingError, UniRecordError
 from ..parts import manifest
+from ..parts.deletions import NAME as DELETION
 from ..parts.manifest import PART_NAME, Manifest
 from ..parts.versions import files_of, kept_name, kept_versions, publication_of, read_newest
 from ..storage import local as store
@@ -30,7 +31,7 @@ class Collected:
         in_use: versions that would have been removed, and that somebody on this machine reads, ascending.
         unknown: versions likewise of which no lock could tell, since the file system has none, ascending.
         kept: all other versions, the newest last.
-        parts: parts that are gone: those that only removed versions named.
+        parts: parts, and files of deleted rows, that are gone: those that only removed versions named.
         bytes: of these parts' data files and indexes.
     """
 
@@ -146,7 +147,11 @@ def _unnamed(folder: str, listings: Sequence[Manifest]) -> list[str]:
     named = {name for listing in listings for name in files_of(listing)} | set(journal.parts())
     own = journal.owner()
     names = {name.removesuffix(".idx") for name in location_of(folder).names(folder)}
-    return sorted(name for name in names if PART_NAME.fullmatch(name) and name not in named and not own(name))
+    return sorted(
+        name
+        for name in names
+        if (PART_NAME.fullmatch(name) or DELETION.fullmatch(name)) and name not in named and not own(name)
+    )
 
 
 def _size(path: str) -> int:

@@ -139,8 +139,10 @@ def _begun_name(task: int) -> str:
 
 
 def entry_to_json(entry: PartEntry) -> dict[str, Any]:
-    """A part of the manifest as plain values."""
-    return {**entry._asdict(), "id": entry.id.hex()}
+    """A part that is finished, of which no row has been deleted, as plain values."""
+    fields = entry._asdict()
+    del fields["deleted"]
+    return {**fields, "id": entry.id.hex()}
 
 
 def entry_from_json(value: dict[str, Any]) -> PartEntry:

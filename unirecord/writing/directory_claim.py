@@ -11,7 +11,7 @@ from typing import Literal
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest
-from ..parts.versions import KEPT_NAME, kept_name, kept_versions, read_newest
+from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.registry import location_of
@@ -24,9 +24,9 @@ __all__ = ["DirectoryClaim", "Unfinished", "check_directory_free"]
 
 Unfinished = Literal["resume", "drop", "refuse"]
 
-_PART_FILE = re.compile(r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec)(\.idx)?")
+_PART_FILE = re.compile(r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec(?:\.del-[0-9]{6,18})?)(\.idx)?")
 _TEMPORARY = re.compile(
-    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx)?|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
+    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx|\.del-[0-9]{{6,18}})?|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
 )
 
 
@@ -133,7 +133,7 @@ class DirectoryClaim:
             kept = set()
         self._foreign = {part for part in parts if part not in kept and not owns(part)}
         if self.before is not None:
-            listed = {entry.name for entry in self.before.parts} | kept
+            listed = files_of(self.before) | kept
             clear_stale(self.folder, names, self.before)
             if not listed.issuperset(parts):
                 named = named_by_versions(self.folder, self.before)
@@ -229,7 +229,7 @@ class DirectoryClaim:
         if not self.in_place:
             return set()
         try:
-            return {entry.name for entry in read_newest(self.folder).parts}
+            return files_of(read_newest(self.folder))
         except FileNotFoundError:
             return set()
         except (OSError, UniRecordError):

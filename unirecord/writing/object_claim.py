@@ -68,7 +68,7 @@ class ObjectClaim:
         self.before = self._decoded(damaged_is_fine=overwrite)
         names = self._names()
         self.last_kept = max(kept_versions(names), default=0)
-        self.parts = [] if self.before is None else [entry.name for entry in self.before.parts]
+        self.parts = [] if self.before is None else sorted(files_of(self.before))
         self._say_unnamed(names)
         self._asked: bytes | None = None  # what is being published, or was when the answer was lost
         self._published = False

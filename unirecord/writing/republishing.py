@@ -73,7 +73,8 @@ def _check_there(folder: str, listing: Manifest, version: int) -> None:
     """Refuses a version of which a file has gone, which only something else than this package removes."""
     there = set(location_of(folder).names(folder))
     for part in listing.parts:
-        for name in (part.name, part.name + ".idx"):
+        gone = () if part.deleted is None else (part.deleted.name,)
+        for name in (part.name, part.name + ".idx", *gone):
             if name not in there and name + ".new" not in there:
                 raise MissingError(
                     f"{os.path.join(folder, name)}: this file is missing, so that version {version} cannot be restored"

@@ -8,6 +8,7 @@ from typing import Final
 
 from ..errors import UniRecordError
 from ..parts import manifest
+from ..parts.deletions import NAME as DELETION
 from ..parts.manifest import Manifest
 from ..parts.versions import files_of, kept_name, kept_versions, publication_of
 from ..storage import local as store
@@ -71,13 +72,21 @@ def check_only_grew(folder: str) -> None:
     They may be, where each version that is kept names all parts of the one before, in the same order.
     """
     before: tuple[str, ...] = ()
-    for number in kept_versions(location_of(folder).names(folder)):
+    names = location_of(folder).names(folder)
+    rows_have_gone = any(DELETION.fullmatch(name) for name in names)
+    if rows_have_gone and not kept_versions(names):
+        raise UniRecordError(
+            f"{folder}: rows have been deleted, and the manifest that says which is lost, and all versions; open the "
+            "parts by name to have all of their rows"
+        )
+    for number in kept_versions(names):
         name = os.path.join(folder, kept_name(number))
         parts = tuple(part.name for part in manifest.read(name).parts)
-        if parts[: len(before)] != before:
+        if rows_have_gone or parts[: len(before)] != before:
             raise UniRecordError(
-                f"{folder}: parts have come and gone before the manifest was lost, so it does not follow from those "
-                f"that are there; copy the manifest of the newest version that is kept, as {name}, to {manifest.NAME}"
+                f"{folder}: parts or rows have come and gone before the manifest was lost, so it does not follow from "
+                f"those that are there; copy the manifest of the newest version that is kept, as {name}, to "
+                f"{manifest.NAME}"
             )
         before = parts
 

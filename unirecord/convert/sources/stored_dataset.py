@@ -60,17 +60,20 @@ class StoredDataset(Source):
         self.metadata: Any = found.metadata
         self.indexed = found.index
         self.schema = apply_overrides(_with_codecs(parts).to_spec(), options.overrides)
-        step = rows_at_once(parts, _UNIT_BYTES)
+        step, rows = rows_at_once(parts, _UNIT_BYTES), found.rows - found.deleted
         self.units = [
-            Unit(f"{self.path}, rows from {start:,}", (start, found.identity), min(step, parts.rows - start))
-            for start in range(0, parts.rows, step)
+            Unit(f"{self.path}, rows from {start:,}", (start, found.identity), min(step, rows - start))
+            for start in range(0, rows, step)
         ]
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of rows."""
         assert unit.rows is not None
         start = unit.place[0]
-        yield stored_rows(self._parts(), np.arange(start, start + unit.rows, dtype=np.int64))
+        parts = self._parts()
+        live = parts.live
+        numbers = np.arange(start, start + unit.rows, dtype=np.int64)
+        yield stored_rows(parts, numbers if live is None else live.range(start, unit.rows))
 
     def done(self) -> None:
         """Close the files."""
@@ -89,7 +92,7 @@ class StoredDataset(Source):
                 raise StaleError(
                     f"{self.path} was written anew while it was read, so nothing was published: convert it again"
                 )
-            self._opened = PartSet(found)
+            self._opened = PartSet(found, knows_deletions=True)
         return self._opened
 
 
