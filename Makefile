@@ -19,9 +19,13 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
 
-venv: $(VENV)/ready
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
+		printf '  make %-14s %s\n' "$$name" "$$says"; done
+
+venv: $(VENV)/ready ## an environment with what the package and its tests need
 
 $(VENV)/ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -30,23 +34,23 @@ $(VENV)/ready: pyproject.toml
 	@touch $@
 
 # Compiles what has changed in csrc/ into the editable install.
-build: venv
+build: venv ## compile what has changed in csrc/
 	@flock $(VENV)/build.lock $(BIN)/python setup.py --quiet build_ext --inplace >/dev/null
 
 # What the tests of the adapters run against.
-frameworks: $(VENV)/frameworks
+frameworks: $(VENV)/frameworks ## install what the tests of the adapters run against
 
 $(VENV)/frameworks: Makefile $(VENV)/ready
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq $(FRAMEWORKS)
 	@touch $@
 
-lint: venv
+lint: venv ## ruff, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict unirecord tests/typed.py
 
 # docs/api.md and the list of docs/architecture.md from the docstrings, and the prose of all pages wrapped at one width.
-docs: build
+docs: build ## docs/ made anew from docstrings, files and the parser
 	$(BIN)/python docs/build_api.py
 	$(BIN)/python docs/build_map.py
 	cd tests && ../$(BIN)/python -m conformance.matrix
@@ -66,7 +70,7 @@ build/c/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=b
 	@mkdir -p $(@D)
 	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $(call WRAP,$(FAULT_CALLS)) $(filter %.c %.o,$^) -o $@
 
-test-c: $(C_TESTS:tests/c/%.c=build/c/%)
+test-c: $(C_TESTS:tests/c/%.c=build/c/%) ## the C core under strict warnings and sanitizers
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
 # The same under ThreadSanitizer, for the code that threads share.
@@ -81,7 +85,7 @@ build/tsan/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/tsan/core/%.o) $(C_HEADERS)
 	@mkdir -p $(@D)
 	@echo "cc $< (tsan)" && $(CC) $(TSAN_FLAGS) $< $(filter %.o,$^) -o $@
 
-tsan: $(TSAN_TESTS:%=build/tsan/%)
+tsan: $(TSAN_TESTS:%=build/tsan/%) ## the C core under ThreadSanitizer
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
 # The C tests as a 64-bit ARM machine runs them, by emulation: without the seam, io_uring, and forks beside threads (on which
@@ -98,7 +102,7 @@ build/aarch64/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/aarch64/core/%.o) $(C_HE
 	@mkdir -p $(@D)
 	@echo "cc $< (aarch64)" && $(AARCH64_CC) $(AARCH64_FLAGS) $< $(filter %.o,$^) -o $@
 
-aarch64:
+aarch64: ## the C tests as 64-bit ARM code, emulated
 	@command -v $(AARCH64_CC) qemu-aarch64 >/dev/null || { echo "make aarch64 needs: apt-get install gcc-aarch64-linux-gnu qemu-user" >&2; exit 1; }
 	@$(MAKE) --no-print-directory $(AARCH64_TESTS:%=build/aarch64/%)
 	@for test in $(AARCH64_TESTS); do echo $$test; qemu-aarch64 build/aarch64/$$test || exit 1; done
@@ -118,7 +122,7 @@ build/coverage/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csr
 build/coverage/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/coverage/core/%.o)
 	@$(CC) $(COVERAGE_FLAGS) $(filter %.c %.o,$^) -o $@
 
-coverage: $(COVERAGE_TESTS:%=build/coverage/%)
+coverage: $(COVERAGE_TESTS:%=build/coverage/%) ## branches of the core that the C tests take
 	@rm -f build/coverage/*.gcda build/coverage/core/*.gcda
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 	@$(PYTHON) tests/c/coverage.py build/coverage/core $(C_SOURCES)
@@ -133,7 +137,7 @@ build/fuzz/fuzz_open: tests/c/fuzz_open.c tests/c/memory_files.c $(C_SOURCES) $(
 	clang -std=c11 -g -O2 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -pthread -Icsrc -Itests/c \
 		$(call WRAP,$(FUZZ_CALLS)) $(filter %.c,$^) -o $@
 
-fuzz: build/fuzz/fuzz_open
+fuzz: build/fuzz/fuzz_open ## coverage-guided cases, FUZZ_SECONDS of them
 	$(PYTHON) tests/fuzz_seeds.py build/fuzz/seeds
 	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=7168 -max_total_time=$(FUZZ_SECONDS) \
 		-print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
@@ -147,15 +151,15 @@ build/fuzz/fuzz_jpeg: tests/c/fuzz_jpeg.c $(JPEG_SOURCES) $(C_HEADERS)
 	$(CC) $(C_TEST_FLAGS) $(filter %.c,$^) -ljpeg -o $@
 
 # 10,000 random schedules of faults of an object store: exact values or a clear error.
-remote-faults: venv build
+remote-faults: venv build ## 10,000 schedules of faults of an object store
 	$(BIN)/python tests/remote_fault_schedules.py
 
 # Processes that end while they use an object store, 20 in each of three ways: what the interpreter's end leaves to chance.
-store-exits: venv build
+store-exits: venv build ## processes that end while they use an object store
 	$(BIN)/python tests/store_exits.py --times 20
 
 # S3 as moto speaks it, beside the tests' own server: large packages, so not in `make test`.
-moto: venv build
+moto: venv build ## S3 as moto speaks it
 	$(BIN)/python -m pip install -qq "moto[s3,server]>=5"
 	$(BIN)/python tests/moto_store.py
 
@@ -167,7 +171,7 @@ fuzz-jpeg: build/fuzz/fuzz_jpeg venv
 CASES ?= 20000
 FIRST ?= 0
 
-conformance: venv build frameworks
+conformance: venv build frameworks ## loaders against an oracle, CASES of them
 	cd tests && ../$(BIN)/python -W ignore -m conformance $(FIRST) $(CASES)
 
 # MUTATIONS parts that were changed and have right digests again, from number MUTATED on, read and mended with a C core
@@ -182,28 +186,28 @@ $(ASAN)/built: $(C_SOURCES) $(C_HEADERS) $(shell find unirecord -name '*.py') se
 		--build-temp $(ASAN)-temp >/dev/null
 	@touch $@
 
-mutate: venv build $(ASAN)/built
+mutate: venv build $(ASAN)/built ## MUTATIONS resealed parts under the address sanitizer
 	cd tests && PYTHONPATH=../$(ASAN) UNIRECORD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
 		../$(BIN)/python -m mutations $(MUTATED) $(MUTATIONS)
 
 # The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped.
-asan: venv $(ASAN)/built
+asan: venv $(ASAN)/built ## who holds what, under the address sanitizer
 	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
 		export ASAN_OPTIONS=detect_leaks=0 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
 
 # The tests in C are compiled while the frameworks are installed.
-test: venv build lint
+test: venv build lint ## lint and all tests: what CI runs
 	@$(MAKE) --no-print-directory -j$(JOBS) frameworks test-c tsan
 	$(BIN)/python tests/in_shares.py
 
 # Real Ray, started here: tasks killed, run again and run twice, a training killed and gone on with. Minutes, and 150 MB.
-ray: venv build frameworks
+ray: venv build frameworks ## real Ray: tasks killed, run again and run twice
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data,train]==2.60.*"
 	$(BIN)/python -m pytest -q tests/ray_writing_jobs.py tests/ray_reading_jobs.py
 	$(BIN)/python -m pytest -q tests/ray_train_jobs.py
 
 # Lightning, Fabric, Accelerate, torchdata's nodes and transformers' Trainer, which take longer to import than a run can spare.
-trainers: venv build frameworks
+trainers: venv build frameworks ## Lightning, Accelerate, transformers and torchdata
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "lightning>=2.6" "accelerate>=1.15" "transformers>=5.23"
 	$(BIN)/python -m pytest -q tests/trainer_loops.py
 
@@ -215,7 +219,7 @@ $(MINDSPORE)/ready: Makefile
 	$(MINDSPORE)/bin/python -m pip install -qq "setuptools<80" "mindspore==2.10.0" cffi msgpack "pytest>=8" hypothesis xxhash zstandard
 	@touch $@
 
-mindspore: venv build $(MINDSPORE)/ready
+mindspore: venv build $(MINDSPORE)/ready ## MindSpore, in an environment of its own
 	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(MINDSPORE)/bin/python -m pytest -q mindspore_reads.py conformance/test_matrix.py
 
 # DALI's external_source over ds.batches(), on the CPU, in an environment of its own: DALI takes 1.1 GB.
@@ -226,28 +230,28 @@ $(DALI)/ready: Makefile
 	$(DALI)/bin/python -m pip install -qq "nvidia-dali-cuda120==2.4.0" cffi msgpack "pytest>=8" hypothesis
 	@touch $@
 
-dali: venv build $(DALI)/ready
+dali: venv build $(DALI)/ready ## DALI, in an environment of its own
 	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(DALI)/bin/python -m pytest -q dali_reads.py
 
 # Sources read, and exports read back, by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
 CACHE ?= benchmarks/.cache
 
-exports: venv build
+exports: venv build ## exports read back by libraries that are large
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "pylance>=7"
 	$(BIN)/python -m pytest -q tests/test_export_formats.py tests/test_sources_libraries.py
 	$(BIN)/python tests/exports_read_back.py $(CACHE)
 
-demo: venv build
+demo: venv build ## write, look, train: the whole way in a minute
 	$(BIN)/python examples/demo.py
 
 # Every peer beside UniRecord and the floor; writes docs/performance.md and docs/performance/. BENCH="--quick" shows that it works.
-bench: venv build frameworks
+bench: venv build frameworks ## every peer beside UniRecord and the floor
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data]==2.60.*" "lightning>=2.6"
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
 # The sdist, and a wheel with libjpeg-turbo in it (docs/images.md); LIBJPEG_TURBO=TARBALL where its sources cannot be fetched.
-wheel: venv
+wheel: venv ## the sdist and a wheel
 	PYTHON=$(BIN)/python LIBJPEG_TURBO=$(LIBJPEG_TURBO) .ci/wheel
 
-clean:
+clean: ## remove what was built
 	rm -rf build dist out *.egg-info unirecord/*.so unirecord/_core.c unirecord/_jpeg.c $(VENV)

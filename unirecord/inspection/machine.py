@@ -26,7 +26,7 @@ __all__ = ["Fact", "examine"]
 
 State = Literal["good", "missing", "bad"]
 _FRAMEWORKS: Final = ("torch", "tensorflow", "keras", "mindspore", "lightning", "transformers")
-_NOT_FOR_USERS: Final = ("test", "demo")  # extras
+_NOT_LISTED: Final = ("test", "demo", "all", "torch", "tf")  # not for users, or listed otherwise
 _FEW_FILES: Final = (
     4_096  # descriptors, below which a dataset of many parts opens and closes files while it reads
 )
@@ -165,7 +165,7 @@ def _way(path: str, io: Io, otherwise: str) -> Fact:
 def _packages() -> Iterator[Fact]:
     extras: dict[str, dict[str, str]] = {}
     for text in metadata.requires("unirecord") or ():
-        if (found := _REQUIREMENT.match(text)) and found[3] not in _NOT_FOR_USERS:
+        if (found := _REQUIREMENT.match(text)) and found[3] not in _NOT_LISTED:
             extras.setdefault(found[3], {})[found[1]] = found[2] or ""
     for extra, wanted in extras.items():
         there = {name: _version(name) for name in wanted}
