@@ -341,7 +341,7 @@ def test_versions_are_kept_in_a_store_too(server: Server) -> None:
     append_rows(range(2, 3))
     append_rows(range(3, 5))
     kept = sorted(name for name in os.listdir(folder(server)) if name.startswith("manifest-"))
-    assert kept == ["manifest-000001.json", "manifest-000002.json"]
+    assert kept == ["manifest-000001", "manifest-000002"]
     for number, rows in ((1, 2), (2, 3), (3, 5)):
         with UniRecordDataset(URL, version=number) as dataset:
             assert [int(row["n"]) for row in dataset] == list(range(rows))

@@ -60,7 +60,7 @@ def test_each_version_is_opened_by_its_number(tmp_path: Path) -> None:
     assert [seen(f"{path}@{n}") for n in (1, 2, 3)] == [[0], [0, 1], [0, 1, 2, 3]]
     assert seen([f"{path}@2", path]) == [0, 1, 0, 1, 2, 3]
     assert seen(path) == [row["n"] for row in read(path)] == [0, 1, 2, 3]
-    assert {"manifest-000001.json", "manifest-000002.json"} < set(files(path))
+    assert {"manifest-000001", "manifest-000002"} < set(files(path))
 
 
 def test_a_version_stays_what_it_was_while_the_dataset_grows(tmp_path: Path) -> None:

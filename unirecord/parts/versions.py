@@ -30,7 +30,7 @@ __all__ = [
     "split_version",
 ]
 
-KEPT_NAME: Final = re.compile(r"manifest-([0-9]{6,18})\.json")
+KEPT_NAME: Final = re.compile(r"manifest-([0-9]{6,18})")
 _AT: Final = re.compile(r"(.+)@([0-9]{1,18})", re.DOTALL)
 _KEY: Final = "publication"
 _COMMAND: Final = re.compile(r"[a-z][a-z-]{0,30}")
@@ -55,8 +55,11 @@ class Publication:
 
 
 def kept_name(number: int) -> str:
-    """File name of the manifest of version ``number`` beside a newer one."""
-    return f"manifest-{number:06d}.json"
+    """File name of the manifest of version ``number`` beside a newer one.
+
+    Without an ending: who takes a folder for what most of its files are must not take it for JSON.
+    """
+    return f"manifest-{number:06d}"
 
 
 def split_version(path: str) -> tuple[str, int | None]:
