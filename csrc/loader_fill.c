@@ -171,6 +171,14 @@ int64_t ur_filler_rows(const ur_filler *filler, int64_t number) {
   return left < filler->options.batch_size ? left : filler->options.batch_size;
 }
 
+/* Whether the places ascend one by one. */
+static bool are_neighbours(const int64_t *places, int64_t count) {
+  for (int64_t i = 1; i < count; i++) {
+    if ((uint64_t)places[i] - (uint64_t)places[i - 1] != 1) return false; /* they may have wrapped */
+  }
+  return count > 0;
+}
+
 static ur_status row_ids_of_batch(const ur_filler *filler, int64_t number, int64_t *rows) {
   const ur_loader_options *o = &filler->options;
   int64_t count = ur_filler_rows(filler, number);
@@ -185,7 +193,9 @@ static ur_status row_ids_of_batch(const ur_filler *filler, int64_t number, int64
   if (o->selection_start != 0 || o->selection_step != 1) { /* what leaves the set, wraps included, is refused */
     for (int64_t i = 0; i < count; i++) rows[i] = (int64_t)((uint64_t)o->selection_start + (uint64_t)rows[i] * (uint64_t)o->selection_step);
   }
-  return o->bitmap == NULL ? UR_OK : ur_bitmap_select(o->bitmap, rows, count, rows);
+  if (o->bitmap == NULL) return UR_OK;
+  return are_neighbours(rows, count) ? ur_bitmap_range(o->bitmap, rows[0], count, rows)
+                                     : ur_bitmap_select(o->bitmap, rows, count, rows);
 }
 
 /* Places of the arrays of a batch of `rows` rows and `skipped` others, given s->outputs[c].used bytes for each output;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from hang import HANG_SECONDS
 from writing import write
+
+from unirecord.storage import system
 
 # torch keeps globals of modules alive beyond the first pass of the interpreter's clean-up.
 SCRIPT = """
@@ -42,3 +45,16 @@ def test_a_script_that_leaves_iterators_ends_without_a_word(tmp_path: Path, star
         timeout=HANG_SECONDS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_file_that_goes_after_the_names_of_its_module_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_bytes(b"a")
+    file = system.Descriptor(str(tmp_path / "a"), os.O_RDONLY)
+    with monkeypatch.context() as gone:
+        gone.setattr(system, "suppress", None)
+        file.__del__(lambda: True)
+        with pytest.raises(TypeError):
+            file.__del__(lambda: False)
+    file.close()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
@@ -95,12 +96,15 @@ class Descriptor:
         number, self.number = self.number, -1
         os_calls.close(number)
 
-    def __del__(self) -> None:
-        if (
-            self.number >= 0
-        ):  # a closed one may go so late that this module has lost the names that `close` needs
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.number < 0:  # it may go so late that this module has lost the names that `close` needs
+            return
+        try:
             with suppress(OSError):
                 self.close()
+        except (TypeError, AttributeError):  # the system closes it
+            if not is_finalizing():
+                raise
 
 
 _open: WeakSet[Descriptor] = WeakSet()
