@@ -99,6 +99,25 @@ def test_nothing_gives_a_deleted_row(tmp_path: Path) -> None:
     assert {int(one["n"]) for one in mixed if one["source"] == "a"} <= set(left)
 
 
+def test_streams_and_draws_have_no_deleted_row(tmp_path: Path) -> None:
+    path, gone = tmp_path / "d", {0, 5, 6, 11}
+    with faults.unsynced(), unirecord.Writer(path, {"n": "int64", "t": "uint16[-1]"}) as writer:
+        for n in range(12):
+            writer.write({"n": n, "t": np.full(2 + n % 3, n, np.uint16)})
+    unirecord.delete(path, rows=sorted(gone))
+    there = sorted(set(range(12)) - gone)
+    with UniRecordDataset(path, shuffle=False) as ds:
+        elements = np.concatenate([np.full(2 + n % 3, n) for n in there])
+        windows = ds.windows("t", 4)
+        assert [windows[i]["t"].tolist() for i in range(len(windows))] == [
+            elements[4 * i : 4 * i + 4].tolist() for i in range(len(elements) // 4)
+        ]
+        packed = np.concatenate([sample["t"] for sample in ds.packed("t", 8, pad=99)])
+        assert sorted(packed[packed != 99].tolist()) == elements.tolist()
+        weighted = {int(sample["n"]) for sample in ds.weighted(np.ones(len(ds)), samples=200)}
+        assert weighted == set(there)
+
+
 def test_the_commands_know_what_is_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = make(tmp_path / "x")
     assert main(["delete", str(path), "--rows", "0,10-19"]) == 0

@@ -53,6 +53,8 @@ class StreamRule:
 class StreamParts:
     """The samples of a stream as the rows of a set of parts, for all that reads rows by their numbers."""
 
+    live = None  # no sample has been deleted: they are made of the rows that are there
+
     def __init__(self, base: PartSet, rule: StreamRule, selection: Selection, dtype: np.dtype[Any]) -> None:
         self.base, self.rule, self.dtype = base, rule, dtype
         ordinal = base.schema.ordinal(rule.column)
