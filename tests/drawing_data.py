@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,3 +31,13 @@ def dataset(path: Path) -> unirecord.UniRecordDataset:
             row = {"i": i, "label": label, "name": f"class {label}", "size": length, "x": 0.5}
             writer.write(row | {"tokens": np.full(length, i, np.uint16)})
     return unirecord.UniRecordDataset(path, shuffle=True, seed=11)
+
+
+def ids(batches: Any) -> list[list[int]]:
+    """The rows of each batch."""
+    return [batch["i"].tolist() for batch in batches]
+
+
+def joined(batches: list[list[int]]) -> list[int]:
+    """The rows of all batches."""
+    return [i for batch in batches for i in batch]

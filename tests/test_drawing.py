@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing_data import LABELS, LENGTHS, ROWS, dataset
+from drawing_data import LABELS, LENGTHS, ROWS, dataset, ids, joined
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,14 +22,6 @@ from unirecord.order.bucketed import edges_of
 @pytest.fixture(scope="module")
 def ds(tmp_path_factory: pytest.TempPathFactory) -> unirecord.UniRecordDataset:
     return dataset(tmp_path_factory.mktemp("drawing") / "d.urec")
-
-
-def ids(batches: Any) -> list[list[int]]:
-    return [batch["i"].tolist() for batch in batches]
-
-
-def joined(batches: list[list[int]]) -> list[int]:
-    return [i for batch in batches for i in batch]
 
 
 # ---- by classes -------------------------------------------------------------------------------------------------

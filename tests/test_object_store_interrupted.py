@@ -6,27 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from objectstore import Fault, Request, Server
 from objectstore_writing import uploads
+from restarting_signals import signals_restart_calls
 from written_store import PIECE, URL, folder, numbers, served, spooled, unnamed, write
 
 from unirecord import Writer
 
 server = pytest.fixture(served)
-
-
-@contextmanager
-def signals_restart_calls() -> Iterator[None]:
-    """SIGINT as Polars has it in every process that has imported it: what it comes in the middle of goes on."""
-    signal.siginterrupt(signal.SIGINT, False)
-    try:
-        yield
-    finally:
-        signal.siginterrupt(signal.SIGINT, True)
 
 
 def test_ctrl_c_aborts_the_upload(server: Server) -> None:

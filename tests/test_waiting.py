@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 
 import pytest
+from restarting_signals import signals_restart_calls
 
 from unirecord.core import result_of, wait_for
 from unirecord.pipeline.producer_threads import ThreadProducers
 
 
 @pytest.fixture(autouse=True)
-def signals_restart_calls() -> Iterator[None]:
-    signal.siginterrupt(signal.SIGINT, False)
-    try:
+def _as_with_polars() -> Iterator[None]:
+    with signals_restart_calls():
         yield
-    finally:
-        signal.siginterrupt(signal.SIGINT, True)
 
 
 class Interrupts:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawing_data import LABELS, LENGTHS, ROWS, VECTORS, dataset
+from drawing_data import LABELS, LENGTHS, ROWS, VECTORS, dataset, ids
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from order_reference import derive
@@ -25,14 +25,6 @@ from unirecord.order.weighted_once import WeightedOnce
 @pytest.fixture(scope="module")
 def ds(tmp_path_factory: pytest.TempPathFactory) -> unirecord.UniRecordDataset:
     return dataset(tmp_path_factory.mktemp("drawing") / "d.urec")
-
-
-def ids(batches: Any) -> list[list[int]]:
-    return [batch["i"].tolist() for batch in batches]
-
-
-def joined(batches: list[list[int]]) -> list[int]:
-    return [i for batch in batches for i in batch]
 
 
 def test_weighted_draws_are_those_of_the_formula(ds: Any) -> None:
