@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -49,12 +49,21 @@ lint: venv ## ruff, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict unirecord tests/typed.py
 
-# docs/api.md and the list of docs/architecture.md from the docstrings, and the prose of all pages wrapped at one width.
-docs: build ## docs/ made anew from docstrings, files and the parser
+# docs/api.md and the list of docs/architecture.md from the docstrings, the prose of all pages wrapped at one width,
+# and all of them as a site in build/site that is read without a network; mkdocs has an environment of its own.
+MKDOCS := build/mkdocs
+
+$(MKDOCS)/ready: Makefile
+	$(PYTHON) -m venv $(MKDOCS)
+	$(MKDOCS)/bin/python -m pip install -qq "mkdocs-material>=9.8,<10"
+	@touch $@
+
+docs: build $(MKDOCS)/ready ## docs/ made anew from docstrings, files and the parser, and the site of it
 	$(BIN)/python docs/build_api.py
 	$(BIN)/python docs/build_map.py
 	cd tests && ../$(BIN)/python -m conformance.matrix
 	$(BIN)/python docs/wrap.py
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=docs/site $(MKDOCS)/bin/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.
 build/c/core/%.o: csrc/%.c $(C_HEADERS)
@@ -157,6 +166,21 @@ remote-faults: venv build ## 10,000 schedules of faults of an object store
 # Processes that end while they use an object store, 20 in each of three ways: what the interpreter's end leaves to chance.
 store-exits: venv build ## processes that end while they use an object store
 	$(BIN)/python tests/store_exits.py --times 20
+
+# Conversions to a store that die at each request, and at random ones again and again: the same bytes in the end.
+store-resumes: venv build ## conversions to an object store, killed at every request
+	$(BIN)/python tests/resumed_store.py
+
+# 10,000 random appends, deletions, layouts, restores and collections beside lists of rows in memory.
+changes: venv build ## 10,000 random changes of datasets
+	UNIRECORD_STEPS=10000 $(BIN)/python -m pytest -q tests/test_deleting.py::TestDeleting \
+	  tests/test_version_changes.py::TestGrowing
+
+# Producers, a deleter, a compactor and a trainer on one directory, killed at random for CHAOS_SECONDS.
+CHAOS_SECONDS ?= 180
+
+chaos: venv build ## writers and a trainer at once, killed at random
+	$(BIN)/python tests/chaos.py $(CHAOS_SECONDS) $(CHAOS_SEED)
 
 # S3 as moto speaks it, beside the tests' own server: large packages, so not in `make test`.
 moto: venv build ## S3 as moto speaks it

@@ -100,13 +100,12 @@ static ur_status look_at_groups(const ur_read *read, ur_error *error) {
 
 /* Says which of the next parts are not open yet, to a function that brings bytes: it can bring the heads of all at once. A
  * failure is one of the part that has it, which is told when that part is opened. */
-static void announce(const ur_read *read, int64_t from) {
+static void announce(const ur_set *set, const ur_plan *plan, int64_t from) {
   ur_range ranges[ANNOUNCED];
   int64_t count = 0;
-  const ur_set *set = read->set;
   if (set->options.fetch == NULL) return;
-  for (int64_t i = from; i < read->plan.count && i < from + ANNOUNCED; i++) {
-    int64_t part = read->plan.runs[i].part;
+  for (int64_t i = from; i < plan->count && i < from + ANNOUNCED; i++) {
+    int64_t part = plan->runs[i].part;
     if (atomic_load(&set->slots[part].part) == NULL) ranges[count++] = (ur_range){.part = part, .file = UR_FILE_DATA};
   }
   ur_error ignored;
@@ -124,7 +123,7 @@ static ur_status open_groups(ur_read *read, ur_error *error) {
   const ur_run *runs = read->plan.runs;
   for (; read->opened < count; read->opened++) {
     int64_t g = read->opened;
-    if (count > 1 && g % ANNOUNCED == 0) announce(read, g);
+    if (count > 1 && g % ANNOUNCED == 0) announce(read->set, &read->plan, g);
     if (g + PARTS_AHEAD < count) ur_set_touch(read->set, runs[g + PARTS_AHEAD].part);
     ur_status status = open_group(read->set, &read->plan, &runs[g], &read->groups[g], error);
     if (status != UR_OK) return status;
@@ -269,17 +268,42 @@ static bool wants_advice(ur_part *part) {
   return part->file->ops->advise != NULL && part->blob_columns > 0 && ur_data_file_wants_advice(part->file);
 }
 
-static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
-  ur_span *spans = malloc((size_t)count * sizeof *spans);
-  if (spans == NULL) return;
+/* Brings the blocks of the index that the cells of these rows are found by. */
+static void foresee_cells(ur_part *part, const int64_t *rows, int64_t count) {
+  ur_arrivals wanted = {.count = 0};
+  ur_output first = {.column = (int32_t)part->blobs[0]};
+  ur_status status = ur_index_foresee(&wanted, part, rows, count, &first, 1, NULL);
+  (void)ur_arrivals_finish(&wanted, status, NULL);
+}
+
+/* The bytes that reading a row takes, at most `part->blob_columns` spans: its cells, or the unit that they are digested with. */
+static int64_t spans_of_row(ur_part *part, uint64_t row, ur_extent *cells, ur_span *spans) {
+  bool by_unit = part->source.fetch != NULL && part->data.unit_rows > 0 && part->verify != UR_VERIFY_NEVER;
+  ur_extent whole;
+  uint64_t unit;
   int64_t used = 0;
-  for (int64_t i = 0; i < count; i++) {
-    ur_extent whole;
-    if (ur_locate_cells(part, (uint64_t)rows[i], 0, NULL, &whole, NULL) != UR_OK || whole.bytes == 0) continue;
-    spans[used++] = (ur_span){.offset = whole.offset, .bytes = whole.bytes};
+  if (ur_locate_cells(part, row, part->blob_columns, cells, &whole, NULL) != UR_OK || whole.bytes == 0) return 0;
+  if (by_unit && ur_locate_unit(part, row, 0, &cells[0], &unit, &whole, NULL) != UR_OK) return 0;
+  if (by_unit || part->source.fetch == NULL) {
+    spans[0] = (ur_span){.offset = whole.offset, .bytes = whole.bytes};
+    return 1;
   }
-  part->file->ops->advise(part->file, spans, used);
+  for (int32_t i = 0; i < part->blob_columns; i++)
+    if (cells[i].bytes > 0) spans[used++] = (ur_span){.offset = cells[i].offset, .bytes = cells[i].bytes};
+  return used;
+}
+
+static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
+  size_t columns = (size_t)part->blob_columns;
+  ur_span *spans = calloc((size_t)count, columns * sizeof *spans);
+  ur_extent *cells = malloc(columns * sizeof *cells);
+  int64_t used = 0;
+  if (part->source.fetch != NULL) foresee_cells(part, rows, count);
+  for (int64_t i = 0; i < count && spans != NULL && cells != NULL; i++)
+    used += spans_of_row(part, (uint64_t)rows[i], cells, spans + used); /* exact: `columns` of each row at most */
+  if (used > 0) part->file->ops->advise(part->file, spans, used);
   free(spans);
+  free(cells);
 }
 
 static void advise_rows(ur_set *set, const int64_t *rows, int64_t n) {
@@ -289,6 +313,7 @@ static void advise_rows(ur_set *set, const int64_t *rows, int64_t n) {
     for (int64_t i = 0; i < plan.count; i++) {
       ur_part *part = NULL;
       const ur_run *run = &plan.runs[i];
+      if (plan.count > 1 && i % ANNOUNCED == 0) announce(set, &plan, i);
       if (ur_set_acquire(set, run->part, &part, NULL) != UR_OK) continue;
       if (wants_advice(part) && ur_part_was_unchanged(part, looks.now, looks.trusted, NULL) == UR_OK)
         advise_group(part, plan.rows + run->first, run->count);

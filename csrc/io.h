@@ -114,6 +114,12 @@ ur_status ur_source_fetch(const ur_source *source, const ur_range *ranges, int64
 ur_status ur_source_read(const ur_source *source, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to,
                          ur_error *error);
 
+#define UR_BROUGHT_AGAIN 2 /* times that bytes which are wrong are brought anew, before they are an error */
+
+/* Says that what came of part source->part was wrong, so that nothing which is kept of it is given again; false where
+ * there is no function. */
+bool ur_source_doubt(const ur_source *source);
+
 /* What a data file without a descriptor is read by. */
 ur_status ur_fetch_open(const ur_source *source, uint64_t bytes, ur_data_file **file, ur_error *error);
 

@@ -73,9 +73,37 @@ static ur_status fetch_spans(ur_span *spans, int64_t count, ur_landing *landing,
   return status;
 }
 
+bool ur_source_doubt(const ur_source *source) {
+  if (source->fetch == NULL) return false;
+  ur_range doubted = {.part = source->part, .file = UR_FILE_INDEX};
+  ur_error ignored;
+  return source->fetch(source->context, &doubted, 1, &ignored) == UR_OK;
+}
+
+static bool is_kept(const ur_source *source, const ur_span *span) {
+  ur_cache_range wanted = {.file = 2 * source->part, .offset = span->offset, .bytes = span->bytes}, gap;
+  uint64_t at = span->offset;
+  return source->cache != NULL && ur_cache_gaps(source->cache, &wanted, &at, &gap, 1) == 0;
+}
+
+/* Says which spans will be read soon, but for those that a cache has. */
+static void fetch_advise(ur_data_file *file, ur_span *spans, int64_t count) {
+  ur_range *ranges = malloc((size_t)count * sizeof *ranges);
+  int64_t wanted = 0;
+  if (ranges == NULL) return;
+  ur_spans_sort(spans, count);
+  for (int64_t i = 0; i < count; i++)
+    if (!is_kept(&file->source, &spans[i]))
+      ranges[wanted++] = (ur_range){
+          .part = file->source.part, .offset = spans[i].offset, .bytes = spans[i].bytes, .file = UR_FILE_DATA};
+  ur_error ignored;
+  if (wanted > 0) (void)file->source.fetch(file->source.context, ranges, wanted, &ignored);
+  free(ranges);
+}
+
 static void fetch_close(ur_data_file *file) { (void)file; }
 
-static const ur_data_file_ops fetch_ops = {.read = fetch_spans, .close = fetch_close};
+static const ur_data_file_ops fetch_ops = {.read = fetch_spans, .advise = fetch_advise, .close = fetch_close};
 
 ur_status ur_fetch_open(const ur_source *source, uint64_t bytes, ur_data_file **file, ur_error *error) {
   ur_data_file *opened = calloc(1, sizeof *opened);

@@ -359,6 +359,7 @@ static void advise_batch(const ur_filler *filler, ur_scratch *s, int64_t number)
 }
 
 void ur_filler_advise(const ur_filler *filler, ur_scratch *s, int64_t number) {
+  if (filler->set->options.fetch != NULL) return; /* batches on their way are asked for already */
   if (number == 0) {
     for (int64_t first = 0; first < filler->options.prefetch; first++) advise_batch(filler, s, first);
   }

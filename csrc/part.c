@@ -285,22 +285,27 @@ static ur_status open_once(const ur_part_ref *ref, int64_t number, const ur_set_
   return UR_OK;
 }
 
-/* Forgets what a cache has of the bytes by which a part is opened; false when it had none. */
-static bool forget_heads(const ur_part_ref *ref, int64_t number, ur_cache *cache) {
+/* Forgets what a cache has of the bytes by which a part is opened. */
+static void forget_heads(const ur_part_ref *ref, int64_t number, ur_cache *cache) {
   uint64_t head = ref->data_bytes < UR_HEAD_LIMIT ? ref->data_bytes : UR_HEAD_LIMIT;
   uint64_t end = ref->data_bytes < UR_PAGE_HEADER_BYTES ? ref->data_bytes : UR_PAGE_HEADER_BYTES;
-  bool head_was_there = ur_cache_forget(cache, number, UR_FILE_DATA, 0, head);
-  bool end_was_there = ur_cache_forget(cache, number, UR_FILE_DATA, ref->data_bytes - end, end); /* exact: end <= data_bytes */
-  bool index_was_there = ur_cache_forget(cache, number, UR_FILE_INDEX, 0, ref->index_bytes);
-  return head_was_there || end_was_there || index_was_there;
+  (void)ur_cache_forget(cache, number, UR_FILE_DATA, 0, head);
+  (void)ur_cache_forget(cache, number, UR_FILE_DATA, ref->data_bytes - end, end); /* exact: end <= data_bytes */
+  (void)ur_cache_forget(cache, number, UR_FILE_INDEX, 0, ref->index_bytes);
 }
 
 ur_status ur_part_open(const ur_part_ref *ref, int64_t number, const ur_set_options *options, ur_part **out,
                        ur_error *error) {
   ur_status status = open_once(ref, number, options, out, error);
-  bool may_be_cached = status == UR_CORRUPT || status == UR_STALE || status == UR_FORMAT;
-  if (!may_be_cached || !forget_heads(ref, number, options->cache)) return status;
-  return open_once(ref, number, options, out, error);
+  if (options->fetch == NULL) return status;
+  ur_source source = {options->fetch, options->context, number, options->cache};
+  for (int more = UR_BROUGHT_AGAIN; more > 0; more--) {
+    if (status != UR_CORRUPT && status != UR_STALE && status != UR_FORMAT) break;
+    forget_heads(ref, number, options->cache);
+    if (!ur_source_doubt(&source)) break;
+    status = open_once(ref, number, options, out, error);
+  }
+  return status;
 }
 
 void ur_part_retain(ur_part *part) { atomic_fetch_add_explicit(&part->references, 1, memory_order_relaxed); }

@@ -22,16 +22,23 @@ static uint64_t bytes_of(const ur_part *part, uint64_t block) {
 
 static uint64_t bit_of(uint64_t block) { return UINT64_C(1) << (block % 64); }
 
-/* UR_CORRUPT unless these are the bytes of index block `block`. */
-static ur_status compare(const ur_part *part, uint64_t block, const uint8_t *bytes, ur_error *error) {
+/* Where the digest of a block lies in the index. */
+static uint64_t digest_of(const ur_part *part, uint64_t block) {
+  return part->header.digests_offset + block * 8; /* exact: a digest for each block was checked to be inside the index */
+}
+
+/* UR_CORRUPT unless these are the bytes of index block `block`, whose digest is `expected`. */
+static ur_status compare_to(const ur_part *part, uint64_t block, uint64_t expected, const uint8_t *bytes, ur_error *error) {
   uint64_t start = start_of(part, block), size = bytes_of(part, block);
-  /* exact: a digest for each block was checked to be inside the index */
-  uint64_t expected = ur_load64(part->index + part->header.digests_offset + block * 8);
   uint64_t found = ur_xxh3_64(bytes, size, part->block_seed + block * UR_PHI);
   if (expected == found) return UR_OK;
   return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, start,
                     "the digest of index block %" PRIu64 " should be %016" PRIx64 ", its %" PRIu64
                     " bytes give %016" PRIx64, block, expected, size, found);
+}
+
+static ur_status compare(const ur_part *part, uint64_t block, const uint8_t *bytes, ur_error *error) {
+  return compare_to(part, block, ur_load64(part->index + digest_of(part, block)), bytes, error);
 }
 
 ur_status ur_index_check_block(ur_part *part, uint64_t block, ur_error *error) {
@@ -118,18 +125,27 @@ static int64_t ranges_of(const ur_arrivals *wanted, ur_range ranges[UR_ARRIVALS]
   return count;
 }
 
-/* Brings what is wanted, and puts all that is right in its place; the first block that is not is the error. */
-static ur_status bring_wanted(ur_arrivals *wanted, ur_error *error) {
+/* The same with the digest, too, brought anew. */
+static ur_status compare_anew(const ur_part *part, uint64_t block, const uint8_t *bytes, ur_error *error) {
+  uint8_t digest[8];
+  (void)ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, digest_of(part, block), sizeof digest);
+  ur_status status = ur_source_read(&part->source, UR_FILE_INDEX, digest_of(part, block), sizeof digest, digest, error);
+  return status == UR_OK ? compare_to(part, block, ur_load64(digest), bytes, error) : status;
+}
+
+/* Brings what is wanted, and puts all that is right in its place; what is not stays wanted, and the first of it is the error. */
+static ur_status bring_once(ur_arrivals *wanted, bool anew, ur_error *error) {
   ur_range ranges[UR_ARRIVALS];
   if (wanted->count > 0 && wanted->blocks[0].part->source.cache != NULL) take_cached(wanted);
   int64_t count = ranges_of(wanted, ranges);
   ur_status status = count == 0 ? UR_OK : ur_source_fetch(&wanted->blocks[0].part->source, ranges, count, error);
   bool came = status == UR_OK;
+  int64_t left = 0;
   for (int64_t i = 0; i < wanted->count && came; i++) {
     ur_part *part = wanted->blocks[i].part;
     uint64_t block = wanted->blocks[i].number;
     const uint8_t *bytes = wanted->landed + (uint64_t)i * UR_BLOCK_BYTES; /* exact: i < UR_ARRIVALS */
-    ur_status found = compare(part, block, bytes, status == UR_OK ? error : NULL);
+    ur_status found = (anew ? compare_anew : compare)(part, block, bytes, status == UR_OK ? error : NULL);
     if (found == UR_OK) {
       put(part, block, bytes);
       continue;
@@ -138,6 +154,18 @@ static ur_status bring_wanted(ur_arrivals *wanted, ur_error *error) {
     status = found; /* or the cache would have it from now on */
     (void)ur_cache_forget(part->source.cache, part->source.part, UR_FILE_INDEX, start_of(part, block),
                           bytes_of(part, block));
+    wanted->blocks[left++] = wanted->blocks[i];
+  }
+  wanted->count = came ? left : 0;
+  return status;
+}
+
+/* The same; a block that came with a wrong byte is brought anew, as it may have been changed on its way. */
+static ur_status bring_wanted(ur_arrivals *wanted, ur_error *error) {
+  ur_status status = bring_once(wanted, false, error);
+  for (int more = UR_BROUGHT_AGAIN; status == UR_CORRUPT && wanted->count > 0 && more > 0; more--) {
+    for (int64_t i = 0; i < wanted->count; i++) (void)ur_source_doubt(&wanted->blocks[i].part->source);
+    status = bring_once(wanted, true, error);
   }
   wanted->count = 0;
   return status;

@@ -323,8 +323,9 @@ typedef struct {
 typedef struct {
   int64_t part;
   uint64_t offset;
-  uint64_t bytes; /* inside the file; 0 of all ranges of a call that only says which parts will be opened next */
-  uint8_t *to;
+  uint64_t bytes; /* inside the file; 0 of all ranges of a call that brings nothing, and says of their parts: they will be opened
+                     next (UR_FILE_DATA), or what came of them was wrong, and is to come anew (UR_FILE_INDEX) */
+  uint8_t *to;    /* NULL of all ranges of a call that only says that they will be read soon */
   int32_t file;   /* ur_file_kind */
   int32_t keep;   /* 1: cells, or blocks of an index: a cache may keep them, since their digests are checked whoever brings them */
 } ur_range;

@@ -1,4 +1,4 @@
-"""Runs all tests in three processes, each with files of its own: ``python tests/in_shares.py [options of pytest]``."""
+"""Runs all tests, three processes of pytest at a time: ``python tests/in_shares.py [options of pytest]``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-SHARES = 3  # on two cores: tests that wait for other processes leave a quarter of them idle
+AT_ONCE = 3  # on two cores: tests that wait for other processes leave a quarter of them idle
+SHARES = 12  # several for each process, so that all end at about the same time
 TESTS = Path(__file__).resolve().parent
+_printing = threading.Lock()
 
 
 def files() -> list[Path]:
@@ -18,41 +22,45 @@ def files() -> list[Path]:
 
 
 def shares() -> list[list[Path]]:
-    """Files for each process; neighbours by name, which often take as long as each other, go to different ones."""
+    """Files for each run of pytest; neighbours by name, which often take as long as each other, go apart."""
     found = files()
     return [found[first::SHARES] for first in range(SHARES)]
 
 
+def run(share: list[Path], folder: Path) -> int:
+    """The exit code of pytest over these files, whose temporary files go to ``folder``; prints what it said."""
+    folder.mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *sys.argv[1:],
+        *map(str, share),
+    ]
+    environment = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(folder)}
+    log = folder.with_suffix(".log")
+    with log.open("wb") as output:
+        code = subprocess.run(
+            command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=TESTS.parent, check=False
+        ).returncode
+    with _printing:
+        sys.stdout.write(log.read_text(errors="replace"))
+        sys.stdout.flush()
+    return abs(code)
+
+
 def main() -> int:
-    """The greatest exit code of the processes; what the first prints is seen at once, the others' afterwards."""
-    with tempfile.TemporaryDirectory(prefix="unirecord-tests-") as folder:
-        Path(folder).chmod(0o755)  # as the folder for temporary files is: some tests go on as another user
-        running = []
-        for number, share in enumerate(shares()):
-            own = Path(folder) / str(number)
-            own.mkdir()
-            command = [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                *sys.argv[1:],
-                *map(str, share),
-            ]
-            environment = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(own)}
-            output = None if number == 0 else (Path(folder) / f"{number}.log").open("wb")
-            running.append(
-                (subprocess.Popen(command, env=environment, stdout=output, cwd=TESTS.parent), output)
-            )
-        codes = []
-        for number, (process, output) in enumerate(running):
-            codes.append(process.wait())
-            if output is not None:
-                output.close()
-                sys.stdout.write((Path(folder) / f"{number}.log").read_text(errors="replace"))
-    return max(abs(code) for code in codes)
+    """The greatest exit code of the runs; each is printed whole when it ends."""
+    with tempfile.TemporaryDirectory(prefix="unirecord-tests-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # as the folder for temporary files is: some tests go on as another user
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            numbered = enumerate(shares())
+            codes = [pool.submit(run, share, folder / str(number)) for number, share in numbered]
+    return max(code.result() for code in codes)
 
 
 if __name__ == "__main__":

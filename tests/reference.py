@@ -57,6 +57,7 @@ class ReferencePart:
     digests: list[int] = field(default_factory=list)
     page_digests: list[int] = field(default_factory=list)  # of dictionaries and scalar pages
     bytes: int = 0
+    deleted: list[int] = field(default_factory=list)  # of a directory alone
     sections: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (kind, column) -> content, if read
     statistics: list[Any] | None = None
 
@@ -353,7 +354,8 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     bare = text[:-1].replace(f'"digest":"{manifest["digest"]}"'.encode(), b'"digest":""')
     need(manifest["digest"] == f"{digest(bare):016x}", "digest of the manifest")
     need(manifest["format"] == "unirecord" and manifest["version"] == 1, "format of the manifest")
-    need(manifest.get("required", []) == [], "what the manifest requires")
+    gone = any("deletions" in entry for entry in manifest["parts"])
+    need(manifest.get("required", []) == ["deletions"] * gone, "what the manifest requires")
     need(isinstance(manifest["created_by"], str), "created_by of the manifest")
     keys = [
         "created_by",
@@ -384,7 +386,34 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         need(entry["content"] == f"{part.content_digest:016x}", "content of a part")
         need(entry["schema"] == f"{digest(types):016x}", "schema of a part")
         need(manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset")
+        if "deletions" in entry:
+            part.deleted = read_deletions(Path(path), entry, part)
         parts.append(part)
     if manifest["metadata"] is not None:
         unpack(base64.b64decode(manifest["metadata"], validate=True))
     return parts
+
+
+def read_deletions(folder: Path, entry: dict[str, Any], part: ReferencePart) -> list[int]:
+    """The rows of a part that have been deleted."""
+    said, rows = entry["deletions"], len(part.raw)
+    need(
+        re.fullmatch(r"\.del-[0-9]{6,18}", said["name"].removeprefix(entry["name"])) is not None,
+        "deletion file",
+    )
+    file = (folder / said["name"]).read_bytes()
+    need(len(file) == said["bytes"] and f"{digest(file):016x}" == said["digest"], "digest of deletions")
+    magic, version, form, of_rows, count, part_id = struct.unpack_from("<8sIIQQ16s", file)
+    need(magic == b"\x89URDL\r\n\x1a" and version == 1 and not any(file[48:64]), "head of deletions")
+    need(
+        (of_rows, count, part_id) == (rows, said["rows"], part.head.id) and count > 0,
+        "deletions of this part",
+    )
+    if form:
+        found = list(np.frombuffer(file[64:], {4: "<u4", 8: "<u8"}[form]).tolist())
+        need(found == sorted(set(found)), "deleted rows ascend")
+    else:
+        need(len(file) == 64 + 8 * -(-rows // 64), "bits of deletions")
+        found = [row for row, bit in enumerate(bits(file[64:], 8 * (len(file) - 64))) if bit]
+    need(len(found) == count and found[-1] < rows, "number of deleted rows")
+    return found

@@ -78,7 +78,7 @@ def test_pictures_become_a_dataset(here: Path, capsys: pytest.CaptureFixture[str
     assert main(["write", "p", "p.urec", "--index", "label"]) == 0
     out = capsys.readouterr().out
     assert "2 classes: cat, dog" in out
-    assert "left out 1 file that by name are no pictures" in out
+    assert "left out 1 file: by name it is no picture" in out
     assert rows("p.urec")[0] == {
         "image": small, "label": 0, "class": "cat", "path": "cat/1.png", "width": 4, "height": 3,
     }  # fmt: skip

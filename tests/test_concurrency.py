@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any
@@ -144,7 +143,7 @@ def wait_for_a_writer(path: Path, pid: int) -> None:
 
 
 def test_a_writer_killed_at_any_moment_leaves_the_dataset_to_the_next(tmp_path: Path) -> None:
-    path, r, busy, published = tmp_path / "set", random.Random(3), 0, 0
+    path, r, published = tmp_path / "set", random.Random(3), 0
     with Writer(path, SCHEMA) as writer:
         add(writer, 0, 10)
     for turn in range(25):
@@ -153,10 +152,7 @@ def test_a_writer_killed_at_any_moment_leaves_the_dataset_to_the_next(tmp_path: 
         if turn % 5 == 0:
             wait_for_a_writer(path, pid)
         time.sleep(r.uniform(0, 0.06) if turn % 5 else 0)
-        with suppress(BusyError):  # the other one holds the lock, and says so
-            unirecord.append(path).abort()
-            busy -= 1
-        busy += 1
+        unirecord.append(path).abort()  # beside the other one
         os.kill(pid, signal.SIGKILL)
         ended(pid)
         after = len(UniRecordDataset(path))
@@ -172,7 +168,6 @@ def test_a_writer_killed_at_any_moment_leaves_the_dataset_to_the_next(tmp_path: 
         named = {ds.locate(i)[0] for i in range(len(ds))}
         left = {str(file) for file in path.iterdir() if not file.name.startswith("manifest")}
         assert left == named | {f"{name}.idx" for name in named}, "something of the dead writer is left"
-    assert busy > 0
 
 
 def test_of_writers_that_start_at_once_one_wins_and_the_others_are_told(tmp_path: Path) -> None:

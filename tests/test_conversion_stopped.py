@@ -145,14 +145,18 @@ def test_finished_parts_are_checked_before_they_are_taken_up(
 
 
 def test_another_conversion_is_not_gone_on_with(tmp_path: Path) -> None:
+    deadly = Numbers(tmp_path, UNITS, deadly=ROWS - 1, deaths=3)
     with pytest.raises(UniRecordError):
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS, deadly=ROWS - 1, deaths=3), workers=2)
+        convert(tmp_path / "out", deadly, workers=2, options={"--where": "n > 5"})
     with pytest.raises(StaleError, match="its content"):
         convert(tmp_path / "out", Numbers(tmp_path, UNITS[:-1]), resume=True)
-    with pytest.raises(StaleError, match="index differs"):
+    with pytest.raises(StaleError, match="index, --where differ"):
         convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True, index=[])
-    with pytest.raises(StaleError, match="id differs"):
+    with pytest.raises(StaleError, match="--where, id differ"):
         convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True, id=bytes(16))
+    for options in ({}, {"--where": "n > 9"}, {"--resize": "256"}):
+        with pytest.raises(StaleError, match=r"--where.* differs?"):
+            convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True, options=options)
     assert (tmp_path / ".out.tmp").exists()  # still there for who knows better
     convert(tmp_path / "out", Numbers(tmp_path, UNITS))
     check(tmp_path / "out")

@@ -143,7 +143,7 @@ def test_a_module_that_is_missing_is_named(here: Path, capsys: pytest.CaptureFix
     ("name", "said"),
     [
         ("map", "transform="), ("filter", "where="), ("train_test_split", r"ds.split\("), ("features", "ds.schema"),
-        ("create_dict_iterator", "iterate over ds"), ("nonsense", "'nonsense'$"), ("_repr_html_", "'_repr_html_'$"),
+        ("create_dict_iterator", "iterate over ds"), ("nonsense", "'nonsense'$"), ("_repr_latex_", "'_repr_latex_'$"),
     ],
 )  # fmt: skip
 def test_a_method_known_from_elsewhere_names_ours(here: Path, name: str, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import shutil
@@ -139,9 +140,53 @@ def test_the_commands_know_what_is_deleted(tmp_path: Path, capsys: pytest.Captur
         main(["trace", str(path), "--seed", "1", "--batch", "29", "--step", "0", "--epoch", "0", "--json"])
         == 0
     )
-    for question in (["--where", "n < 3"], ["--row", "10"], ["--sample", "3"]):
-        assert main(["inspect", str(path), *question]) == 1
-        assert "11 of its rows have been deleted, and this does not know" in capsys.readouterr().err
+
+
+def asked(path: Path, capsys: pytest.CaptureFixture[str], *question: str) -> str:
+    """What `unirecord inspect` answers."""
+    capsys.readouterr()
+    assert main(["inspect", str(path), *question]) == 0
+    return capsys.readouterr().out
+
+
+def test_inspect_asked_shows_no_deleted_row_and_each_other_one_by_its_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = make(tmp_path / "x")
+    unirecord.delete(path, rows=[0, *range(10, 20), 39])
+    left = without(0, *range(10, 20), 39)
+
+    def numbers(*question: str) -> list[int]:
+        found = json.loads(asked(path, capsys, *question, "--json", "--columns", "n"))
+        assert all(int(one["values"]["n"]) == one["row"] for one in found["rows"])
+        return [one["row"] for one in found["rows"]]
+
+    assert numbers("--limit", "100") == left
+    assert numbers("--where", "n < 12") == [*range(1, 10)]
+    assert numbers("--where", "s == 's0'", "--limit", "99") == [n for n in left if n % 5 == 0]  # not indexed
+    assert numbers("--sort=-n", "--limit", "3") == [38, 37, 36]
+    assert numbers("--offset", "8", "--limit", "2") == [9, 20]
+    assert sorted(numbers("--sample", "100")) == left
+    assert set(numbers("--sample", "5")) <= set(left)
+    for question, count in (([], len(left)), (["--where", "n < 12"], 9), (["--where", "s == 's0'"], 5)):
+        assert int(asked(path, capsys, "--count", *question)) == count
+    groups = json.loads(asked(path, capsys, "--group-by", "s", "--json"))
+    assert sum(group["rows"] for group in groups["counts"]) == len(left)
+    assert '"max": 38' in asked(path, capsys, "--stats", "--columns", "n", "--json")
+    assert "9 of those found have not been deleted" in asked(path, capsys, "--where", "n < 12", "--explain")
+    assert "27 files" in asked(
+        path, capsys, "--extract", "b", "--out", str(tmp_path / "out"), "--limit", "27"
+    )
+    for row_asked, number in ((1, 1), (-1, 38), (-len(left), 1)):
+        assert json.loads(asked(path, capsys, "--row", str(row_asked), "--json"))["row"] == number
+    for row_asked, why in (
+        (10, "row 10 has been deleted"),
+        (39, "deleted"),
+        (40, "no row 40"),
+        (-29, "no row -29"),
+    ):
+        assert main(["inspect", str(path), "--row", str(row_asked)]) == 2
+        assert why in capsys.readouterr().err
 
 
 def test_what_cannot_be_deleted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,8 +202,8 @@ def test_what_cannot_be_deleted_is_refused(tmp_path: Path, capsys: pytest.Captur
             unirecord.delete(path, **options)
     with pytest.raises(unirecord.QueryError):
         unirecord.delete(path, where="m == 1")
-    with pytest.raises(UniRecordError, match="on a disk only"):
-        unirecord.delete("s3://bucket/x", rows=[1])
+    with pytest.raises(UniRecordError, match="only read by UniRecord"):
+        unirecord.delete("https://bucket/x", rows=[1])
     with pytest.raises(MissingError, match="no directory of parts"):
         unirecord.delete(tmp_path / "y", rows=[1])
     for rows in ("x", "5-3", "1,,2"):
@@ -360,6 +405,25 @@ class Deleting(RuleBasedStateMachine):
             with faults.unsynced():
                 unirecord.restore(self.path, version)
             self.publish(self.rows[version], self.parts[version])
+
+    @rule(data=st.data())
+    def compact(self, data: Any) -> None:
+        options = data.draw(
+            st.sampled_from([{}, {"part_bytes": 2_000}, {"rows_per_part": 1}, {"rows_per_part": 17}])
+        )
+        if self.parts[self.newest] > 100 and options == {"rows_per_part": 1}:
+            return
+        with faults.unsynced():
+            self.laid_out(unirecord.compact(self.path, **options).version)
+
+    @rule(parts=st.integers(1, 5))
+    def reshard(self, parts: int) -> None:
+        with faults.unsynced():
+            self.laid_out(unirecord.reshard(self.path, parts).version)
+
+    def laid_out(self, version: int) -> None:
+        if version != self.newest:
+            self.publish(self.rows[self.newest], self.parts[self.newest])
 
     @rule(keep=st.integers(1, 3))
     def gc(self, keep: int) -> None:

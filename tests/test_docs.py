@@ -77,9 +77,12 @@ def test_the_python_of_every_page_is_run_by_a_test() -> None:
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
     named = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
     assert len(named) > 10
-    # Of api.md by test_api_docs.py, from its generator; of a whole folder by test_converting_docs.py; of ray.md by
-    # ray_reading_jobs.py, for which `make ray` installs Ray.
-    elsewhere = {"api.md", "ray.md", *(page.name for page in (ROOT / "docs" / "coming-from").glob("*.md"))}
+    # Of api.md by test_api_docs.py, from its generator; of whole folders by test_converting_docs.py and
+    # test_docs_by_data.py; of ray.md by ray_reading_jobs.py, for which `make ray` installs Ray.
+    folders = (
+        page.name for folder in ("coming-from", "by-data") for page in (ROOT / "docs" / folder).glob("*.md")
+    )
+    elsewhere = {"api.md", "ray.md", *folders}
     unnamed = [page.name for page in named if f'"{page.name}"' not in tests and page.name not in elsewhere]
     assert unnamed == [], "run its blocks in a test, which opens the page by its name"
 
@@ -104,6 +107,12 @@ def test_every_page_is_in_the_list() -> None:
     names = [page.relative_to(ROOT / "docs").as_posix() for page in PAGES]
     missing = [name for name in names if name != "README.md" and f"({name})" not in listed]
     assert not missing
+
+
+def test_every_page_is_in_the_site() -> None:
+    nav = (ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
+    listed = re.findall(r"- ([\w/.-]+\.md)$", nav, flags=re.M)
+    assert sorted(listed) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES)
 
 
 @pytest.mark.parametrize("page", wrap.pages(), ids=lambda page: page.relative_to(ROOT).as_posix())

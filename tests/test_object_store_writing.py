@@ -308,7 +308,6 @@ def test_a_conversion_that_fails_leaves_nothing(server: Server) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"resume": True}, "begins anew"),
         ({"sort": "a"}, "to a disk only"),
         ({"shuffle_seed": 1}, "to a disk only"),
         ({"split": {"x": 0.5, "y": 0.5}}, "to a disk only"),

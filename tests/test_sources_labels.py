@@ -15,7 +15,7 @@ from test_sources_images import folder, picture
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
-from unirecord.convert.sources import Options, open_source
+from unirecord.convert.sources import Options, WrongSourceError, open_source
 from unirecord.errors import SchemaError
 
 SMALL = {f"{name}.png": picture(i + 1, 2) for i, name in enumerate(("a", "b", "sub/c"))}
@@ -190,3 +190,36 @@ def test_text_is_read_by_lines_or_by_files(tmp_path: Path) -> None:
     assert rows_at(f"{path}/bad.txt", options=Options({"text": "bytes"})) == [{"text": b"\xff"}]
     with pytest.raises(SchemaError, match=r"10.txt is empty"):
         open_source(f"{path}/10.txt")
+
+
+def test_sound_has_what_a_table_says_of_it(tmp_path: Path) -> None:
+    files = {
+        "1.wav": b"RIFF one",
+        "2.wav": b"RIFF two",
+        "metadata.csv": b"file_name,text\n2.wav,two\n1.wav,one\n",
+    }
+    source = open_source(folder(tmp_path / "clips", files))
+    assert (source.kind, source.left_out) == ("files", [])
+    assert source.schema["data"].annotations == {"media_type": "audio/wav"}
+    assert [(row["data"], row["path"], row["text"]) for row in rows_at(tmp_path / "clips")] == [
+        (b"RIFF one", "1.wav", "one"), (b"RIFF two", "2.wav", "two"),
+    ]  # fmt: skip
+
+
+def test_an_option_of_one_kind_says_what_a_folder_is_read_as(tmp_path: Path) -> None:
+    path = folder(tmp_path / "p", {"a.png": picture(1, 1), "b.png": picture(2, 1)})
+    assert open_source(path).kind == "images"
+    assert open_source(path, options=Options(pattern="b*")).kind == "files"
+    assert [row["path"] for row in rows_at(path, options=Options(pattern="b*"))] == ["b.png"]
+    with pytest.raises(WrongSourceError, match="--pattern is for files"):
+        open_source(path, options=Options(pattern="*", check_pictures=True))
+
+
+def test_annotations_that_lie_among_pictures_are_not_lost_in_silence(tmp_path: Path) -> None:
+    coco = json.dumps({"images": [], "annotations": [], "categories": []}).encode()
+    source = open_source(
+        folder(tmp_path / "p", {"a.png": picture(1, 1), "annotations/instances.json": coco, "x.json": b"{}"})
+    )
+    assert [note for note in source.notes if "COCO" in note] == [
+        "annotations/instances.json holds COCO annotations, which are left out: give it as SRC to have them"
+    ]

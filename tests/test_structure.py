@@ -37,6 +37,8 @@ errors elsewhere sizes progress
 # Imports against that direction, made inside a function when it is called.
 CALLED_FOR = {
     ("dataset", "frameworks"): "ds.to_tf(...), ds.to_arrow(), ds.to_pandas()",
+    ("dataset", "inspection"): "a notebook shows ds, ds.head(), ds.plot(...)",
+    ("format", "inspection"): "a notebook shows ds.schema",
     ("pipeline", "frameworks"): "pipeline.to_torch(...), pipeline.to_jax(...)",
     ("loading", "frameworks"): "batch['tokens'].to_torch(...)",
 }

@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .convert.export import Exported, export
+    from .convert.splitting import split
     from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from .format.schema import Schema
     from .inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport, audit
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
+    from .inspection.diff import Diff, DiffExample, RetypedColumn, diff
     from .inspection.history import Version, versions
+    from .inspection.notebook import Shown, show
     from .inspection.repair import repair
     from .inspection.report import Problem, RepairReport, Report, Salvaged
     from .inspection.verify import verify
@@ -49,7 +52,10 @@ if TYPE_CHECKING:
     from .pipeline.pipeline_stats import PipelineStats, StageStats
     from .pipeline.tuning import PipelinePlan
     from .writing.collecting import Collected, gc
+    from .writing.compacting import Relaid, compact, reshard
     from .writing.deleting import Deleted, delete
+    from .writing.evicting import Evicted, evict
+    from .writing.merging import Merged, merge
     from .writing.republishing import restore
     from .writing.writer import Writer, append
 
@@ -79,6 +85,8 @@ __all__ = [
     "Schema",
     "Codec",
     "Column",
+    "show",
+    "Shown",
     "describe",
     "Description",
     "ColumnDescription",
@@ -91,8 +99,20 @@ __all__ = [
     "Salvaged",
     "delete",
     "Deleted",
+    "evict",
+    "Evicted",
+    "compact",
+    "reshard",
+    "Relaid",
+    "merge",
+    "Merged",
+    "split",
     "versions",
     "Version",
+    "diff",
+    "Diff",
+    "DiffExample",
+    "RetypedColumn",
     "restore",
     "gc",
     "Collected",
@@ -144,6 +164,8 @@ _HOMES = {
     "Schema": "format.schema",
     "Codec": "format.codec",
     "Column": "format.schema",
+    "show": "inspection.notebook",
+    "Shown": "inspection.notebook",
     "describe": "inspection.describe",
     "Description": "inspection.describe",
     "ColumnDescription": "inspection.describe",
@@ -153,11 +175,23 @@ _HOMES = {
     "Problem": "inspection.report",
     "delete": "writing.deleting",
     "Deleted": "writing.deleting",
+    "evict": "writing.evicting",
+    "Evicted": "writing.evicting",
+    "compact": "writing.compacting",
+    "reshard": "writing.compacting",
+    "Relaid": "writing.compacting",
+    "merge": "writing.merging",
+    "Merged": "writing.merging",
+    "split": "convert.splitting",
     "restore": "writing.republishing",
     "gc": "writing.collecting",
     "Collected": "writing.collecting",
     "versions": "inspection.history",
     "Version": "inspection.history",
+    "diff": "inspection.diff",
+    "Diff": "inspection.diff",
+    "DiffExample": "inspection.diff",
+    "RetypedColumn": "inspection.diff",
     "repair": "inspection.repair",
     "RepairReport": "inspection.report",
     "Salvaged": "inspection.report",
@@ -187,4 +221,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ADAPTERS})
+    return sorted({*__all__, *_ADAPTERS, *(name for name in globals() if name.startswith("__"))})

@@ -33,7 +33,6 @@ OF_DATASETS: Final[Mapping[str, str]] = {
     "remove_columns": "columns= of UniRecordDataset or ds.view() reads only some columns",
     "sort": "`unirecord write PATH DST --sort label` writes rows sorted; ds.select(rows) takes rows in any order",
     "unique": "ds.scalars(['label']) reads a scalar column as an array, for numpy.unique",
-    "head": "ds.take(5) is the first rows, ds[0] one of them",
     "save_to_disk": "unirecord.export(path, target) writes other formats",
     "to_parquet": "unirecord.export(path, 'x.parquet') writes it",
     "to_csv": "unirecord.export(path, 'x.csv') writes it",

@@ -180,12 +180,13 @@ def held() -> Counter[str]:
     """Descriptors, threads by name, child processes and shared memory of this process."""
     gc.collect()
     threads = [Path("/proc/self/task", thread) for thread in os.listdir("/proc/self/task")]
-    children = [thread / "children" for thread in threads]
     found = Counter({"descriptors": len(os.listdir("/proc/self/fd"))})
-    found["processes"] = sum(len(path.read_text().split()) for path in children if path.exists())
+    found["processes"] = 0
     found["shared memory"] = len(re.findall(r"/dev/shm|/memfd", Path("/proc/self/maps").read_text()))
     named = {str(thread.native_id): thread.name for thread in threading.enumerate()}
-    for thread in threads:
+    for thread in threads:  # any of which may end while it is looked at
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found["processes"] += len((thread / "children").read_text().split())
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             name = named.get(thread.name) or (thread / "comm").read_text().strip()
             found[re.sub(r"[_-]\d+", "", name)] += 1

@@ -24,6 +24,7 @@ NO_LOADERS = {
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close", "cache_stats"),
     *("rows_of", "steps_of", "steps_in_epoch", "exclude", "excluded_rows", "replay"),
     *("windows", "packed"),  # give datasets of other samples, which test_windows.py compares with plain lists
+    *("head", "sample", "plot"),  # look at it: test_notebook.py compares them with ds[i]
     *("balanced", "bucketed", "weighted"),  # draw from it: test_drawing.py, test_weighted.py
 }
 # What the modules of frameworks export and what it is reached through.

@@ -6,6 +6,7 @@ import argparse
 from typing import Any, Final
 
 from ..writing.deleting import delete
+from .storage_option import add_storage_option
 from .terminal import print_json, say
 from .usage import UsageError, make_parser
 
@@ -34,6 +35,7 @@ def add_parser(subparsers: Any) -> None:
         "--rows", type=_rows, metavar="ROWS", help="row numbers and ranges, the last one included"
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_storage_option(parser)
     parser.set_defaults(run=_run)
 
 

@@ -11,6 +11,7 @@ from ..errors import ExistsError, SchemaError
 from ..inspection.extract import extract
 from ..parts.part_set import PartSet, resolve
 from ..query import Query, compile_query
+from ..query.live_rows import live_rows, live_rows_that_meet
 from ..sizes import format_size
 from .inspect_groups import show_groups
 from .inspect_rows import show_one, show_rows
@@ -94,7 +95,7 @@ def wanted(args: argparse.Namespace) -> bool:
 def run(args: argparse.Namespace) -> int:
     """Answers the question."""
     _check(args)
-    parts = PartSet(resolve(args.path), io="auto")
+    parts = PartSet(resolve(args.path), io="auto", knows_deletions=True)
     try:
         query = None if args.where is None else compile_query(args.where, parts.schema)
         _show(args, parts, query)
@@ -143,23 +144,19 @@ def _flag(option: str) -> str:
 
 def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None:
     if args.count:
-        found = parts.rows if query is None else query.count(parts)
+        found = _count(parts, query)
         if args.json:
             print_json({"rows": found})
         else:
             say(str(found))
         return
     if args.explain and query is not None:
-        explanation = query.explain(parts)
-        if args.json:
-            print_json(explanation.to_dict(), indent=2)
-        else:
-            say(*str(explanation).split("\n"))
+        _explain(args, parts, query)
         return
     if args.row is not None:
         show_one(parts, args.row, args.columns, args.json)
         return
-    rows = None if query is None else query.rows(parts)
+    rows = _rows(parts, query)
     if args.group_by is not None:
         show_groups(parts, rows, args)
     elif args.stats:
@@ -168,6 +165,30 @@ def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None
         _extract(args, parts, rows)
     else:
         show_rows(parts, rows, args)
+
+
+def _explain(args: argparse.Namespace, parts: PartSet, query: Query) -> None:
+    explanation = query.explain(parts)
+    if args.json:
+        print_json(explanation.to_dict(), indent=2)
+        return
+    say(*str(explanation).split("\n"))
+    if parts.live is not None:
+        left = len(live_rows_that_meet(parts, query))
+        say(f"this is of rows as they are stored; {left:,} of those found have not been deleted")
+
+
+def _count(parts: PartSet, query: Query | None) -> int:
+    if query is None:
+        return len(live_rows(parts))
+    return query.count(parts) if parts.live is None else len(live_rows_that_meet(parts, query))
+
+
+def _rows(parts: PartSet, query: Query | None) -> Any:
+    """The rows that are there and meet the condition; None for all that are stored."""
+    if query is None:
+        return None if parts.live is None else live_rows(parts).every()
+    return live_rows_that_meet(parts, query)
 
 
 def _extract(args: argparse.Namespace, parts: PartSet, rows: Any) -> None:

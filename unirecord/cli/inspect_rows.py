@@ -13,6 +13,7 @@ from ..format.column import Column
 from ..inspection.sorting import sampled_rows, sorted_rows
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
+from ..query.live_rows import live_rows
 from .cells import cell_json, cell_text
 from .table import clipped, table, width
 from .terminal import print_csv, print_json, print_json_list, say
@@ -109,9 +110,7 @@ def _print_table(
 
 def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bool) -> None:
     """Prints one row, a line a column, texts and objects whole; negative numbers count from the end."""
-    number = row + parts.rows if row < 0 else row
-    if not 0 <= number < parts.rows:
-        raise UsageError(f"there is no row {row}: there are {parts.rows:,} rows, numbered from 0")
+    number = _number(parts, row)
     columns = chosen_columns(parts, chosen)
     sample = SampleReader(parts, columns).one(number)
     path, place = parts.locate(number)
@@ -123,3 +122,17 @@ def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bo
     lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
     for line in table([["column", "type", "value"], *lines]):
         say(line)
+
+
+def _number(parts: PartSet, row: int) -> int:
+    """The number of a row as it was asked for: −1 is the last one that is there."""
+    live = live_rows(parts)
+    there = f"there are {len(live):,} rows, numbered from 0"
+    if parts.live is not None:
+        there += f" to {parts.rows - 1:,}, without those that have been deleted"
+    if not -len(live) <= row < parts.rows:
+        raise UsageError(f"there is no row {row}: {there}")
+    number = row if row >= 0 else live[row]
+    if not live.holds(np.array([number]))[0]:
+        raise UsageError(f"row {row} has been deleted; `unirecord log` lists the versions that have it")
+    return number

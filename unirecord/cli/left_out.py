@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Sequence
 
 from ..convert.sources import LeftOut
@@ -41,9 +42,8 @@ def check_report(args: argparse.Namespace) -> None:
 
 def say_left_out(left_out: Sequence[LeftOut], item: str, args: argparse.Namespace) -> int:
     """Say and list it; the exit code is 1 where something was left out without having been asked for."""
-    others = sum(one.expected for one in left_out)
-    if others:
-        say(f"left out {many(others, 'file')} that by name are no {item}s")
+    for reason, others in Counter(one.reason for one in left_out if one.expected).most_common(3):
+        say(f"left out {many(others, 'file')}: {reason}")
     if args.report is not None:
         write_report(args.report, left_out)
     bad = [one for one in left_out if not one.expected]

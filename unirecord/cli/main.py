@@ -28,9 +28,15 @@ _COMMANDS: Final = (
     "trace",
     "audit",
     "log",
+    "diff",
     "restore",
     "gc",
     "delete",
+    "evict",
+    "compact",
+    "reshard",
+    "merge",
+    "split",
     "verify",
     "repair",
     "bench",
@@ -48,6 +54,7 @@ _EXAMPLES: Final = """examples:
   unirecord trace table --seed 1 --batch 256 --step 12345   which rows a step of training got
   unirecord audit run1/receipts                 was every sample delivered exactly once
   unirecord log table                           its versions; table@7 is the seventh
+  unirecord diff table@5 table@7                what is not the same in two datasets
   unirecord verify pictures.urec                check every byte
   unirecord repair pictures.urec                rebuild a lost index, salvage rows
   unirecord bench pictures.urec                 how fast it reads on this machine

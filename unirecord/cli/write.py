@@ -215,7 +215,7 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
             raise UsageError(f"{args.target}: a single part cannot grow; append to a directory")
         return resolve(args.target) if there else None
     try:
-        check_free(args.target, overwrite=args.overwrite)
+        check_free(args.target, overwrite=args.overwrite, resume=args.resume)
     except ExistsError as error:
         raise ExistsError(
             f"{args.target} exists already; --overwrite replaces it, --append adds to a directory ({error})"

@@ -13,7 +13,6 @@ from ..errors import StaleError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
-from ..parts.identity import data_identity, index_identity
 from ..parts.manifest import PartEntry
 from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
@@ -143,8 +142,9 @@ class Conversion:
             unfinished="resume" if self.resume else "drop",
         )
         target.keep()
-        begun = not self.resume or target.journal.plan() is None
+        begun = False
         try:
+            begun = not self.resume or target.journal.plan() is None
             run = _Run(self, target, progress, before_publishing)
             run.take_up()
             begun = True
@@ -159,9 +159,13 @@ class Conversion:
 
 def _give_up(target: DirectoryWriter, error: BaseException) -> None:
     """Leaves finished parts to a later run where that can go on; Ctrl-C then says how."""
-    done = len(target.journal.parts())
     wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
-    if target.published or wrong_data or not target.resumable or not (done or target.journal.tasks()):
+    try:
+        done, tasks = len(target.journal.parts()), len(target.journal.tasks())
+    except OSError:  # of a store that does not answer: what is finished there stays
+        target.suspend()
+        return
+    if target.published or wrong_data or not (done or tasks):
         target.abandon()
         return
     target.suspend()
@@ -196,7 +200,7 @@ class _Run:
         tasks = divide(wish.source.units, row_bytes, wish.max_part_bytes, computed=wish.source.computes)
         self.job = Job(
             wish.source, content, tuple(tasks), target.folder, target.id, target.first, wish.max_part_bytes,
-            os.path.join(target.path, "manifest.json"), target.place, target.deliver,
+            os.path.join(target.path, "manifest.json"), target.place, target.deliver, target.journal,
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at
@@ -235,14 +239,15 @@ class _Run:
 
     def take_up(self) -> None:
         """Begins, or goes on with the tasks whose parts are there and whole."""
-        journal, target = self._target.journal, self._target
+        target = self._target
         plan: dict[str, Any] = {"id": target.id.hex(), "first": target.first, "what": self._what()}
-        before = journal.plan() if self._wish.resume else None
+        before = target.earlier(plan["what"]) if self._wish.resume else None
         if before is None:
-            journal.begin(plan)
+            target.begin(plan)
             self._show()
             return
-        differ = [name for name, value in plan["what"].items() if before.get("what", {}).get(name) != value]
+        now, then = plan["what"], before.get("what", {})
+        differ = [name for name in {**now, **then} if now.get(name) != then.get(name)]
         if self._wish.id is not None and before.get("id") != self._wish.id.hex():
             differ.append("id")
         if differ:
@@ -250,24 +255,31 @@ class _Run:
                 f"{target.path}: what is there of an earlier run was another conversion: {', '.join(differ)} "
                 f"{'differs' if len(differ) == 1 else 'differ'}; without resume it begins anew"
             )
-        target.id = bytes.fromhex(before["id"])
-        self.job = replace(self.job, dataset_id=target.id, first_part=before["first"])
-        for task, record in journal.tasks().items():
-            if self._is_good(task, record):
+        target.go_on(before)
+        self.job = replace(self.job, dataset_id=target.id, first_part=before["first"], records=target.journal)
+        self._take_over_finished()
+
+    def _take_over_finished(self) -> None:
+        journal = self._target.journal
+        tasks, begun_tasks = journal.tasks(), journal.begun_tasks()
+        records = [*tasks.values(), *begun_tasks.values()]
+        entries = [entry_from_json(part) for record in records for part in record["parts"]]
+        whole = self._target.whole(entries)
+        for task, record in tasks.items():
+            if self._is_good(task, record, whole):
                 self._records[task] = record
                 self._take_over(record["rows"], record)
             else:
                 journal.forget(task)
-        for task, record in journal.begun_tasks().items():
-            if self._is_good(task, record):
+        for task, record in begun_tasks.items():
+            if self._is_good(task, record, whole):
                 self._take_over_begun(task, record)
             else:
                 journal.forget_begun(task)
         self._show()
 
-    def _is_good(self, task: int, record: dict[str, Any]) -> bool:
-        parts = map(entry_from_json, record["parts"])
-        return task < len(self.job.tasks) and all(map(self._is_whole, parts))
+    def _is_good(self, task: int, record: dict[str, Any], whole: set[str]) -> bool:
+        return task < len(self.job.tasks) and all(part["name"] in whole for part in record["parts"])
 
     def _what(self) -> dict[str, str]:
         wish, job = self._wish, self.job
@@ -283,16 +295,6 @@ class _Run:
             "the version of unirecord": CREATED_BY,
             **wish.options,
         }
-
-    def _is_whole(self, entry: PartEntry) -> bool:
-        path = os.path.join(self.job.folder, entry.name)
-        wanted = entry.id, int(entry.content, 16)
-        try:
-            sizes = os.path.getsize(path), os.path.getsize(path + ".idx")
-        except OSError:
-            return False
-        same = data_identity(path) == wanted == index_identity(path + ".idx")
-        return same and sizes == (entry.bytes, entry.index_bytes)
 
     def _tell(self, task: int, rows: int, size: int, part: str) -> None:
         counted, counted_size = self._counted.pop(task, (0, 0))

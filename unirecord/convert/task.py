@@ -36,6 +36,7 @@ class Job:
         dataset_id, first_part: what names and ids of parts are made of.
         max_part_bytes: greatest size of a part.
         like: a file whose owner and mode new files get, if it is there.
+        records: the journal, where that is not in ``folder``.
     """
 
     source: Source
@@ -48,6 +49,12 @@ class Job:
     like: str
     place: str
     deliver: Delivery = stays
+    records: Journal | None = None
+
+    @property
+    def journal(self) -> Journal:
+        """Where it is recorded which tasks are done."""
+        return Journal(self.folder) if self.records is None else self.records
 
     def part_number(self, task: int, i: int) -> int:
         """The number of the i-th part of a task; few tasks have more than one."""
@@ -62,7 +69,7 @@ def run_task(
     Goes on behind the parts that an earlier run has finished. ``settle``: see `PartSequence`; the record is written so,
     too, behind the parts.
     """
-    journal = Journal(job.folder)
+    journal = job.journal
     record = write_parts(job, task, job.folder, tell, most, journal, job.deliver, settle)
     settle(lambda: journal.record(task, record))
     return record
@@ -70,7 +77,7 @@ def run_task(
 
 def finish_task(job: Job, task: int, record: dict[str, Any]) -> None:
     """Say that the parts of a task are complete, on disk and in the job's folder."""
-    Journal(job.folder).record(task, record)
+    job.journal.record(task, record)
 
 
 def write_parts(

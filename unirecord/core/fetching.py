@@ -51,15 +51,16 @@ class FetchError(OSError):
         self.part, self.in_index, self.why, self.cause = part, in_index, why, cause
 
 
-# Gives the bytes of each range, in their order: buffers of exactly its size. Raises FetchError.
+# Gives the bytes of each range, in their order: buffers of exactly its size. Raises FetchError. Ranges without a byte
+# say that their parts are going to be opened; of an index, that what came of them was wrong, and is to come anew.
 Fetch = Callable[[Sequence[Range]], Sequence[Any]]
 
 
 class Fetching:
     """A function that brings bytes, as the C core calls it: from any of its threads, several at once."""
 
-    def __init__(self, fetch: Fetch) -> None:
-        self.fetch = fetch
+    def __init__(self, fetch: Fetch, ahead: Callable[[Sequence[Range]], None] | None = None) -> None:
+        self.fetch, self.ahead = fetch, ahead  # which is told of ranges that will be read soon
         self.context = ffi.new_handle(self)
         self._interrupts: dict[
             int, BaseException
@@ -75,6 +76,10 @@ class Fetching:
                 *(wanted[name].tolist() for name in ("part", "file", "offset", "bytes", "keep")), strict=True
             )
         ]
+        if asked[0].size and ranges[0].to == ffi.NULL:
+            if self.ahead is not None:
+                self.ahead(asked)
+            return
         for i, (range_, found) in enumerate(zip(asked, self.fetch(asked), strict=True)):
             if len(found) != range_.size:
                 raise FetchError(range_.part, range_.in_index, f"{len(found)} bytes came for {range_.size}")

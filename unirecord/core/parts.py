@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import CorruptionError, MissingError, StaleError
 from .cached import NativeCache
-from .fetching import Fetch, Fetching
+from .fetching import Fetch, Fetching, Range
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
 
@@ -134,7 +134,7 @@ class NativeSet:
     ``moved_on``: what has been put at the paths since, asked when a part is missing or another one than expected, or a
     file, which is given, damaged; "" for nothing.
     ``fetch``: what brings the bytes, where the paths are no files; ``sizes`` are then those of data file and index.
-    ``cache``: what is looked at first: file 2 × part, + 1 for the index.
+    ``cache``: what is looked at first: file 2 × part, + 1 for the index. ``ahead``: what is told of by `advise`.
     """
 
     __slots__ = ("fetching", "handle", "moved_on", "names", "paths", "pointer")
@@ -152,6 +152,7 @@ class NativeSet:
         fetch: Fetch | None = None,
         sizes: Sequence[tuple[int, int]] = (),
         cache: NativeCache | None = None,
+        ahead: Callable[[Sequence[Range]], None] | None = None,
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
@@ -162,7 +163,7 @@ class NativeSet:
         if schema:
             kept.append(held := ffi.from_buffer("uint8_t[]", schema))
             options.schema, options.schema_bytes = held, len(schema)
-        self.fetching = None if fetch is None else Fetching(fetch)
+        self.fetching = None if fetch is None else Fetching(fetch, ahead)
         if self.fetching is not None:
             options.fetch, options.context = lib.ur_python_fetch, self.fetching.context
             options.cache = ffi.NULL if cache is None else cache.pointer
@@ -211,7 +212,7 @@ class NativeSet:
         return NativePart(out[0], self.paths[number])
 
     def advise(self, rows: npt.NDArray[np.int64]) -> None:
-        """Tells the kernel that the blobs of these rows will be read soon."""
+        """Tells the kernel, or ``ahead``, that the blobs of these rows will be read soon."""
         lib.ur_set_advise(self.pointer, ffi.from_buffer("int64_t[]", rows), len(rows))
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ from ..order.rule import occurrences
 from ..order.spec import Sharding
 from ..order.steps import JobSteps
 from .deliveries import delivery_table
+from .looking import DatasetLooking
 from .row_numbers import row_numbers
-from .tables import DatasetTables
 from .views import Given
 
 __all__ = ["DatasetAsking"]
@@ -22,7 +22,7 @@ __all__ = ["DatasetAsking"]
 RowIds = NDArray[np.int64]
 
 
-class DatasetAsking(DatasetTables[Given]):
+class DatasetAsking(DatasetLooking[Given]):
     """The order of a dataset as a function that can be asked, forwards and backwards (docs/order.md)."""
 
     def steps_in_epoch(

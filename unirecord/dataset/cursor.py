@@ -185,7 +185,7 @@ class Cursor:
         order, snapshot = self.plan.order, self.plan.data.snapshot
         return ResumeState.of(
             order.spec.at_epoch(epoch),
-            identity=snapshot.identity,
+            identity=self.plan.identity,
             rows=snapshot.rows,
             where=self.plan.condition,
             selection=order.selection.digest(),

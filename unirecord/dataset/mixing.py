@@ -150,7 +150,7 @@ def _orders(sources: Sources) -> list[Source]:
     made, first_row = [], 0
     for name, ds in sources.items():
         plan = ds._cursor.plan
-        made.append(Source(name, plan.order, first_row, plan.condition, plan.data.snapshot.identity))
+        made.append(Source(name, plan.order, first_row, plan.condition, plan.identity))
         first_row += plan.data.snapshot.rows
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,16 @@ class GroupPlace:
 
 
 @dataclass(frozen=True)
+class EncodedCells:
+    """The payload of a blob page in pieces, its size, its digests, and lengths of cells as a scalar page has them."""
+
+    body: list[Any]
+    size: int
+    units: Digesting
+    lengths: list[bytes]
+
+
+@dataclass(frozen=True)
 class Encoded:
     """The bytes of a row group: those of the blob page, and of the scalar page that stands before it.
 
@@ -93,18 +103,32 @@ def encode_group(
     pieces: Sequence[ColumnBatch],
 ) -> Encoded:
     """Encodes the rows of ``pieces`` as one row group. The buffers may be views of the pieces' own memory."""
+
+    def cells(seed: int) -> EncodedCells:
+        rows = sum(piece.rows for piece in pieces)
+        encode = _encode_fixed if shape.row_bytes else _encode_variable
+        return encode(schema, shape, pieces, rows, seed)
+
+    return assemble_group(schema, shape, part_id, group, pieces, cells)
+
+
+def assemble_group(
+    schema: Schema,
+    shape: Shape,
+    part_id: bytes,
+    group: GroupPlace,
+    pieces: Sequence[ColumnBatch],
+    encode_cells: Callable[[int], EncodedCells],
+) -> Encoded:
+    """The row group of these scalars, whose blobs ``encode_cells`` lays out, given the seed of their first digest."""
     rows = sum(piece.rows for piece in pieces)
     scalars = _encode_scalars(schema, pieces)
     if not schema.blobs:
         page_bytes = _scalar_bytes(group, rows, scalars, 0)
         return Encoded(part_id, group, rows, scalars, None, page_bytes, [])
-    seed = layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group))
-    lengths: list[bytes] = []
-    if shape.row_bytes:
-        body, size, units = _encode_fixed(schema, shape, pieces, rows, seed)
-    else:
-        body, size, units, lengths = _encode_variable(schema, shape, pieces, rows, seed)
-    scalars += _encode_blob_fields(schema, pieces, lengths)
+    cells = encode_cells(layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group)))
+    size = cells.size
+    scalars += _encode_blob_fields(schema, pieces, cells.lengths)
     page_bytes = _scalar_bytes(group, rows, scalars, unit_count(schema, shape, rows))
     start = group.offset + page_bytes
     gap = (
@@ -113,8 +137,8 @@ def encode_group(
     header = PageHeader(layout.PAGE_BLOB, group.number, group.first_row, rows, size, gap, 0)
     end = header.end(start)
     tail = _ZEROS[: end - header.payload(start) - size]
-    blobs = [layout.pack_page_header(part_id, start, header), _ZEROS[:gap], *body, tail]
-    return Encoded(part_id, group, rows, scalars, units, page_bytes, blobs)
+    blobs = [layout.pack_page_header(part_id, start, header), _ZEROS[:gap], *cells.body, tail]
+    return Encoded(part_id, group, rows, scalars, cells.units, page_bytes, blobs)
 
 
 def _scalar_bytes(group: GroupPlace, rows: int, scalars: list[bytes], units: int) -> int:
@@ -188,7 +212,7 @@ def _values(cells: Sequence[ColumnData]) -> npt.NDArray[Any]:
 
 def _encode_fixed(
     schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
-) -> tuple[list[Any], int, Digesting]:
+) -> EncodedCells:
     rows_at = fixed_rows(schema, shape.blob_align)
     assert rows_at is not None
     stored = _interleave(schema, rows_at, pieces, rows)
@@ -201,7 +225,7 @@ def _encode_fixed(
         firsts = np.arange(rows, dtype=np.uint64) * np.uint64(rows_at.row_bytes)
         starts = (firsts[:, None] + np.array(rows_at.offsets, dtype=np.uint64)).ravel()
         lengths = np.tile(np.array(rows_at.widths, dtype=np.uint64), rows)
-    return [stored], size, Digesting.of_ranges(stored, starts, lengths, seed, layout.PHI)
+    return EncodedCells([stored], size, Digesting.of_ranges(stored, starts, lengths, seed, layout.PHI), [])
 
 
 def _interleave(
@@ -223,7 +247,7 @@ def _interleave(
 
 def _encode_variable(
     schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch], rows: int, seed: int
-) -> tuple[list[Any], int, Digesting, list[bytes]]:
+) -> EncodedCells:
     columns = [_cells(column, [piece.columns[i] for piece in pieces]) for i, column in schema.blobs]
     lengths = np.stack([_lengths(cells) for cells in columns], axis=1)
     stored = [
@@ -242,14 +266,15 @@ def _encode_variable(
         each = zip(cells, pads.tolist(), strict=True)
         cells = [part for cell, pad in each for part in (cell, _ZEROS[:pad]) if len(part)]
     if not joined and shape.unit_rows == 0:
-        return cells, size, units, stored
+        return EncodedCells(cells, size, units, stored)
     whole = b"".join(cells)
     if shape.unit_rows == 0:
         sizes, ranges = room.ravel(), lengths.ravel()
     else:
         sizes = ranges = np.add.reduceat(room.sum(axis=1), np.arange(0, rows, shape.unit_rows))
     starts = np.cumsum(sizes, dtype=np.uint64) - sizes
-    return [whole], size, Digesting.of_ranges(whole, starts, ranges, seed, layout.PHI), stored
+    units = Digesting.of_ranges(whole, starts, ranges, seed, layout.PHI)
+    return EncodedCells([whole], size, units, stored)
 
 
 def _cells(column: Column, data: Sequence[ColumnData]) -> list[Any]:

@@ -167,6 +167,11 @@ class Schema:
         """Return ``Schema({…})`` with the user's form."""
         return f"Schema({self.to_spec()!r})"
 
+    def _repr_html_(self) -> str:
+        from ..inspection.notebook import schema_html
+
+        return schema_html(self)
+
 
 def _listing(names: Sequence[str], most: int = 20) -> str:
     shown = ", ".join(repr(n) for n in names[:most])

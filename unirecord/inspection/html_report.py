@@ -8,18 +8,15 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..columns.lengths import value_bytes
-from ..errors import CorruptionError, ExistsError
-from ..format.column import Column
-from ..loading.samples import SampleReader
+from ..errors import ExistsError
 from ..parts.part_set import PartSet, resolve
 from ..sizes import format_size
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
+from .cells_of_row import cells_of_row
 from .charts import histogram
-from .describe import ColumnDescription, Description, describe
+from .describe import Description, describe
 from .example_cells import example, is_picture, thumbnail
 from .html_columns import cards, table_of_columns
 from .markup import BEGINNING, Markup, element, join, page, shown
@@ -31,7 +28,6 @@ _EXAMPLES: Final = 12  # rows that are shown whole
 _PICTURES: Final = 48  # of each column of pictures
 _PARTS: Final = 50  # that are listed
 _COLUMNS: Final = 200  # that are looked at
-_MOST_BYTES: Final = 1 << 24  # of a value that is read for an example
 
 
 def write_html_report(path: Any, target: str) -> int:
@@ -67,7 +63,8 @@ def html_report(path: Any) -> bytes:
     try:
         statistics = [column_statistics(parts, column.name) for column in found.columns[:_COLUMNS]]
         rows = _spaced(parts.rows, _EXAMPLES)
-        samples = [_sample(parts, found.columns[:_COLUMNS], row) for row in rows]
+        names = [column.name for column in found.columns[:_COLUMNS]]
+        samples = [cells_of_row(parts, names, row) for row in rows]
         sheets = [
             _sheet(parts, column.name)
             for column in found.columns
@@ -104,40 +101,11 @@ def _spaced(rows: int, most: int) -> list[int]:
     return [place * rows // wanted for place in range(wanted)]
 
 
-def _sample(parts: PartSet, columns: Sequence[ColumnDescription], row: int) -> dict[str, Any]:
-    """A row, and what is said in place of values that are too large or damaged."""
-    wanted, sample = [], {}
-    for column in columns:
-        ordinal = parts.schema.ordinal(column.name)
-        kind = parts.schema[ordinal]
-        size = kind.fixed_bytes or (int(_sizes(parts, ordinal, [row])[0]) if kind.is_blob else 0)
-        if size > _MOST_BYTES:
-            sample[column.name] = f"({format_size(size)}, not shown)"
-        else:
-            wanted.append((ordinal, kind))
-    for one in wanted:
-        sample[one[1].name] = _value(parts, one, row)
-    return sample
-
-
-def _value(parts: PartSet, column: tuple[int, Column], row: int) -> Any:
-    try:
-        return SampleReader(parts, [column]).one(row)[column[1].name]
-    except CorruptionError as error:
-        return f"(damaged: {error})"
-
-
-def _sizes(parts: PartSet, ordinal: int, rows: Sequence[int]) -> NDArray[np.int64]:
-    return value_bytes(parts, ordinal, np.array(rows, np.int64))
-
-
 def _sheet(parts: PartSet, name: str) -> Markup:
     """A contact sheet of a column of pictures."""
-    ordinal = parts.schema.ordinal(name)
     figures = []
-    rows = _spaced(parts.rows, _PICTURES)
-    for row, size in zip(rows, _sizes(parts, ordinal, rows).tolist(), strict=True):
-        value = _value(parts, (ordinal, parts.schema[ordinal]), row) if size <= _MOST_BYTES else None
+    for row in _spaced(parts.rows, _PICTURES):
+        value = cells_of_row(parts, [name], row)[name]
         picture = thumbnail(value) if isinstance(value, bytes) else None
         figures.append(element("figure", picture or "(no picture)", element("figcaption", f"row {row:,}")))
     return join(element("h3", name), element("div", *figures, class_="sheet"))

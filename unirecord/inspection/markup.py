@@ -6,7 +6,7 @@ import html
 import re
 from typing import Final
 
-__all__ = ["BEGINNING", "Markup", "element", "join", "page", "shown"]
+__all__ = ["BEGINNING", "Markup", "element", "fragment", "join", "page", "shown"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
 _VOID: Final = {"img", "meta", "br", "rect", "polyline", "line"}
@@ -44,6 +44,16 @@ svg polyline { fill: none; stroke: var(--bar) }
 .meter { display: block; height: 0.5rem; background: var(--bar); min-width: 1px }
 """
 
+# Of what stands in somebody else's page: it takes the colours that it finds there.
+_FRAGMENT_STYLE: Final = """
+.unirecord { overflow-x: auto; max-width: 100% } .unirecord .soft { opacity: 0.7; font-size: 0.875em }
+.unirecord table { border-collapse: collapse; margin: 0.5em 0 }
+.unirecord td.wide { overflow-wrap: anywhere; max-width: 24em }
+.unirecord th, .unirecord td { text-align: left; vertical-align: top; padding: 0.2em 0.8em 0.2em 0 }
+.unirecord td.number { text-align: right; white-space: nowrap } .unirecord img { max-width: 8em; max-height: 8em }
+.unirecord svg { display: block; width: 8em; height: 2em } .unirecord svg rect { fill: #4a90c4 }
+.unirecord svg polyline { fill: none; stroke: #4a90c4; stroke-width: 2 }
+"""
 
 BEGINNING: Final = b'<!doctype html>\n<html lang="en" data-made-by="unirecord">'  # of every page
 
@@ -92,3 +102,8 @@ def page(title: str, *body: object) -> bytes:
         Markup(f"<style>{_STYLE}</style>"),
     )
     return BEGINNING + join(head, element("body", *body), Markup("</html>\n")).encode()
+
+
+def fragment(*body: object) -> Markup:
+    """A piece that stands in somebody else's page, such as a notebook's."""
+    return element("div", Markup(f"<style>{_FRAGMENT_STYLE}</style>"), *body, class_="unirecord")

@@ -19,6 +19,7 @@ from .batch import BatchBuilder
 from .delivered import Delivered
 from .options import LoaderOptions
 from .plan import Batches, Plan
+from .windows_ahead import WindowsAhead
 
 __all__ = ["BatchMemory", "BatchReader"]
 
@@ -92,6 +93,8 @@ class BatchReader:
         self._builder = BatchBuilder([column for _, column in plan.columns])
         self._where_from = plan.data.where_from
         self._natives: Iterator[tuple[NativeLoader, Batches | None]] = iter(())
+        self._windows: WindowsAhead | None = None
+        self._ahead = 0  # batches that may be read beyond those handed out
         if run.samples:  # else there may be no part, whose columns the C loader would ask for
             given: dict[str, Any] = {
                 "pool": memory.pool(plan, options),
@@ -101,6 +104,8 @@ class BatchReader:
                 "skip_corrupt": self._skip,
             }
             if leaving is None:
+                self._windows = WindowsAhead(plan, run, options.batch_size)
+                self._ahead = given["prefetch"] + 2
                 self._natives = ((n, None) for n in plan.open_loaders(run, options.batch_size, **given))
             else:
                 self._natives = plan.open_leaving(run, leaving, options.batch_size, **given)
@@ -110,9 +115,19 @@ class BatchReader:
     def __iter__(self) -> Iterator[Delivered[dict[str, Any]]]:
         before = 0
         left_out: tuple[int, ...] = ()
-        for native, listed in self._natives:
-            before, left_out = yield from self._read(native, listed, before, left_out)
+        try:
+            self._reach(0)
+            for native, listed in self._natives:
+                before, left_out = yield from self._read(native, listed, before, left_out)
+        finally:
+            if self._windows is not None:
+                self._windows.close()
         self.trailing, self.end = left_out, max(self.end, self._last)
+
+    def _reach(self, batches: int) -> None:
+        """Asks for the windows of the batches that may be read while so many have been handed out."""
+        if self._windows is not None:
+            self._windows.reach(batches + self._ahead, batches)
 
     def _read(
         self, native: NativeLoader, listed: Batches | None, before: int, left_out: tuple[int, ...]
@@ -129,6 +144,7 @@ class BatchReader:
         drawn = isinstance(run.order, BatchOrder)
         try:
             while (batch := native.next()) is not None:
+                self._reach(batch.number + 1)
                 rows, skipped = batch.rows, batch.skipped
                 if listed is not None:
                     read, asked = int(listed.ends[batch.number]), listed.rows[listed.of(batch.number)]

@@ -137,7 +137,12 @@ class OpenedData:
         """The order with the sizes of its blocks, where it has any: as given, else chosen from the row groups."""
         if spec.mode != "block":
             return spec
-        block_rows, window = choose_blocks(rows, self.parts.group_rows(), self.parts.mean_row_bytes())
+        facts = self.snapshot.block_facts
+        if facts is None:
+            sizes = self.parts.group_rows(), self.parts.mean_row_bytes()
+        else:
+            sizes = facts.group_rows, facts.mean_row_bytes
+        block_rows, window = choose_blocks(rows, *sizes)
         given_rows, given_window = given
         return OrderSpec(
             spec.mode,

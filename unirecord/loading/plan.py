@@ -89,6 +89,14 @@ class Plan:
         return self.data.columns
 
     @property
+    def identity(self) -> str:
+        """What a position in the order is bound to: the rows, and the parts too where these make the order."""
+        snapshot = self.data.snapshot
+        return (
+            snapshot.identity if self.order.spec.mode in ("parts", "within-parts") else snapshot.rows_identity
+        )
+
+    @property
     def row_bytes(self) -> float:
         """Bytes of an average row in the output columns, about."""
         return self.data.row_bytes

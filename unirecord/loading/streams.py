@@ -184,11 +184,11 @@ class StreamData(OpenedData):
         self._base, self._rule, self._selection = base, rule, selection
         self._stream = parts or StreamParts(base.parts, rule, selection, _element_type(base, rule.column))
         stored = base.parts.snapshot
-        identity = f"{stored.identity}/{selection.digest()}/{rule}"
+        made_of = f"{selection.digest()}/{rule}"
         self._init(
             base.path,
             cast("PartSet", self._stream),
-            _StreamSnapshot.over(stored, self._stream, identity),
+            _StreamSnapshot.over(stored, self._stream, made_of),
             columns,
         )
 
@@ -234,9 +234,10 @@ class _StreamSnapshot(Snapshot):
     samples: int = 0
 
     @classmethod
-    def over(cls, stored: Snapshot, parts: StreamParts, identity: str) -> _StreamSnapshot:
+    def over(cls, stored: Snapshot, parts: StreamParts, made_of: str) -> _StreamSnapshot:
         kept = {name: getattr(stored, name) for name in ("parts", "index", "metadata", "path", "one_schema")}
-        return cls(**kept, schema=parts.schema, identity=identity, samples=parts.rows)
+        files, rows = f"{stored.identity}/{made_of}", f"{stored.rows_identity}/{made_of}"
+        return cls(**kept, schema=parts.schema, identity=files, rows_identity=rows, samples=parts.rows)
 
     @property
     def rows(self) -> int:

@@ -112,6 +112,10 @@ class CachedParts:
 
     def fetch(self, ranges: Sequence[Range]) -> Sequence[Any]:
         """The bytes of ranges that the cache does not have, which are kept as far as there is room."""
+        if ranges[0].in_index and not ranges[0].size:  # what came of the part was wrong
+            with self._lock:
+                self._begun.discard(ranges[0].part)
+            return self._fetch(ranges)
         if not any(wanted.size for wanted in ranges):  # parts that are going to be opened
             missing = [wanted for wanted in ranges if not self._has_heads(wanted.part)]
             found: Sequence[Any] = [b""] * len(ranges)

@@ -24,6 +24,7 @@ from .fetched import Beginnings, fetch_for
 from .manifest import Manifest, PartEntry
 from .missing_path import explain_missing, may_be_dataset, meant_instead
 from .part import decode_metadata
+from .same_rows import BlockFacts, block_facts, files_identity, rows_identity
 from .versions import kept_name, located_version, read_newest, read_version, split_version
 
 __all__ = ["PartRef", "Snapshot", "deletion_of", "has_moved_on", "resolve", "use_snapshot"]
@@ -61,6 +62,7 @@ class Listing:
 class Snapshot:
     """The parts that a path named when it was looked up; ``identity`` changes with every part that comes or goes.
 
+    ``rows_identity`` stays where the same rows were only laid out anew; ``block_facts`` are then those from before.
     ``one_schema``: whether the schemas of all parts are to be the same byte for byte; else their annotations differ.
     """
 
@@ -73,6 +75,8 @@ class Snapshot:
     storage: StorageOptions | None = field(compare=False, default=None)  # with which it was looked up
     one_schema: bool = True
     listings: tuple[Listing, ...] = field(compare=False, default=())  # of the directories on a disk
+    rows_identity: str = ""
+    block_facts: BlockFacts | None = None
 
     @property
     def rows(self) -> int:
@@ -232,7 +236,7 @@ def _read_part(path: str) -> Snapshot:
     finally:
         parts.close()
     identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
-    return Snapshot((ref,), schema, content.index, content.user, identity)
+    return Snapshot((ref,), schema, content.index, content.user, identity, rows_identity=identity)
 
 
 def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
@@ -258,10 +262,18 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
         )
         for part in found.parts
     )
-    deleted = (part.deleted.digest.encode() for part in found.parts if part.deleted is not None)
-    identity = _digest(found.id + b"".join(part.id for part in found.parts) + b"".join(deleted))
     user = None if found.metadata is None else unpack_object(found.metadata)
-    return Snapshot(parts, found.schema, found.index, user, identity, listings=_listings(path, found))
+    named = os.path.join(path, manifest.NAME)
+    return Snapshot(
+        parts,
+        found.schema,
+        found.index,
+        user,
+        files_identity(found),
+        listings=_listings(path, found),
+        rows_identity=rows_identity(found, named),
+        block_facts=block_facts(found, named),
+    )
 
 
 def deletion_of(folder: str, part: PartEntry) -> Deletion | None:
@@ -344,7 +356,17 @@ def _join(snapshots: Sequence[Snapshot]) -> Snapshot:
     index = tuple(name for name in first.index if all(name in other.index for other in snapshots))
     alike = all(snapshot.schema.says_the_same_as(first.schema) for snapshot in snapshots)
     listings = tuple(listing for snapshot in snapshots for listing in snapshot.listings)
-    return Snapshot(parts, first.schema, index, first.metadata, identity, one_schema=alike, listings=listings)
+    rows = _digest("".join(snapshot.rows_identity for snapshot in snapshots).encode())
+    return Snapshot(
+        parts,
+        first.schema,
+        index,
+        first.metadata,
+        identity,
+        one_schema=alike,
+        listings=listings,
+        rows_identity=rows,
+    )
 
 
 def _check_classes(snapshots: Sequence[Snapshot]) -> None:

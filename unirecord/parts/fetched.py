@@ -14,6 +14,7 @@ from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..storage.location import Location
 from ..storage.registry import location_of
+from .read_ahead import ReadAhead, Run
 
 __all__ = ["Beginnings", "Fetcher", "fetch_for"]
 
@@ -30,17 +31,7 @@ _HEADS_KEPT: Final = 512  # of parts that are being opened, or have been lately:
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-@dataclass
-class _Run:
-    """A request: bytes [start, stop) of one file of a part."""
-
-    part: int
-    in_index: bool
-    start: int
-    stop: int
-
-
-Head = tuple[_Run, Any]  # bytes of a file that opening its part needs
+Head = tuple[Run, Any]  # bytes of a file that opening its part needs
 
 
 @dataclass(frozen=True)
@@ -121,6 +112,7 @@ class Fetcher:
         self._coming: dict[Hashable, Future[Any]] = {}  # and what has just come
         self._came: deque[Hashable] = deque()
         self._lock = threading.Lock()
+        self.ahead = ReadAhead(self._begin)
 
     def add(self, path: str, data_bytes: int, index_bytes: int, beginnings: Beginnings | None) -> None:
         """One part more, looked up if its sizes are not known."""
@@ -140,8 +132,8 @@ class Fetcher:
         (data, data_bytes), (index, index_bytes) = found
         self._parts.append(_PartFiles(path, path + ".idx", data_bytes, index_bytes))
         self._begun[number] = [
-            (_Run(number, False, 0, len(data)), data),
-            (_Run(number, True, 0, len(index)), index),
+            (Run(number, False, 0, len(data)), data),
+            (Run(number, True, 0, len(index)), index),
         ]
 
     @property
@@ -150,18 +142,72 @@ class Fetcher:
         return [(part.data_bytes, part.index_bytes) for part in self._parts]
 
     def __call__(self, ranges: Sequence[Range]) -> list[Any]:
-        if not any(wanted.size for wanted in ranges):  # the core says which parts it is going to open
-            self._heads_of([wanted.part for wanted in ranges])
+        if not any(wanted.size for wanted in ranges):
+            if ranges[0].in_index:
+                self._forget(ranges[0].part)
+            else:
+                self._heads_of([wanted.part for wanted in ranges])
             return [b""] * len(ranges)
         if ranges[0].in_index:
             return self._of_index(ranges)
         if len(ranges) == 1 and (found := self._from_head(ranges[0])) is not None:
             return [found]
-        return self._joined(ranges)
+        return self._of_rows(ranges)
+
+    def _of_rows(self, ranges: Sequence[Range]) -> list[Any]:
+        """Bytes of cells: those that were asked for ahead, and all others, asked for before that is waited for.
+
+        What was asked for ahead and could not be had is asked for once more, and then said.
+        """
+        waits = [self.ahead.take(wanted.part, wanted.offset, wanted.size) for wanted in ranges]
+        found: list[Any] = [None] * len(ranges)
+        self._fill(found, ranges, [i for i, wait in enumerate(waits) if wait is None])
+        for i, wait in enumerate(waits):
+            if wait is not None:
+                found[i] = wait()
+        self._fill(found, ranges, [i for i, brought in enumerate(found) if brought is None])
+        return found
+
+    def _fill(self, found: list[Any], ranges: Sequence[Range], missing: Sequence[int]) -> None:
+        for i, brought in zip(missing, self._joined([ranges[i] for i in missing]), strict=True):
+            found[i] = brought
+
+    def read_ahead(self, ranges: Sequence[Range]) -> None:
+        """Asks for ranges of one part, which will be read once each; neighbours by one request."""
+        runs, places = self._runs_of(ranges)
+        wanted = [0] * len(runs)
+        for (number, _), each in zip(places, ranges, strict=True):
+            wanted[number] += each.size
+        self.ahead.add(runs, wanted)
+
+    def _begin(self, runs: Sequence[Run]) -> list[Callable[[], Any]] | None:
+        return self._location.begin_ranges(
+            [(self._path(run), run.start, run.stop - run.start) for run in runs]
+        )
+
+    def _forget(self, part: int) -> None:
+        """Gives nothing again of what came of a part, which was wrong."""
+        with self._lock:
+            self._heads.pop(part, None)
+            self._begun.pop(part, None)
+            for key in [key for key in self._came if key == part or getattr(key, "part", -1) == part]:
+                self._came.remove(key)
+                self._coming.pop(key, None)
 
     def _joined(self, ranges: Sequence[Range]) -> list[Any]:
         """The bytes of ranges, of which neighbours come by one request."""
-        runs: list[_Run] = []
+        if not ranges:
+            return []
+        runs, places = self._runs_of(ranges)
+        brought = [memoryview(found) for found in self._bring(runs)]
+        return [
+            brought[number][at : at + wanted.size]
+            for (number, at), wanted in zip(places, ranges, strict=True)
+        ]
+
+    def _runs_of(self, ranges: Sequence[Range]) -> tuple[list[Run], list[tuple[int, int]]]:
+        """What brings the ranges, and of each range the number of its run and where in that it begins."""
+        runs: list[Run] = []
         places = []
         before = 0  # bytes of the range before
         gaps: dict[int, int] = {}
@@ -173,14 +219,10 @@ class Fetcher:
             gap = min(gaps[wanted.part], max(_LEAST_CAP, min(before, wanted.size) // 2))
             before = wanted.size
             if run is None or not _joins(run, wanted, stop, gap):
-                runs.append(run := _Run(wanted.part, wanted.in_index, wanted.offset, stop))
+                runs.append(run := Run(wanted.part, wanted.in_index, wanted.offset, stop))
             run.stop = max(run.stop, stop)
             places.append((len(runs) - 1, wanted.offset - run.start))
-        brought = [memoryview(found) for found in self._bring(runs)]
-        return [
-            brought[number][at : at + wanted.size]
-            for (number, at), wanted in zip(places, ranges, strict=True)
-        ]
+        return runs, places
 
     def _of_index(self, ranges: Sequence[Range]) -> list[Any]:
         """Blocks of an index, which all threads want when an epoch begins."""
@@ -248,7 +290,7 @@ class Fetcher:
     def _bring_heads(self, parts: Sequence[int]) -> list[list[Head]]:
         heads, wanted = [self._begun.pop(part, []) for part in parts], []
         for part, had in zip(parts, heads, strict=True):
-            missing: list[_Run] = []
+            missing: list[Run] = []
             for run in self._opening(part):
                 if not any(_covers(each, run) for each in (*(each for each, _ in had), *missing)):
                     missing.append(run)
@@ -274,18 +316,18 @@ class Fetcher:
             for run, found in self._heads.get(part, ())
         ]
 
-    def _opening(self, part: int) -> list[_Run]:
+    def _opening(self, part: int) -> list[Run]:
         """The bytes of both files of a part that opening it most likely needs."""
         files = self._parts[part]
         digests = files.index_bytes // BLOCK_BYTES * 8 + 8
         return [
-            _Run(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
-            _Run(part, False, max(0, files.data_bytes - _END_BYTES), files.data_bytes),
-            _Run(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
-            _Run(part, True, max(0, files.index_bytes - digests), files.index_bytes),
+            Run(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
+            Run(part, False, max(0, files.data_bytes - _END_BYTES), files.data_bytes),
+            Run(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
+            Run(part, True, max(0, files.index_bytes - digests), files.index_bytes),
         ]
 
-    def _bring(self, runs: Sequence[_Run]) -> list[Any]:
+    def _bring(self, runs: Sequence[Run]) -> list[Any]:
         found = self._ask(runs)
         for i, run in enumerate(runs):
             if run.in_index and isinstance(found[i], FileNotFoundError) and self._rename(run.part):
@@ -300,7 +342,7 @@ class Fetcher:
                 raise FetchError(run.part, run.in_index, why)
         return found
 
-    def _ask(self, runs: Sequence[_Run]) -> list[Any]:
+    def _ask(self, runs: Sequence[Run]) -> list[Any]:
         return self._location.read_ranges(
             [(self._path(run), run.start, run.stop - run.start) for run in runs], checked=self._checked
         )
@@ -319,10 +361,10 @@ class Fetcher:
         self._parts[part] = replace(self._parts[part], index=self._parts[part].index + _NEW)
         return True
 
-    def _path(self, run: _Run) -> str:
+    def _path(self, run: Run) -> str:
         return self._parts[run.part].index if run.in_index else self._parts[run.part].data
 
-    def _failure(self, run: _Run, error: Exception) -> FetchError:
+    def _failure(self, run: Run, error: Exception) -> FetchError:
         if isinstance(error, FileNotFoundError):
             return FetchError(run.part, run.in_index, "it is not there", MissingError(str(error)))
         if isinstance(error, StaleError):
@@ -333,11 +375,11 @@ class Fetcher:
         return FetchError(run.part, run.in_index, f"bytes {run.start} to {run.stop} could not be had: {why}")
 
 
-def _covers(had: _Run, run: _Run) -> bool:
+def _covers(had: Run, run: Run) -> bool:
     return had.in_index == run.in_index and had.start <= run.start and run.stop <= had.stop
 
 
-def _joins(run: _Run, wanted: Range, stop: int, gap: int) -> bool:
+def _joins(run: Run, wanted: Range, stop: int, gap: int) -> bool:
     return (
         run.part == wanted.part
         and run.in_index == wanted.in_index

@@ -215,7 +215,9 @@ class PartSet:
             fetch if self._cached is None else self._cached.fetch,
             sizes,
             None if self._cached is None else self._cached.table,
+            None if fetch is None else fetch.read_ahead,
         )
+        self._ahead = None if fetch is None else fetch.ahead
         self.io, self.verify = io, verify
         self._readers: dict[tuple[int, ...], ColumnReader] = {}
         self._closed = False
@@ -245,9 +247,21 @@ class PartSet:
         """Columns of rows [0, rows), in the order given. IndexError names a row that does not exist."""
         return self.reader(columns).read(np.ascontiguousarray(rows, np.int64))
 
-    def advise(self, rows: NDArray[np.int64]) -> None:
-        """Tells the kernel that the blobs of these rows will be read soon."""
+    def advise(self, rows: NDArray[np.int64]) -> int:
+        """Says that the blobs of these rows will be read soon: to the kernel, or, once each, of an object store.
+
+        Returns what `forget_advice` takes.
+        """
+        turn = 0 if self._ahead is None else self._ahead.next_turn()
         self._native.advise(np.ascontiguousarray(rows, np.int64))
+        return turn
+
+    def forget_advice(self, turn: int | None = None) -> None:
+        """Gives up what an object store was asked for up to this call of `advise`, or all calls, and was not read."""
+        if self._ahead is not None and turn is None:
+            self._ahead.clear()
+        elif self._ahead is not None and turn is not None:
+            self._ahead.drop(turn)
 
     def part(self, number: int) -> Part:
         """Part ``number``, opened if need be."""
@@ -329,6 +343,7 @@ class PartSet:
         """Closes the files: later calls raise ClosedError, calls in flight finish, views stay good."""
         self._closed = True
         self._native.close()
+        self.forget_advice()
         for lease in self._leases:
             if lease is not None:
                 lease.close()

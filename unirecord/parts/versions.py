@@ -18,6 +18,7 @@ from .manifest import Manifest
 __all__ = [
     "KEPT_NAME",
     "Publication",
+    "begun_by",
     "files_of",
     "kept_name",
     "kept_versions",
@@ -139,15 +140,25 @@ def published_as(
     The time is that of SOURCE_DATE_EPOCH, where the environment has it, as https://reproducible-builds.org says.
     """
     generation = before.generation + 1
-    now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
-    when = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     first = publication_of(before, path).first
-    said: dict[str, Any] = {"generation": generation, "command": command, "when": when, "first": first}
+    said: dict[str, Any] = {"generation": generation, "command": command, "when": _now(), "first": first}
     if of is not None:
         said["of"] = of
     next_part = max(listing.next_part, before.next_part)
     optional: Mapping[str, Any] = {**listing.optional, _KEY: said}
     return replace(listing, generation=generation, next_part=next_part, optional=dict(optional))
+
+
+def begun_by(listing: Manifest, command: str) -> Manifest:
+    """The manifest as that of the first version of a dataset, published now by ``command``."""
+    number = listing.generation
+    said = {"generation": number, "command": command, "when": _now(), "first": number}
+    return replace(listing, optional={**listing.optional, _KEY: said})
+
+
+def _now() -> str:
+    now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    return datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def files_of(listing: Manifest) -> set[str]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.flat import Dictionary
+from ..columns.flat import Dictionary, Strings
 from . import zone_states
 from .bound_condition import MAX_RANGES, BoundCondition, Ranges, fixed, in_ranges, needed_validity
 from .kernels import SET, TABLE, Step, match_strings
 from .part_fields import Mask, PartFields, RowsAt
 from .text_tests import AnyOf, Between, TextTest
 from .tree import CompareText, Text
+
+SEARCH_STEPS = 16  # entries that are compared in a row in the time of one step of a search among them
+ENTRIES_AT_ONCE = 1 << 16
 
 
 def bind_text(leaf: Text, fields: PartFields) -> BoundCondition:
@@ -37,8 +42,7 @@ def code_ranges(test: TextTest, dictionary: Dictionary) -> Ranges:
         high = len(entries) if test.high is None else entries.first_at_least(test.high)
         return [(low, high - 1)] if low < high else []
     if isinstance(test, AnyOf):
-        places = [(entries.first_at_least(string), string) for string in test.strings]
-        codes = np.array([p for p, string in places if p < len(entries) and entries[p] == string], np.int64)
+        codes = _codes_of(test, entries)
     else:
         codes = np.flatnonzero(match_strings(entries.offsets.whole(), entries.data.whole(), test))
     if not len(codes):
@@ -46,6 +50,20 @@ def code_ranges(test: TextTest, dictionary: Dictionary) -> Ranges:
     breaks = np.flatnonzero(np.diff(codes) != 1)
     starts, stops = codes[np.r_[0, breaks + 1]], codes[np.r_[breaks, len(codes) - 1]]
     return list(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _codes_of(test: AnyOf, entries: Strings) -> npt.NDArray[np.int64]:
+    """The places of the strings among the entries: each looked up, or the entries gone through where they are many."""
+    if len(test.strings) * len(entries).bit_length() * SEARCH_STEPS < len(entries):
+        places = [(entries.first_at_least(string), string) for string in test.strings]
+        return np.array([p for p, string in places if p < len(entries) and entries[p] == string], np.int64)
+    found: list[int] = []
+    for first in range(0, len(entries), ENTRIES_AT_ONCE):
+        ends = entries.offsets.span(first, min(first + ENTRIES_AT_ONCE, len(entries)) + 1).tolist()
+        data = entries.data.span(ends[0], ends[-1]).tobytes()
+        strings = (data[a - ends[0] : b - ends[0]] for a, b in pairwise(ends))
+        found.extend(place for place, string in enumerate(strings, first) if test.matches(string))
+    return np.array(found, np.int64)
 
 
 def _table(leaf: Text, fields: PartFields, dictionary: Dictionary, ranges: Ranges) -> BoundCondition:

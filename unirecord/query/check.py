@@ -67,6 +67,8 @@ class _Checker:
             return self._comparison(node.operator, node, node.left, node.right)
         if isinstance(node, syntax.Membership):
             return self._membership(node)
+        if isinstance(node, syntax.TextMembership):
+            return self._text_membership(node)
         if isinstance(node, syntax.Is):
             return self._is(node)
         assert isinstance(node, syntax.TextMatch)
@@ -121,6 +123,13 @@ class _Checker:
         if not items:
             raise self.wrong("an empty list can only follow a column", node)
         return simplify.any_of([self._comparison("==", node, node.operand, item) for item in node.items])
+
+    def _text_membership(self, node: syntax.TextMembership) -> Condition:
+        operand = self.operand(node.operand)
+        if isinstance(operand, Field):
+            return simplify.one_of_text(operand, node.strings)
+        items = tuple(syntax.Literal(node.start, node.stop, string) for string in node.strings)
+        return self._membership(syntax.Membership(node.start, node.stop, node.operand, items))
 
     def _is(self, node: syntax.Is) -> Condition:
         if node.what == "null" and isinstance(node.operand, syntax.Name) and self._is_blob(node.operand.name):

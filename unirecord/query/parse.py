@@ -161,6 +161,10 @@ class _Parser:
         )
 
     def _membership(self, left: Node) -> Node:
+        if self.peek.kind == "strings":
+            listed = self.take()
+            self._check_items(len(listed.strings), listed.start, listed.start + 1)
+            return syntax.TextMembership(left.start, listed.stop, left, listed.strings)
         opening = self.accept("(", "[")
         if opening is None:  # Python's "cat" in path
             right = self.sum()
@@ -168,11 +172,14 @@ class _Parser:
         closing, items = {"(": ")", "[": "]"}[str(opening.value)], []
         while not (end := self.accept(closing)):
             items.append(self.sum())
-            if len(items) > MAX_ITEMS:
-                raise misread(f"a list may have {MAX_ITEMS:,} items", self.text, opening.start, opening.stop)
+            self._check_items(len(items), opening.start, opening.stop)
             if not self.accept(",") and self.peek.value != closing:
                 raise self.unexpected(f"',' or '{closing}'")
         return syntax.Membership(left.start, end.stop, left, tuple(items))
+
+    def _check_items(self, items: int, start: int, stop: int) -> None:
+        if items > MAX_ITEMS:
+            raise misread(f"a list may have {MAX_ITEMS:,} items", self.text, start, stop)
 
     def _text_match(self, left: Node, method: str) -> Node:
         pattern = self.sum()

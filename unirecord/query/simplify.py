@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from .text_tests import AnyOf, Between, TextTest, equal
@@ -206,7 +206,7 @@ def one_of(field: Field, items: list[int | float]) -> Condition:
     return OneOf(field, tuple(listed)) if len(listed) > 1 else number_range(field, *(listed * 2 or EMPTY))
 
 
-def one_of_text(field: Field, items: list[str]) -> Condition:
+def one_of_text(field: Field, items: Sequence[str]) -> Condition:
     """The string in the column equals one of the items."""
     strings = tuple(sorted({item.encode() for item in items}))
     return text(field, equal(strings[0]) if len(strings) == 1 else AnyOf(strings))

@@ -61,6 +61,14 @@ class Membership(Node):
 
 
 @dataclass(frozen=True)
+class TextMembership(Node):
+    """``operand in (strings…)``."""
+
+    operand: Node
+    strings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TextMatch(Node):
     """``operand like pattern``, startswith, endswith or contains; ``escape`` belongs to like."""
 

@@ -11,7 +11,7 @@ from .misread import misread
 MAX_TEXT = 1 << 20  # characters of a query
 MAX_DIGITS = 4_000  # of an integer; Python itself refuses to convert more than 4,300
 
-Kind = Literal["name", "quoted", "keyword", "number", "string", "symbol", "end"]
+Kind = Literal["name", "quoted", "keyword", "number", "string", "strings", "symbol", "end"]
 
 TEXT_METHODS = ("startswith", "endswith", "contains")
 KEYWORDS = frozenset(
@@ -39,16 +39,24 @@ SPELLINGS = {"=": "==", "<>": "!=", "&&": "and", "||": "or"}
 HINTS = {"&": "write 'and'", "|": "write 'or'", "!": "write 'not'", "~": "write 'not'", ";": "leave it out"}
 ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
+PLAIN = r"""(?:"[^"\\\ud800-\udfff]*"|'[^'\\\ud800-\udfff]*')"""  # a string without escapes, which holds Unicode text
+PLAIN_LIST = re.compile(rf"[(\[]\s*{PLAIN}(?:\s*,\s*{PLAIN})*\s*(?:,\s*)?[)\]]")
+PLAIN_ITEM = re.compile(PLAIN)
 
 
 @dataclass(frozen=True)
 class Token:
-    """One token, its value (a name, a number, a string, or the spelling that stands for all others) and its place."""
+    """One token, its value (a name, a number, a string, or the spelling that stands for all others) and its place.
+
+    A list of plain strings after ``in`` is one token, with its ``strings``: a token each would take longer than
+    the query.
+    """
 
     kind: Kind
     value: str | int | float
     start: int
     stop: int
+    strings: tuple[str, ...] = ()
 
 
 def tokenize(text: str) -> list[Token]:
@@ -62,9 +70,19 @@ def tokenize(text: str) -> list[Token]:
         if place == len(text):
             tokens.append(Token("end", "", place, place))
             return tokens
-        token = _next(text, place)
+        follows_in = bool(tokens) and tokens[-1].kind == "keyword" and tokens[-1].value == "in"
+        token = (_plain_list(text, place) if follows_in else None) or _next(text, place)
         tokens.append(token)
         place = token.stop
+
+
+def _plain_list(text: str, place: int) -> Token | None:
+    """The list of strings at ``place``, when all of them are plain."""
+    found = PLAIN_LIST.match(text, place)
+    if found is None or (text[place] == "(") != (text[found.end() - 1] == ")"):
+        return None
+    strings = tuple(item[1:-1] for item in PLAIN_ITEM.findall(text, place, found.end()))
+    return Token("strings", "", place, found.end(), strings)
 
 
 def _next(text: str, place: int) -> Token:

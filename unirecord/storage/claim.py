@@ -16,9 +16,13 @@ from . import system
 from .local import located, same_file
 from .system import Descriptor
 
-__all__ = ["Holder", "Place", "check_unclaimed", "clear_dead", "holders", "lock"]
+__all__ = ["HeldHereError", "Holder", "Place", "check_unclaimed", "clear_dead", "holders", "lock"]
 
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.ENOSYS)
+
+
+class HeldHereError(BusyError):
+    """The thread that asks is the one that holds it, so that waiting would not end."""
 
 
 class Place:
@@ -125,7 +129,7 @@ def _ask_holder(file: os.stat_result, target: str) -> None:
     left, holder = ref(holder), None
     gc.collect()
     if left() is not None:
-        raise BusyError(
+        raise (HeldHereError if place.thread == threading.get_ident() else BusyError)(
             f"{target}: this process is writing it: another writer was made at {place.line}; "
             "close() or abort() that one first"
         )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from . import system
 from .system import Buffer, Descriptor
 
-_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 
 def temporary_name(path: str) -> str:
@@ -73,9 +73,9 @@ def give_name(old: str, target: str, *, durable: bool = True) -> None:
 
 
 def give_second_name(there: str, name: str) -> bool:
-    """Has a file of the same folder be called ``name`` as well, in place of another one; not durable by itself.
+    """Has a file be called ``name`` as well, in place of what has that name; not durable by itself.
 
-    False where the file system has no hard links.
+    False where the file system has no hard links, or ``name`` is on another one.
     """
     try:
         if same_file(os.stat(there), name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, Protocol
@@ -105,6 +105,13 @@ class Location(Protocol):
         ``checked``: whether digests are compared with them, so that a file that is another now is found out.
         """
         return [self._range(*each) for each in wanted]
+
+    def begin_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Callable[[], Any]] | None:
+        """Asks for (path, offset, size) without waiting: what waits for each, and gives it as `read_ranges` does.
+
+        None where a request is waited for by whoever makes it.
+        """
+        return None
 
     def gap(self, path: str) -> int:
         """Bytes between two ranges that come faster with what lies between them than by themselves."""

@@ -15,7 +15,7 @@ from ..errors import StaleError
 from .link_speed import LinkSpeed
 from .location import Entry, Location, OpenFile, matching_names
 from .object_versions import Versions, replaced, version_of
-from .requests import Read, requests
+from .requests import Begun, Read, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module
 from .store_failures import failure, is_past_the_end
@@ -153,6 +153,19 @@ class ObjectStore(Location):
         """
         return self._read(wanted, self._versions, not checked)
 
+    def begin_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Callable[[], Any]] | None:
+        """Asks for ranges, each in the way that tells the object's version, without waiting for any."""
+        calls = []
+        for path, offset, size in wanted:
+            store, key = self._store_and_key(path)
+            calls.append(Read(store, partial(_get, store.speed, key, offset, size), size))
+        begun = requests().begin(calls)
+        return [partial(self._awaited, path, each) for (path, _, _), each in zip(wanted, begun, strict=True)]
+
+    def _awaited(self, path: str, begun: Begun) -> Any:
+        data, said = self._answer(path, begun.wait(), self._versions)
+        return said if data is None else data
+
     def gap(self, path: str) -> int:
         """Bytes between two ranges that come faster with what lies between them than by two requests, as measured."""
         return self._store_and_key(path)[0].speed.gap
@@ -232,20 +245,21 @@ class ObjectStore(Location):
         self, paths: Sequence[str], calls: Sequence[Read], versions: Versions
     ) -> list[tuple[Any, Any]]:
         """What came of each call, and what was said of its object, if anything; or None, and the exception."""
-        answers: list[tuple[Any, Any]] = []
-        for path, answer in zip(paths, requests().all(calls), strict=True):
-            data, said = answer if isinstance(answer, tuple) else (answer, None)
-            if isinstance(answer, BaseException):
-                data, said = None, failure(path, answer)
-                if is_past_the_end(answer) and versions.holds(path):
-                    said = replaced(path)
-            elif said is not None:
-                try:
-                    versions.check(path, said)
-                except StaleError as stale:
-                    data, said = None, stale
-            answers.append((data, said))
-        return answers
+        answers = requests().all(calls)
+        return [self._answer(*each, versions) for each in zip(paths, answers, strict=True)]
+
+    def _answer(self, path: str, answer: Any, versions: Versions) -> tuple[Any, Any]:
+        data, said = answer if isinstance(answer, tuple) else (answer, None)
+        if isinstance(answer, BaseException):
+            data, said = None, failure(path, answer)
+            if is_past_the_end(answer) and versions.holds(path):
+                said = replaced(path)
+        elif said is not None:
+            try:
+                versions.check(path, said)
+            except StaleError as stale:
+                data, said = None, stale
+        return data, said
 
     def _store_and_key(self, path: str) -> tuple[Store, str]:
         return store_and_key(path, self._options)

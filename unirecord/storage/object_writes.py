@@ -79,20 +79,31 @@ class ObjectWrites:
 
     def read_versioned(self, url: str) -> Versioned | None:
         """The object as it is now; None when there is none. OSError when that cannot be had."""
-        store, key = store_and_key(url, self.options)
-        [found] = requests().all([Read(store, partial(_get, key), 0)])
-        if isinstance(found, FileNotFoundError):
-            return None
-        if isinstance(found, BaseException):
-            raise failure(url, found) from found
-        assert isinstance(found, Versioned)
+        return self.read_each([url])[0]
+
+    def read_each(self, urls: Sequence[str]) -> list[Versioned | None]:
+        """The same of several objects, asked for at once."""
+        stores = [store_and_key(url, self.options) for url in urls]
+        answers = requests().all([Read(store, partial(_get, key), 0) for store, key in stores])
+        found: list[Versioned | None] = []
+        for url, answer in zip(urls, answers, strict=True):
+            if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
+                raise failure(url, answer) from answer
+            found.append(answer if isinstance(answer, Versioned) else None)
         return found
 
-    def put_if(self, url: str, content: bytes, before: Versioned | None) -> None:
+    def put(self, url: str, content: bytes) -> None:
+        """Puts an object that nobody else puts; OSError says what the store said."""
+        store, key = store_and_key(url, self.options)
+        [found] = requests().all([partial(_put, store, key, content, "overwrite")])
+        if isinstance(found, BaseException):
+            raise failure(url, found) from found
+
+    def put_if(self, url: str, content: bytes, before: Versioned | None) -> Versioned:
         """Puts an object in the place of the version ``before``, or, None, where there is none; by a conditional put.
 
-        Lost answers are looked after: it returns when the content is there. Raises `Outrun` when another version is,
-        `Undecided`, and OSError when the store refuses: then it is not there, and will not be.
+        Lost answers are looked after: it returns what is there when the content is. Raises `Outrun` when another
+        version is, `Undecided`, and OSError when the store refuses: then it is not there, and will not be.
         """
         store, key = store_and_key(url, self.options)
         mode: Any = "create" if before is None else before.version
@@ -101,7 +112,7 @@ class ObjectWrites:
                 time.sleep(PAUSE_SECONDS * 2 ** (number - 1))
             [found] = requests().all([partial(_put, store, key, content, mode)])
             if not isinstance(found, BaseException):
-                return
+                return Versioned(content, _version_in(found))
             if isinstance(found, PermissionError) or type(found).__name__ in _REFUSALS:
                 if not number:
                     raise failure(url, found) from found
@@ -112,7 +123,7 @@ class ObjectWrites:
             with suppress(OSError):
                 now = self.read_versioned(url)
                 if now is not None and now.content == content:
-                    return
+                    return now
                 if _version(now) != _version(before):
                     raise Outrun(now)
         raise Undecided(
@@ -148,9 +159,11 @@ def _head(key: str, client: Any) -> Awaitable[Any]:
 
 async def _get(key: str, client: Any) -> Versioned:
     answer = await client_module().get_async(client, key)
-    said = answer.meta
-    version = {name: said[name] for name in ("e_tag", "version") if said.get(name) is not None}
-    return Versioned(bytes(await answer.bytes_async()), version)
+    return Versioned(bytes(await answer.bytes_async()), _version_in(answer.meta))
+
+
+def _version_in(said: Any) -> dict[str, str]:
+    return {name: said[name] for name in ("e_tag", "version") if said.get(name) is not None}
 
 
 def _put(store: Store, key: str, content: bytes, mode: Any) -> Awaitable[Any]:

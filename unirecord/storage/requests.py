@@ -22,7 +22,7 @@ from .pacing import STALLED, Durations, Pace
 from .store import Store
 from .store_failures import verdict_of
 
-__all__ = ["MOST_IN_FLIGHT", "Read", "Requests", "requests"]
+__all__ = ["MOST_IN_FLIGHT", "Begun", "Read", "Requests", "requests"]
 
 MOST_IN_FLIGHT: Final = (
     256  # requests of this process: what hides 25 ms of latency at 10,000 requests a second
@@ -55,6 +55,20 @@ class _Batch:
         self.left = count
         self.flights: list[_Flight] = []
         self.done: Future[list[Any]] = Future()
+
+
+class Begun:
+    """A request that has been asked for, and may be waited for by any number of threads."""
+
+    def __init__(self, batch: _Batch) -> None:
+        self._batch = batch
+
+    def wait(self) -> Any:
+        """What comes of it, or the exception that it raises."""
+        try:
+            return result_of(self._batch.done)[0]
+        except CancelledError:
+            return _given_up()
 
 
 class _Flight:
@@ -119,6 +133,17 @@ class Requests:
                 with suppress(CancelledError):
                     result_of(batch.done)
             raise
+
+    def begin(self, calls: Sequence[Read]) -> list[Begun]:
+        """Makes requests that nobody waits for yet."""
+        batches = [_Batch(1) for _ in calls]
+        with self._starting:
+            for batch, call in zip(batches, calls, strict=True):
+                if self._ended:
+                    batch.done.cancel()
+                else:
+                    self._loop.call_soon_threadsafe(self._begin, batch, [call])
+        return [Begun(batch) for batch in batches]
 
     # ---- in the loop -------------------------------------------------------------------------------------
 

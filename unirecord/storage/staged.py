@@ -15,6 +15,7 @@ from .local_disk import read_at
 from .system import Buffer, Descriptor
 
 _WRITEBACK_BYTES = 8 << 20  # appended before the disk is set to work on them
+_COPIED_BYTES = 8 << 20
 _NO_OWNERS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # what file systems without them say
 
 
@@ -88,6 +89,11 @@ class StagedFile:
     def fileno(self) -> int:
         """The open file's number; -1 when it has been closed."""
         return -1 if self._file is None else self._file.number
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether it holds a lock; not, where the file system has none."""
+        return self._file is not None and self._file.locked
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         """Writes all bytes of all buffers at the end of the file.
@@ -196,6 +202,33 @@ class StagedFile:
 
     def __del__(self) -> None:
         self.discard()
+
+
+def write_staged(path: str, like: str, content: Buffer) -> None:
+    """A complete file under its name, with the owner and mode of ``like``; it is durable once the folder is synced."""
+    staged = StagedFile(path, like=like)
+    try:
+        staged.append([content])
+        staged.sync()
+        staged.publish(durable=False)
+    finally:
+        staged.discard()
+
+
+def give_again(there: str, name: str, *, link: bool) -> bool:
+    """Has ``name`` be the file ``there`` too: True as a link, False as a copy; durable once the folder is synced."""
+    if link and local.give_second_name(os.path.realpath(there), name):
+        return True
+    staged, file = StagedFile(name, like=there), Descriptor(there, os.O_RDONLY)
+    try:
+        while piece := read_at(file.number, staged.size, _COPIED_BYTES):
+            staged.append([piece])
+        staged.sync()
+        staged.publish(durable=False)
+    finally:
+        file.close()
+        staged.discard()
+    return False
 
 
 def _stat(path: str) -> os.stat_result | None:

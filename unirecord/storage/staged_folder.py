@@ -27,11 +27,13 @@ class StagedFolder:
     """A directory being written. A live writer holds a lock inside; what a dead one left is removed.
 
     With ``overwrite``, an earlier export at ``path`` is replaced at the end, if it still holds its own files and no
-    others: ExistsError for anything else that is there. BusyError names a live writer.
+    others: ExistsError for anything else that is there. BusyError names a live writer. Without ``make``, one that is
+    there already is taken: FileNotFoundError when there is none.
     """
 
-    def __init__(self, path: str, *, overwrite: bool) -> None:
+    def __init__(self, path: str, *, overwrite: bool, make: bool = True) -> None:
         self.path = path
+        self._make = make
         self.folder = temporary_name(path)
         self._old = temporary_name(path + ".old")
         self._overwrite = overwrite
@@ -48,10 +50,13 @@ class StagedFolder:
 
     def _take(self) -> StagedFile:
         while True:
-            local.make_directory(self.folder)
+            if self._make:
+                local.make_directory(self.folder)
             try:
                 mark = StagedFile(os.path.join(self.folder, MARK), claims=self.path)
             except FileNotFoundError:  # its writer has published or removed it at this moment
+                if not self._make:
+                    raise
                 continue
             try:
                 check_unclaimed(os.path.join(self.folder, MARK), self.path)  # it is being given its name
@@ -69,6 +74,15 @@ class StagedFolder:
                 remove_tree(self._old)
             else:
                 local.give_name(self._old, self.path)
+
+    def lock_number(self) -> int:
+        """The file descriptor that holds the lock: whoever inherits it holds it too."""
+        return self._mark.fileno()
+
+    @property
+    def has_locks(self) -> bool:
+        """Whether the file system has locks, which tell a live writer from a dead one."""
+        return self._mark.is_locked
 
     def place(self, name: str) -> str:
         """Where the file ``name`` (with ``/``) is to be written; the folders above it are made."""

@@ -115,7 +115,7 @@ class Store:
         if not profile or (not given.get("profile") and any(os.environ.get(name) for name in _KEYS)):
             return None
         try:
-            import boto3  # type: ignore[import-not-found]
+            import boto3  # type: ignore[import-not-found,import-untyped,unused-ignore]
             from obstore.auth.boto3 import Boto3CredentialProvider
         except ImportError:
             raise UniRecordError(

@@ -19,14 +19,17 @@ from .single_writer import check_part_free
 Path = str | os.PathLike[str]
 
 
-def check_free(path: Path, *, overwrite: bool) -> None:
-    """Raises the ExistsError of a Writer at a path where there is something that it does not replace."""
+def check_free(path: Path, *, overwrite: bool, resume: bool = False) -> None:
+    """Raises the ExistsError of a Writer at a path where there is something that it does not replace.
+
+    ``resume``: a stopped conversion is gone on with, which may be what is there.
+    """
     path = check_path(path)
     place = location_of(path).absolute(path)
     if place.endswith(".urec"):
         check_part_free(place, overwrite)
     else:
-        check_directory_free(place, overwrite=overwrite)
+        check_directory_free(place, overwrite=overwrite, resume=resume)
 
 
 def storage_to_write_to(path: Path, given: Mapping[str, Any] | None) -> StorageOptions | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..errors import UniRecordError
@@ -14,13 +14,23 @@ from ..storage import local as store
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile
 
-__all__ = ["JOURNAL_FILE", "Journal", "begins_anew", "entry_from_json", "entry_to_json"]
+__all__ = [
+    "JOURNAL_FILE",
+    "PLAN_FILE",
+    "Journal",
+    "as_object",
+    "begins_anew",
+    "entry_from_json",
+    "entry_to_json",
+    "owns",
+]
 
 _MOST_BYTES: Final = 1 << 30
-_PLAN: Final = ".conversion.json"
-_TASK: Final = re.compile(r"\.task-([0-9]{6,12})\.json")
-_BEGUN: Final = re.compile(r"\.task-([0-9]{6,12})\.begun\.json")
-JOURNAL_FILE: Final = re.compile(rf"{re.escape(_PLAN)}|{_TASK.pattern}|{_BEGUN.pattern}")
+_TAG: Final = r"(?:-[0-9a-f]{8})?"  # in an object store, where several conversions may be at work
+PLAN_FILE: Final = re.compile(rf"\.conversion{_TAG}\.json")
+JOURNAL_FILE: Final = re.compile(
+    rf"\.conversion{_TAG}\.json|\.task{_TAG}-[0-9]{{6,12}}\.json|\.task{_TAG}-[0-9]{{6,12}}\.begun\.json"
+)
 
 
 class Journal:
@@ -29,39 +39,41 @@ class Journal:
     A task of several parts has another record before, of those that are finished, and of where to go on.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, tag: str = "") -> None:
         self.folder = folder
+        self.tag = tag  # what its names have besides
+        self.plan_name = f".conversion{tag}.json"
 
     def begin(self, plan: dict[str, Any]) -> None:
         """Begins anew with a plan."""
         self.clear()
-        self._write(_PLAN, plan)
+        self._write(self.plan_name, plan)
 
     def plan(self) -> dict[str, Any] | None:
         """The plan, or None when there is none that can be read."""
-        return self._read(_PLAN)
+        return self._read(self.plan_name)
 
     def record(self, task: int, record: dict[str, Any]) -> None:
         """Says that all parts of a task are complete and on disk."""
-        self._write(f".task-{task:06d}.json", record)
+        self._write(self._task_name(task), record)
         self.forget_begun(task)
 
     def record_begun(self, task: int, record: dict[str, Any]) -> None:
         """Says that some parts of a task are complete and on disk."""
-        self._write(_begun_name(task), record)
+        self._write(self._task_name(task, ".begun"), record)
 
     def tasks(self) -> dict[int, dict[str, Any]]:
         """The records of finished tasks; one that cannot be read is not finished."""
-        return self._records(_TASK)
+        return self._records("")
 
     def begun_tasks(self) -> dict[int, dict[str, Any]]:
         """The records of tasks some of whose parts are finished."""
         finished = self.tasks()
-        return {task: record for task, record in self._records(_BEGUN).items() if task not in finished}
+        return {task: record for task, record in self._records(".begun").items() if task not in finished}
 
     def begun(self, task: int) -> dict[str, Any] | None:
         """The record of a task some of whose parts are finished."""
-        return self._read(_begun_name(task))
+        return self._read(self._task_name(task, ".begun"))
 
     def parts(self) -> list[str]:
         """Names of all finished parts."""
@@ -71,45 +83,49 @@ class Journal:
     def owner(self) -> Callable[[str], bool]:
         """What tells whether a part belongs to the conversion, by its name."""
         plan = self.plan()
-        try:
-            dataset_id = b"" if plan is None else bytes.fromhex(plan["id"])
-        except (KeyError, TypeError, ValueError):
-            dataset_id = b""
 
-        def owns(name: str) -> bool:
-            number = int(name.split("-")[1])
-            return bool(dataset_id) and name == part_name(number, part_id(dataset_id, number))
+        def is_own(name: str) -> bool:
+            return plan is not None and owns(plan, name)
 
-        return owns
+        return is_own
 
-    def _records(self, names: re.Pattern[str]) -> dict[int, dict[str, Any]]:
-        found = {}
-        for name in self._names():
-            match = names.fullmatch(name)
-            record = self._read(name) if match else None
-            if match and record is not None:
-                found[int(match[1])] = record
-        return found
+    def _records(self, ending: str) -> dict[int, dict[str, Any]]:
+        pattern = re.compile(rf"\.task{re.escape(self.tag)}-([0-9]{{6,12}}){re.escape(ending)}\.json")
+        found = {int(match[1]): name for name in self._names() if (match := pattern.fullmatch(name))}
+        records = self._read_each(list(found.values()))
+        return {task: record for task, record in zip(found, records, strict=True) if record is not None}
 
     def forget(self, task: int) -> None:
         """Takes a task for unfinished."""
-        store.clear(os.path.join(self.folder, f".task-{task:06d}.json"))
+        self._clear([self._task_name(task)])
 
     def forget_begun(self, task: int) -> None:
         """Takes a task for one of which no part is finished."""
-        store.clear(os.path.join(self.folder, _begun_name(task)))
+        self._clear([self._task_name(task, ".begun")])
 
     def clear(self) -> None:
         """Removes the journal, the plan last."""
-        for name in sorted(self._names(), reverse=True):
-            store.clear(os.path.join(self.folder, name))
+        names = self._names()
+        self._clear(sorted(set(names) - {self.plan_name}, reverse=True))
+        self._clear([self.plan_name] if self.plan_name in names else [])
+
+    def _task_name(self, task: int, ending: str = "") -> str:
+        return f".task{self.tag}-{task:06d}{ending}.json"
 
     def _names(self) -> list[str]:
         try:
             names = location_of(self.folder).names(self.folder)
         except FileNotFoundError:
             return []
-        return [name for name in names if JOURNAL_FILE.fullmatch(name)]
+        own = re.compile(rf"\.(conversion{self.tag}|task{self.tag}-[0-9]{{6,12}}(\.begun)?)\.json")
+        return [name for name in names if own.fullmatch(name)]
+
+    def _clear(self, names: Sequence[str]) -> None:
+        for name in names:
+            store.clear(os.path.join(self.folder, name))
+
+    def _read_each(self, names: Sequence[str]) -> list[dict[str, Any] | None]:
+        return [self._read(name) for name in names]
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
         staged = StagedFile(os.path.join(self.folder, name))
@@ -122,20 +138,34 @@ class Journal:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            found = json.loads(read_file(os.path.join(self.folder, name), _MOST_BYTES))
-        except (OSError, ValueError, UniRecordError):
+            return as_object(read_file(os.path.join(self.folder, name), _MOST_BYTES))
+        except (OSError, UniRecordError):
             return None
-        return found if isinstance(found, dict) else None
+
+
+def as_object(text: bytes) -> dict[str, Any] | None:
+    """What a file of a journal says; None where it does not hold an object of JSON."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def owns(plan: dict[str, Any], name: str) -> bool:
+    """Whether a part, by its name, is one of the conversion of a plan."""
+    try:
+        dataset_id = bytes.fromhex(plan["id"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    number = int(name.split("-")[1])
+    return bool(dataset_id) and name == part_name(number, part_id(dataset_id, number))
 
 
 def begins_anew(dropped: int) -> str:
     """What a user is told of finished parts of a stopped conversion that were given up."""
     parts = "1 finished part" if dropped == 1 else f"{dropped:,} finished parts"
     return f"begins anew, without {parts} of a run that was stopped; resume goes on with such where nothing differs"
-
-
-def _begun_name(task: int) -> str:
-    return f".task-{task:06d}.begun.json"
 
 
 def entry_to_json(entry: PartEntry) -> dict[str, Any]:

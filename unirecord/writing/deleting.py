@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,18 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
-from ..errors import MissingError, UniRecordError
-from ..order.found_rows import FoundRows
+from ..errors import MissingError
 from ..order.selection import Selection
 from ..parts import manifest
 from ..parts.dataset_path import deletion_of, resolve
-from ..parts.deletions import deletion_name, encode_deletion, rows_deleted
+from ..parts.deletions import encode_deletion, rows_deleted
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.part_set import PartSet
 from ..parts.versions import published_as
-from ..storage import local as store
-from ..storage.registry import location_of
-from ..storage.staged import StagedFile
+from ..storage.registry import location_of, path_of_dataset
+from .publisher import Publisher
 from .republishing import held
 
 __all__ = ["Deleted", "delete"]
@@ -55,7 +54,7 @@ def delete(
     versions before.
 
     Args:
-        path: a directory of parts on a disk.
+        path: a directory of parts, also in an object store.
         where: a condition (docs/query.md): the rows that meet it.
         rows: row numbers in the dataset, as ``row_ids`` gives them, in place of ``where``.
 
@@ -64,34 +63,49 @@ def delete(
         IndexError: there is no row of that number, or no more.
         QueryError: the condition is wrong.
         BusyError: a live writer is at work there.
-        UniRecordError: the directory is in an object store.
+        StaleError: in an object store, another writer has replaced the dataset meanwhile.
+        UniRecordError: the directory is in storage that is only read.
         ValueError: not exactly one of ``where`` and ``rows`` is given.
     """
-    folder = os.fspath(path)
+    folder = path_of_dataset(os.fspath(path))
     if (where is None) == (rows is None):
         raise ValueError("give either where, a condition, or rows, by their numbers")
-    if not location_of(folder).in_file_system:
-        raise UniRecordError(f"{folder}: rows are deleted on a disk only, not in an object store")
     if not location_of(folder).is_directory(folder):
         raise MissingError(
             f"{folder}: there is no directory of parts here, and only of those can rows be deleted; write a single "
             "part again without them"
         )
-    with held(folder) as claim:
-        before = claim.before
-        assert before is not None
-        made: list[str] = []
-        found = _found(folder, where, rows)
-        if not len(found):
-            return Deleted(0, before.generation)
-        try:
-            entries = _without(folder, before, found, made)
-            after = published_as(replace(before, parts=entries), before, "delete", folder)
-            claim.publish(lambda _: manifest.encode(after))
-        finally:
-            if not claim.published:
-                for name in made:
-                    store.clear(os.path.join(folder, name))
+    while True:
+        with suppress(_Changed), held(folder) as claim:
+            return _delete(folder, claim, where, rows)
+
+
+class _Changed(Exception):
+    """Another writer has published since the rows were looked for; only in an object store can one."""
+
+
+def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Deleted:
+    before = claim.before
+    assert before is not None
+    found = _found(folder, where, rows)
+    if not len(found):
+        return Deleted(0, before.generation)
+    after = before
+
+    def without_them(now: Manifest | None) -> bytes:
+        nonlocal after
+        if now is not before:
+            raise _Changed
+        after = published_as(replace(before, parts=entries), before, "delete", folder)
+        return manifest.encode(after)
+
+    made: list[str] = []
+    try:
+        entries = _without(folder, claim, found, made)
+        claim.publish(without_them)
+    finally:
+        if not claim.published:
+            claim.clear_files(made)
     return Deleted(len(found), after.generation)
 
 
@@ -99,14 +113,12 @@ def _found(folder: str, where: str | None, rows: Any) -> Numbers:
     """The rows that are there and are to go, ascending."""
     parts = PartSet(resolve(folder), knows_deletions=True)
     try:
-        live = Selection(parts.rows) if parts.live is None else Selection(parts.rows, bitmap=parts.live)
-        if where is not None:
-            from ..query import compile_query
+        from ..query import compile_query
+        from ..query.live_rows import live_rows, live_rows_that_meet
 
-            meeting = FoundRows(parts.rows)
-            compile_query(where, parts.schema).find(parts, meeting.add)
-            return live.where_rows(meeting.all()).every()
-        return _asked(live, rows)
+        if where is not None:
+            return live_rows_that_meet(parts, compile_query(where, parts.schema))
+        return _asked(live_rows(parts), rows)
     finally:
         parts.close()
 
@@ -129,8 +141,10 @@ def _asked(live: Selection, rows: Any) -> Numbers:
     return wanted
 
 
-def _without(folder: str, before: Manifest, found: Numbers, made: list[str]) -> tuple[PartEntry, ...]:
+def _without(folder: str, claim: Publisher, found: Numbers, made: list[str]) -> tuple[PartEntry, ...]:
     """The parts with their deletion files, which are written; ``made`` gets the names of these."""
+    before = claim.before
+    assert before is not None
     entries: list[PartEntry] = []
     start = 0
     for entry in before.parts:
@@ -143,20 +157,7 @@ def _without(folder: str, before: Manifest, found: Numbers, made: list[str]) -> 
         before_it = rows_deleted(deletion_of(folder, entry), entry.id, entry.rows)
         deleted = np.sort(np.concatenate([before_it, new]))  # no row is in both
         content = encode_deletion(entry.id, entry.rows, deleted)
-        name = deletion_name(entry.name, before.generation + 1)
-        made.append(name)
-        _write(os.path.join(folder, name), os.path.join(folder, manifest.NAME), content)
+        name = claim.put_file(entry.name, before.generation + 1, content, made)
         gone = DeletedRows(name, len(deleted), len(content), f"{xxh3_64(content):016x}")
         entries.append(entry._replace(deleted=gone))
     return tuple(entries)
-
-
-def _write(path: str, like: str, content: bytes) -> None:
-    """A complete file under its name; that is durable once the folder is synced, before the manifest is published."""
-    staged = StagedFile(path, like=like)
-    try:
-        staged.append([content])
-        staged.sync()
-        staged.publish(durable=False)
-    finally:
-        staged.discard()

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
 from ..parts import manifest
-from ..parts.manifest import Manifest
+from ..parts.deletions import deletion_name
+from ..parts.identity import data_identity, index_identity
+from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
-from ..storage.registry import location_of
-from ..storage.staged import StagedFile
-from .conversion_journal import JOURNAL_FILE, Journal
+from ..storage.registry import location_of, read_file
+from ..storage.staged import StagedFile, write_staged
+from .appending_folders import clear_dead_appends
+from .conversion_journal import JOURNAL_FILE, PLAN_FILE, Journal, as_object, owns
 from .part_sequence import stays
 from .version_files import clear_stale, keep_version, named_by_versions, prune
 
@@ -40,7 +43,6 @@ class DirectoryClaim:
     ExistsError. ``dropped`` is how many were removed.
     """
 
-    resumable = True
     deliver = staticmethod(stays)  # they are where they belong
 
     def __init__(
@@ -125,6 +127,7 @@ class DirectoryClaim:
         self.last_kept = max(kept_versions(names), default=0)
         kept, owns = set(self.journal.parts()), self.journal.owner()
         self._clear_temporary(names)
+        clear_dead_appends(self.folder)
         parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
         if not self.in_place and manifest.NAME in names:
             store.clear(os.path.join(self.folder, manifest.NAME))
@@ -168,6 +171,31 @@ class DirectoryClaim:
         with suppress(OSError):
             store.remove_directory(folder)
 
+    def begin(self, plan: dict[str, Any]) -> None:
+        """Begins the journal of a conversion."""
+        self.journal.begin(plan)
+
+    def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
+        """The plan of a stopped conversion, whatever it does; None without one."""
+        return self.journal.plan()
+
+    def go_on(self, plan: dict[str, Any]) -> None:
+        """It is this one's with the directory."""
+
+    def whole(self, entries: Sequence[PartEntry]) -> set[str]:
+        """The names of those parts that are in their place, both files, as they were written."""
+        return {entry.name for entry in entries if self._is_whole(entry)}
+
+    def _is_whole(self, entry: PartEntry) -> bool:
+        path = os.path.join(self.folder, entry.name)
+        wanted = entry.id, int(entry.content, 16)
+        try:
+            sizes = location_of(path).size(path), location_of(path).size(path + ".idx")
+        except OSError:
+            return False
+        same = data_identity(path) == wanted == index_identity(path + ".idx")
+        return same and sizes == (entry.bytes, entry.index_bytes)
+
     @property
     def place(self) -> str:
         """Where parts are once they are complete."""
@@ -197,6 +225,19 @@ class DirectoryClaim:
             store.give_name(self.folder, self.path)
         if keeps:
             prune(self.folder, text)
+
+    def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
+        """Writes which rows of a part have been deleted; the file's name, durable once the folder is synced."""
+        name = deletion_name(part, number)
+        made.append(name)
+        write_staged(os.path.join(self.folder, name), os.path.join(self.folder, manifest.NAME), content)
+        return name
+
+    def clear_files(self, names: Iterable[str]) -> None:
+        """Removes such files again, unless they have been published."""
+        if not self.published:
+            for name in names:
+                store.clear(os.path.join(self.folder, name))
 
     @property
     def published(self) -> bool:
@@ -269,8 +310,11 @@ class DirectoryClaim:
         self.manifest.discard()
 
 
-def check_directory_free(path: str, *, overwrite: bool, append: bool = False) -> None:
-    """Refuses a path at which there is something that is not to be replaced, or nothing to append to."""
+def check_directory_free(path: str, *, overwrite: bool, append: bool = False, resume: bool = False) -> None:
+    """Refuses a path at which there is something that is not to be replaced, or nothing to append to.
+
+    ``resume``: in an object store, what a stopped conversion had just published, which is there, is no obstacle to it.
+    """
     location = location_of(path)
     if not location.is_directory(path):
         if append:
@@ -281,10 +325,14 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
             )
         return
     names = location.names(path)
-    stopped = Journal(path).owner()  # what a stopped conversion has left is no dataset without its manifest
-    parts = sorted(name for name in names if (found := _PART_FILE.fullmatch(name)) and not stopped(found[1]))
+    plans = _plans(path, names)  # what a stopped conversion has left is no dataset without its manifest
+    parts = sorted(
+        name
+        for name in names
+        if (found := _PART_FILE.fullmatch(name)) and not any(owns(plan, found[1]) for plan in plans)
+    )
     if manifest.NAME in names:
-        if not overwrite and not append:
+        if not overwrite and not append and not (resume and plans and not location.in_file_system):
             raise ExistsError(
                 f"{path}: a dataset is there already; pass overwrite=True to replace it, "
                 f"or use unirecord.append() to add to it"
@@ -310,3 +358,13 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False) ->
         raise ExistsError(
             f"{path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one"
         )
+
+
+def _plans(path: str, names: Iterable[str]) -> list[dict[str, Any]]:
+    """The plans of conversions that were stopped, as far as they can be read."""
+    found = []
+    for name in names:
+        if PLAN_FILE.fullmatch(name):
+            with suppress(OSError, UniRecordError):
+                found.append(as_object(read_file(os.path.join(path, name), manifest.MAX_BYTES)))
+    return [plan for plan in found if plan is not None]

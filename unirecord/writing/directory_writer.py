@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..errors import SchemaError, UniRecordError
 from ..format.layout import Shape
@@ -153,10 +154,22 @@ class DirectoryWriter:
         """Takes a part that is complete in ``folder`` to its place."""
         return self._claim.deliver
 
-    @property
-    def resumable(self) -> bool:
-        """Whether what `suspend` leaves can be gone on with."""
-        return self._claim.resumable
+    def begin(self, plan: dict[str, Any]) -> None:
+        """Begins the journal of a conversion."""
+        self._claim.begin(plan)
+
+    def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
+        """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
+        return self._claim.earlier(what)
+
+    def go_on(self, plan: dict[str, Any]) -> None:
+        """Takes that conversion over: ``id`` and ``journal`` are its own from then on."""
+        self._claim.go_on(plan)
+        self.id = self._parts.dataset_id = bytes.fromhex(plan["id"])
+
+    def whole(self, entries: Sequence[PartEntry]) -> set[str]:
+        """The names of those parts that are in their place, both files, as they were written."""
+        return self._claim.whole(entries)
 
     @property
     def dropped(self) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import posixpath
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import ExistsError, MissingError, StaleError, UniRecordError
 from ..parts import manifest
-from ..parts.manifest import Manifest
+from ..parts.deletions import deletion_name
+from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import files_of, kept_name, kept_versions
 from ..storage import local as store
 from ..storage.object_writes import ObjectWrites, Outrun, Undecided, Versioned
@@ -20,11 +21,11 @@ from ..storage.spool import Spool
 from ..storage.storage_options import current_storage
 from .conversion_journal import Journal
 from .directory_claim import check_directory_free
+from .object_journal import ObjectJournal, tag_of, uploaded
+from .object_plans import ENDS_IT, NOT_KNOWN, STOPPED, Plan, Plans, is_of, say
 from .version_files import KEPT
 
 __all__ = ["ObjectClaim", "Uploads"]
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -48,34 +49,67 @@ class ObjectClaim:
 
     The first of them to publish wins. Another one that appends does so to what the first has published; one that makes
     or replaces the dataset is told, and has published nothing. Objects that no manifest names, be they of a writer that
-    is at work or of one that was killed, are told of on stderr and left.
+    is at work or of one that was killed, are told of on stderr and left. Those of a conversion that was stopped are
+    gone on with when it ``resumes``, and deleted when the dataset is replaced.
     """
 
-    resumable = False
-
-    def __init__(self, path: str, dataset_id: bytes, *, overwrite: bool, append: bool) -> None:
+    def __init__(
+        self, path: str, dataset_id: bytes, *, overwrite: bool, append: bool, resumes: bool = False
+    ) -> None:
         self.path = path
         self.dropped = 0
         self._id, self._append = dataset_id, append
         self._writes, self._location = ObjectWrites(current_storage()), location_of(path)
         self._url = posixpath.join(path, manifest.NAME)
-        check_directory_free(path, overwrite=overwrite, append=append)
+        check_directory_free(path, overwrite=overwrite, append=append, resume=resumes)
         self._version = self._writes.read_versioned(self._url)
         if append and self._version is None:
             raise MissingError(f"{path}: there is no such dataset; use Writer to make it")
-        if not overwrite and not append and self._version is not None:
-            raise ExistsError(f"{path}: another writer has published a dataset here at this moment")
         self.before = self._decoded(damaged_is_fine=overwrite)
         names = self._names()
+        self._may_be_published = False  # by an earlier run of this conversion
+        self._plans = Plans(path, names, self._writes)
+        if not overwrite and not append and self._version is not None:
+            self._check_resumed(resumes)
         self.last_kept = max(kept_versions(names), default=0)
         self.parts = [] if self.before is None else sorted(files_of(self.before))
-        self._say_unnamed(names)
+        self._say_unnamed(names, resumes=resumes, overwrite=overwrite)
         self._asked: bytes | None = None  # what is being published, or was when the answer was lost
         self._published = False
         self._spool = Spool(path)
         self.folder = self._spool.folder
         self.deliver = Uploads(self.folder, path, self._writes)
-        self.journal = Journal(self.folder)
+        self.journal: Journal = ObjectJournal(path, tag_of(dataset_id), self._writes)
+
+    def _check_resumed(self, resumes: bool) -> None:
+        """A run that was killed may have published what this one would: all others are in the way of a dataset."""
+        if (
+            not resumes
+            or self.before is None
+            or self.before.id not in [plan.id for plan in self._plans.there]
+        ):
+            raise ExistsError(
+                f"{self.path}: a dataset is there already, published by another writer; pass overwrite=True to "
+                "replace it, or use unirecord.append() to add to it"
+            )
+
+    def begin(self, plan: dict[str, Any]) -> None:
+        """Begins the journal of a conversion."""
+        self._plans.begin(plan, self.journal)
+
+    def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
+        """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
+        return self._plans.earlier(what)
+
+    def go_on(self, plan: dict[str, Any]) -> None:
+        """Takes that conversion over, with its id, its parts and its journal; StaleError when another run has."""
+        found = self._plans.go_on(plan)
+        self._id, self._may_be_published = found.id, found.may_be_published
+        self.journal = found.journal(self._writes)
+
+    def whole(self, entries: Sequence[PartEntry]) -> set[str]:
+        """The names of those parts that are there, both objects, as they were written."""
+        return uploaded(location_of(self.path), self.path, entries)
 
     @property
     def place(self) -> str:
@@ -92,13 +126,19 @@ class ObjectClaim:
                 raise
             return None
 
-    def _say_unnamed(self, names: Sequence[str]) -> None:
+    def _say_unnamed(self, names: Sequence[str], *, resumes: bool, overwrite: bool) -> None:
         parts = {name for name in names if manifest.PART_NAME.fullmatch(name.removesuffix(".idx"))}
+        for plan in self._plans.there:
+            of_plan = {name for name in parts if is_of(plan, name)}
+            parts -= of_plan
+            unnamed = _without(of_plan, self.parts)
+            if unnamed and not resumes and not overwrite:
+                say(self.path, unnamed, f"which are of {STOPPED}")
         unnamed = _without(parts, self.parts)
         if unnamed:
             unnamed = _without(parts, [*self.parts, *self._named_by_versions()])
         if unnamed:
-            _say(self.path, unnamed, "which no manifest names: of a writer that is at work, or was killed")
+            say(self.path, unnamed, "which no manifest names: of a writer that is at work, or was killed")
 
     def _named_by_versions(self) -> set[str]:
         """The parts that the kept versions name, as far as they can be read."""
@@ -125,9 +165,12 @@ class ObjectClaim:
 
     def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
         """Puts the manifest, on the condition that the one before is still there; tried again by who appends."""
-        while True:
+        self._plans.publishing()
+        while not self._is_published_already():
+            text = after(self.before)
+            self._check_there(text)
             self._keep_version()
-            self._asked = after(self.before)
+            self._asked = text
             try:
                 self._writes.put_if(self._url, self._asked, self._version)
             except Outrun as error:
@@ -142,6 +185,25 @@ class ObjectClaim:
                 self._published = True
                 self._prune()
                 return
+        self._published = True
+
+    def _is_published_already(self) -> bool:
+        """Whether an earlier run of this conversion has published these parts, though it did not live to know it."""
+        if self._plans.own is None or self.before is None:
+            return False
+        named = files_of(self.before) | (self._named_by_versions() if self._may_be_published else set())
+        return any(self._is_own(name) for name in named)
+
+    def _check_there(self, text: bytes) -> None:
+        """StaleError when a part of this writer has been deleted: by a `gc` that took it for a dead one's."""
+        own = [part.name for part in manifest.decode(text, self._url).parts if self._is_own(part.name)]
+        there = set(self._names()) if own else set()
+        for name in (file for part in own for file in (part, part + ".idx")):
+            if name not in there:
+                raise StaleError(
+                    f"{posixpath.join(self.path, name)}: this part was deleted while the dataset was being written; "
+                    "nothing was published. Give gc an age that no writer reaches"
+                )
 
     def _prune(self) -> None:
         """Deletes the version that is one too many, where what has been published names all of its parts."""
@@ -170,12 +232,36 @@ class ObjectClaim:
         """Goes on from what another writer has published meanwhile, where that is the dataset that is appended to."""
         before, self._version = self.before, now
         newer = self._decoded(damaged_is_fine=False)
+        if newer is not None and any(self._is_own(part.name) for part in newer.parts):
+            self.before = newer
+            return
         if not self._append or _what(newer) != _what(before):
             what = "has removed the dataset" if newer is None else "has published another dataset here"
             raise StaleError(
                 f"{self.path}: another writer {what} while this one was writing; nothing of this one was published"
             )
         self.before = newer
+
+    def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
+        """Puts which rows of a part have been deleted, under a name that is nobody else's; its name."""
+        while True:
+            name = deletion_name(part, number)
+            made.append(name)
+            try:
+                self._writes.put_if(posixpath.join(self.path, name), content, None)
+            except Outrun:  # another one deletes of the same version, or did not live to publish it
+                made.remove(name)
+                number += 1
+            else:
+                return name
+
+    def clear_files(self, names: Iterable[str]) -> None:
+        """Deletes such objects again, unless they have been published, or may be."""
+        self._settle()
+        if self._asked is None:
+            self._delete(list(names))
+        elif not self._published:
+            say(self.path, sorted(names), NOT_KNOWN)
 
     @property
     def published(self) -> bool:
@@ -187,6 +273,19 @@ class ObjectClaim:
         kept = [kept_name(number) for number in kept_versions(self._names())]
         parts = {*self.parts, *(self._named_by_versions() if kept else ())} - named
         self._delete([*kept, *(file for name in sorted(parts) for file in (name, name + ".idx"))])
+        for plan in self._plans.there:
+            if plan is not self._plans.own:
+                self._sweep(plan)
+
+    def _sweep(self, plan: Plan) -> None:
+        """Deletes what a stopped conversion has left, unless a run has gone on with it since it was looked at."""
+        try:
+            own = self._plans.give_up(plan, self._names())
+            if own is not None:
+                self._delete(own)
+                plan.journal(self._writes).clear()
+        except OSError as error:
+            say(self.path, [], f"what a stopped conversion has left could not be deleted ({error})")
 
     def clear(self, parts: Iterable[str]) -> None:
         """Deletes both objects of these parts; says which are left."""
@@ -201,7 +300,7 @@ class ObjectClaim:
         except (OSError, UniRecordError):
             left = list(names)
         if left:
-            _say(self.path, left, "which are of no use any more, and could not be deleted")
+            say(self.path, left, "which are of no use any more, and could not be deleted")
 
     def abort(self, parts: Iterable[str]) -> None:
         """Deletes these parts, unless they are published, or may yet be."""
@@ -210,7 +309,7 @@ class ObjectClaim:
             if self._asked is None:
                 self.clear(parts)
             elif not self._published:
-                _say(self.path, sorted(parts), "of which it is not known whether they are published")
+                say(self.path, sorted(parts), NOT_KNOWN)
         finally:
             self.release()
 
@@ -223,25 +322,51 @@ class ObjectClaim:
             self._published = now is not None and now.content == self._asked
 
     def abandon(self) -> None:
-        """Deletes all that this writer and its workers have uploaded: what has a name made of its id."""
+        """Deletes all that this writer and its workers have uploaded: what has a name made of its id.
+
+        Not where another run has gone on with the conversion, whose parts they are then.
+        """
+        if not self._published and not self._gives_up():
+            self.release()
+            return
         try:
-            names = self._names()
-        except OSError as error:
-            _say(self.path, [], f"parts of this writer may be left there, since it does not answer ({error})")
-            names = []
-        self.abort({name.removesuffix(".idx") for name in names if self._is_own(name)})
+            own = {name.removesuffix(".idx") for name in self._names() if self._is_own(name)}
+            own -= self._named_now() if own else set()  # which another run may have published
+        except (OSError, UniRecordError) as error:
+            say(self.path, [], f"parts of this writer may be left there, since it does not answer ({error})")
+            own = set()
+        self.abort(own)
+
+    def _named_now(self) -> set[str]:
+        """The parts that are published now; errors of reading the manifest."""
+        now = self._writes.read_versioned(self._url)
+        newest = set() if now is None else files_of(manifest.decode(now.content, self._url))
+        return newest | self._named_by_versions()
+
+    def _gives_up(self) -> bool:
+        """Lets the plan say that its parts are being deleted; False when they are not this one's to delete."""
+        self._settle()
+        return self._asked is not None or self._plans.give_up_own()
 
     def _is_own(self, name: str) -> bool:
         found = manifest.PART_NAME.fullmatch(name.removesuffix(".idx"))
         return found is not None and manifest.part_id(self._id, int(found[1]))[:4].hex() == found[2]
 
     def suspend(self) -> None:
-        """Nothing is left here to go on with."""
-        self.abandon()
+        """Gives the folder of this machine up, and leaves what is in the store."""
+        if self._plans.own is not None:
+            say(self.path, [], f"what is finished stays there; {ENDS_IT}")
+        self._spool.discard()
 
     def release(self) -> None:
-        """Gives the folder of this machine up."""
-        self._spool.discard()
+        """Gives the folder of this machine up; what has been published needs no journal any more."""
+        try:
+            if self._plans.own is not None and (self._published or self._plans.own.is_given_up):
+                self.journal.clear()
+        except OSError as error:
+            say(self.path, [], f"its journal is of no use any more, and could not be deleted ({error})")
+        finally:
+            self._spool.discard()
 
 
 def _without(parts: set[str], named: Sequence[str]) -> list[str]:
@@ -252,10 +377,3 @@ def _without(parts: set[str], named: Sequence[str]) -> list[str]:
 def _what(found: Manifest | None) -> object:
     """What stays the same of a dataset as long as it is appended to."""
     return None if found is None else (found.id, found.schema, found.index)
-
-
-def _say(path: str, names: Sequence[str], what: str) -> None:
-    """A line on stderr: an error is on its way, or all is well but for what is left."""
-    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
-    if sys.stderr is not None:
-        print(f"unirecord: {path}: {shown + ', ' if shown else ''}{what}", file=sys.stderr)

@@ -61,7 +61,7 @@ class PartSequence:
         self.target_bytes: int | None = max(max_part_bytes // _GROUPS_PER_PART, _SMALLEST_TARGET)
         self.entries = list(finished)
         self.named: list[str] = []  # names of parts that may have been given
-        self._id = dataset_id
+        self.dataset_id = dataset_id
         self._number = number
         self._max_part_bytes = max_part_bytes
         self._like = like
@@ -81,7 +81,7 @@ class PartSequence:
     def current(self) -> str:
         """Name of the part that rows go into now."""
         number = self._number(len(self.entries))
-        return manifest.part_name(number, manifest.part_id(self._id, number))
+        return manifest.part_name(number, manifest.part_id(self.dataset_id, number))
 
     def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
         """Writes a row group, into a new part when this one would grow beyond its greatest size."""
@@ -94,7 +94,7 @@ class PartSequence:
     def _writer(self, content: PartContent, shape: Shape) -> PartWriter:
         if self._part is None:
             number = self._number(len(self.entries))
-            part_id = manifest.part_id(self._id, number)
+            part_id = manifest.part_id(self.dataset_id, number)
             path = os.path.join(self.folder, manifest.part_name(number, part_id))
             self._staged = StagedFile(path, like=self._like)
             self._part = PartWriter(self._staged, part_id, content, shape)

@@ -9,6 +9,7 @@ from ..format import layout, metadata
 from ..format.layout import Shape
 from ..format.page import GroupPlace, encode_dictionary, encode_end, encode_group
 from ..format.schema import Schema
+from ..format.stored_rows import StoredRows, encode_stored_group
 from ..format.values import ColumnBatch
 from ..storage.staged import StagedFile
 from .index_file import build_index
@@ -74,12 +75,16 @@ class PartWriter:
 
     def size_with(self, pieces: Sequence[ColumnBatch]) -> int:
         """How long the finished file would be, about and at most, with these rows."""
+        if isinstance(pieces[0], StoredRows):
+            more = sum(piece.nbytes for piece in pieces if isinstance(piece, StoredRows))
+            return self.data.size + more + 8 * layout.PAGE_HEADER_BYTES + layout.MAX_GAP
         return self.data.size + group_size(self.content.schema, self.shape, pieces) + layout.PAGE_HEADER_BYTES
 
     def add(self, pieces: Sequence[ColumnBatch]) -> None:
         """Writes the rows as one row group."""
         place = GroupPlace(self.groups, self.rows, self.data.size)
-        encoded = encode_group(self.content.schema, self.shape, self.id, place, pieces)
+        encode = encode_stored_group if isinstance(pieces[0], StoredRows) else encode_group
+        encoded = encode(self.content.schema, self.shape, self.id, place, pieces)  # type: ignore[arg-type]
         if encoded.blobs:
             self.data.append([bytes(encoded.scalar_bytes), *encoded.blobs])
             page, digest = encoded.scalar_page()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
-from ..errors import UniRecordError
-from ..parts.manifest import Manifest
+from ..parts.manifest import Manifest, PartEntry
 from ..storage.registry import location_of
+from .append_claim import AppendClaim
 from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, Unfinished
 from .part_sequence import Delivery
@@ -29,7 +29,6 @@ class Publisher(Protocol):
         parts: names of parts that are there.
         journal: what is done of a conversion that writes here.
         dropped: how many finished parts of an unfinished conversion were given up.
-        resumable: whether what `suspend` leaves can be gone on with.
     """
 
     path: str
@@ -39,13 +38,24 @@ class Publisher(Protocol):
     parts: list[str]
     journal: Journal
     dropped: int
-    resumable: bool
 
     @property
     def place(self) -> str: ...
 
     @property
     def deliver(self) -> Delivery: ...
+
+    def begin(self, plan: dict[str, Any]) -> None:
+        """Begins the journal of a conversion."""
+
+    def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
+        """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
+
+    def go_on(self, plan: dict[str, Any]) -> None:
+        """Takes that conversion over, with its id, its parts and its journal; StaleError when another run has."""
+
+    def whole(self, entries: Sequence[PartEntry]) -> set[str]:
+        """The names of those parts that are in their place, both files, as they were written."""
 
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""
@@ -58,6 +68,15 @@ class Publisher(Protocol):
 
         Where the dataset is not replaced, the manifest that was there is kept as a version.
         """
+
+    def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
+        """Writes which rows of a part have been deleted; the file's name, with that number or a later one.
+
+        ``made`` gets the name before the file is written.
+        """
+
+    def clear_files(self, names: Iterable[str]) -> None:
+        """Removes such files again, unless they have been published, or may be."""
 
     @property
     def published(self) -> bool:
@@ -85,15 +104,16 @@ class Publisher(Protocol):
 def open_publisher(
     path: str, dataset_id: bytes, *, overwrite: bool, append: bool, unfinished: Unfinished
 ) -> Publisher:
-    """What publishes at ``path``; a DirectoryClaim holds the lock of the directory from then on."""
+    """What publishes at ``path``.
+
+    On a disk a DirectoryClaim holds the lock of the directory from then on; an AppendClaim, of who appends and goes on
+    with nothing that was stopped, holds it while it publishes.
+    """
     if location_of(path).in_file_system:
         check_target_folder(path)
+        if append and unfinished == "refuse":
+            return AppendClaim(path)
         return DirectoryClaim(path, overwrite=overwrite, append=append, unfinished=unfinished)
-    if unfinished == "resume":
-        raise UniRecordError(
-            f"{path}: a conversion that writes to an object store begins anew when it was stopped; leave resume out, "
-            "or write to a disk and copy that"
-        )
     from .object_claim import ObjectClaim  # with the event loop of requests, which few need
 
-    return ObjectClaim(path, dataset_id, overwrite=overwrite, append=append)
+    return ObjectClaim(path, dataset_id, overwrite=overwrite, append=append, resumes=unfinished == "resume")

@@ -83,7 +83,7 @@ def _joined_validity(parts: list[ColumnData]) -> npt.NDArray[np.bool_] | None:
     return np.concatenate(valid) if valid else None
 
 
-def _power_below(number: int) -> int:
+def power_below(number: int) -> int:
     return 1 << (number.bit_length() - 1) if number > 0 else 1
 
 
@@ -104,13 +104,13 @@ def fixed_shape(schema: Schema, target: int) -> Shape:
     """Layout of rows whose stored size the schema tells (no blob columns, or all of fixed width)."""
     plain = fixed_rows(schema, 1)
     if plain is None:
-        return Shape(1, 0, min(MAX_ROWS, _power_below(target // max(1, _scalar_bytes(schema)))), 0)
+        return Shape(1, 0, min(MAX_ROWS, power_below(target // max(1, _scalar_bytes(schema)))), 0)
     align = 64 if plain.row_bytes >= WIDE_FIXED else _narrow_align(schema)
     rows_at = fixed_rows(schema, align)
     assert rows_at is not None
     row = rows_at.row_bytes
-    unit = 0 if row > OWN_DIGEST_BYTES else _power_below(UNIT_BYTES // row)
-    group = min(MAX_ROWS, _power_below(target // row))
+    unit = 0 if row > OWN_DIGEST_BYTES else power_below(UNIT_BYTES // row)
+    group = min(MAX_ROWS, power_below(target // row))
     return Shape(align, unit, max(group, unit, 1), row)
 
 
@@ -124,7 +124,7 @@ def variable_shape(schema: Schema, rows: int, size: int) -> Shape:
     align = _wide_align(schema) if mean >= WIDE_VARIABLE else _narrow_align(schema)
     if mean >= OWN_DIGEST_BYTES:
         return Shape(align, 0, 0, 0)
-    return Shape(align, min(MOST_VARIABLE_ROWS, _power_below(VARIABLE_UNIT_BYTES // max(mean, 1))), 0, 0)
+    return Shape(align, min(MOST_VARIABLE_ROWS, power_below(VARIABLE_UNIT_BYTES // max(mean, 1))), 0, 0)
 
 
 class Grouper:
@@ -258,7 +258,7 @@ class Grouper:
         if self._variable:
             return variable_shape(self.schema, rows, size)
         widest = fixed_shape(self.schema, self.target)
-        group = min(widest.group_rows, max(_power_below(rows), widest.unit_rows))
+        group = min(widest.group_rows, max(power_below(rows), widest.unit_rows))
         return Shape(widest.blob_align, widest.unit_rows, group, widest.row_bytes)
 
     def finish(self) -> Iterator[list[ColumnBatch]]:

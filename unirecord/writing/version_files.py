@@ -14,7 +14,7 @@ from ..parts.versions import files_of, kept_name, kept_versions, publication_of
 from ..storage import local as store
 from ..storage.lease import unless_leased
 from ..storage.registry import location_of, read_file
-from ..storage.staged import StagedFile
+from ..storage.staged import write_staged
 
 __all__ = ["KEPT", "check_only_grew", "clear_stale", "keep_version", "named_by_versions", "prune"]
 
@@ -33,14 +33,7 @@ def keep_version(folder: str, number: int) -> None:
 
 
 def _copy(newest: str, kept: str) -> None:
-    content = read_file(newest, manifest.MAX_BYTES)
-    staged = StagedFile(kept, like=newest)
-    try:
-        staged.append([content])
-        staged.sync()
-        staged.publish(durable=False)
-    finally:
-        staged.discard()
+    write_staged(kept, newest, read_file(newest, manifest.MAX_BYTES))
 
 
 def clear_stale(folder: str, names: Iterable[str], newest: Manifest) -> None:

@@ -325,7 +325,9 @@ def append(
     Raises:
         MissingError: there is no dataset at ``path``; ``Writer`` makes one.
         SchemaError: ``path`` is a single part, which is never changed, or ``schema`` or ``index`` differ.
-        BusyError: another writer that is alive holds the dataset.
+
+    Others may append at the same time (docs/growing.md): ``close`` waits for who holds the directory. It raises
+    StaleError when the dataset has been replaced meanwhile, and BusyError when this thread itself holds it.
     """
     if check_path(path).endswith(".urec"):
         raise SchemaError(

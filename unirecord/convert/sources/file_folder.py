@@ -1,4 +1,4 @@
-"""Any folder of files as records: a row per file, its bytes or its text, and its path."""
+"""Any folder of files as records: a row per file, its bytes or its text, its path, and what a table says of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Final
 from ...errors import MissingError, SchemaError
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
+from .file_labels import LABELS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .input_path import InputPath
+from .media_types import MEDIA, bytes_of
 from .overrides import apply_overrides
 
 __all__ = ["FileFolder"]
@@ -32,12 +34,13 @@ class FileFolder(Source):
         AskedOption(
             "pattern", "take the files whose path below SRC matches, such as '*.bin' or 'a/*.txt'", "GLOB"
         ),
+        LABELS,
     )
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
-        """A folder of text files; any other has to be asked for by ``--from files``."""
-        return source.is_folder and source.holds(_TEXTS)
+        """A folder of texts, sound, films or pages; any other has to be asked for by ``--from files``."""
+        return source.is_folder and source.holds(MEDIA.union(_TEXTS))
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
@@ -47,8 +50,11 @@ class FileFolder(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """List the folder."""
         pattern = options.get("pattern")
+        table = label_file(self.input, options.get("labels"))
         self._files: list[str] = []
         for path, reason in walk(self.input.path):
+            if is_label_file(self.input, path, table):
+                continue
             if pattern is not None and not (fnmatch.fnmatchcase(path, pattern)):
                 self.left_out.append(LeftOut(utf8_name(path), "--pattern leaves it out", expected=True))
             elif reason is not None:
@@ -61,19 +67,24 @@ class FileFolder(Source):
                 f"{self.path} holds no file{'' if pattern is None else f' that matches {pattern!r}'}"
             )
         text = all(path.lower().endswith(_TEXTS) for path in self._files)
+        self._column = "text" if text else "data"
+        self._labels = None if table is None else FileLabels(table, self._files, (self._column, "path"))
+        if self._labels is not None:
+            self.notes += self._labels.notes
+            self.left_out += self._labels.left_out
+            self._files = [path for path in self._files if path in self._labels]
         self.units = [
             Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_UNIT_FILES, len(self._files) - i))
             for i in range(0, len(self._files), _UNIT_FILES)
         ]
-        self._column = "text" if text else "data"
-        self.schema = apply_overrides(
-            {self._column: "text" if text else "bytes", "path": "string"}, options.overrides
-        )
+        columns = {self._column: "text" if text else bytes_of(self._files), "path": "string"}
+        said = {} if self._labels is None else self._labels.types
+        self.schema = apply_overrides({**columns, **said}, options.overrides)
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of files."""
         values: list[Any] = []
-        paths: list[str] = []
+        taken: list[str] = []
         left_out: list[LeftOut] = []
         size = 0
         for path in self._files[unit.place : unit.place + _UNIT_FILES]:
@@ -83,13 +94,19 @@ class FileFolder(Source):
                 left_out.append(LeftOut(utf8_name(path), str(error)))
                 continue
             values.append(data)
-            paths.append(utf8_name(path))
+            taken.append(path)
             size += len(data)
             if size >= _BATCH_BYTES:
-                yield RawBatch({self._column: values, "path": paths}, len(values), tuple(left_out))
-                values, paths, left_out, size = [], [], [], 0
+                yield self._batch(values, taken, left_out)
+                values, taken, left_out, size = [], [], [], 0
         if values or left_out:
-            yield RawBatch({self._column: values, "path": paths}, len(values), tuple(left_out))
+            yield self._batch(values, taken, left_out)
+
+    def _batch(self, values: list[Any], taken: list[str], left_out: list[LeftOut]) -> RawBatch:
+        columns = {self._column: values, "path": [utf8_name(path) for path in taken]}
+        if self._labels is not None:
+            columns |= self._labels.of(taken)
+        return RawBatch({name: columns[name] for name in self.schema.names}, len(values), tuple(left_out))
 
     def _content(self, path: str) -> bytes | str:
         try:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Final
 from ...errors import MissingError, SchemaError
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
+from .coco import CocoFile
+from .file_labels import LABELS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
@@ -17,10 +19,11 @@ from .media_types import PICTURES, bytes_of
 from .overrides import apply_overrides
 from .picture_check import check_picture, require_pillow
 from .picture_classes import Layout, layout_of, same_classes, some, splits_of
-from .picture_labels import LABEL_FILES, PictureLabels, label_file
 
 __all__ = ["ImageFolder"]
 
+_OWN: Final = ("image", "path", "width", "height")
+_LOOKED_AT: Final = 16  # files that may hold annotations
 _BATCH_ROWS: Final = 256
 _BATCH_BYTES: Final = 4_000_000  # few pictures: those of some batches are changed a second time, as a sample
 
@@ -42,11 +45,7 @@ class ImageFolder(Source):
         AskedOption(
             "folders_are_classes", "take folders called train, val, test as classes, not as parts of a split"
         ),
-        AskedOption(
-            "labels",
-            "a table (CSV, JSON Lines, Parquet) that says more of each picture, joined by file name",
-            "FILE",
-        ),
+        LABELS,
     )
     takes_classes: ClassVar[bool] = True
     picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = {"image": ("width", "height")}
@@ -67,7 +66,8 @@ class ImageFolder(Source):
         if self._check:
             require_pillow()
         found = list(self._pictures())
-        self._labels: PictureLabels | None = None
+        self._labels: FileLabels | None = None
+        self._name_annotations()
         table = label_file(self.input, options.get("labels")) if found else None
         if table is not None:
             self._take_labels(found, table, options)
@@ -109,9 +109,10 @@ class ImageFolder(Source):
             raise WrongSourceError(
                 f"{self.path}: --classes-from numbers class folders, but {table.name} says the labels"
             )
-        self._labels = labels = PictureLabels(table, found)
+        self._labels = labels = FileLabels(table, found, _OWN, "picture")
         self.notes += labels.notes
-        self.left_out = [one for one in self.left_out if one.name not in LABEL_FILES] + labels.left_out
+        others = [one for one in self.left_out if not is_label_file(self.input, one.name, table)]
+        self.left_out = others + labels.left_out
         self._files = sorted((path for path in found if path in labels), key=natural_order)
         self.units = self._ranges()
         self.classes = []
@@ -136,6 +137,15 @@ class ImageFolder(Source):
                 self._other_suffixes[suffix] += 1
                 self.left_out.append(LeftOut(utf8_name(path), "by name it is no picture", expected=True))
 
+    def _name_annotations(self) -> None:
+        """Note the files of annotations that lie among the pictures, and how they are not lost."""
+        tables = [one.name for one in self.left_out if one.expected and one.name.lower().endswith(".json")]
+        for name in tables[:_LOOKED_AT]:
+            if CocoFile.recognises(InputPath(name, os.path.join(self.input.path, name))):
+                self.notes.append(
+                    f"{name} holds COCO annotations, which are left out: give it as SRC to have them"
+                )
+
     def _nothing_found(self) -> str:
         bad = next((one for one in self.left_out if not one.expected), None)
         if bad is not None:
@@ -144,7 +154,10 @@ class ImageFolder(Source):
             return f"{self.path} is empty: there are no files in it"
         others = ", ".join(f"{n:,} {s or 'without suffix'}" for s, n in self._other_suffixes.most_common(3))
         advice = (
-            f"; it holds files of other kinds ({others}): give such a file itself as SRC" if others else ""
+            f"; it holds files of other kinds ({others}): give such a file itself as SRC, "
+            "or --from files for a row of each"
+            if others
+            else ""
         )
         return f"{self.path} holds no pictures (PNG, JPEG, GIF, BMP, WebP, TIFF){advice}"
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, Final
 
-__all__ = ["PICTURES", "annotated", "bytes_of", "media_type"]
+__all__ = ["MEDIA", "PICTURES", "annotated", "bytes_of", "media_type"]
 
 PICTURES: Final = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "image/jpeg"),
@@ -25,6 +25,7 @@ _OTHERS: Final = {
     ".webm": "video/webm",
     ".pdf": "application/pdf",
 }
+MEDIA: Final = frozenset(_OTHERS)  # sound, films and pages
 
 
 def media_type(name: str) -> str | None:
@@ -33,11 +34,15 @@ def media_type(name: str) -> str | None:
     return PICTURES.get(ending) or _OTHERS.get(ending)
 
 
-def bytes_of(pictures: Iterable[str]) -> dict[str, Any]:
-    """The type of a column of these pictures: bytes with the media type of all by their names, or ``image/*``."""
-    found = {media_type(path) for path in pictures}
-    one = found.pop() if len(found) == 1 else None
-    return annotated("bytes", media_type=one or "image/*")
+def bytes_of(files: Iterable[str]) -> dict[str, Any]:
+    """The type of a column of these files: bytes, with their media type where the names say it (``image/*``)."""
+    found = {media_type(path) or "" for path in files}
+    if len(found) == 1:
+        common = found.pop()
+    else:
+        kinds = {one.partition("/")[0] for one in found}
+        common = f"{kinds.pop()}/*" if len(kinds) == 1 else ""
+    return annotated("bytes", media_type=common) if common else {"type": "bytes"}
 
 
 def annotated(spec: Any, **said: Any) -> dict[str, Any]:

@@ -84,6 +84,8 @@ def open_source(
     found = source if isinstance(source, InputPath) else open_input(source)
     options = options or Options()
     make = source_type(found, kind)
+    if kind is None:
+        make = _that_takes(options, found, make)
     for name in options.given():
         if name not in make.takes():
             takers = ", ".join(other.kind for other in SOURCES if name in other.takes())
@@ -109,6 +111,15 @@ def _asked_for(kind: str, source: InputPath) -> type[Source]:
         there = "a folder" if source.is_folder else "a file"
         raise WrongSourceError(f"{source.name} is {there}; {kind} are read from {make.reads}")
     return make
+
+
+def _that_takes(options: Options, source: InputPath, recognised: type[Source]) -> type[Source]:
+    """The one other kind that all options given are for and that reads such a folder, where pictures are not."""
+    given = set(options.given())
+    if recognised is not ImageFolder or given <= recognised.takes():
+        return recognised
+    others = [one for one in SOURCES if one.can_read(source) and given <= one.takes()]
+    return others[0] if len(others) == 1 else recognised
 
 
 def _recognised(source: InputPath) -> type[Source]:

@@ -1,4 +1,4 @@
-"""A table that says something of each picture of a folder, joined to the pictures by their file names."""
+"""A table that says something of each file of a folder, joined to the files by their names."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from ...errors import MissingError, SchemaError
-from .base import LeftOut, Options, Source, WrongSourceError
+from .base import AskedOption, LeftOut, Options, Source, WrongSourceError
 from .folder_walk import utf8_name
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .parquet import ParquetFiles
 from .tables import CsvTable
 
-__all__ = ["LABEL_FILES", "PictureLabels", "label_file"]
+__all__ = ["LABELS", "FileLabels", "is_label_file", "label_file"]
 
-LABEL_FILES: Final = tuple(f"metadata.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))
+LABELS: Final = AskedOption(
+    "labels", "a table (CSV, JSON Lines, Parquet) that says more of each file, joined by file name", "FILE"
+)
+_LABEL_FILES: Final = tuple(f"metadata.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))
 _TABLES: Final[tuple[type[Source], ...]] = (CsvTable, JsonLines, ParquetFiles)
 _NAME_COLUMNS: Final = (
     "file_name", "filename", "file", "path", "image_path", "image", "img", "picture", "name", "image_id", "id",
 )  # fmt: skip
-_OWN: Final = ("image", "path", "width", "height")
 
 
 def label_file(folder: InputPath, asked: str | None) -> InputPath | None:
@@ -33,24 +35,36 @@ def label_file(folder: InputPath, asked: str | None) -> InputPath | None:
             return open_input(asked)
         except MissingError as error:
             raise WrongSourceError(f"--labels: {error}") from None
-    for name in LABEL_FILES:
+    for name in _LABEL_FILES:
         path = os.path.join(folder.path, name)
         if os.path.isfile(path):
             return InputPath(os.path.join(folder.name, name), path)
     return None
 
 
-class PictureLabels:
-    """The rows of a table by the picture they speak of; its columns but the file name become columns.
+def is_label_file(folder: InputPath, name: str, table: InputPath | None) -> bool:
+    """Whether the file of this name below a folder is the table."""
+    return table is not None and os.path.abspath(os.path.join(folder.path, name)) == os.path.abspath(
+        table.path
+    )
+
+
+class FileLabels:
+    """The rows of a table by the file they speak of; its columns but the file name become columns.
 
     Attributes:
         types: the columns' types.
         notes: what a user should know.
-        left_out: pictures without a row, and rows without a picture.
+        left_out: files without a row, and rows without a file.
     """
 
-    def __init__(self, table: InputPath, pictures: Sequence[str]) -> None:
-        """``pictures``: paths below the folder. Raises `SchemaError` when no column of the table names them."""
+    def __init__(
+        self, table: InputPath, files: Sequence[str], own: Sequence[str], item: str = "file"
+    ) -> None:
+        """``files``: paths below the folder; ``own``: columns that the files give themselves.
+
+        ``item`` is what a file is called. Raises `SchemaError` when no column of the table names the files.
+        """
         make = next((one for one in _TABLES if one.recognises(table)), None)
         if make is None:
             raise WrongSourceError(
@@ -66,60 +80,63 @@ class PictureLabels:
         self.name = table.name
         self.notes = list(source.notes)
         self.left_out: list[LeftOut] = []
-        key = self._key(columns, pictures)
-        self._join(key, columns[key], pictures)
-        dropped = [name for name in columns if name in _OWN and name != key]
+        self._item = item
+        key = self._key(columns, files)
+        self._join(key, columns[key], files)
+        dropped = [name for name in columns if name in own and name != key]
         if dropped:
             self.notes.append(
-                f"{', '.join(dropped)} of {table.name} are left out: the pictures say that themselves"
+                f"{', '.join(dropped)} of {table.name} are left out: the {item}s say that themselves"
             )
         kept = [name for name in columns if name != key and name not in dropped]
         self.types = {name: source.schema[name].spec for name in kept}
         self._columns = {name: columns[name] for name in kept}
         self.notes.append(f"{', '.join(kept) or 'nothing'} from {table.name}, by its column {key!r}")
 
-    def _key(self, columns: dict[str, list[Any]], pictures: Sequence[str]) -> str:
-        known = _names(pictures)
+    def _key(self, columns: dict[str, list[Any]], files: Sequence[str]) -> str:
+        known = _names(files)
         said = [name for wanted in _NAME_COLUMNS for name in columns if name.lower() == wanted]
         for name in [*said, *(name for name in columns if name not in said)]:
             if any(isinstance(v, str | int) and _find(known, str(v)) is not None for v in columns[name]):
                 return name
         raise SchemaError(
-            f"{self.name}: none of its columns ({', '.join(columns)}) names the pictures of the folder"
+            f"{self.name}: none of its columns ({', '.join(columns)}) names the {self._item}s of the folder"
         )
 
-    def _join(self, key: str, names: list[Any], pictures: Sequence[str]) -> None:
-        known = _names(pictures)
+    def _join(self, key: str, names: list[Any], files: Sequence[str]) -> None:
+        known = _names(files)
         self._rows: dict[str, int] = {}
         for row, name in enumerate(names):
             found = _find(known, str(name))
             if found is None:
-                self.left_out.append(LeftOut(f"{self.name}, row {row}", f"there is no picture {str(name)!r}"))
+                self.left_out.append(
+                    LeftOut(f"{self.name}, row {row}", f"there is no {self._item} {str(name)!r}")
+                )
             elif found in self._rows:
                 raise SchemaError(
-                    f"{self.name}: the rows {self._rows[found]} and {row} both speak of {utf8_name(found)}; a picture "
-                    f"is one row: put lists into its columns, as JSON Lines can"
+                    f"{self.name}: the rows {self._rows[found]} and {row} both speak of {utf8_name(found)}; "
+                    f"a {self._item} is one row: put lists into its columns, as JSON Lines can"
                 )
             else:
                 self._rows[found] = row
-        for path in pictures:
+        for path in files:
             if path not in self._rows:
                 self.left_out.append(LeftOut(utf8_name(path), f"{self.name} does not name it"))
 
     def __contains__(self, path: str) -> bool:
-        """Whether the table speaks of a picture."""
+        """Whether the table speaks of a file."""
         return path in self._rows
 
     def of(self, paths: Sequence[str]) -> dict[str, list[Any]]:
-        """The columns of some pictures."""
+        """The columns of some files."""
         rows = [self._rows[path] for path in paths]
         return {name: [values[row] for row in rows] for name, values in self._columns.items()}
 
 
-def _names(pictures: Sequence[str]) -> dict[str, str]:
-    """Every way to name a picture that no other has: its path, its file name, its file name without suffix."""
+def _names(files: Sequence[str]) -> dict[str, str]:
+    """Every way to name a file that no other has: its path, its file name, its file name without suffix."""
     found: dict[str, str] = {}
-    paths = [PurePosixPath(path) for path in pictures]
+    paths = [PurePosixPath(path) for path in files]
     for names in (
         [str(path.with_suffix("")) for path in paths],
         [p.stem for p in paths],
@@ -127,8 +144,8 @@ def _names(pictures: Sequence[str]) -> dict[str, str]:
     ):
         shown = [utf8_name(name) for name in names]
         times = Counter(shown)
-        found |= {name: path for name, path in zip(shown, pictures, strict=True) if times[name] == 1}
-    return found | {utf8_name(path): path for path in pictures}
+        found |= {name: path for name, path in zip(shown, files, strict=True) if times[name] == 1}
+    return found | {utf8_name(path): path for path in files}
 
 
 def _find(known: dict[str, str], name: str) -> str | None:

@@ -1,0 +1,169 @@
+"""shuffle="block" in an object store reads whole runs; what came with a wrong bit is brought anew, a few times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from objectstore import Fault, Request, Server, serving
+
+from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer
+from unirecord.storage import object_store
+from unirecord.storage.pacing import Durations
+
+ROWS = 3_000
+SMALL, LARGE = "small", "large.urec"  # parts with digests of several rows, and of each cell
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one bucket, in which there are a directory of several parts and one part of larger rows."""
+    root = tmp_path_factory.mktemp("store")
+    (root / "bucket").mkdir()
+    rng = np.random.default_rng(1)
+    with Writer(root / "bucket" / SMALL, {"n": "int64", "x": "bytes"}, max_part_bytes="400kB") as writer:
+        for i in range(ROWS):
+            writer.write({"n": i, "x": rng.bytes(int(rng.integers(100, 800)))})
+    with Writer(root / "bucket" / LARGE, {"x": "uint8[20000]", "y": "bytes?"}) as writer:
+        for i in range(300):
+            writer.write(
+                {"x": rng.integers(0, 256, 20_000, np.uint8), "y": None if i % 3 else rng.bytes(9_001)}
+            )
+    return root
+
+
+@pytest.fixture
+def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(object_store, "_stores", {})
+    monkeypatch.setattr(object_store, "RETRIES", {"max_retries": 1})
+    monkeypatch.setattr(
+        Durations, "long", lambda *_: 3_600.0
+    )  # requests are counted: none is made twice for being late
+    with serving(root) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        yield server
+
+
+def rows_of(ds: UniRecordDataset[Any], size: int = 32) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = []
+    for batch in ds.batches(size):
+        columns = [[None if x is None else bytes(x) for x in batch[name]] for name in ds.schema.names]
+        found += zip(*columns, strict=True)
+    return found
+
+
+def data_bytes(root: Path, name: str) -> int:
+    path = root / "bucket" / name
+    return sum(part.stat().st_size for part in (path.glob("*.urec") if path.is_dir() else [path]))
+
+
+@pytest.mark.parametrize("name", [SMALL, LARGE])
+@pytest.mark.parametrize("blocks", [{}, {"block_rows": 70, "window_blocks": 3}], ids=["chosen", "given"])
+def test_a_window_comes_in_runs_and_no_byte_twice(
+    root: Path, server: Server, name: str, blocks: dict[str, int]
+) -> None:
+    order = {"shuffle": "block", "seed": 4, **blocks}
+    with UniRecordDataset(root / "bucket" / name, **order) as here:
+        expected = [rows_of(here.set_epoch(epoch) or here) for epoch in (0, 1)]
+    with UniRecordDataset(f"s3://bucket/{name}", **order) as there:
+        rows = len(there)
+        for epoch in (0, 1):
+            there.set_epoch(epoch)
+            server.requests.clear()
+            sent = server.bytes
+            assert rows_of(there) == expected[epoch]
+            asked = [request for request in server.requests if request.key.endswith(".urec")]
+            # a block may lie in two parts or runs; heads and ends of parts come once
+            assert len(asked) <= 3 * -(-rows // 70) + 2 * 8
+            assert server.bytes - sent <= 1.25 * data_bytes(root, name)
+        assert not there._cursor.plan.data.parts._ahead._all
+
+
+def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
+    root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = {"shuffle": "block", "seed": 4, "block_rows": 70, "window_blocks": 3}
+    with UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds:
+        ahead = ds._cursor.plan.data.parts._ahead
+        batches = iter(ds.batches(4))
+        next(batches)
+        assert 0 < ahead._bytes <= 2 * 210 * 29_008
+        batches.close()
+        assert ahead._bytes == 0
+        assert not ahead._all
+        state = ds.state_dict()
+    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_AHEAD_BYTES", 100_000)
+    with (
+        UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds,
+        UniRecordDataset(root / "bucket" / LARGE, **order) as here,
+    ):
+        ds.load_state_dict(state)
+        here.load_state_dict(state)
+        assert rows_of(ds) == rows_of(here)
+        assert ds._cursor.plan.data.parts._ahead._turn == 0  # a window that does not fit is not asked for
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(status=404), Fault(hang_up=True), Fault(cut=40), Fault(flip=-1)], ids=str
+)
+def test_a_run_that_fails_once_changes_no_value(root: Path, server: Server, fault: Fault) -> None:
+    """A wrong bit of a row is said; all else is asked for again."""
+    order = {"shuffle": "block", "seed": 4}
+    failed: list[Request] = []
+
+    def fail(request: Request) -> Fault | None:
+        if failed or (request.stop or 0) - request.start < 100_000:
+            return None
+        failed.append(request)
+        return fault
+
+    with UniRecordDataset(root / "bucket" / LARGE, **order) as here:
+        expected = rows_of(here)
+    wrong = pytest.raises(CorruptionError, match=LARGE) if fault.flip is not None else nullcontext()
+    with UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds:
+        server.fault = fail
+        with wrong:
+            assert rows_of(ds) == expected
+    assert failed
+    with UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds:
+        assert rows_of(ds) == expected
+
+
+@pytest.mark.parametrize("name", [SMALL, LARGE])
+def test_heads_and_indexes_with_a_wrong_bit_are_brought_again(root: Path, server: Server, name: str) -> None:
+    """Each request of opening and of the first row with a wrong bit: the value is right, and only cells are refused."""
+
+    def read() -> Any:
+        with UniRecordDataset(f"s3://bucket/{name}") as ds:
+            return bytes(ds[5]["x"])
+
+    expected = read()
+    places = {(request.key, request.start, request.stop) for request in server.requests}
+    refused = 0
+    for place in sorted(places, key=str):
+        for times in (1, 10_000):
+            done: list[Request] = []
+
+            def flip(
+                request: Request, place: Any = place, times: int = times, done: list[Request] = done
+            ) -> Fault | None:
+                if (request.key, request.start, request.stop) != place or len(done) >= times:
+                    return None
+                done.append(request)
+                return Fault(flip=-1)
+
+            server.fault = flip
+            try:
+                assert read() == expected
+            except CorruptionError:
+                refused += times == 1
+            except UniRecordError:
+                assert times > 1 or place[0].endswith("manifest.json")
+            assert len(done) <= 12  # and then it is an error
+    assert refused <= 2  # the cells of the row, and what the manifest says

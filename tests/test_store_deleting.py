@@ -1,0 +1,114 @@
+"""Rows deleted of datasets in an object store, versions restored: done or not, whichever request was the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from objectstore import Fault, Request, Server
+from written_store import URL, append_rows, folder, served, write
+
+import unirecord
+from unirecord import UniRecordDataset, UniRecordError, restore, verify
+from unirecord.cli import main
+from unirecord.storage import object_writes
+
+server = pytest.fixture(served)
+
+
+def seen(path: str = URL, **options: int) -> list[int]:
+    with UniRecordDataset(path, shuffle=False, **options) as ds:
+        return [int(row["n"]) for row in ds]
+
+
+def deletion_files(server: Server) -> list[str]:
+    return sorted(path.name for path in folder(server).glob("*.del-*"))
+
+
+def test_delete_restore_and_log_go_as_on_a_disk(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    write(range(5))
+    append_rows(range(5, 9))
+    assert main(["delete", URL, "--where", "n >= 3 and n < 6"]) == 0
+    assert unirecord.delete(URL, rows=[8]).version == 4
+    left = [0, 1, 2, 6, 7]
+    assert seen() == left
+    assert seen(version=3) == [*left, 8]
+    assert seen(f"{URL}@2") == list(range(9))
+    assert len(deletion_files(server)) == 3
+    assert main(["inspect", URL, "--where", "n < 7", "--count"]) == 0
+    assert capsys.readouterr().out.split()[-1] == "4"
+    assert restore(URL, 3) == 5
+    assert seen() == [*left, 8]
+    assert [one.command for one in unirecord.versions(URL)] == [
+        "write",
+        "append",
+        "delete",
+        "delete",
+        "restore",
+    ]
+    assert verify(URL).ok
+    with pytest.raises(IndexError, match="row 4 has been deleted already"):
+        unirecord.delete(URL, rows=[4])
+    assert unirecord.delete(URL, where="n > 100") == unirecord.Deleted(0, 5)
+
+
+def test_who_deletes_while_others_publish_looks_again(server: Server) -> None:
+    write(range(6))
+    others: list[Callable[[], object]] = [
+        lambda: append_rows(range(6, 9)),
+        lambda: unirecord.delete(URL, rows=[1]),
+    ]
+
+    original = object_writes.ObjectWrites.put_if
+
+    def put_if(self: object_writes.ObjectWrites, url: str, content: bytes, before: object) -> object:
+        found = original(self, url, content, before)  # type: ignore[arg-type]
+        if ".del-" in url and others:
+            others.pop()()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(object_writes.ObjectWrites, "put_if", put_if)
+        assert unirecord.delete(URL, where="n < 3 or n == 7").rows == 3
+    assert seen() == [3, 4, 5, 6, 8]
+    assert verify(URL).ok
+
+
+def test_every_request_failing_in_turn_deletes_or_does_not(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(range(6))
+    kept = {path.name: path.read_bytes() for path in folder(server).iterdir()}
+    outcomes = set()
+    for lost in (False, True):
+        for number in range(1, 60):
+            for path in folder(server).iterdir():
+                path.unlink()
+            for name, content in kept.items():
+                (folder(server) / name).write_bytes(content)
+            count = 0
+
+            def die(request: Request, number: int = number, lost: bool = lost) -> Fault | None:
+                nonlocal count
+                count += 1
+                is_it = count == number and lost and request.method == "PUT"
+                return Fault(lost=is_it, hang_up=not is_it) if count >= number else None
+
+            server.fault = die
+            try:
+                unirecord.delete(URL, where="n < 2")
+            except (OSError, UniRecordError):
+                assert count >= number
+            server.fault = lambda request: None
+            found = seen()
+            assert found in (list(range(6)), list(range(2, 6)))
+            outcomes.add(len(found))
+            if deletion_files(server) and len(found) == 6:  # of a process that did not live to publish it
+                unirecord.delete(URL, where="n < 2")
+                assert seen() == list(range(2, 6))
+            if count < number:
+                break
+        else:
+            raise AssertionError("it makes more requests than that")
+    assert outcomes == {4, 6}
+    assert "could not be deleted" in capsys.readouterr().err

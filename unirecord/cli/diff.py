@@ -1,0 +1,136 @@
+"""``unirecord diff A B``: what is not the same in two datasets, or in two versions of one."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any, Final
+
+from ..errors import SchemaError, UniRecordError
+from ..inspection.diff import Diff, DiffExample, diff
+from .cache_option import add_cache_options
+from .progress_bar import ProgressBar
+from .storage_option import add_storage_option
+from .terminal import print_json, say, warn
+from .usage import UsageError, count, make_parser, names
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Compare two datasets by content, whatever wrote them: rows that are added, gone, changed or
+moved, and columns. Rows belong together by their numbers, or by the columns of --key. Parts that both have, as two
+versions of a dataset do, are not read. Exit code 0 when they are equal, 1 when they differ, 2 when they could not be
+compared."""
+
+_EXAMPLES: Final = """examples:
+  unirecord diff events@5 events@7              two versions
+  unirecord diff events copy/events             the rows of equal numbers
+  unirecord diff old.urec new --key name        the rows of equal names, wherever they stand"""
+
+_KINDS: Final = ("gone", "added", "changed", "moved")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "diff", help="compare two datasets", description=_DESCRIPTION, epilog=_EXAMPLES
+    )
+    parser.add_argument(
+        "paths", metavar="PATH", nargs=2, help="parts, directories of parts, or versions: PATH@7"
+    )
+    parser.add_argument("--key", type=names, metavar="A,B", help="columns that tell all rows apart")
+    parser.add_argument(
+        "--any-order", action="store_true", help="rows that only moved are no difference (with --key)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=count,
+        default=10,
+        metavar="N",
+        help="examples of each kind that are shown (default 10)",
+    )
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_storage_option(parser)
+    add_cache_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    first, second = args.paths
+    try:
+        with ProgressBar("comparing", 0) as bar:
+            found = diff(
+                first, second, key=args.key, any_order=args.any_order, limit=args.limit, progress=bar.update
+            )
+    except (ValueError, SchemaError) as error:
+        raise UsageError(str(error)) from None
+    except UniRecordError as error:
+        warn(f"unirecord: {error}")
+        return 2
+    except OSError as error:
+        warn(f"unirecord: {error.filename}: {error.strerror}" if error.filename else f"unirecord: {error}")
+        return 2
+    if args.json:
+        print_json({"equal": found.equal, **asdict(found)}, indent=2)
+    else:
+        _print(first, second, found)
+    return 0 if found.equal else 1
+
+
+def _print(first: str, second: str, found: Diff) -> None:
+    for name in found.columns_gone:
+        say(f"column {name!r} is in {first} alone")
+    for name in found.columns_added:
+        say(f"column {name!r} is in {second} alone")
+    for column in found.columns_retyped:
+        if column.type == column.other_type:
+            say(f"column {column.name!r} has other annotations")
+        else:
+            more = "" if column.compared else "; its values were not compared"
+            say(
+                f"column {column.name!r} is {column.type} in {first} and {column.other_type} in {second}{more}"
+            )
+    if found.metadata_differs:
+        say("the metadata differ")
+    for what, parts in (("gone", found.parts_gone), ("added", found.parts_added)):
+        if parts and found.read < max(found.rows):
+            say(f"parts {what}: {_listed(parts)}")
+    for kind in _KINDS:
+        many = getattr(found, kind)
+        shown = [one for one in found.examples if one.kind == kind]
+        if many:
+            say(
+                f"{many:,} {'row' if many == 1 else 'rows'} {kind}{_columns(found) if kind == 'changed' else ''}"
+            )
+        for one in shown:
+            say(f"  {_example(found, one)}")
+        if shown and many > len(shown):
+            say(f"  and {many - len(shown):,} more")
+    mine, theirs = found.rows
+    said = "equal" if found.equal else "they differ"
+    say(f"{said}: {mine:,} and {theirs:,} rows, {found.read:,} of them read and compared")
+
+
+def _columns(found: Diff) -> str:
+    counts = ", ".join(f"{name} in {many:,}" for name, many in found.changed_columns.items())
+    return f": {counts}"
+
+
+def _example(found: Diff, one: DiffExample) -> str:
+    row = one.row if one.row is not None else one.other_row
+    said = f"row {row:,}"
+    if one.row is not None and one.other_row is not None and one.row != one.other_row:
+        said += f", now {one.other_row:,}"
+    if found.key:
+        said += ": " + ", ".join(
+            f"{name} = {_cut(value)}" for name, value in zip(found.key, one.key, strict=True)
+        )
+    return said + (f" ({', '.join(one.columns)})" if one.columns else "")
+
+
+def _cut(value: object, most: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def _listed(parts: tuple[str, ...], most: int = 3) -> str:
+    return ", ".join(parts[:most]) + (f" and {len(parts) - most:,} more" if len(parts) > most else "")

@@ -1,0 +1,221 @@
+"""What a notebook shows of datasets, schemas, descriptions, batches and samples: tables with small pictures."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from itertools import islice, pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MissingError
+from ..format.schema import Schema
+from ..loading.batch import valid_rows
+from ..loading.ragged import RaggedArray
+from ..parts.part_set import PartSet
+from ..sizes import format_size
+from .cells_of_row import cells_of_row
+from .charts import histogram
+from .describe import Description
+from .example_cells import example
+from .html_columns import table_of_columns
+from .markup import Markup, element, fragment, join
+from .statistics import ColumnStatistics, column_statistics
+
+__all__ = [
+    "Shown",
+    "dataset_html",
+    "description_html",
+    "plot",
+    "samples_html",
+    "schema_html",
+    "show",
+]
+
+_COLUMNS: Final = 40
+_ROWS: Final = 8  # of a batch, and of a list of samples
+_MOST_BARS: Final = 20
+
+
+class Shown:
+    """HTML that a notebook shows, and ``html`` for anything else; all that comes from data is escaped."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def show(value: Any) -> Shown:
+    """What a notebook shows of a batch, a sample, a list of samples, or what `describe` returns, as a table.
+
+    Datasets, schemas, ``ds.head()`` and ``ds.sample()`` are shown so without it.
+
+    Args:
+        value: a batch of a loader, a sample, a list of samples, a ``Description``.
+    """
+    if isinstance(value, Description):
+        return Shown(description_html(value))
+    made = getattr(value, "_repr_html_", None)
+    if callable(made) and (found := made()) is not None:
+        return Shown(str(found))
+    if isinstance(value, Mapping):
+        return Shown(_batch(value) if _is_batch(value) else samples_html([value]))
+    if isinstance(value, list | tuple):
+        return Shown(samples_html(value))
+    return Shown(fragment(element("pre", repr(value)[:10_000])))
+
+
+def _is_batch(value: Mapping[str, Any]) -> bool:
+    """Whether every value is a column, and all have one length."""
+    lengths = {_length(one) for one in value.values()}
+    return len(lengths) == 1 and -1 not in lengths
+
+
+def _length(column: Any) -> int:
+    """How many rows a column of a batch has; -1 for what is the value of one sample."""
+    shape = getattr(column, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else -1
+    return len(column) if isinstance(column, list | RaggedArray) else -1
+
+
+def _batch(batch: Mapping[str, Any]) -> str:
+    size = len(next(iter(batch.values())))
+    names = list(islice(batch, _COLUMNS))
+    shown = [{name: _item(batch[name], i) for name in names} for i in range(min(size, _ROWS))]
+    kinds = [_kind(batch[name]) for name in names]
+    more = [f"{len(batch) - len(names):,} more columns"] if len(batch) > len(names) else []
+    said = "; ".join([f"batch of {size:,}", *(f"{n}: {k}" for n, k in zip(names, kinds, strict=True)), *more])
+    return fragment(element("p", said, class_="soft"), _rows(names, shown), _more(size))
+
+
+def _item(column: Any, i: int) -> Any:
+    if isinstance(column, np.ma.MaskedArray):
+        return column.data[i] if valid_rows(column[i : i + 1])[0] else None
+    value = column[i]
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def _kind(column: Any) -> str:
+    if isinstance(column, RaggedArray):
+        return f"{column.column} of differing sizes"
+    if isinstance(column, list):
+        return "list"
+    return f"{column.dtype}[{', '.join(map(str, column.shape))}]"
+
+
+def samples_html(samples: Sequence[Any]) -> str:
+    """The first of some samples as a table."""
+    if not samples:
+        return fragment(element("p", "no samples", class_="soft"))
+    dicts = all(isinstance(sample, Mapping) for sample in samples)
+    rows = [sample if dicts else {"sample": sample} for sample in samples[:_ROWS]]
+    names = list(islice(dict.fromkeys(name for row in rows for name in row), _COLUMNS))
+    return fragment(_rows(names, rows), _more(len(samples)))
+
+
+def _more(size: int) -> Markup:
+    return element("p", f"and {size - _ROWS:,} more", class_="soft") if size > _ROWS else join()
+
+
+def _rows(names: Sequence[Any], rows: Sequence[Mapping[Any, Any]]) -> Markup:
+    body = [
+        element(
+            "tr", *(element("td", example(row[name]) if name in row else "", class_="wide") for name in names)
+        )
+        for row in rows
+    ]
+    return _table(names, body)
+
+
+def _table(names: Sequence[Any], body: Sequence[Markup]) -> Markup:
+    head = element("tr", *(element("th", name, scope="col") for name in names))
+    return element("table", element("thead", head), element("tbody", *body))
+
+
+def schema_html(schema: Schema) -> str:
+    """The columns as a table."""
+    body = [
+        element(
+            "tr",
+            element("th", column.name, scope="row"),
+            element("td", str(column)),
+            element("td", example(column.annotations) if column.annotations else "", class_="wide"),
+        )
+        for column in islice(schema, _COLUMNS)
+    ]
+    return fragment(_table(["column", "type", "annotations"], body), _columns_left(len(schema)))
+
+
+def _columns_left(columns: int) -> Markup:
+    left = columns - _COLUMNS
+    return element("p", f"and {left:,} more columns", class_="soft") if left > 0 else join()
+
+
+def description_html(found: Description) -> str:
+    """What `describe` found: the whole in a line, and the columns as a table."""
+    said = (
+        f"{found.path}: {found.rows:,} rows, {len(found.parts):,} {'part' if len(found.parts) == 1 else 'parts'}, "
+        f"{format_size(found.data_bytes)} data, {format_size(found.index_bytes)} index"
+    )
+    return fragment(element("p", said), table_of_columns(found))
+
+
+def dataset_html(
+    about: str, parts: PartSet, names: Sequence[str], rows: NDArray[np.int64], first: Sequence[int]
+) -> Shown:
+    """A dataset: its columns with a little chart of each, from ``rows`` (ascending), and a few of its rows whole."""
+    kept = list(names[:_COLUMNS])
+    cells = [cells_of_row(parts, kept, row) for row in first]
+    body = []
+    for name in kept:
+        found = column_statistics(parts, name, rows)
+        body.append(
+            element(
+                "tr",
+                element("th", name, scope="row"),
+                element("td", str(parts.schema[name])),
+                element("td", _chart(found)),
+                *(element("td", example(row[name]), class_="wide") for row in cells),
+            )
+        )
+    head = ["column", "type", "values", *(f"row {row:,}" for row in first)]
+    return Shown(fragment(element("p", about), _table(head, body), _columns_left(len(names))))
+
+
+def _chart(found: ColumnStatistics) -> Markup:
+    if len(found.counts) < 2:
+        return join()
+    labels = [f"{low:g} to {high:g}" for low, high in pairwise(found.bins)]
+    return histogram(found.counts, labels, f"{found.name}: from {found.bins[0]:g} to {found.bins[-1]:g}")
+
+
+def plot(parts: PartSet, name: str, rows: NDArray[np.int64] | None, ax: Any) -> Any:
+    """Bars of a column's values over ``rows`` (ascending; None: all) on ``ax``, or on new axes of matplotlib."""
+    found = column_statistics(parts, name, rows)
+    if ax is None:
+        try:
+            ax = importlib.import_module("matplotlib.pyplot").subplots()[1]
+        except ImportError as error:
+            raise MissingError(
+                "plots are drawn by matplotlib, which is not installed: pip install matplotlib"
+            ) from error
+    column = parts.schema[name]
+    if column.is_string or found.type.rstrip("?") == "bool":
+        common = found.common[:_MOST_BARS]
+        ax.bar([_plain(value) for value, _ in common], [count for _, count in common])
+    elif found.counts:
+        edges = np.array(found.bins)
+        ax.bar(edges[:-1], found.counts, width=np.diff(edges), align="edge")
+    ax.set_xlabel(_plain(f"{name} (bytes)" if column.is_blob else name))
+    ax.set_ylabel("rows")
+    return ax
+
+
+def _plain(value: object) -> str:
+    """A label: matplotlib takes what stands between two dollar signs for formulas."""
+    return str(value)[:40].replace("$", r"\$")

@@ -1,0 +1,126 @@
+"""Runs of parts that are asked for before their rows are read, and kept until these have been taken."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+__all__ = ["MOST_AHEAD_BYTES", "ReadAhead", "Run"]
+
+MOST_AHEAD_BYTES: Final = 512 << 20  # of runs that have been asked for, and not yet been taken
+
+_start = attrgetter("start")
+
+
+@dataclass
+class Run:
+    """Bytes [start, stop) of one file of a part, that come by one request."""
+
+    part: int
+    in_index: bool
+    start: int
+    stop: int
+
+
+@dataclass
+class _Kept:
+    """A run on its way, or here; ``left`` bytes of it are still to be taken."""
+
+    run: Run
+    left: int
+    wait: Callable[[], Any]
+    turn: int
+
+    @property
+    def start(self) -> int:
+        return self.run.start
+
+
+class ReadAhead:
+    """Runs of data files, at most `MOST_AHEAD_BYTES` of them: the oldest go first. Thread-safe.
+
+    ``begin`` asks for runs and gives, for each, what waits for its bytes, or an exception; None where it cannot.
+    """
+
+    def __init__(self, begin: Callable[[Sequence[Run]], list[Callable[[], Any]] | None]) -> None:
+        self._begin = begin
+        self._of_part: dict[int, list[_Kept]] = {}  # sorted by where they start
+        self._all: dict[int, _Kept] = {}  # by their identity, the oldest first
+        self._bytes = self._turn = 0
+        self._lock = threading.Lock()
+
+    def next_turn(self) -> int:
+        """The number of what is added from now on, by which it can be dropped."""
+        with self._lock:
+            self._turn += 1
+            return self._turn
+
+    def add(self, runs: Sequence[Run], wanted: Sequence[int]) -> None:
+        """Asks for runs of one part, of which so many bytes will be taken."""
+        room, fitting = MOST_AHEAD_BYTES, 0
+        while fitting < len(runs) and wanted[fitting] <= room:
+            room -= wanted[fitting]
+            fitting += 1
+        waits = self._begin(runs[:fitting]) if fitting else None
+        if waits is None:
+            return
+        kept = [_Kept(*each, self._turn) for each in zip(runs, wanted, waits, strict=False)]
+        with self._lock:
+            self._bytes += MOST_AHEAD_BYTES - room
+            while self._bytes > MOST_AHEAD_BYTES and self._all:
+                self._drop(next(iter(self._all.values())))
+            for each in kept:
+                self._all[id(each)] = each
+            there = self._of_part.setdefault(kept[0].run.part, [])
+            there.extend(kept)
+            there.sort(key=_start)
+
+    def take(self, part: int, offset: int, size: int) -> Callable[[], memoryview | None] | None:
+        """What waits for these bytes, and gives None when they could not be had; None for those not asked for."""
+        if not self._all:
+            return None
+        with self._lock:
+            there = self._of_part.get(part, [])
+            at = bisect_right(there, offset, key=_start) - 1
+            if at < 0 or offset + size > there[at].run.stop:
+                return None
+            kept = there[at]
+            taken = min(size, kept.left)
+            kept.left -= taken
+            self._bytes -= taken
+            if kept.left <= 0:
+                self._drop(kept)
+
+        def wait() -> memoryview | None:
+            found, run = kept.wait(), kept.run
+            if isinstance(found, BaseException) or len(found) != run.stop - run.start:
+                return None
+            return memoryview(found)[offset - run.start : offset - run.start + size]
+
+        return wait
+
+    def drop(self, turn: int) -> None:
+        """Drops what was added in this turn, and before."""
+        with self._lock:
+            for kept in [kept for kept in self._all.values() if kept.turn <= turn]:
+                self._drop(kept)
+
+    def clear(self) -> None:
+        """Keeps nothing any more; what is on its way is not waited for."""
+        with self._lock:
+            self._of_part.clear()
+            self._all.clear()
+            self._bytes = 0
+
+    def _drop(self, kept: _Kept) -> None:
+        self._all.pop(id(kept), None)
+        self._bytes -= kept.left
+        there = self._of_part[kept.run.part]
+        at = bisect_left(there, kept.start, key=_start)
+        while there[at] is not kept:
+            at += 1
+        del there[at]

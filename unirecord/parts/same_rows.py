@@ -1,0 +1,87 @@
+"""What a manifest says of rows that were laid out anew: they are those of the version before, in its order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..core import xxh3_64
+from ..errors import FormatError
+from .manifest import Manifest
+
+__all__ = ["BlockFacts", "block_facts", "files_identity", "kept_rows", "rows_identity"]
+
+_KEY: Final = "same_rows"
+_MOST: Final = 1 << 63
+
+
+@dataclass(frozen=True)
+class BlockFacts:
+    """By what sizes of blocks are chosen (docs/order.md): rows of a row group, rows in all, bytes of their files."""
+
+    group_rows: int
+    rows: int
+    bytes: int
+
+    @property
+    def mean_row_bytes(self) -> float:
+        """Bytes of the data files for each row; 0 without rows."""
+        return self.bytes / self.rows if self.rows else 0.0
+
+
+def files_identity(found: Manifest) -> str:
+    """32 hex digits that change with every part, and every file of deleted rows, that comes or goes."""
+    deleted = (part.deleted.digest.encode() for part in found.parts if part.deleted is not None)
+    return _digest(found.id + b"".join(part.id for part in found.parts) + b"".join(deleted))
+
+
+def rows_identity(found: Manifest, path: str) -> str:
+    """The same, kept where rows have only been laid out anew; FormatError where the manifest says nonsense of it."""
+    files, said = files_identity(found), _said(found, path)
+    if said is None:
+        return files
+    identity: str = said["identity"]
+    return identity if said["layout"] == files else _digest((identity + files).encode())
+
+
+def block_facts(found: Manifest, path: str) -> BlockFacts | None:
+    """Those of the version that was laid out anew, where that is the one at hand."""
+    said = _said(found, path)
+    if said is None or said["layout"] != files_identity(found):
+        return None
+    return BlockFacts(said["group_rows"], said["rows"], said["bytes"])
+
+
+def kept_rows(after: Manifest, before: Manifest, facts: BlockFacts, path: str) -> dict[str, Any]:
+    """The ``optional`` of a manifest whose live rows are those of ``before``, in the same order."""
+    said = {
+        "identity": rows_identity(before, path),
+        "layout": files_identity(after),
+        "group_rows": facts.group_rows,
+        "rows": facts.rows,
+        "bytes": facts.bytes,
+    }
+    return {**after.optional, _KEY: said}
+
+
+def _said(found: Manifest, path: str) -> dict[str, Any] | None:
+    said = found.optional.get(_KEY)
+    if said is None:
+        return None
+    try:
+        hexes = [said["identity"], said["layout"]]
+        numbers = [said["group_rows"], said["rows"], said["bytes"]]
+        good = all(
+            type(text) is str and len(text) == 32 and not set(text) - set("0123456789abcdef")
+            for text in hexes
+        )
+        good = good and all(type(number) is int and 0 <= number < _MOST for number in numbers)
+    except (TypeError, KeyError):
+        good = False
+    if not good:
+        raise FormatError(f"{path}: what it says of the rows before they were laid out anew makes no sense")
+    return dict(said)
+
+
+def _digest(content: bytes) -> str:
+    return f"{xxh3_64(content):016x}{xxh3_64(content, 1):016x}"

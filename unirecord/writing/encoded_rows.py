@@ -1,0 +1,107 @@
+"""Rows of a part whose cells another part stores otherwise: as cells of other padding, or compressed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..format.cell_places import cell_lengths, padded
+from ..format.column import Column
+from ..format.layout import Shape
+from ..format.schema import Schema
+from ..format.stored_rows import StoredRows
+from ..format.values import ColumnBatch, ColumnData, PackedStrings
+from ..parts.part_set import ColumnResult, PartSet, resolve
+
+__all__ = ["padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
+
+_AT_ONCE = 8 << 20
+_MOST_ROWS = 1 << 16
+_ZEROS = bytes(64)
+
+
+def padded_anew(schema: Schema, rows: StoredRows, old: Shape, new: Shape) -> StoredRows:
+    """The same cells in the padding of another layout."""
+    if old.blob_align == new.blob_align or not schema.blobs:
+        return rows
+    sizes = np.stack(cell_lengths(schema, rows.rows, rows.lengths), axis=1)
+    room = padded(sizes, old).ravel()
+    starts = np.cumsum(room, dtype=np.uint64) - room
+    view = memoryview(rows.payload)
+    ends = (starts + sizes.ravel()).tolist()
+    cells = [view[a:b] for a, b in zip(starts.tolist(), ends, strict=True)]
+    return StoredRows(rows.rows, rows.columns, rows.lengths, *_laid_out(cells, sizes, new))
+
+
+def stored_as(schema: Schema, batch: ColumnBatch, shape: Shape) -> StoredRows:
+    """The rows of a batch, whose columns are compressed where the schema says so, as row groups store them."""
+    columns, cells, lengths = [], [], []
+    for column, data in zip(schema, batch.columns, strict=True):
+        if not column.is_blob:
+            columns.append(data)
+            continue
+        every = _cells(column, data)
+        cells.append(every)
+        if not column.stored_bytes:
+            lengths.append(np.fromiter(map(len, every), np.uint64, batch.rows))
+        columns.append(ColumnData([], data.valid, data.raw_lengths))
+    if not cells:
+        return StoredRows(batch.rows, columns, [], np.empty(0, np.uint8), np.zeros(batch.rows + 1, np.uint64))
+    sizes = np.stack(cell_lengths(schema, batch.rows, lengths), axis=1)
+    row_by_row = [cell for row in zip(*cells, strict=True) for cell in row]
+    return StoredRows(batch.rows, columns, lengths, *_laid_out(row_by_row, sizes, shape))
+
+
+def _cells(column: Column, data: ColumnData) -> list[bytes | memoryview]:
+    if not isinstance(data.values, np.ndarray):
+        return list(data.values)
+    flat = memoryview(np.ascontiguousarray(data.values).reshape(-1))
+    width = column.stored_bytes
+    return [flat[start : start + width] for start in range(0, len(flat), width)]
+
+
+def _laid_out(
+    cells: list[bytes | memoryview] | list[memoryview], sizes: NDArray[np.uint64], shape: Shape
+) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """The padded cells, one after the other, and where each row starts."""
+    room = padded(sizes, shape)
+    pads = (room - sizes).ravel().tolist()
+    payload = b"".join(part for cell, pad in zip(cells, pads, strict=True) for part in (cell, _ZEROS[:pad]))
+    ends = np.zeros(len(sizes) + 1, np.uint64)
+    np.cumsum(room.sum(axis=1, dtype=np.uint64), out=ends[1:])
+    return np.frombuffer(payload, np.uint8), ends
+
+
+def values_of_part(path: str) -> Iterator[ColumnBatch]:
+    """The rows of one part, decompressed, some MiB at a time; each is checked as it is read."""
+    parts = PartSet(resolve(path), verify="always")
+    try:
+        step = min(max(int(_AT_ONCE / max(parts.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
+        for first in range(0, parts.rows, step):
+            yield rows_as_batch(parts, np.arange(first, min(first + step, parts.rows), dtype=np.int64))
+    finally:
+        parts.close()
+
+
+def rows_as_batch(parts: PartSet, rows: NDArray[np.int64]) -> ColumnBatch:
+    """These rows, in this order, not compressed."""
+    found = parts.read(rows, range(len(parts.schema)))
+    return ColumnBatch(
+        len(rows), [_data(column, one) for column, one in zip(parts.schema, found, strict=True)]
+    )
+
+
+def _data(column: Column, found: ColumnResult) -> ColumnData:
+    if column.is_string:
+        assert found.offsets is not None
+        return ColumnData(PackedStrings(found.data, found.offsets), found.valid)
+    if not column.is_blob:
+        return ColumnData(found.data, found.valid)
+    if found.offsets is None:
+        plain = np.ascontiguousarray(found.data).reshape(len(found.data), -1).view(np.uint8)
+        return ColumnData(plain, found.valid)
+    memory = memoryview(found.data)
+    return ColumnData([memory[start:stop] for start, stop in pairwise(found.offsets.tolist())], found.valid)

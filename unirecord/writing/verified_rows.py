@@ -1,0 +1,140 @@
+"""The rows of a part as its data file stores them, each checked against its digest before it is handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core import digest_ranges
+from ..errors import CorruptionError
+from ..format import layout
+from ..format.cell_places import cell_lengths, padded
+from ..format.stored_rows import StoredRows
+from ..format.values import ColumnData, PackedStrings
+from ..parts.data_file import DataFile, DataHead, RowGroup
+from ..parts.manifest import PartEntry
+
+__all__ = ["open_verified", "verified_rows"]
+
+_AT_ONCE = 64 << 20  # bytes of a blob page: a row group of another writer may be as large as it likes
+
+U64 = npt.NDArray[np.uint64]
+
+
+def open_verified(data: DataFile, entry: PartEntry) -> DataHead:
+    """The head of a part; CorruptionError where the file is not the one that the manifest names."""
+    head = data.head()
+    try:
+        end = data.end_page(head)
+    except CorruptionError as error:
+        raise data.located(error) from error
+    found = (head.header.id, end.rows, f"{end.payload_digest:016x}", data.size)
+    if found != (entry.id, entry.rows, entry.content, entry.bytes):
+        raise CorruptionError(
+            f"{data.path}: this is not the part that the manifest names: its id, rows, content or length differ; put "
+            "the right file back",
+            path=data.path,
+        )
+    return head
+
+
+def verified_rows(data: DataFile, head: DataHead) -> Iterator[StoredRows]:
+    """All rows, some MiB at a time; CorruptionError names the first row whose bytes do not have their digest."""
+    for group in data.groups(head):
+        yield from _rows(data, head, group)
+
+
+def _rows(data: DataFile, head: DataHead, group: RowGroup) -> Iterator[StoredRows]:
+    ends = _row_ends(data, head, group)
+    whole = StoredRows(
+        group.page.rows, _columns(head, group), list(group.page.lengths), np.empty(0, np.uint8), ends
+    )
+    if not head.schema.blobs:
+        yield whole
+        return
+    unit, start = max(head.header.shape.unit_rows, 1), 0
+    while start < whole.rows:
+        stop = int(np.searchsorted(ends, ends[start] + np.uint64(_AT_ONCE), "right")) - 1
+        stop = whole.rows if stop >= whole.rows else max(stop - stop % unit, start + unit)
+        stop = min(stop, whole.rows)
+        some = _without_payload(whole, start, stop)
+        some.payload = np.empty(int(ends[stop] - ends[start]), np.uint8)
+        data.read_into(some.payload, group.blob_payload + int(ends[start]))
+        _check_units(data, head, some, group.first_row + start, group.page.digests, start)
+        yield some
+        start = stop
+
+
+def _without_payload(whole: StoredRows, start: int, stop: int) -> StoredRows:
+    ends = whole.ends
+    blank = StoredRows(whole.rows, whole.columns, whole.lengths, whole.payload, np.zeros_like(ends))
+    some = blank.part(start, stop)
+    some.ends = ends[start : stop + 1] - ends[start]
+    return some
+
+
+def _row_ends(data: DataFile, head: DataHead, group: RowGroup) -> U64:
+    """Where each row starts in the payload, and the end of the last; CorruptionError where that makes no sense."""
+    ends = np.zeros(group.page.rows + 1, np.uint64)
+    if not head.schema.blobs:
+        return ends
+    sizes = np.stack(cell_lengths(head.schema, group.page.rows, group.page.lengths), axis=1)
+    room = padded(sizes, head.header.shape).sum(axis=1, dtype=np.uint64)
+    np.cumsum(room, out=ends[1:])
+    absurd = int(sizes.max()) > group.blob_bytes or (ends[1:] < ends[:-1]).any()
+    if absurd or int(ends[-1]) != group.blob_bytes:
+        raise CorruptionError(
+            f"{data.path}: the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not "
+            "add up to",
+            path=data.path,
+            offset=group.blob_offset,
+        )
+    return ends
+
+
+def _columns(head: DataHead, group: RowGroup) -> list[ColumnData]:
+    page = group.page
+    scalars, valid, raw = iter(page.scalars), iter(page.blob_valid), iter(page.raw_lengths)
+    columns = []
+    for column in head.schema:
+        if column.is_blob:
+            columns.append(ColumnData([], next(valid), next(raw) if column.has_raw_lengths else None))
+            continue
+        found = next(scalars)
+        if found.strings is None:
+            columns.append(ColumnData(found.values, found.valid))
+        else:
+            columns.append(ColumnData(PackedStrings.of_sizes(found.strings, found.values), found.valid))
+    return columns
+
+
+def _check_units(
+    data: DataFile, head: DataHead, rows: StoredRows, first_row: int, digests: U64, start: int
+) -> None:
+    shape, blobs = head.header.shape, len(head.schema.blobs)
+    if shape.unit_rows:
+        first = first_row // shape.unit_rows
+        stored = digests[start // shape.unit_rows :]
+        edges = np.append(rows.ends[: -1 : shape.unit_rows], rows.ends[-1])
+        starts, lengths = edges[:-1], np.diff(edges)
+    else:
+        first, stored = first_row * blobs, digests[start * blobs :]
+        sizes = np.stack(cell_lengths(head.schema, rows.rows, rows.lengths), axis=1)
+        room = padded(sizes, shape).ravel()
+        starts, lengths = np.cumsum(room, dtype=np.uint64) - room, sizes.ravel()
+    seed = layout.seed(head.header.id, layout.DOMAIN_UNITS, first)
+    found = digest_ranges(rows.payload, starts, lengths, seed, layout.PHI)
+    wrong = np.flatnonzero(found != stored[: len(found)])
+    if len(wrong):
+        number = first + int(wrong[0])
+        row = number * shape.unit_rows if shape.unit_rows else number // blobs
+        last = row + max(shape.unit_rows, 1) - 1
+        named = f"row {row}" if last == row else f"rows {row} to {min(last, first_row + rows.rows - 1)}"
+        raise CorruptionError(
+            f"{data.path}: the bytes of {named} of this part do not have the digest stored with them, so nothing was "
+            "published: `unirecord repair` keeps the other rows, or delete them, after a look at `unirecord verify`",
+            path=data.path,
+            row=row,
+        )
