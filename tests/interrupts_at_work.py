@@ -24,6 +24,8 @@ FILES = (
     *("storage/*.py", "writing/writer.py", "writing/*_writer.py", "writing/directory_claim.py"),
     *("inspection/repair.py", "inspection/rebuild.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
+    *("writing/republishing.py", "writing/collecting.py", "writing/deleting.py", "writing/evicting.py"),
+    *("writing/version_files.py", "writing/append_claim.py", "writing/appending_folders.py"),
 )
 
 if __name__ == "__main__":
@@ -153,12 +155,62 @@ class Refresh(Case):
             del self.dataset
 
 
+class Change(Case):
+    """A dataset of three versions of which another one is made, or the earlier ones are removed."""
+
+    def __init__(self, folder: Path, change: str) -> None:
+        self.folder, self.start, self.path = folder / "now", folder / "start", folder / "now" / "x"
+        self.start.mkdir()
+        start = self.start / "x"
+        write(start, SCHEMA, OLD, index=["n"])
+        for number in range(2):
+            with unirecord.append(start) as writer:
+                writer.write(OLD[number])
+        grown = names([*OLD, *OLD[:2]])
+        self.versions = {1: grown[:-2], 2: grown[:-1], 3: grown}
+        self.change = change
+        self.versions[4] = {"restore": grown[:-2], "delete": grown[1:], "evict": grown[-1:]}.get(change, [])
+
+    def work(self, folder: Path) -> None:
+        CHANGES[self.change](self.path)
+
+    def seen(self, **options: int) -> list[str]:
+        """The strings of all rows."""
+        with unirecord.UniRecordDataset(self.path, shuffle=False, **options) as dataset:
+            return [str(row["s"]) for row in dataset]
+
+    def check(self) -> None:
+        """Each version that is there has its rows; the same again does it, and leaves nothing else."""
+        there = [version.number for version in unirecord.versions(self.path)]
+        assert there[-1] == 3 or (there[-1] == 4 and self.change != "gc"), there
+        assert self.change in ("gc", "evict") or there[:2] == [1, 2], there
+        assert all(self.seen(version=number) == self.versions[number] for number in there), there
+        if there[-1] == 3:
+            CHANGES[self.change](self.path)
+        newest = 3 if self.change == "gc" else 4
+        assert self.seen() == self.versions[newest]
+        assert unirecord.verify(self.path).problems == []
+        unirecord.gc(self.path, keep=1)
+        named = {part.name for part in manifest.read(str(self.path / manifest.NAME)).parts}
+        parts = [path.name.removesuffix(".idx") for path in self.path.iterdir() if ".del-" not in path.name]
+        assert {name for name in parts if name.startswith("part-")} == named
+        assert [path.name for path in self.folder.rglob("*") if path.name.endswith((".tmp", ".new"))] == []
+
+
+CHANGES: dict[str, Callable[[Path], Any]] = {
+    "restore": lambda path: unirecord.restore(path, 1),
+    "gc": lambda path: unirecord.gc(path, keep=1),
+    "delete": lambda path: unirecord.delete(path, rows=[0]),
+    "evict": lambda path: unirecord.evict(path, 3_000, collect=True),
+}
+
 CASES: dict[str, Callable[[Path], Case]] = {
     **{workload: partial(Case, workload=workload) for workload in WORKLOADS},
     "lost index": partial(Repair, lost="x.urec.idx"),
     "lost manifest": partial(Repair, lost="x/manifest.json"),
     "wrong sizes": partial(WrongSizes, name="x"),
     "refresh": partial(Refresh, name="x"),
+    **{change: partial(Change, change=change) for change in CHANGES},
 }
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest
 from ..parts.versions import kept_name, kept_versions, publication_of, read_newest
 from ..storage.registry import location_of
+from ..storage.storage_options import current_storage, storage_of, use_storage
 
 __all__ = ["Version", "damaged_versions", "versions"]
 
@@ -40,14 +43,28 @@ class Version:
     problem: str | None = None
 
 
-def versions(path: str | os.PathLike[str]) -> list[Version]:
+def versions(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> list[Version]:
     """The versions of the directory at ``path`` that are kept, the newest last.
+
+    Args:
+        path: a directory of parts, also in an object store.
+        storage_options: how that is reached, as for `UniRecordDataset`.
 
     Raises:
         MissingError: there is no directory of parts.
         FormatError, CorruptionError: the newest manifest is damaged.
+        ValueError: ``storage_options`` are given for a disk, or make no sense.
     """
     folder = os.fspath(path)
+    if storage_options and location_of(folder).in_file_system:
+        raise ValueError(f"{folder}: storage_options are of object stores, and this is on a disk")
+    with use_storage(storage_of(storage_options) or current_storage()):
+        return _versions(folder)
+
+
+def _versions(folder: str) -> list[Version]:
     newest, kept = _kept(folder)
     found = []
     for number in kept:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +21,8 @@ from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.part_set import PartSet
 from ..parts.versions import published_as
 from ..storage.registry import location_of, path_of_dataset
+from ..storage.storage_options import use_storage
+from .arguments import storage_to_write_to
 from .publisher import Publisher
 from .republishing import held
 
@@ -47,6 +49,7 @@ def delete(
     *,
     where: str | None = None,
     rows: int | Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Deleted:
     """Deletes rows of the directory at ``path``: from the next version on they are not there (docs/growing.md).
 
@@ -57,6 +60,7 @@ def delete(
         path: a directory of parts, also in an object store.
         where: a condition (docs/query.md): the rows that meet it.
         rows: row numbers in the dataset, as ``row_ids`` gives them, in place of ``where``.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:
         MissingError: there is no directory of parts.
@@ -65,19 +69,20 @@ def delete(
         BusyError: a live writer is at work there.
         StaleError: in an object store, another writer has replaced the dataset meanwhile.
         UniRecordError: the directory is in storage that is only read.
-        ValueError: not exactly one of ``where`` and ``rows`` is given.
+        ValueError: not exactly one of ``where`` and ``rows`` is given, or ``storage_options`` for a disk.
     """
     folder = path_of_dataset(os.fspath(path))
     if (where is None) == (rows is None):
         raise ValueError("give either where, a condition, or rows, by their numbers")
-    if not location_of(folder).is_directory(folder):
-        raise MissingError(
-            f"{folder}: there is no directory of parts here, and only of those can rows be deleted; write a single "
-            "part again without them"
-        )
-    while True:
-        with suppress(_Changed), held(folder) as claim:
-            return _delete(folder, claim, where, rows)
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise MissingError(
+                f"{folder}: there is no directory of parts here, and only of those can rows be deleted; write a single "
+                "part again without them"
+            )
+        while True:
+            with suppress(_Changed), held(folder) as claim:
+                return _delete(folder, claim, where, rows)
 
 
 class _Changed(Exception):

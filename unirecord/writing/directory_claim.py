@@ -63,6 +63,7 @@ class DirectoryClaim:
             self.before = self._read_before(damaged_is_fine=overwrite)
             self.parts = self._clear_rest()
         except BaseException:
+            self.journal = Journal(self.folder)  # an interrupt may have come before it
             if self.journal.parts():  # not this one's to give up
                 self.suspend()
             else:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from ..errors import MissingError
 from ..parts import manifest
 from ..parts.manifest import Manifest
 from ..parts.versions import path_of_version, published_as, read_version
 from ..storage.registry import location_of, path_of_dataset
+from ..storage.storage_options import use_storage
+from .arguments import storage_to_write_to
 from .publisher import Publisher, open_publisher
 
 __all__ = ["held", "restore"]
@@ -32,23 +35,31 @@ def held(path: str) -> Iterator[Publisher]:
         (claim.suspend if on_disk else claim.release)()
 
 
-def restore(path: str | os.PathLike[str], version: int) -> int:
+def restore(
+    path: str | os.PathLike[str], version: int, *, storage_options: Mapping[str, Any] | None = None
+) -> int:
     """Publishes the content of an earlier version of the directory at ``path`` anew; nothing is copied.
 
     Args:
         path: a directory of parts, also in an object store.
         version: one that is kept, as ``unirecord.versions(path)`` lists them.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Returns:
         The number of the new version.
 
     Raises:
         MissingError: there is no directory of parts, the version is not kept, or a part of it is missing.
-        ValueError: the version is the newest.
+        ValueError: the version is the newest, or ``storage_options`` are given for a disk.
         BusyError: a live writer is at work there.
         StaleError: in an object store, another writer has replaced the dataset meanwhile.
     """
     folder = path_of_dataset(os.fspath(path))
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        return _restore(folder, version)
+
+
+def _restore(folder: str, version: int) -> int:
     path_of_version(folder, version)
     published = 0
 
