@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import formatdate
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
@@ -36,7 +38,7 @@ class Fault:
     """What is done to a request: an answer of that status, a body cut or changed, a pause before it, or a hang-up.
 
     Of one that changes something: ``lost`` does it and hangs up, ``twice`` does it twice and gives the second answer,
-    ``late`` hangs up, and `Server.do_late` does it when that is called.
+    ``late`` hangs up, and `Server.do_late` does it when that is called. ``before`` is done first, in another thread.
     """
 
     status: int = 0
@@ -47,6 +49,7 @@ class Fault:
     lost: bool = False
     twice: bool = False
     late: bool = False
+    before: Callable[[], object] | None = None
 
 
 @dataclass
@@ -93,6 +96,8 @@ class Server:
         try:
             fault = self.fault(request) or Fault()
             await asyncio.sleep(self.latency + fault.pause)
+            if fault.before is not None:
+                await asyncio.to_thread(fault.before)
             if fault.hang_up:
                 return False
             if fault.status:
@@ -145,7 +150,7 @@ class Server:
         size = path.stat().st_size
         headers = {
             "ETag": tag_of(path),
-            "Last-Modified": "Sun, 22 Nov 2026 10:00:00 GMT",
+            "Last-Modified": formatdate(path.stat().st_mtime, usegmt=True),
             "Accept-Ranges": "bytes",
         }
         stop = size if request.stop is None else min(request.stop, size)
@@ -167,7 +172,8 @@ class Server:
         entries = sorted(folder.iterdir()) if folder.is_dir() else []
         objects = "".join(
             f"<Contents><Key>{escape(prefix + path.name)}</Key><Size>{path.stat().st_size}</Size>"
-            "<LastModified>2026-11-22T10:00:00.000Z</LastModified><ETag>x</ETag></Contents>"
+            f"<LastModified>{datetime.fromtimestamp(path.stat().st_mtime, timezone.utc):%Y-%m-%dT%H:%M:%S.000Z}"
+            "</LastModified><ETag>x</ETag></Contents>"
             for path in entries
             if path.is_file()
         )

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from .pipeline.pipeline import Pipeline
     from .pipeline.pipeline_stats import PipelineStats, StageStats
     from .pipeline.tuning import PipelinePlan
-    from .writing.collecting import Collected, gc
+    from .writing.collected import Collected
+    from .writing.collecting import gc
     from .writing.compacting import Relaid, compact, reshard
     from .writing.deleting import Deleted, delete
     from .writing.evicting import Evicted, evict
@@ -185,7 +186,7 @@ _HOMES = {
     "split": "convert.splitting",
     "restore": "writing.republishing",
     "gc": "writing.collecting",
-    "Collected": "writing.collecting",
+    "Collected": "writing.collected",
     "versions": "inspection.history",
     "Version": "inspection.history",
     "diff": "inspection.diff",

@@ -9,18 +9,22 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from ..sizes import format_size
-from ..writing.collecting import Collected, gc
+from ..writing.collected import Collected
+from ..writing.collecting import gc
+from .storage_option import add_storage_option, is_elsewhere
 from .terminal import print_json, say
 from .usage import UsageError, make_parser
 
 __all__ = ["add_parser"]
 
 _DESCRIPTION: Final = """Remove versions of a dataset, and the parts that no other version names. What a process on this
-machine has open stays."""
+machine has open stays. In an object store nobody can see who reads: --older-than says how long
+readers and writers may live, and must be given."""
 
 _EXAMPLES: Final = """examples:
   unirecord gc dataset --keep 10 --older-than 7d --dry-run
-  unirecord gc dataset --keep 1                  the newest alone"""
+  unirecord gc dataset --keep 1                  the newest alone
+  unirecord gc s3://bucket/dataset --keep 1 --older-than 7d"""
 
 _AGE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -42,14 +46,15 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--older-than",
         type=_age,
-        default=0.0,
         metavar="AGE",
-        help="as 7d, 12h or 30m: younger versions stay too",
+        help="as 7d, 12h or 30m: younger versions stay too; in an object store, those that were the newest since, and "
+        "files that no version names",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would be removed, and remove nothing"
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_storage_option(parser)
     parser.set_defaults(run=_run)
 
 
@@ -63,6 +68,10 @@ def _age(text: str) -> float:
 def _run(args: argparse.Namespace) -> int:
     if args.keep < 1:
         raise UsageError("--keep is at least 1: the newest version always stays")
+    if args.older_than is None and is_elsewhere(args):
+        raise UsageError(
+            "who reads an object store cannot be seen: give --older-than, such as 7d, which no job reaches"
+        )
     found = gc(args.path, keep=args.keep, older_than=args.older_than, dry_run=args.dry_run)
     if args.json:
         print_json(asdict(found), indent=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ __all__ = [
     "Publication",
     "begun_by",
     "files_of",
+    "given_up",
+    "giving_up",
     "kept_name",
     "kept_versions",
     "located_version",
@@ -28,12 +31,14 @@ __all__ = [
     "published_as",
     "read_newest",
     "read_version",
+    "same_version",
     "split_version",
 ]
 
 KEPT_NAME: Final = re.compile(r"manifest-([0-9]{6,18})")
 _AT: Final = re.compile(r"(.+)@([0-9]{1,18})", re.DOTALL)
 _KEY: Final = "publication"
+_GIVEN_UP: Final = "given_up"  # of directories in object stores
 _COMMAND: Final = re.compile(r"[a-z][a-z-]{0,30}")
 _ATTEMPTS: Final = 100  # to read a version that is published, or replaced, at this moment
 
@@ -166,6 +171,28 @@ def files_of(listing: Manifest) -> set[str]:
     return {part.name for part in listing.parts} | {
         part.deleted.name for part in listing.parts if part.deleted is not None
     }
+
+
+def given_up(listing: Manifest) -> set[str]:
+    """Files that a `gc` deletes from an object store, so that no later version may name them."""
+    said = listing.optional.get(_GIVEN_UP)
+    files = said.get("files") if isinstance(said, dict) else None
+    return {name for name in files if isinstance(name, str)} if isinstance(files, list) else set()
+
+
+def giving_up(listing: Manifest, files: Iterable[str]) -> Manifest:
+    """The same version, which says that these files are deleted, and is another object each time."""
+    said = {"files": sorted(files), "run": secrets.token_hex(8)}
+    return replace(listing, optional={**listing.optional, _GIVEN_UP: said})
+
+
+def same_version(one: Manifest, other: Manifest) -> bool:
+    """Whether two manifests are of the same publication, whatever a `gc` has said in one of them since."""
+    optional = [
+        {name: said for name, said in listing.optional.items() if name != _GIVEN_UP}
+        for listing in (one, other)
+    ]
+    return optional[0] == optional[1] and replace(one, optional={}) == replace(other, optional={})
 
 
 def read_newest(folder: str) -> Manifest:

@@ -23,7 +23,7 @@ from .store_failures import failure, is_past_the_end
 if TYPE_CHECKING:
     from obstore.store import RetryConfig
 
-__all__ = ["ObjectFile", "ObjectStore", "store_and_key"]
+__all__ = ["ObjectFile", "ObjectStore", "list_folder", "store_and_key"]
 
 _LEAST_AHEAD: Final = 64 << 10  # bytes that are read of an object at once at least, …
 _MOST_AHEAD: Final = 8 << 20  # … and at most, unless more are asked for
@@ -106,7 +106,7 @@ class ObjectStore(Location):
 
     def _listed(self, folder: str) -> list[str]:
         store, key = self._store_and_key(folder)
-        [found] = requests().all([Read(store, partial(_list, key), 0)])
+        [found] = requests().all([Read(store, partial(list_folder, key), 0)])
         if isinstance(found, BaseException):
             raise failure(folder, found)
         objects = [posixpath.basename(item["path"]) for item in found["objects"] if item["path"] != key]
@@ -325,7 +325,8 @@ async def _get(speed: LinkSpeed, key: str, offset: int, size: int, client: Any) 
     return data, found.meta
 
 
-def _list(key: str, client: Any) -> Awaitable[Any]:
+def list_folder(key: str, client: Any) -> Awaitable[Any]:
+    """Asks for what is directly in a folder."""
     return client_module().list_with_delimiter_async(client, key or None)  # type: ignore[no-any-return]
 
 

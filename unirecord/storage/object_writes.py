@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import posixpath
 import time
 import warnings
 from collections.abc import Awaitable, Iterator, Sequence
@@ -12,13 +13,13 @@ from functools import partial
 from typing import Any, Final
 
 from .local_disk import LocalFile
-from .object_store import store_and_key
+from .object_store import list_folder, store_and_key
 from .requests import Read, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module
 from .store_failures import failure
 
-__all__ = ["ObjectWrites", "Outrun", "Undecided", "Versioned"]
+__all__ = ["Listed", "ObjectWrites", "Outrun", "Undecided", "Versioned"]
 
 PIECE_BYTES = 8 << 20  # that one request of an upload carries, unless there would be too many of them
 _PIECES_AT_ONCE: Final = 8
@@ -45,6 +46,14 @@ class Versioned:
 
     content: bytes
     version: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An object in a listing: its bytes, and when it was put, in seconds since 1970."""
+
+    bytes: int
+    when: float
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,17 @@ class ObjectWrites:
                 raise failure(url, answer) from answer
             found.append(answer if isinstance(answer, Versioned) else None)
         return found
+
+    def listed(self, url: str) -> dict[str, Listed]:
+        """The objects directly in a folder, by name; OSError when that cannot be had."""
+        store, key = store_and_key(url, self.options)
+        [found] = requests().all([Read(store, partial(list_folder, key), 0)])
+        if isinstance(found, BaseException):
+            raise failure(url, found) from found
+        return {
+            posixpath.basename(one["path"]): Listed(int(one["size"]), one["last_modified"].timestamp())
+            for one in found["objects"]
+        }
 
     def put(self, url: str, content: bytes) -> None:
         """Puts an object that nobody else puts; OSError says what the store said."""

@@ -4,85 +4,82 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
-from ..errors import MissingError, UniRecordError
+from ..errors import MissingError
 from ..parts import manifest
 from ..parts.deletions import NAME as DELETION
 from ..parts.manifest import PART_NAME, Manifest
 from ..parts.versions import files_of, kept_name, kept_versions, publication_of, read_newest
 from ..storage import local as store
 from ..storage.lease import is_leased, unless_leased
-from ..storage.registry import location_of
+from ..storage.registry import location_of, path_of_dataset
+from ..storage.storage_options import use_storage
+from .arguments import storage_to_write_to
+from .collected import Collected
 from .conversion_journal import Journal
 from .republishing import held
 
-__all__ = ["Collected", "gc"]
-
-
-@dataclass(frozen=True)
-class Collected:
-    """What `unirecord.gc` has removed, or would.
-
-    Attributes:
-        removed: versions whose manifests are gone, ascending.
-        in_use: versions that would have been removed, and that somebody on this machine reads, ascending.
-        unknown: versions likewise of which no lock could tell, since the file system has none, ascending.
-        kept: all other versions, the newest last.
-        parts: parts, and files of deleted rows, that are gone: those that only removed versions named.
-        bytes: of these parts' data files and indexes.
-    """
-
-    removed: tuple[int, ...]
-    in_use: tuple[int, ...]
-    unknown: tuple[int, ...]
-    kept: tuple[int, ...]
-    parts: int
-    bytes: int
+__all__ = ["gc"]
 
 
 def gc(
     path: str | os.PathLike[str],
     *,
     keep: int = 10,
-    older_than: float | timedelta = 0,
+    older_than: float | timedelta | None = None,
     dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Collected:
     """Removes versions of the directory at ``path``, and the parts that no other version names.
 
     A version that a process on this machine has open stays, with its parts. On network file systems whose locks reach
-    other machines, as NFS's do, so does one that is open there.
+    other machines, as NFS's do, so does one that is open there. In an object store nobody can see who reads:
+    ``older_than`` says for how long readers and writers may live (docs/growing.md).
 
     Args:
-        path: a directory of parts on a disk.
+        path: a directory of parts.
         keep: how many versions stay in any case, the newest among them.
-        older_than: a version that was published since so many seconds, or a timedelta, stays as well.
+        older_than: seconds, or a timedelta. On a disk a version that was published since then stays as well, by default
+            none. In an object store it must be given: a version that was the newest since then stays, and so do files
+            that no version names and that were put since then.
         dry_run: change nothing, and say what would be done.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:
         MissingError: there is no directory of parts.
         FormatError, CorruptionError: the manifest of a version is damaged: it may name any part.
-        BusyError: a live writer is at work there.
-        UniRecordError: the directory is in an object store, where nobody can see who reads.
-        ValueError: ``keep`` is less than 1, or ``older_than`` than 0.
+        BusyError: a live writer is at work there; in an object store, others publish without a pause.
+        OSError: an object store did not answer; what is left is for the next `gc`.
+        ValueError: ``keep`` is less than 1, ``older_than`` less than 0, or not given for an object store, or
+            ``storage_options`` are given for a disk.
     """
-    folder = os.fspath(path)
-    seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than)
+    folder = path_of_dataset(os.fspath(path))
+    seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else float(older_than or 0)
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
         raise ValueError(f"keep is {keep!r}; expected a number from 1: the newest version always stays")
     if not seconds >= 0:
         raise ValueError(f"older_than is {older_than!r}; expected seconds from 0")
-    if not location_of(folder).in_file_system:
-        raise UniRecordError(
-            f"{folder}: who reads a version in an object store cannot be seen, so none is removed there by this; copy "
-            "what is to stay with `unirecord write`, and delete the folder"
-        )
-    if not location_of(folder).is_directory(folder):
-        raise MissingError(f"{folder}: there is no directory of parts here, and only those have versions")
     before = time.time() - seconds
-    if dry_run:
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise MissingError(f"{folder}: there is no directory of parts here, and only those have versions")
+        if location_of(folder).in_file_system:
+            return _on_disk(folder, keep, before, is_dry=dry_run)
+        if older_than is None:
+            raise ValueError(
+                f"{folder}: who reads a version in an object store cannot be seen: older_than says how long readers "
+                "and writers may live, such as timedelta(days=7)"
+            )
+        from .object_collecting import collect_objects  # with the event loop of requests, which few need
+
+        return collect_objects(folder, keep, before, is_dry=dry_run)
+
+
+def _on_disk(folder: str, keep: int, before: float, *, is_dry: bool) -> Collected:
+    if is_dry:
         return _collected(folder, read_newest(folder), keep, before, is_dry=True)
     with held(folder) as claim:
         assert claim.before is not None

@@ -11,7 +11,8 @@ from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import files_of, kept_name, kept_versions, published_as, read_newest
 from ..sizes import parse_size
 from ..storage.registry import location_of
-from .collecting import Collected, gc
+from .collected import Collected
+from .collecting import gc
 from .republishing import held
 
 __all__ = ["Evicted", "evict"]

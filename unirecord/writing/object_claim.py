@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ExistsError, MissingError, StaleError, UniRecordError
 from ..parts import manifest
 from ..parts.deletions import deletion_name
 from ..parts.manifest import Manifest, PartEntry
-from ..parts.versions import files_of, kept_name, kept_versions
-from ..storage import local as store
+from ..parts.versions import files_of, given_up, kept_name, kept_versions, same_version
 from ..storage.object_writes import ObjectWrites, Outrun, Undecided, Versioned
 from ..storage.registry import location_of
 from ..storage.spool import Spool
@@ -23,25 +20,10 @@ from .conversion_journal import Journal
 from .directory_claim import check_directory_free
 from .object_journal import ObjectJournal, tag_of, uploaded
 from .object_plans import ENDS_IT, NOT_KNOWN, STOPPED, Plan, Plans, is_of, say
+from .uploads import Uploads
 from .version_files import KEPT
 
-__all__ = ["ObjectClaim", "Uploads"]
-
-
-@dataclass(frozen=True)
-class Uploads:
-    """Takes parts that are complete in a folder of this machine to a directory of an object store."""
-
-    folder: str
-    url: str
-    writes: ObjectWrites
-
-    def __call__(self, name: str) -> None:
-        """Uploads both files of a part, the index first, and removes them here."""
-        for file in (name + ".idx", name):
-            here = os.path.join(self.folder, file)
-            self.writes.upload(here, posixpath.join(self.url, file))
-            store.clear(here)
+__all__ = ["ObjectClaim"]
 
 
 class ObjectClaim:
@@ -195,15 +177,20 @@ class ObjectClaim:
         return any(self._is_own(name) for name in named)
 
     def _check_there(self, text: bytes) -> None:
-        """StaleError when a part of this writer has been deleted: by a `gc` that took it for a dead one's."""
-        own = [part.name for part in manifest.decode(text, self._url).parts if self._is_own(part.name)]
-        there = set(self._names()) if own else set()
-        for name in (file for part in own for file in (part, part + ".idx")):
-            if name not in there:
-                raise StaleError(
-                    f"{posixpath.join(self.path, name)}: this part was deleted while the dataset was being written; "
-                    "nothing was published. Give gc an age that no writer reaches"
-                )
+        """StaleError when a file that this names, and the version before does not, is deleted, or will be: by a `gc`.
+
+        Whoever deletes has said so in the version before, on the condition of which this is published.
+        """
+        after = manifest.decode(text, self._url)
+        new = files_of(after) - (set() if self.before is None else files_of(self.before))
+        new |= {f"{part.name}.idx" for part in after.parts if part.name in new}
+        there = set(self._names()) - (set() if self.before is None else given_up(self.before)) if new else new
+        for name in sorted(new - there):
+            raise StaleError(
+                f"{posixpath.join(self.path, name)}: this was deleted meanwhile, by a gc that took it for that of a "
+                "writer that was killed, or of a version of no use; nothing was published. Give gc an age that no "
+                "writer reaches"
+            )
 
     def _prune(self) -> None:
         """Deletes the version that is one too many, where what has been published names all of its parts."""
@@ -222,11 +209,17 @@ class ObjectClaim:
         try:
             self._writes.put_if(url, self._version.content, None)
         except Outrun as error:
-            if error.now is None or error.now.content != self._version.content:
+            if error.now is None or not self._is_of_before(error.now.content, url):
                 raise UniRecordError(
                     f"{url}: another object has the name that the manifest of version {self.before.generation} is to "
                     "get; move that away, and append again"
                 ) from None
+
+    def _is_of_before(self, content: bytes, url: str) -> bool:
+        try:
+            return self.before is not None and same_version(manifest.decode(content, url), self.before)
+        except UniRecordError:
+            return False
 
     def _take_newer(self, now: Versioned | None) -> None:
         """Goes on from what another writer has published meanwhile, where that is the dataset that is appended to."""
@@ -234,6 +227,9 @@ class ObjectClaim:
         newer = self._decoded(damaged_is_fine=False)
         if newer is not None and any(self._is_own(part.name) for part in newer.parts):
             self.before = newer
+            return
+        if before is not None and newer is not None and same_version(newer, before):
+            self.before = newer  # a gc has been there
             return
         if not self._append or _what(newer) != _what(before):
             what = "has removed the dataset" if newer is None else "has published another dataset here"
