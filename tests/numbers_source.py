@@ -46,6 +46,9 @@ class Numbers(Source):
             for i, (start, rows) in enumerate(zip(starts, self.sizes, strict=True))
         ]
 
+    def files(self) -> tuple[str, ...]:
+        return ()
+
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         rows = self.sizes[int(unit.name.split()[1])]
         for first in range(unit.place, unit.place + rows, 50):

@@ -26,6 +26,7 @@ from .division import divide
 from .sample_check import check_samples
 from .sampling import take_sample
 from .settling import Settling
+from .source_files import changed_file, stamps_of
 from .sources.base import LeftOut, Source
 from .task import Job, run_task
 from .worker_pool import run_in_workers
@@ -241,6 +242,7 @@ class _Run:
         """Begins, or goes on with the tasks whose parts are there and whole."""
         target = self._target
         plan: dict[str, Any] = {"id": target.id.hex(), "first": target.first, "what": self._what()}
+        plan["files"] = stamps_of(self._wish.source.files())
         before = target.earlier(plan["what"]) if self._wish.resume else None
         if before is None:
             target.begin(plan)
@@ -250,6 +252,12 @@ class _Run:
         differ = [name for name in {**now, **then} if now.get(name) != then.get(name)]
         if self._wish.id is not None and before.get("id") != self._wish.id.hex():
             differ.append("id")
+        changed = changed_file(self._wish.source, before.get("files", {}), plan["files"])
+        if changed is not None:
+            raise StaleError(
+                f"{target.path}: {changed} since the run that was stopped"
+                f"{'; there differ ' + ', '.join(differ) if differ else ''}; without resume it begins anew"
+            )
         if differ:
             raise StaleError(
                 f"{target.path}: what is there of an earlier run was another conversion: {', '.join(differ)} "
@@ -292,6 +300,7 @@ class _Run:
             "the metadata": hashlib.sha256(job.content.user).hexdigest(),
             "the parts": repr((job.tasks, job.max_part_bytes)),
             "limit": repr(wish.limit),
+            **wish.source.asked,
             "the version of unirecord": CREATED_BY,
             **wish.options,
         }

@@ -20,6 +20,7 @@ from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile
 from ..storage.staged_folder import remove_tree
 from .conversion import Conversion, Interrupted, Standing
+from .source_files import stamps_of
 from .sources.base import LeftOut, Source, WrongSourceError
 from .stored_rows import RowOrder, StoredRows
 
@@ -122,7 +123,8 @@ def _stored(
         found = _read_mark(mark)
         if found is not None and found["what"] != what:
             raise StaleError(
-                f"{place}: what is there of an earlier run was another conversion; without resume it begins anew"
+                f"{place}: what is there of an earlier run was another conversion, or of files that have changed; "
+                "without resume it begins anew"
             )
         if found is not None:
             return [LeftOut(*one) for one in found["left_out"]]
@@ -149,7 +151,10 @@ def _stored(
 
 def _what(source: Source, options: Mapping[str, str]) -> str:
     units = [(unit.name, unit.rows) for unit in source.units]
-    told = repr((source.path, units, source.schema.columns, sorted(options.items())))
+    told = repr(
+        (source.path, units, source.schema.columns, sorted(options.items()), sorted(source.asked.items()))
+    )
+    told += repr(sorted(stamps_of(source.files()).items()))
     return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
 

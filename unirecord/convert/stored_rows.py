@@ -70,6 +70,10 @@ class StoredRows(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Nothing: a dataset says what it holds."""
 
+    def files(self) -> tuple[str, ...]:
+        """None: ``content`` tells of those of ``like``."""
+        return ()
+
     def __getstate__(self) -> dict[str, Any]:
         """All but the open files, and what only this process does at the end."""
         return {**self.__dict__, "_opened": None, "when_done": None}

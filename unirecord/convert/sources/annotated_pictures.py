@@ -77,6 +77,13 @@ class AnnotatedPictures(Source):
             raise SchemaError(f"{self.path}/{utf8_name(path)} is larger than 64 MB")
         return data
 
+    def files(self) -> Iterator[str]:
+        """The pictures, and what is said of each."""
+        for pair in self.pairs:
+            for path in (pair.picture, pair.annotations):
+                if path is not None:
+                    yield os.path.join(self.input.path, path)
+
     @abstractmethod
     def said(self, pair: PicturePair) -> dict[str, Any]:
         """The values of the columns that the annotations of a picture give."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ...errors import SchemaError, StaleError
@@ -105,6 +106,11 @@ class Options:
         """The names of the options that were asked for, without ``overrides``."""
         return [*(["classes"] if self.classes is not None else []), *self._asked]
 
+    def told(self) -> dict[str, str]:
+        """The same by their names on the command line, with their values as text."""
+        found = {f"--{name.replace('_', '-')}": repr(value) for name, value in self._asked.items()}
+        return found if self.classes is None else {**found, "--classes-from": repr(list(self.classes))}
+
 
 class Source(ABC):
     """Raw data that has been looked through: its schema is known, its values are not yet in memory.
@@ -118,6 +124,7 @@ class Source(ABC):
         metadata: what the dataset's metadata is to hold.
         notes: what a user should know about how the data was taken.
         indexed: the columns that were looked up by value where it comes from; what is written has ``index`` as asked.
+        asked: the options that were asked for, by their names on the command line, as text.
         left_out: what is not in the dataset, as far as it is known; `batches` adds to it.
     """
 
@@ -142,6 +149,7 @@ class Source(ABC):
     units: Sequence[Unit]
     metadata: dict[str, Any] | None = None
     indexed: Sequence[str] = ()
+    asked: Mapping[str, str] = MappingProxyType({})
     read_once: bool = False  # its rows come once, to this process
     reads_ahead: ClassVar[bool] = (
         False  # its time goes to calls that let other threads run: it is read while rows are written
@@ -156,6 +164,7 @@ class Source(ABC):
         """Look through ``source``; ``progress`` is told how far it is. Raises `SchemaError` about its content."""
         self.input = source
         self.path = source.name
+        self.asked = options.told()
         self.left_out: list[LeftOut] = []
         self.notes: list[str] = list(source.notes)
         self.look_through(options, progress)
@@ -184,6 +193,13 @@ class Source(ABC):
     @abstractmethod
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a unit, a few MB at a time, the same batches each time it is read."""
+
+    def files(self) -> Iterable[str]:
+        """Yield the path of each file that its rows are made of; by default those that are called like its kind.
+
+        Of a folder without such files, all. What was copied from a pipe is no file.
+        """
+        return self.input.files_called(self.suffixes)
 
     @property
     def rows(self) -> int | None:

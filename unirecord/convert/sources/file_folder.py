@@ -102,6 +102,12 @@ class FileFolder(Source):
         if values or left_out:
             yield self._batch(values, taken, left_out)
 
+    def files(self) -> Iterator[str]:
+        """The files, and the table of labels."""
+        yield from (str(Path(self.input.path) / path) for path in self._files)
+        if self._labels is not None:
+            yield self._labels.path
+
     def _batch(self, values: list[Any], taken: list[str], left_out: list[LeftOut]) -> RawBatch:
         columns = {self._column: values, "path": [utf8_name(path) for path in taken]}
         if self._labels is not None:

@@ -77,7 +77,7 @@ class FileLabels:
                 columns[name] += (
                     values.tolist() if hasattr(values, "tolist") and values.ndim == 1 else list(values)
                 )
-        self.name = table.name
+        self.name, self.path = table.name, table.path
         self.notes = list(source.notes)
         self.left_out: list[LeftOut] = []
         self._item = item

@@ -186,6 +186,12 @@ class ImageFolder(Source):
         if rows or left_out:
             yield self._batch(rows, taken, left_out)
 
+    def files(self) -> Iterator[str]:
+        """The pictures, and the table of labels."""
+        yield from (os.path.join(self.input.path, relative) for relative in self._files)
+        if self._labels is not None:
+            yield self._labels.path
+
     def _picture(self, relative: str) -> tuple[bytes, ImageHeader]:
         try:
             data = read_regular_file(os.path.join(self.input.path, relative))

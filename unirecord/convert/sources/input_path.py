@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -48,6 +48,7 @@ class InputPath:
         self._spool = spool
         self._spool_bytes = spool_bytes
         self._stamp: tuple[int, int] | None = None
+        self._piped = spool is not None
         self.packed = False  # whether it is compressed though its name does not say so
         self.notes: list[str] = []
         if spool is not None:
@@ -159,6 +160,17 @@ class InputPath:
 
     def _below(self) -> Iterator[str]:
         return (path for path, reason in walk(self.path) if reason is None)
+
+    def files_called(self, marks: Sequence[str]) -> list[str]:
+        """The paths of the files it stands for: of a folder those whose names hold one of ``marks``; all, if none does.
+
+        LMDB's file of locks, which readers write to, is never among them; a copy of a pipe has no path.
+        """
+        if not self.is_folder:
+            return [] if self._piped else list(self._members or (self.path,))
+        below = [path for path in self._below() if os.path.basename(path) != "lock.mdb"]
+        called = [path for path in below if any(mark in os.path.basename(path).lower() for mark in marks)]
+        return [os.path.join(self.path, path) for path in called or below]
 
     def files(self, suffixes: Iterable[str]) -> list[InputPath]:
         """The files it stands for, in natural order: itself, or those below a folder whose names end like that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from ...errors import CorruptionError, FormatError, SchemaError
@@ -35,7 +35,7 @@ class SteppedSource(Source):
         self._on_error = on_error
         inner.keeps_misfits = on_error == "skip"
         self.path, self.metadata, self.notes = inner.path, inner.metadata, inner.notes
-        self.read_once = inner.read_once
+        self.read_once, self.asked = inner.read_once, inner.asked
         self.left_out = list(inner.left_out)
         self._left_out_at_first = tuple(inner.left_out)
         self.units = [Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)]
@@ -46,6 +46,10 @@ class SteppedSource(Source):
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Nothing: ``inner`` has been looked through."""
+
+    def files(self) -> Iterable[str]:
+        """Those of ``inner``."""
+        return self.inner.files()
 
     @property
     def chooses(self) -> bool:
