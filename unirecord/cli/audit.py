@@ -16,7 +16,7 @@ from .table import table
 from .terminal import print_json, say, warn
 from .usage import UsageError, make_parser
 
-__all__ = ["add_parser"]
+__all__ = ["add_parser", "add_questions", "audited"]
 
 _DESCRIPTION: Final = """Prove, by the receipts that the loaders of a job have written, that every position of every
 epoch was delivered exactly once, over crashes, resumes and changed numbers of ranks; or name what came twice, never,
@@ -36,6 +36,13 @@ def add_parser(subparsers: Any) -> None:
         subparsers.add_parser, "audit", help="was every sample delivered exactly once", description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )  # fmt: skip
+    add_questions(parser)
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(run=_run)
+
+
+def add_questions(parser: argparse.ArgumentParser) -> None:
+    """Add what says which receipts are audited, and against what."""
     parser.add_argument(
         "folder", metavar="DIR", help="the folder given to the loaders as receipts=, of all ranks"
     )
@@ -46,14 +53,16 @@ def add_parser(subparsers: Any) -> None:
         "--restarts", action="store_true",
         help="launches without a loaded state undo what came before as well: checkpoints hold the epoch alone",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.set_defaults(run=_run)
+
+
+def audited(args: argparse.Namespace) -> AuditReport:
+    """What the arguments of `add_questions` ask for."""
+    report = audit(args.folder, restarts=args.restarts)
+    return report if args.dataset is None else _with_dataset(args, report)
 
 
 def _run(args: argparse.Namespace) -> int:
-    report = audit(args.folder, restarts=args.restarts)
-    if args.dataset is not None:
-        report = _with_dataset(args, report)
+    report = audited(args)
     if args.json:
         print_json(report.to_dict(), indent=2)
     else:

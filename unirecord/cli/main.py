@@ -27,6 +27,7 @@ _COMMANDS: Final = (
     "inspect",
     "trace",
     "audit",
+    "report",
     "log",
     "diff",
     "restore",
@@ -53,6 +54,7 @@ _EXAMPLES: Final = """examples:
   unirecord inspect pictures.urec               schema, sizes, first rows
   unirecord trace table --seed 1 --batch 256 --step 12345   which rows a step of training got
   unirecord audit run1/receipts                 was every sample delivered exactly once
+  unirecord report run1/receipts run1.html  the same as a page to look at
   unirecord log table                           its versions; table@7 is the seventh
   unirecord diff table@5 table@7                what is not the same in two datasets
   unirecord verify pictures.urec                check every byte

@@ -9,17 +9,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import ExistsError
 from ..parts.part_set import PartSet, resolve
 from ..sizes import format_size
-from ..storage.registry import location_of
-from ..storage.staged import StagedFile
 from .cells_of_row import cells_of_row
 from .charts import histogram
 from .describe import Description, describe
 from .example_cells import example, is_picture, thumbnail
 from .html_columns import cards, table_of_columns
-from .markup import BEGINNING, Markup, element, join, page, shown
+from .markup import Markup, element, join, page, shown
+from .page_file import write_page
 from .statistics import BINS, column_statistics
 
 __all__ = ["html_report", "write_html_report"]
@@ -35,22 +33,7 @@ def write_html_report(path: Any, target: str) -> int:
 
     ExistsError where something is that is no such page; an earlier one is replaced.
     """
-    there = location_of(target)
-    if not there.in_file_system or (
-        there.is_taken(target) and there.read(target, len(BEGINNING)) != BEGINNING
-    ):
-        raise ExistsError(
-            f"{target} is there and is no report, or is no file of this machine; give another name"
-        )
-    content = html_report(path)
-    file = StagedFile(target)
-    try:
-        file.append([content])
-        file.sync()
-        file.publish()
-    finally:
-        file.discard()
-    return len(content)
+    return write_page(html_report(path), target)
 
 
 def html_report(path: Any) -> bytes:

@@ -1,0 +1,68 @@
+"""`unirecord report`: a training job as a page, in which nothing of the receipts can be markup or script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from receipt_jobs import Job
+from test_html_report import HOSTILE, checked
+
+import unirecord
+from unirecord import UniRecordDataset
+from unirecord.cli.main import main
+from unirecord.inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport
+from unirecord.inspection.run_report import run_report
+from unirecord.order.coverage import PositionRange
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    with unirecord.Writer(tmp_path / "data", {"i": "int32"}) as writer:
+        for i in range(23):
+            writer.write({"i": i})
+    job = Job(UniRecordDataset(tmp_path / "data", shuffle=True, seed=7), tmp_path / "receipts", 3)
+    job.launch(2, steps=2, lost=1)
+    job.launch(3, epochs=1)
+    return tmp_path
+
+
+def test_a_job_that_was_killed_and_went_on_is_shown(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = job / "run.html"
+    asked = ["report", str(job / "receipts"), str(target)]
+    assert main([*asked, "--dataset", str(job / "data")]) == 0
+    assert "(proven)" in capsys.readouterr().out
+    found = checked(target.read_bytes())
+    for text in ("Proven: every position", "compared with the dataset", "Launches", "23 of 23", "seed 7"):
+        assert text in found.text
+    assert found.texts.count("exact") == 1
+    assert main(asked) == 0  # an earlier page is replaced
+    assert "not compared with a dataset" in checked(target.read_bytes()).text
+
+
+def test_what_is_not_proven_is_written_and_said(job: Path) -> None:
+    [first, *_] = sorted((job / "receipts").iterdir())
+    first.unlink()
+    assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 1
+    found = checked((job / "run.html").read_bytes())
+    assert "NOT proven" in found.text
+    assert "NOT exact" in found.text
+
+
+def test_a_file_that_is_no_page_stays(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (job / "notes").write_text("mine")
+    assert main(["report", str(job / "receipts"), str(job / "notes")]) == 2
+    assert "is no report" in capsys.readouterr().err
+    assert (job / "notes").read_text() == "mine"
+
+
+def test_nothing_in_receipts_is_markup_and_long_lists_are_cut() -> None:
+    ranges = tuple(PositionRange(i * 4, i * 4 + 1, 1, 1) for i in range(50))
+    epochs = tuple(AuditedEpoch(e, 8, True, 1, 0, {HOSTILE: ranges}, ranges, ()) for e in range(1_003))
+    launches = tuple(AuditedLaunch(0, 1, 4, e, 0, False, 0) for e in range(502))
+    order = {"shuffle": HOSTILE, "seed": HOSTILE, "remainder": HOSTILE}
+    shown = AuditedOrder(order, 200, launches, epochs)
+    found = checked(run_report(AuditReport(HOSTILE, 1, 1, (shown,), (HOSTILE,) * 203, False)))
+    for text in ("and 3 problems", "and 2 earlier launches", "and 3 earlier epochs", "alert(1)", "\\u202e"):
+        assert text in found.text
+    assert len([tag for tag, _ in found.tags if tag == "tr"]) == 3 + 501 + 1_001

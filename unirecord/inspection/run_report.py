@@ -1,0 +1,125 @@
+"""A training job as one page: its launches, what each epoch delivered, and whether that is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Final
+
+from ..order.coverage import PositionRange
+from .audit import AuditedEpoch, AuditedOrder, AuditReport
+from .charts import meter
+from .markup import Markup, element, join, page
+
+__all__ = ["run_report"]
+
+_LAUNCHES: Final = 500  # the last ones, of each order
+_EPOCHS: Final = 1_000  # the last ones, of each order
+_RANGES: Final = 10  # of positions, of each kind and epoch
+_PROBLEMS: Final = 200
+
+
+def run_report(found: AuditReport) -> bytes:
+    """The page, in UTF-8: it needs no other file and no network, and has no script. Of long lists it shows a part."""
+    sections = [_section("Result", "result", _result(found))]
+    for number, order in enumerate(found.orders, 1):
+        name = "Order" if len(found.orders) == 1 else f"Order {number:,}"
+        sections.append(_section(name, f"order-{number}", _order(order)))
+    return page(
+        f"{found.folder}: UniRecord audit",
+        element("header", element("h1", "Run report"), element("p", found.folder, class_="soft")),
+        element("main", *sections),
+    )
+
+
+def _section(title: str, name: str, *content: object) -> Markup:
+    return element("section", element("h2", title), *content, id=name)
+
+
+def _result(found: AuditReport) -> Markup:
+    verdict = (
+        "Proven: every position of every epoch came exactly once, but for those left out on purpose."
+        if found.ok
+        else "NOT proven that every position came exactly once."
+    )
+    rows = "compared with the dataset" if found.checked_rows else "not compared with a dataset"
+    facts = [("files", f"{found.files:,}"), ("cut off by a kill", f"{found.torn:,}"), ("rows", rows)]
+    listed = [
+        element("tr", element("th", name, scope="row"), element("td", value, class_="any"))
+        for name, value in facts
+    ]
+    problems = [element("li", text, class_="warn") for text in found.problems[:_PROBLEMS]]
+    return join(
+        element("p", element("strong", verdict), class_=None if found.ok else "warn"),
+        _scrolled("receipts", element("table", *listed)),
+        element("ul", *problems) if problems else "",
+        _more(len(found.problems) - _PROBLEMS, "problems"),
+    )
+
+
+def _order(found: AuditedOrder) -> Markup:
+    kind = (found.order.get("drawn") or {}).get("rule", found.order["shuffle"])
+    seed = "" if found.order["shuffle"] == "sequential" else f", seed {found.order['seed']}"
+    says = f"{found.samples:,} samples an epoch, order {kind}{seed}, remainder {found.order['remainder']}"
+    launches = [
+        [
+            datetime.fromtimestamp(one.time_ns // 10**9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
+            f"{one.ranks:,}", f"{one.batch_size:,}", f"{one.epoch:,}", f"{one.start:,}",
+            "yes" if one.from_state else "no", f"{one.undone:,}",
+        ]
+        for one in found.launches[-_LAUNCHES:]
+    ]  # fmt: skip
+    head = ["launch (UTC)", "ranks", "batch", "epoch", "position", "from a state", "undone later"]
+    epochs = [_epoch(found, epoch) for epoch in found.epochs[-_EPOCHS:]]
+    columns = ["epoch", "state", "positions", "exactly once", "share", "again as padding"]
+    columns += ["left out", "twice", "never"]
+    return join(
+        element("p", says, class_="soft"),
+        element("h3", "Launches"),
+        _table("launches", head, launches),
+        _more(len(found.launches) - _LAUNCHES, "earlier launches"),
+        element("h3", "Epochs"),
+        _table("epochs", columns, epochs),
+        _more(len(found.epochs) - _EPOCHS, "earlier epochs"),
+    )
+
+
+def _epoch(order: AuditedOrder, found: AuditedEpoch) -> list[object]:
+    state = ("exact" if found.exact else "NOT exact") + ("" if found.finished else ", under way")
+    left_out = [element("div", f"{why}: {_ranges(ranges)}") for why, ranges in found.left_out.items()]
+    share = found.delivered / order.samples if order.samples else 0.0
+    return [
+        f"{found.epoch:,}",
+        state if found.exact else element("strong", state, class_="warn"),
+        f"{found.positions:,} of {order.samples:,}",
+        f"{found.delivered:,}",
+        join(f"{share:.1%}", meter(share)),
+        f"{found.repeated:,}",
+        join(*left_out) if left_out else "none",
+        _ranges(found.twice),
+        _ranges(found.never),
+    ]
+
+
+def _ranges(found: Sequence[PositionRange]) -> str:
+    if not found:
+        return "none"
+    named = "; ".join(map(str, found[:_RANGES])) + ("; …" if len(found) > _RANGES else "")
+    return f"{sum(one.count for one in found):,}: {named}"
+
+
+def _table(says: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
+    first = element("tr", *(element("th", name, scope="col") for name in head))
+    body = [
+        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:]))
+        for row in rows
+    ]
+    return _scrolled(says, element("table", element("thead", first), element("tbody", *body)))
+
+
+def _scrolled(says: str, content: Markup) -> Markup:
+    return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=says)
+
+
+def _more(count: int, what: str) -> Markup:
+    return element("p", f"and {count:,} {what}", class_="soft") if count > 0 else join()
