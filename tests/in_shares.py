@@ -41,6 +41,7 @@ def run(share: list[Path], folder: Path) -> int:
         *map(str, share),
     ]
     environment = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(folder)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else all that tests start compile anew
     log = folder.with_suffix(".log")
     with log.open("wb") as output:
         code = subprocess.run(
