@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import reference
 
-from unirecord import Writer
+from unirecord import UniRecordDataset, Writer
+from unirecord.inspection.verify import verify
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path for path in (ROOT / "csrc").glob("*.c") if path.name != "_core.c")
@@ -73,9 +75,45 @@ def test_the_example_says_what_went_wrong(program: Path, tmp_path: Path) -> None
     assert "magic" in run(program, tmp_path / "b.urec").stderr
 
 
-def test_the_example_is_on_the_page_of_the_c_core() -> None:
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("c") / "write_part"
+    flags = ["-std=c11", "-pthread", "-Icsrc", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+    done = run(COMPILER, *flags, "examples/write_part.c", *SOURCES, "-o", made)
+    assert (done.returncode, done.stderr) == (0, "")
+    return made
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1023, 1024, 1025, 8193])
+def test_a_part_written_in_c_is_one_of_the_format(writer: Path, tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "a.urec"
+    assert run(writer, path, str(rows)).stdout == f"{path}: {rows} rows\n"
+    assert verify(path).ok  # the index beside the data, and every digest
+    found = reference.read_part(path).rows
+    assert [row["label"] for row in found] == [row % 10 - 1 for row in range(rows)]
+    for number in {0, rows // 2, rows - 1}:
+        pixels = (number * 7 + np.arange(28 * 28)).astype(np.uint8).reshape(28, 28)
+        np.testing.assert_array_equal(found[number]["image"], pixels)
+    with UniRecordDataset(path, where="label == 3") as ds:
+        assert len(ds) == sum(row % 10 == 4 for row in range(rows))
+
+
+def test_the_writer_in_c_touches_no_part_that_is_there(writer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.urec"
+    run(writer, path, "3")
+    before = path.read_bytes()
+    done = run(writer, path, "4")
+    assert done.returncode == 1
+    assert "is there already" in done.stderr
+    assert path.read_bytes() == before
+    assert run(writer, tmp_path / "b.urec", "0").returncode == 1
+    assert not (tmp_path / "b.urec").exists()
+
+
+def test_the_examples_are_on_the_page_of_the_c_core() -> None:
     text = (ROOT / "docs" / "c-api.md").read_text(encoding="utf-8")
     assert "examples/read_part.c" in text
+    assert "examples/write_part.c" in text
     header = (ROOT / "csrc" / "unirecord.h").read_text(encoding="utf-8")
     named = set(re.findall(r"`(ur_[a-z]+_[a-z_]+)`", text))
     assert named
