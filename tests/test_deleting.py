@@ -409,7 +409,15 @@ class Deleting(RuleBasedStateMachine):
     @rule(data=st.data())
     def compact(self, data: Any) -> None:
         options = data.draw(
-            st.sampled_from([{}, {"part_bytes": 2_000}, {"rows_per_part": 1}, {"rows_per_part": 17}])
+            st.sampled_from(
+                [
+                    {},
+                    {"part_bytes": 2_000},
+                    {"rows_per_part": 1},
+                    {"rows_per_part": 17},
+                    {"drop_deleted": True},
+                ]
+            )
         )
         if self.parts[self.newest] > 100 and options == {"rows_per_part": 1}:
             return

@@ -40,6 +40,9 @@ def add_parser(subparsers: Any) -> None:
         "--part-bytes", metavar="SIZE", help="neighbours are put together up to this (default 20GB)"
     )
     size.add_argument("--rows-per-part", type=int, metavar="N", help="parts of so many rows in place of it")
+    parser.add_argument(
+        "--drop-deleted", action="store_true", help="leave out the bytes of rows that have been deleted"
+    )
     add_layout_options(parser)
     parser.set_defaults(run=_run)
 
@@ -58,6 +61,7 @@ def _run(args: argparse.Namespace) -> int:
             args.path,
             part_bytes=size,
             rows_per_part=args.rows_per_part,
+            drop_deleted=args.drop_deleted,
             dry_run=args.dry_run,
             progress=progress,
         )

@@ -6,8 +6,10 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import xxh3_64
 from ..errors import MissingError, UniRecordError
@@ -28,6 +30,8 @@ from .relaying import NewPart, Relaying, cut_evenly, joined_small
 from .republishing import held
 
 __all__ = ["Relaid", "compact", "reshard"]
+
+_BARE: Final = "rows_dropped"  # in the manifest's ``optional``
 
 Layout = Callable[[Sequence[PartEntry]], "list[NewPart]"]
 
@@ -56,6 +60,7 @@ def compact(
     *,
     part_bytes: int | str | None = None,
     rows_per_part: int | None = None,
+    drop_deleted: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Relaid:
@@ -68,6 +73,8 @@ def compact(
         path: a directory of parts on a disk.
         part_bytes: neighbours are put together up to this size: a number, or text like ``"2GiB"``; 20 GB by default.
         rows_per_part: in place of it: parts of so many rows each, the last one of what is left.
+        drop_deleted: leave out the bytes of rows that have been deleted: blank rows keep their numbers, deleted. Parts
+            that have such rows are written anew whatever their size, their cells without compression dictionaries.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
 
@@ -82,11 +89,18 @@ def compact(
         raise ValueError("give part_bytes or rows_per_part, not both")
     if rows_per_part is not None:
         step = _count("rows_per_part", rows_per_part)
-        return relay(path, lambda parts: cut_evenly(parts, _every(parts, step)), "compact", dry_run, progress)
+        return relay(
+            path,
+            lambda parts: cut_evenly(parts, _every(parts, step)),
+            "compact",
+            dry_run,
+            progress,
+            drop_deleted,
+        )
     size = PART_BYTES if part_bytes is None else parse_size(part_bytes)
     if size < 1:
         raise ValueError(f"part_bytes is at least 1, got {part_bytes!r}")
-    return relay(path, lambda parts: joined_small(parts, size), "compact", dry_run, progress)
+    return relay(path, lambda parts: joined_small(parts, size), "compact", dry_run, progress, drop_deleted)
 
 
 def reshard(
@@ -124,9 +138,17 @@ def _every(parts: Sequence[PartEntry], step: int) -> list[int]:
 
 
 def relay(
-    path: str | os.PathLike[str], layout: Layout, command: str, dry_run: bool, progress: Progress | None
+    path: str | os.PathLike[str],
+    layout: Layout,
+    command: str,
+    dry_run: bool,
+    progress: Progress | None,
+    drop: bool = False,
 ) -> Relaid:
-    """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there."""
+    """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
+
+    With ``drop``, the bytes of deleted rows stay behind.
+    """
     folder = os.fspath(path)
     if not location_of(folder).in_file_system:
         raise UniRecordError(f"{folder}: parts are laid out anew on a disk only, not in an object store")
@@ -138,7 +160,9 @@ def relay(
         before = claim.before
         assert before is not None
         plan = layout(before.parts)
-        moving = [new for new in plan if new.kept is None]
+        bare = _bare(before)
+        staying = [_stays(new, bare, drop) for new in plan]
+        moving = [new for new, entry in zip(plan, staying, strict=True) if entry is None]
         spans = [span for new in moving for span in new.spans]
         rows = sum(new.rows for new in moving)
         size = sum(span.entry.bytes * (span.stop - span.first) // span.entry.rows for span in spans)
@@ -148,13 +172,20 @@ def relay(
         counts = (parts, len(plan), len(moving), rows, size)
         if dry_run:
             return Relaid(before.generation + 1, *counts)
-        work = Relaying(folder, before, secrets.token_bytes(16), Tracker(size, progress).advance)
+        dropped = (lambda entry: _gone(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
+        work = Relaying(folder, before, secrets.token_bytes(16), Tracker(size, progress).advance, dropped)
         made: list[str] = []
         try:
-            entries = [new.kept or _with_deleted(folder, before, new, work.write(new), made) for new in plan]
+            entries = [
+                entry or _with_deleted(folder, before, new, work.write(new), made)
+                for new, entry in zip(plan, staying, strict=True)
+            ]
             after = replace(before, parts=tuple(entries), next_part=before.next_part + len(moving))
             after = published_as(after, before, command, folder)
             after = replace(after, optional=kept_rows(after, before, _facts(folder, before), folder))
+            after = _marked(
+                after, [entry for entry, new in zip(entries, plan, strict=True) if _is_bare(new, bare, drop)]
+            )
             claim.publish(lambda _: manifest.encode(after))
         finally:
             work.close()
@@ -165,6 +196,31 @@ def relay(
     return Relaid(after.generation, *counts)
 
 
+def _gone(folder: str, entry: PartEntry) -> NDArray[np.int64]:
+    return rows_deleted(deletion_of(folder, entry), entry.id, entry.rows)
+
+
+def _bare(found: Manifest) -> set[str]:
+    """The digests of the deletion files whose rows have left no bytes in their part."""
+    said = found.optional.get(_BARE)
+    return {digest for digest in said if type(digest) is str} if type(said) is list else set()
+
+
+def _is_bare(new: NewPart, bare: set[str], drop: bool) -> bool:
+    return drop or all(span.entry.deleted is None or span.entry.deleted.digest in bare for span in new.spans)
+
+
+def _stays(new: NewPart, bare: set[str], drop: bool) -> PartEntry | None:
+    """The part that it is already, and may stay."""
+    return new.kept if not drop or _is_bare(new, bare, False) else None
+
+
+def _marked(after: Manifest, bare: Sequence[PartEntry]) -> Manifest:
+    digests = [entry.deleted.digest for entry in bare if entry.deleted is not None]
+    others = {key: value for key, value in after.optional.items() if key != _BARE}
+    return replace(after, optional={**others, _BARE: digests} if digests else others)
+
+
 def _with_deleted(
     folder: str, before: Manifest, new: NewPart, entry: PartEntry, made: list[str]
 ) -> PartEntry:
@@ -172,7 +228,7 @@ def _with_deleted(
     found, start = [], 0
     for span in new.spans:
         old = span.entry
-        rows = rows_deleted(deletion_of(folder, old), old.id, old.rows)
+        rows = _gone(folder, old)
         found.append(rows[(rows >= span.first) & (rows < span.stop)] - span.first + start)
         start += span.stop - span.first
     gone = np.concatenate(found)

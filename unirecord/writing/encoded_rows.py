@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from ..format.stored_rows import StoredRows
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..parts.part_set import ColumnResult, PartSet, resolve
 
-__all__ = ["padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
+__all__ = ["blanked", "padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
 
 _AT_ONCE = 8 << 20
 _MOST_ROWS = 1 << 16
@@ -73,6 +74,41 @@ def _laid_out(
     ends = np.zeros(len(sizes) + 1, np.uint64)
     np.cumsum(room.sum(axis=1, dtype=np.uint64), out=ends[1:])
     return np.frombuffer(payload, np.uint8), ends
+
+
+def blanked(schema: Schema, batch: ColumnBatch, places: NDArray[np.int64]) -> ColumnBatch:
+    """The rows of a batch that is not compressed, those at ``places`` without anything of what they were.
+
+    In their place: null where the column may be, else 0, no bytes, or an object without keys.
+    """
+    if not len(places):
+        return batch
+    gone = np.zeros(batch.rows, bool)
+    gone[places] = True
+    columns = [_blanked(column, data, gone) for column, data in zip(schema, batch.columns, strict=True)]
+    return ColumnBatch(batch.rows, columns)
+
+
+def _blanked(column: Column, data: ColumnData, gone: NDArray[np.bool_]) -> ColumnData:
+    valid = data.valid
+    if column.nullable:
+        valid = np.where(gone, False, True if valid is None else valid)
+    values: Any = data.values
+    if isinstance(values, PackedStrings):
+        values = PackedStrings.of([b"" if out else values[i] for i, out in enumerate(gone.tolist())])
+    elif isinstance(values, np.ndarray):
+        values = values.copy()
+        values[gone] = 0
+    else:
+        blank = b"" if column.nullable else _blank_cell(column)
+        values = [blank if out else cell for cell, out in zip(values, gone.tolist(), strict=True)]
+    return ColumnData(values, valid, data.raw_lengths)
+
+
+def _blank_cell(column: Column) -> bytes:
+    if column.type == "object" and not column.is_array:
+        return b"\x80"
+    return bytes(8 * column.free_dims if column.free_dims > 1 else 0)
 
 
 def values_of_part(path: str) -> Iterator[ColumnBatch]:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import UniRecordError
 from ..format.layout import Shape
 from ..format.schema import Schema
@@ -15,7 +18,7 @@ from ..parts import manifest
 from ..parts.data_file import DataFile, DataHead
 from ..parts.manifest import Manifest, PartEntry
 from .compressing import Compressor, Dictionaries
-from .encoded_rows import padded_anew, stored_as, values_of_part
+from .encoded_rows import blanked, padded_anew, stored_as, values_of_part
 from .part_sequence import PartSequence
 from .part_writer import PartContent
 from .row_groups import TARGET_BYTES
@@ -23,6 +26,8 @@ from .stored_grouper import StoredGrouper, stored_shape
 from .verified_rows import open_verified, verified_rows
 
 __all__ = ["NewPart", "Relaying", "Span", "cut_evenly", "joined_small"]
+
+Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,16 @@ class Relaying:
     """
 
     def __init__(
-        self, folder: str, before: Manifest, new_id: bytes, advance: Callable[[int], None] = lambda _: None
+        self,
+        folder: str,
+        before: Manifest,
+        new_id: bytes,
+        advance: Callable[[int], None] = lambda _: None,
+        dropped: Callable[[PartEntry], Numbers] = lambda _: np.empty(0, np.int64),
     ) -> None:
+        """``dropped``: the rows of a part in whose place blank ones are written."""
         self._folder, self._before, self._advance = folder, before, advance
+        self._dropped = dropped
         like = os.path.join(folder, manifest.NAME)
         self._parts = PartSequence(folder, new_id, lambda i: before.next_part + i, 1 << 62, like)
         self._source: _Source | None = None
@@ -153,6 +165,8 @@ class Relaying:
                     best = rows, head.schema, _dictionaries(data, head)
         assert best is not None
         _, stored, dictionaries = best
+        if any(len(self._dropped(span.entry)) for span in new.spans):
+            dictionaries = ()  # they were trained on rows that go
         schema = Schema(replace(column, codec=stored[column.name].codec) for column in self._before.schema)
         user = self._before.metadata or b"\xc0"
         content = PartContent(schema, self._before.index, user, dictionaries)
@@ -166,7 +180,8 @@ class Relaying:
         if source is None or not source.goes_on(path, span.first, schema, dictionaries, shape):
             if source is not None:
                 source.close()
-            source = self._source = _Source(path, span.entry, schema, dictionaries, shape)
+            dropped = self._dropped(span.entry)
+            source = self._source = _Source(path, span.entry, schema, dictionaries, shape, dropped)
         for rows in source.take(span.first, span.stop):
             yield rows
             self._advance(rows.rows * span.entry.bytes // span.entry.rows)
@@ -180,12 +195,18 @@ class _Source:
     """A part that is read from front to back, as the new part stores its rows."""
 
     def __init__(
-        self, path: str, entry: PartEntry, schema: Schema, dictionaries: Dictionaries, shape: Shape
+        self,
+        path: str,
+        entry: PartEntry,
+        schema: Schema,
+        dictionaries: Dictionaries,
+        shape: Shape,
+        dropped: Numbers,
     ) -> None:
         self._key = (path, [(column.codec, column.name) for column in schema], dictionaries, shape.blob_align)
         self._files = ExitStack()
         data = self._files.enter_context(DataFile(path))
-        self._rows = self._restored(path, data, entry, schema, dictionaries, shape)
+        self._rows = self._restored(path, data, entry, schema, dictionaries, shape, dropped)
         self._piece: StoredRows | None = None
         self._place = 0  # of the piece
 
@@ -217,17 +238,27 @@ class _Source:
 
     @staticmethod
     def _restored(
-        path: str, data: DataFile, entry: PartEntry, schema: Schema, dictionaries: Dictionaries, shape: Shape
+        path: str,
+        data: DataFile,
+        entry: PartEntry,
+        schema: Schema,
+        dictionaries: Dictionaries,
+        shape: Shape,
+        dropped: Numbers,
     ) -> Iterator[StoredRows]:
         head = open_verified(data, entry)
         same = [column.codec and column.codec.code for column in head.schema] == [
             column.codec and column.codec.code for column in schema
         ]
-        if same and _dictionaries(data, head) == dictionaries:
+        if same and not len(dropped) and _dictionaries(data, head) == dictionaries:
             for rows in verified_rows(data, head):
                 yield padded_anew(schema, rows, head.header.shape, shape)
             return
         compressor = Compressor(schema, dictionaries)
+        first = 0
         for batch in values_of_part(path):
-            for compressed, _ in compressor.add(batch, owned=True):
+            start, stop = np.searchsorted(dropped, [first, first + batch.rows])
+            bare = blanked(schema, batch, dropped[start:stop] - first)
+            first += batch.rows
+            for compressed, _ in compressor.add(bare, owned=True):
                 yield stored_as(schema, compressed, shape)
