@@ -140,3 +140,26 @@ def test_dropping_killed_at_any_call_is_done_or_not(tmp_path: Path) -> None:
         assert found_in(path) == []
         shutil.rmtree(path)
     assert at > 20
+
+
+@pytest.mark.parametrize("rows", [[2], [0, 1, 2, 3, 4]])
+def test_a_damaged_row_that_was_deleted_is_in_nobodys_way(tmp_path: Path, rows: list[int]) -> None:
+    path = tmp_path / "data"
+    with unirecord.Writer(
+        path, {"n": "int64", "b": "bytes", "r": {"type": "int16", "shape": [-1, -1]}}
+    ) as writer:
+        for n in range(5):
+            writer.write(
+                {"n": n, "b": (SECRET if n == 2 else b"x") * 3000, "r": np.full((n, 2), n, np.int16)}
+            )
+    name = path / manifest.read(str(path / "manifest.json")).parts[0].name
+    name.write_bytes(name.read_bytes().replace(SECRET, SECRET.upper()))
+    unirecord.delete(path, rows=rows)
+    with pytest.raises(CorruptionError):
+        unirecord.reshard(path, 2)
+    unirecord.compact(path, drop_deleted=True)
+    assert main(["verify", str(path)]) == 0
+    assert seen(path) == [n for n in range(5) if n not in rows]
+    whole = path / manifest.read(str(path / "manifest.json")).parts[0].name
+    with UniRecordDataset(whole) as blank:
+        assert [one["r"].shape for one in blank] == [(0, 0) if n in rows else (n, 2) for n in range(5)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from ..format.stored_rows import StoredRows
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..parts.part_set import ColumnResult, PartSet, resolve
 
-__all__ = ["blanked", "padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
+__all__ = ["padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
 
 _AT_ONCE = 8 << 20
 _MOST_ROWS = 1 << 16
@@ -76,33 +75,27 @@ def _laid_out(
     return np.frombuffer(payload, np.uint8), ends
 
 
-def blanked(schema: Schema, batch: ColumnBatch, places: NDArray[np.int64]) -> ColumnBatch:
-    """The rows of a batch that is not compressed, those at ``places`` without anything of what they were.
-
-    In their place: null where the column may be, else 0, no bytes, or an object without keys.
-    """
-    if not len(places):
-        return batch
-    gone = np.zeros(batch.rows, bool)
-    gone[places] = True
-    columns = [_blanked(column, data, gone) for column, data in zip(schema, batch.columns, strict=True)]
-    return ColumnBatch(batch.rows, columns)
+def _with_blanks(schema: Schema, live: ColumnBatch, gone: NDArray[np.bool_]) -> ColumnBatch:
+    """Rows that are not compressed, with blank ones among them where ``gone`` says so: null, 0, or without bytes."""
+    columns = [_spread(column, data, gone) for column, data in zip(schema, live.columns, strict=True)]
+    return ColumnBatch(len(gone), columns)
 
 
-def _blanked(column: Column, data: ColumnData, gone: NDArray[np.bool_]) -> ColumnData:
+def _spread(column: Column, data: ColumnData, gone: NDArray[np.bool_]) -> ColumnData:
     valid = data.valid
     if column.nullable:
-        valid = np.where(gone, False, True if valid is None else valid)
-    values: Any = data.values
-    if isinstance(values, PackedStrings):
-        values = PackedStrings.of([b"" if out else values[i] for i, out in enumerate(gone.tolist())])
-    elif isinstance(values, np.ndarray):
-        values = values.copy()
-        values[gone] = 0
-    else:
-        blank = b"" if column.nullable else _blank_cell(column)
-        values = [blank if out else cell for cell, out in zip(values, gone.tolist(), strict=True)]
-    return ColumnData(values, valid, data.raw_lengths)
+        valid = np.zeros(len(gone), bool)
+        valid[~gone] = True if data.valid is None else data.valid
+    if isinstance(data.values, PackedStrings):
+        sizes = np.zeros(len(gone), np.int64)
+        sizes[~gone] = data.values.sizes
+        return ColumnData(PackedStrings.of_sizes(data.values.content, sizes), valid)
+    if isinstance(data.values, np.ndarray):
+        spread = np.zeros((len(gone), *data.values.shape[1:]), data.values.dtype)
+        spread[~gone] = data.values
+        return ColumnData(spread, valid)
+    blank, cells = b"" if column.nullable else _blank_cell(column), iter(data.values)
+    return ColumnData([blank if out else next(cells) for out in gone.tolist()], valid)
 
 
 def _blank_cell(column: Column) -> bytes:
@@ -111,13 +104,23 @@ def _blank_cell(column: Column) -> bytes:
     return bytes(8 * column.free_dims if column.free_dims > 1 else 0)
 
 
-def values_of_part(path: str) -> Iterator[ColumnBatch]:
-    """The rows of one part, decompressed, some MiB at a time; each is checked as it is read."""
+def values_of_part(path: str, dropped: NDArray[np.int64]) -> Iterator[ColumnBatch]:
+    """The rows of one part, decompressed, some MiB at a time; each is checked as it is read.
+
+    Those that are ``dropped`` (row numbers, ascending) are blank, and not read, so that they may be damaged.
+    """
     parts = PartSet(resolve(path), verify="always")
     try:
         step = min(max(int(_AT_ONCE / max(parts.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
         for first in range(0, parts.rows, step):
-            yield rows_as_batch(parts, np.arange(first, min(first + step, parts.rows), dtype=np.int64))
+            rows = np.arange(first, min(first + step, parts.rows), dtype=np.int64)
+            start, stop = np.searchsorted(dropped, [first, first + len(rows)])
+            if start == stop:
+                yield rows_as_batch(parts, rows)
+                continue
+            gone = np.zeros(len(rows), bool)
+            gone[dropped[start:stop] - first] = True
+            yield _with_blanks(parts.schema, rows_as_batch(parts, rows[~gone]), gone)
     finally:
         parts.close()
 
@@ -137,7 +140,7 @@ def _data(column: Column, found: ColumnResult) -> ColumnData:
     if not column.is_blob:
         return ColumnData(found.data, found.valid)
     if found.offsets is None:
-        plain = np.ascontiguousarray(found.data).reshape(len(found.data), -1).view(np.uint8)
-        return ColumnData(plain, found.valid)
+        plain = np.ascontiguousarray(found.data).reshape(-1).view(np.uint8)
+        return ColumnData(plain.reshape(len(found.data), column.fixed_bytes), found.valid)
     memory = memoryview(found.data)
     return ColumnData([memory[start:stop] for start, stop in pairwise(found.offsets.tolist())], found.valid)

@@ -18,7 +18,7 @@ from ..parts import manifest
 from ..parts.data_file import DataFile, DataHead
 from ..parts.manifest import Manifest, PartEntry
 from .compressing import Compressor, Dictionaries
-from .encoded_rows import blanked, padded_anew, stored_as, values_of_part
+from .encoded_rows import padded_anew, stored_as, values_of_part
 from .part_sequence import PartSequence
 from .part_writer import PartContent
 from .row_groups import TARGET_BYTES
@@ -255,10 +255,6 @@ class _Source:
                 yield padded_anew(schema, rows, head.header.shape, shape)
             return
         compressor = Compressor(schema, dictionaries)
-        first = 0
-        for batch in values_of_part(path):
-            start, stop = np.searchsorted(dropped, [first, first + batch.rows])
-            bare = blanked(schema, batch, dropped[start:stop] - first)
-            first += batch.rows
-            for compressed, _ in compressor.add(bare, owned=True):
+        for batch in values_of_part(path, dropped):
+            for compressed, _ in compressor.add(batch, owned=True):
                 yield stored_as(schema, compressed, shape)
