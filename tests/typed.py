@@ -38,7 +38,8 @@ def the_type_of_a_dataset_says_what_its_samples_are() -> None:
     assert_type(plain[0], dict[str, Any])
     assert_type(plain["label"], Any)
     assert_type(plain.view(where="x > 1").take(3).split(0.5)[0], UniRecordDataset[dict[str, Any]])
-    assert_type(UniRecordDataset.distributed("x"), UniRecordDataset[Any])
+    assert_type(UniRecordDataset.distributed("x", seed=3), UniRecordDataset[dict[str, Any]])
+    assert_type(UniRecordDataset.distributed("x", 0, 4, transform=number), UniRecordDataset[int])
 
     numbers = UniRecordDataset("x", 0, 4, transform=number, columns=["x"])
     assert_type(numbers, UniRecordDataset[int])

@@ -162,6 +162,28 @@ class UniRecordDataset(DatasetDrawing[Given]):
             raise ValueError(f"{path}: storage_options are of object stores, and this is on a disk")
         self._stand(Cursor(plan, Position()), transform, on_corrupt)
 
+    @overload
+    @classmethod
+    def distributed(
+        cls,
+        path: PathLike | Sequence[PathLike],
+        shard_id: int | None = ...,
+        num_shards: int | None = ...,
+        *,
+        transform: None = ...,
+        **options: Unpack[OpenOptions],
+    ) -> UniRecordDataset[Sample]: ...
+    @overload
+    @classmethod
+    def distributed(
+        cls,
+        path: PathLike | Sequence[PathLike],
+        shard_id: int | None = ...,
+        num_shards: int | None = ...,
+        *,
+        transform: Callable[[Sample], New],
+        **options: Unpack[OpenOptions],
+    ) -> UniRecordDataset[New]: ...
     @classmethod
     def distributed(
         cls,
