@@ -20,6 +20,8 @@ from xml.sax.saxutils import escape
 
 from objectstore_writing import change, tag_of
 
+_PIECE = 64 << 10  # bytes that an answer sends at once over a limited link; others get their turns between
+
 
 @dataclass(frozen=True)
 class Request:
@@ -52,6 +54,18 @@ class Fault:
     before: Callable[[], object] | None = None
 
 
+class Link:
+    """What all connections share: so many bytes a second; 0 for as many as there are."""
+
+    def __init__(self, bandwidth: float) -> None:
+        self.bandwidth, self._free = bandwidth, 0.0
+
+    def wait(self, now: float, size: int) -> float:
+        """Seconds until ``size`` bytes more have gone over it, behind all that were given to it before."""
+        self._free = max(now, self._free) + size / self.bandwidth
+        return self._free - now
+
+
 @dataclass
 class Server:
     """A store that is running; ``requests`` are those it has had, ``bytes`` those that it has sent as bodies."""
@@ -63,6 +77,7 @@ class Server:
     bytes: int = 0
     most_in_flight: int = 0
     port: int = 0
+    link: Link = field(default_factory=lambda: Link(0.0))
     _in_flight: int = 0
     _late: list[Callable[[], object]] = field(default_factory=list)
 
@@ -202,7 +217,13 @@ class Server:
         if fault.cut is not None:
             body = body[: fault.cut]
         self.bytes += len(body)
-        writer.write(f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode("latin-1") + body)
+        answer = f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode("latin-1") + body
+        loop, piece = asyncio.get_running_loop(), _PIECE if self.link.bandwidth else len(answer)
+        for start in range(0, len(answer), piece):
+            part = answer[start : start + piece]
+            if self.link.bandwidth:
+                await asyncio.sleep(self.link.wait(loop.time(), len(part)))
+            writer.write(part)
         await writer.drain()
 
 

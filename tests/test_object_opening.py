@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from objectstore import Server, serving
+from objectstore import Link, Server, serving
 
 from unirecord import UniRecordDataset, Writer
+from unirecord.inspection.describe import describe
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
 
@@ -70,3 +71,39 @@ def test_heads_indexes_and_rows_of_many_parts_come_by_a_call_each(
     of_indexes = [call for call in asked if any(path.endswith(".idx") for path in call)]
     assert [len(set(call)) for call in of_indexes] == [PARTS]
     assert len([call for call in asked if call]) == 3  # and the rows, twice
+
+
+def test_what_a_dataset_is_asks_for_no_sizes_that_its_indexes_say(server: Server, root: Path) -> None:
+    with Writer(root / "bucket" / "whole", {"n": "int64", "x": "bytes"}, max_part_bytes=4_096) as writer:
+        for i in range(500):
+            writer.write({"n": i, "x": b"row %d" % i})
+    for name, kind in (("whole", "directory"), ("parts/00.urec", "part"), ("parts/0*.urec", "parts")):
+        server.requests.clear()
+        found, local = describe(f"s3://bucket/{name}"), describe(root / "bucket" / name)
+        assert found.kind == local.kind == kind
+        assert (found.parts, found.index_bytes) == (local.parts, local.index_bytes)
+        assert sum(part.index_bytes for part in found.parts) == found.index_bytes
+        if kind != "parts":
+            assert not any(request.method == "HEAD" for request in server.requests)
+
+
+def test_the_servers_link_sends_no_more_than_its_bandwidth(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = Link(1_000.0)
+    assert link.wait(0.0, 500) == 0.5
+    assert link.wait(0.1, 1_000) == 1.4  # behind the first
+    assert link.wait(9.0, 100) == pytest.approx(0.1)  # it has been idle
+    sent: list[int] = []
+
+    def noted(self: Link, now: float, size: int) -> float:
+        sent.append(size)
+        return 0.0
+
+    monkeypatch.setattr(Link, "wait", noted)
+    server.link = Link(1e9)
+    with UniRecordDataset("s3://bucket/parts/00.urec") as ds:
+        assert [row["n"] for row in ds[range(0, ROWS, 100)]] == list(range(0, ROWS, 100))
+    assert sum(sent) > server.bytes > 0  # heads of answers too: all went over the link
+    assert len(sent) > len(server.requests)  # a long answer goes in pieces
+    assert max(sent) <= 64 << 10

@@ -178,18 +178,22 @@ def _shown(path: Any) -> str:
 
 def _kind(path: Any, snapshot: Snapshot) -> str:
     if isinstance(path, str | os.PathLike):
-        found = location_of(os.fspath(path)).find(os.fspath(path))
+        location, path = location_of(os.fspath(path)), os.fspath(path)
+        if not location.in_file_system and snapshot.parts:  # whose names say it, without a request
+            named, first = location.absolute(path), snapshot.parts[0].path
+            if first.rpartition("/")[0] == named:
+                return "directory"
+            if first == named:
+                return "part"
+        found = location.find(path)
         if found is not None:
             return "directory" if found.kind == "directory" else "part"
     return "part" if len(snapshot.parts) == 1 else "parts"
 
 
 def _describe_part(part: Part) -> PartDescription:
-    location, index_path = location_of(part.path), part.path + ".idx"
-    found = location.find(index_path)
-    index_bytes = location.size(index_path + ".new") if found is None else found.size
-    name = os.path.basename(part.path)
-    return PartDescription(name, part.id.hex(), part.rows, int(part.info.data_bytes), index_bytes)
+    info, name = part.info, os.path.basename(part.path)
+    return PartDescription(name, part.id.hex(), part.rows, int(info.data_bytes), int(info.index_bytes))
 
 
 def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, columns: FlatColumns) -> None:
