@@ -41,6 +41,11 @@ def _targets() -> Iterator[Target]:
     for case in conversion.CASES:
         mine, other = _mine(case.title, 2), _mine(case.title, 1)
         yield Target(f"{case.title}, 2 processes", "1 process", mine, other, LEAST_SCALING, "value")
+        for way in case.beside:  # what the machine gives to others, who have no source to look through
+            if 2 in way.workers:
+                mine, other = _key(case.title, way.name, 2), _key(case.title, way.name, 1)
+                title = f"{case.title}, 2 processes of {way.name}"
+                yield Target(title, "1 process of it", mine, other, LEAST_SCALING, "value")
 
 
 def write(medians: Medians) -> str:

@@ -212,7 +212,7 @@ def test_a_part_that_was_deleted_meanwhile_is_not_published(server: Server) -> N
                 path.unlink()
 
     server.fault = fault
-    with pytest.raises(StaleError, match="was deleted while"):
+    with pytest.raises(StaleError, match="was deleted meanwhile"):
         late.close()
     assert deleted
     assert sorted(files(folder(server))) == before
