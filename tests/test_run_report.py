@@ -66,3 +66,30 @@ def test_nothing_in_receipts_is_markup_and_long_lists_are_cut() -> None:
     for text in ("and 3 problems", "and 2 earlier launches", "and 3 earlier epochs", "alert(1)", "\\u202e"):
         assert text in found.text
     assert len([tag for tag, _ in found.tags if tag == "tr"]) == 3 + 501 + 1_001
+
+
+@pytest.mark.parametrize(
+    ("stride", "named"),
+    [
+        (2, "2nd"),
+        (3, "3rd"),
+        (4, "4th"),
+        (11, "11th"),
+        (12, "12th"),
+        (21, "21st"),
+        (113, "113th"),
+        (1_002, "1,002nd"),
+    ],
+)
+def test_an_ordinal_is_english(stride: int, named: str) -> None:
+    assert str(PositionRange(0, stride + 1, stride, 2)) == f"0 … {stride:,}, every {named}"
+
+
+def test_numbers_stand_to_the_right_and_times_in_one_line() -> None:
+    launches = (AuditedLaunch(0, 1, 4, 0, 0, False, 0),)
+    order = {"shuffle": "sequential", "seed": 0, "remainder": "keep"}
+    shown = AuditedOrder(order, 8, launches, (AuditedEpoch(0, 8, True, 8, 0, {}, (), ()),))
+    tags = checked(run_report(AuditReport("run", 1, 0, (shown,), (), False))).tags
+    kinds = [(tag, dict(found).get("class")) for tag, found in tags]
+    assert kinds.count(("span", "time")) == 1
+    assert kinds.count(("td", "number")) == kinds.count(("th", "number")) == 5 + 3

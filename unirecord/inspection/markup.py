@@ -23,16 +23,21 @@ _STYLE: Final = """
 body { margin: 0 auto; max-width: 76rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: var(--ink);
   background: var(--ground); overflow-wrap: anywhere }
 h1 { font-size: 1.4rem; margin: 0.5rem 0 } h2 { font-size: 1.15rem; margin: 2rem 0 0.5rem }
-h3 { font-size: 1rem; margin: 0 }
+h3 { font-size: 1rem; margin: 1.25rem 0 0.25rem } .card h3 { margin-top: 0 }
 nav a { margin-right: 1rem } a { color: var(--bar) }
 a:focus-visible, [tabindex]:focus-visible { outline: 2px solid var(--bar) }
 .soft { color: var(--soft); font-size: 0.875rem } .warn { color: var(--warn) }
-.scroll { overflow-x: auto; max-width: 100% }
+.scroll { overflow-x: auto; max-width: 100%; background: /* a shadow at an edge behind which there is more */
+  linear-gradient(90deg, var(--ground) 40%, transparent) 0 0 / 2rem 100% no-repeat local,
+  linear-gradient(-90deg, var(--ground) 40%, transparent) 100% 0 / 2rem 100% no-repeat local,
+  linear-gradient(90deg, var(--soft), transparent) 0 0 / 0.75rem 100% no-repeat scroll,
+  linear-gradient(-90deg, var(--soft), transparent) 100% 0 / 0.75rem 100% no-repeat scroll }
 table { border-collapse: collapse; font-size: 0.875rem } caption { text-align: left; color: var(--soft) }
 th, td { border-bottom: 1px solid var(--line); padding: 0.25rem 0.75rem 0.25rem 0; text-align: left;
   vertical-align: top; overflow-wrap: normal }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-td.any { overflow-wrap: anywhere } .cards { margin-top: 1rem } h3 { margin-bottom: 0.25rem }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
+td.number, .time { white-space: nowrap }
+td.any { overflow-wrap: anywhere } .cards { margin-top: 1rem }
 td.wide { overflow-wrap: anywhere; min-width: 8rem; max-width: 24rem }
 .cards { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)) }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.75rem; min-width: 0 }

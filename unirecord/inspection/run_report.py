@@ -63,7 +63,7 @@ def _order(found: AuditedOrder) -> Markup:
     says = f"{found.samples:,} samples an epoch, order {kind}{seed}, remainder {found.order['remainder']}"
     launches = [
         [
-            datetime.fromtimestamp(one.time_ns // 10**9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
+            element("span", _utc(one.time_ns), class_="time"),
             f"{one.ranks:,}", f"{one.batch_size:,}", f"{one.epoch:,}", f"{one.start:,}",
             "yes" if one.from_state else "no", f"{one.undone:,}",
         ]
@@ -76,10 +76,10 @@ def _order(found: AuditedOrder) -> Markup:
     return join(
         element("p", says, class_="soft"),
         element("h3", "Launches"),
-        _table("launches", head, launches),
+        _table("launches", head, launches, {1, 2, 3, 4, 6}),
         _more(len(found.launches) - _LAUNCHES, "earlier launches"),
         element("h3", "Epochs"),
-        _table("epochs", columns, epochs),
+        _table("epochs", columns, epochs, {2, 3, 5}),
         _more(len(found.epochs) - _EPOCHS, "earlier epochs"),
     )
 
@@ -108,10 +108,21 @@ def _ranges(found: Sequence[PositionRange]) -> str:
     return f"{sum(one.count for one in found):,}: {named}"
 
 
-def _table(says: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
-    first = element("tr", *(element("th", name, scope="col") for name in head))
+def _utc(time_ns: int) -> str:
+    return datetime.fromtimestamp(time_ns // 10**9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _table(says: str, head: Sequence[str], rows: Sequence[Sequence[object]], numbers: set[int]) -> Markup:
+    kind = ["number" if column in numbers else None for column in range(len(head))]
+    first = element(
+        "tr", *(element("th", name, scope="col", class_=c) for name, c in zip(head, kind, strict=True))
+    )
     body = [
-        element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:]))
+        element(
+            "tr",
+            element("th", row[0], scope="row"),
+            *(element("td", cell, class_=c) for cell, c in zip(row[1:], kind[1:], strict=True)),
+        )
         for row in rows
     ]
     return _scrolled(says, element("table", element("thead", first), element("tbody", *body)))

@@ -33,7 +33,12 @@ class PositionRange:
         text = f"{self.first:,} … {self.stop - 1:,}"
         if self.stride == 1:
             return text
-        return f"{text}, every {self.stride:,}th" if self.stride else f"{self.count:,} of {text}"
+        return f"{text}, every {_ordinal(self.stride)}" if self.stride else f"{self.count:,} of {text}"
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number // 10 % 10 == 1 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
 
 
 @dataclass(frozen=True)
