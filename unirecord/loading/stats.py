@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
+
+from .exposition import Metric, add_scalars, exposition
 
 __all__ = ["LoaderStats", "StatsRecorder"]
 
@@ -53,6 +56,44 @@ class LoaderStats:
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that JSON can hold."""
         return asdict(self)
+
+    def to_prometheus(self, labels: Mapping[str, str] | None = None) -> str:
+        """The figures in Prometheus' text format 0.0.4, to be served or written to a file that is collected.
+
+        Args:
+            labels: stand at every value, such as ``{"rank": "0"}``; their values are escaped.
+
+        Raises:
+            ValueError: a label has a name that Prometheus does not allow.
+        """
+        return exposition(self._metrics(), labels)
+
+    def to_tensorboard(self, writer: Any, step: int) -> None:
+        """Calls ``writer.add_scalar(tag, value, step)`` for each figure, as a ``SummaryWriter`` has it."""
+        add_scalars(self._metrics(), writer, step)
+
+    def _metrics(self) -> list[Metric]:
+        one = {
+            "batches_total": ("counter", "Batches delivered.", self.batches),
+            "samples_total": ("counter", "Samples delivered.", self.samples),
+            "skipped_total": ("counter", "Corrupt rows left out.", self.skipped),
+            "bytes_total": ("counter", "Bytes of the values delivered.", self.bytes),
+            "wait_seconds_total": ("counter", "Time in which the consumer waited for a batch.", self.wait_s),
+            "consumer_seconds_total": (
+                "counter",
+                "Time in which the consumer kept the batches.",
+                self.consumer_s,
+            ),
+            "read_seconds_total": ("counter", "Work of all reading threads.", self.read_s),
+            "transform_seconds_total": ("counter", "Work of all transforming threads.", self.transform_s),
+            "buffers": ("gauge", "Pieces of memory for batches that have been allocated.", self.buffers),
+        }
+        metrics = [Metric(name, kind, says, (({}, value),)) for name, (kind, says, value) in one.items()]
+        waits = (({"quantile": "0.5"}, self.p50_ms / 1e3), ({"quantile": "0.99"}, self.p99_ms / 1e3))
+        return [
+            *metrics,
+            Metric("batch_wait_seconds", "gauge", "Wait for one batch, of the latest 4,096.", waits),
+        ]
 
     def __str__(self) -> str:
         return (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..loading.exposition import Metric, add_scalars, exposition
 from .lane import Lane
 from .tuning import Tuner
 
@@ -79,6 +80,44 @@ class PipelineStats:
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that JSON can hold."""
         return asdict(self)
+
+    def to_prometheus(self, labels: Mapping[str, str] | None = None) -> str:
+        """The figures in Prometheus' text format 0.0.4, to be served or written to a file that is collected.
+
+        Args:
+            labels: stand at every value, such as ``{"rank": "0"}``; their values are escaped.
+
+        Raises:
+            ValueError: a label has a name that Prometheus does not allow, or "stage".
+        """
+        return exposition(self._metrics(), labels)
+
+    def to_tensorboard(self, writer: Any, step: int) -> None:
+        """Calls ``writer.add_scalar(tag, value, step)`` for each figure, as a ``SummaryWriter`` has it."""
+        add_scalars(self._metrics(), writer, step)
+
+    def _metrics(self) -> list[Metric]:
+        one = {
+            "results_total": ("counter", "Results delivered.", self.results),
+            "skipped_total": ("counter", "Samples left out.", self.skipped),
+            "filled_total": ("counter", "Samples that something stands in for.", self.filled),
+            "wait_seconds_total": ("counter", "Time in which the consumer waited for a result.", self.wait_s),
+            "consumer_seconds_total": (
+                "counter",
+                "Time in which the consumer kept results.",
+                self.consumer_s,
+            ),
+            "threads": ("gauge", "Threads that stages share.", self.threads),
+        }
+        metrics = [Metric(name, kind, says, (({}, value),)) for name, (kind, says, value) in one.items()]
+        each = [(f"{number} {stage.name}", stage) for number, stage in enumerate(self.stages)]
+        elements = tuple(({"stage": name}, stage.elements) for name, stage in each)
+        cores = tuple(({"stage": name}, stage.cores) for name, stage in each)
+        return [
+            *metrics,
+            Metric("stage_elements_total", "counter", "Elements that a stage has worked on.", elements),
+            Metric("stage_cores", "gauge", "Cores that a stage used, on average.", cores),
+        ]
 
     def __str__(self) -> str:
         waited = f"waited {self.wait_s:.2f} of {self.seconds:.2f} s"
