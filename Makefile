@@ -163,9 +163,9 @@ build/fuzz/fuzz_jpeg: tests/c/fuzz_jpeg.c $(JPEG_SOURCES) $(C_HEADERS)
 remote-faults: venv build ## 10,000 schedules of faults of an object store
 	$(BIN)/python tests/remote_fault_schedules.py
 
-# Processes that end while they use an object store, 20 in each of three ways: what the interpreter's end leaves to chance.
+# Processes that end while they use an object store, 100 in each of three ways: what the interpreter's end leaves to chance.
 store-exits: venv build ## processes that end while they use an object store
-	$(BIN)/python tests/store_exits.py --times 20
+	$(BIN)/python tests/store_exits.py --times 100
 
 # Conversions to a store that die at each request, and at random ones again and again: the same bytes in the end.
 store-resumes: venv build ## conversions to an object store, killed at every request

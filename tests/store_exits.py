@@ -1,6 +1,6 @@
 """Processes that end while they use an object store, one after the other: each must end as Python does, in silence.
 
-python tests/store_exits.py [--times N]     `make store-exits` has 20 of each kind
+python tests/store_exits.py [--times N]     `make store-exits` has 100 of each kind
 
 The client was seen to abort when the interpreter ends under it. Each process is a fork of one that has not used the
 client, which runs to the end of this file, and so through all that an interpreter does at its end.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,23 @@ def test_requests_that_the_end_of_the_process_would_not_stop_are_not_used(
         requests.requests()
     made[0].stop()
     assert requests._made == []
+
+
+def test_the_clients_threads_are_done_with_python_when_requests_have_stopped(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not aborts the process when the interpreter ends; stopped with requests in flight."""
+    made = requests.Requests()
+    monkeypatch.setattr(requests, "_made", [made])
+    with UniRecordDataset("s3://bucket/a.urec", shuffle=True) as ds, ThreadPoolExecutor() as threads:
+        server.latency = 0.2
+        rows = [threads.submit(ds.__getitem__, i) for i in range(ROWS)]
+        while not made._loop.held:
+            time.sleep(0.001)
+        made.stop()
+        assert not made._loop.held
+        for row in rows:
+            assert "because the process ends" in str(row.exception(SECONDS))
 
 
 def test_interpreters_end_while_a_store_is_used(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@ import atexit
 import errno
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
@@ -15,11 +16,12 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Final
+from weakref import WeakSet
 
 from ..core import result_of
 from ..errors import UniRecordError
 from .pacing import STALLED, Durations, Pace
-from .store import Store
+from .store import Store, let_go
 from .store_failures import verdict_of
 
 __all__ = ["MOST_IN_FLIGHT", "Begun", "Read", "Requests", "requests"]
@@ -30,6 +32,7 @@ MOST_IN_FLIGHT: Final = (
 _HEDGED: Final = 16  # of those in flight, one may be a second copy of one that is late
 _LEAST_LOOK: Final = 0.005  # seconds between two looks for late ones
 _RENEWALS: Final = 3  # in a row, with which a request gets new credentials
+_LEAVING: Final = 5.0  # seconds that the client's threads have to leave the interpreter when it ends
 
 Call = Callable[[], Awaitable[Any]]
 
@@ -90,6 +93,25 @@ class _Flight:
         self.hedged = self.done = False
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop that knows the futures made in it which somebody still holds, as the client's threads do.
+
+    Such a thread lets its future go when it is done with Python, also where the request was cancelled. One that is
+    in Python when the interpreter ends is ended there, at its next wait for the GIL, which aborts a process that
+    is not written in C.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: WeakSet[asyncio.Future[Any]] = WeakSet()
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """One more."""
+        made = super().create_future()
+        self.held.add(made)
+        return made
+
+
 class Requests:
     """Waits for stores on behalf of any thread; one for each process.
 
@@ -98,7 +120,7 @@ class Requests:
 
     def __init__(self) -> None:
         self._process = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self._loop = _Loop()
         self._pace, self.durations = Pace(MOST_IN_FLIGHT), Durations()
         self._queue: deque[_Flight] = deque()
         self._flying: dict[_Flight, None] = {}  # that may be late, the oldest first
@@ -315,6 +337,10 @@ class Requests:
         with self._starting:
             self._ended = True
         asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
+        until = time.monotonic() + _LEAVING
+        while self._loop.held and time.monotonic() < until:
+            let_go()
+            time.sleep(0.001)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 

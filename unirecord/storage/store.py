@@ -14,7 +14,7 @@ from .pacing import Retries, retries_of
 from .storage_options import StorageOptions
 from .store_failures import failure
 
-__all__ = ["Store", "client_module"]
+__all__ = ["Store", "client_module", "let_go"]
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 _ENDPOINT_OPTIONS: Final = ("endpoint", "endpoint_url", "base_url")
@@ -30,6 +30,11 @@ def client_module() -> Any:
             "object stores are read by the package obstore: pip install 'unirecord[remote]'"
         ) from None
     return obstore
+
+
+def let_go() -> None:
+    """Has the client let go of Python's objects that its threads have no use for: it does so when it is called."""
+    client_module().store.MemoryStore()
 
 
 class Store:
