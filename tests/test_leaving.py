@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from collector_callbacks import no_collector_callbacks
 from hang import HANG_SECONDS
 from writing import write
 
@@ -25,6 +26,12 @@ from unirecord import Pipeline, UniRecordDataset
 from unirecord.core import left_at_work
 
 ROWS, SIZE = 64, 8
+
+
+@pytest.fixture(autouse=True)
+def _no_interrupt_is_lost() -> Iterator[None]:
+    with no_collector_callbacks():
+        yield
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from collector_callbacks import no_collector_callbacks
 from objectstore import Fault, Request, Server
 from objectstore_writing import uploads
 from restarting_signals import signals_restart_calls
@@ -16,6 +18,12 @@ from written_store import PIECE, URL, folder, numbers, served, spooled, unnamed,
 from unirecord import Writer
 
 server = pytest.fixture(served)
+
+
+@pytest.fixture(autouse=True)
+def _no_interrupt_is_lost() -> Iterator[None]:
+    with no_collector_callbacks():
+        yield
 
 
 def test_ctrl_c_aborts_the_upload(server: Server) -> None:
