@@ -27,7 +27,7 @@ NAME = "<script>alert(2)</script>"
 class Parsed(HTMLParser):
     """The tags, attributes and texts of a page, and whether each element is closed where it should be."""
 
-    _void = frozenset({"img", "meta", "br"})
+    _void = frozenset({"img", "meta", "br", "input"})
 
     def __init__(self, content: bytes) -> None:
         super().__init__(convert_charrefs=True)
@@ -104,7 +104,7 @@ def row(i: int) -> dict[str, Any]:
         "text": HOSTILE * 20,
         "wave": np.full(64, np.nan, np.float32) if i == 0 else np.arange(64, dtype=np.float32),
         "box": np.arange(4, dtype=np.float32),
-        "mask": np.full((16, 16), i, np.uint8),
+        "mask": np.full((16, 16), i % 256, np.uint8),
         "ragged": np.arange(i, dtype=np.int16),
         "meta": {HOSTILE: [i, HOSTILE]},
         "flag": i % 2 == 0,

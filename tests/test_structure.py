@@ -22,6 +22,7 @@ LAYERS = re.findall(
     """
 __init__ __main__ torch tf jax grain hf keras lightning ray images
 cli
+viewing
 frameworks
 inspection convert
 dataset

@@ -25,6 +25,7 @@ _COMMANDS: Final = (
     "write",
     "export",
     "inspect",
+    "view",
     "trace",
     "audit",
     "report",
@@ -52,6 +53,7 @@ _EXAMPLES: Final = """examples:
   unirecord write table.csv table --index id    a CSV file → a directory of parts
   unirecord export table table.parquet          a dataset → files of another format
   unirecord inspect pictures.urec               schema, sizes, first rows
+  unirecord view pictures.urec                  the same in a browser: rows, pictures, epochs
   unirecord trace table --seed 1 --batch 256 --step 12345   which rows a step of training got
   unirecord audit run1/receipts                 was every sample delivered exactly once
   unirecord report run1/receipts run1.html  the same as a page to look at

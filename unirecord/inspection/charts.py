@@ -7,10 +7,11 @@ from typing import Final
 
 from .markup import Markup, element
 
-__all__ = ["histogram", "line", "meter"]
+__all__ = ["histogram", "line", "meter", "points"]
 
 _WIDTH: Final = 320
 _HEIGHT: Final = 80
+_SQUARE: Final = 160  # height where both directions matter
 _GAP: Final = 1.0
 _POINTS: Final = 200  # of a line
 
@@ -53,6 +54,23 @@ def line(values: Sequence[float], says: str) -> Markup:
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
         role="img",
         aria_label=says,
+    )
+
+
+def points(places: Sequence[tuple[float, float]], says: str) -> Markup:
+    """Points at (across, up), each 0 to 1."""
+    marks = [
+        element(
+            "rect",
+            x=f"{2 + (_WIDTH - 6) * x:.1f}",
+            y=f"{2 + (_SQUARE - 6) * (1 - y):.1f}",
+            width="2",
+            height="2",
+        )
+        for x, y in places
+    ]
+    return element(
+        "svg", *marks, viewBox=f"0 0 {_WIDTH} {_SQUARE}", role="img", aria_label=says, class_="points"
     )
 
 

@@ -16,7 +16,7 @@ from ..sizes import format_size
 from .charts import line
 from .markup import Markup, element, join
 
-__all__ = ["example", "is_picture", "thumbnail"]
+__all__ = ["described", "example", "is_picture", "small_picture", "thumbnail"]
 
 _SIDE: Final = 128  # pixels of a thumbnail's longer side
 _MOST_TEXT: Final = 400
@@ -36,7 +36,7 @@ def example(value: Any) -> Markup:
     if value is None:
         return element("span", "null", class_="soft")
     if isinstance(value, bytes):
-        return thumbnail(value) or element("span", _described(value), class_="soft")
+        return thumbnail(value) or element("span", described(value), class_="soft")
     if isinstance(value, np.ndarray):
         return _array(value)
     if isinstance(value, str):
@@ -52,7 +52,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}… ({len(text):,} characters)"
 
 
-def _described(value: bytes) -> str:
+def described(value: bytes) -> str:
+    """What kind of file it is, a picture's size in pixels, and its bytes."""
     size = format_size(len(value))
     try:
         header = read_image_header(value)
@@ -62,8 +63,11 @@ def _described(value: bytes) -> str:
     return f"{header.format} {header.width}×{header.height}, {size}"
 
 
-def thumbnail(value: bytes) -> Markup | None:
-    """A small JPEG of a picture, with Pillow; None for what is none, is too large, is damaged, or without Pillow."""
+def small_picture(value: bytes, side: int = _SIDE) -> tuple[bytes, int, int] | None:
+    """A JPEG of a picture, at most ``side`` pixels wide and high, its width and its height; with Pillow.
+
+    None for what is none, is too large, is damaged, or without Pillow.
+    """
     if not is_picture(value):
         return None
     try:
@@ -71,19 +75,30 @@ def thumbnail(value: bytes) -> Markup | None:
         if header.width * header.height > _MOST_PIXELS:
             return None
         image = importlib.import_module("PIL.Image").open(io.BytesIO(value))
-        image.draft("RGB", (_SIDE, _SIDE))
+        image.draft("RGB", (side, side))
         image = image.convert("RGB")
-        image.thumbnail((_SIDE, _SIDE))
+        image.thumbnail((side, side))
     except Exception:  # whatever a decoder makes of bytes that somebody else wrote
         return None
-    return _picture(image, _described(value))
+    return _jpeg(image)
 
 
-def _picture(image: Any, says: str) -> Markup:
+def thumbnail(value: bytes, side: int = _SIDE) -> Markup | None:
+    """The same as an element of a page."""
+    small = small_picture(value, side)
+    return None if small is None else _picture(small, described(value))
+
+
+def _jpeg(image: Any) -> tuple[bytes, int, int]:
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=80)
-    source = "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
-    return element("img", src=source, alt=says, title=says, width=image.width, height=image.height)
+    return buffer.getvalue(), image.width, image.height
+
+
+def _picture(small: tuple[bytes, int, int], says: str) -> Markup:
+    content, width, height = small
+    source = "data:image/jpeg;base64," + base64.b64encode(content).decode()
+    return element("img", src=source, alt=says, title=says, width=width, height=height)
 
 
 def _array(value: np.ndarray[Any, Any]) -> Markup:
@@ -119,4 +134,4 @@ def _raster(value: np.ndarray[Any, Any], says: str) -> Markup | None:
     grey = ((small - low) * (255.0 / ((high - low) or 1.0))).astype(np.uint8)
     image = pillow.fromarray(grey[:, :, 0] if grey.ndim == 3 and grey.shape[2] == 1 else grey)
     image.thumbnail((_SIDE, _SIDE))
-    return _picture(image.convert("RGB"), says)
+    return _picture(_jpeg(image.convert("RGB")), says)

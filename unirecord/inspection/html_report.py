@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..order.selection import Selection
 from ..parts.part_set import PartSet, resolve
+from ..query.live_rows import live_rows
 from ..sizes import format_size
 from .cells_of_row import cells_of_row
 from .charts import histogram
@@ -36,16 +38,16 @@ def write_html_report(path: Any, target: str) -> int:
     return write_page(html_report(path), target)
 
 
-def html_report(path: Any) -> bytes:
-    """The page, in UTF-8: it needs no other file and no network, and has no script.
+def html_report(path: Any, *above: Markup) -> bytes:
+    """The page, in UTF-8, with ``above`` at its top: it needs no other file and no network, and has no script.
 
     All but the examples comes from the indexes. Pictures are shown where Pillow is installed.
     """
     found = describe(path)
-    parts = PartSet(resolve(path), io="auto")
+    parts = PartSet(resolve(path), io="auto", knows_deletions=True)
     try:
         statistics = [column_statistics(parts, column.name) for column in found.columns[:_COLUMNS]]
-        rows = _spaced(parts.rows, _EXAMPLES)
+        rows = _spaced(live_rows(parts), _EXAMPLES)
         names = [column.name for column in found.columns[:_COLUMNS]]
         samples = [cells_of_row(parts, names, row) for row in rows]
         sheets = [
@@ -66,6 +68,7 @@ def html_report(path: Any) -> bytes:
     names = ["Summary", *(["Pictures"] if sheets else []), "Columns", "Examples", "Parts"]
     return page(
         f"{title}: UniRecord",
+        *above,
         element("header", element("h1", title), element("p", found.path, class_="soft")),
         element(
             "nav", *(element("a", name, href=f"#{name.lower()}") for name in names), aria_label="sections"
@@ -78,16 +81,16 @@ def _section(name: str, *content: object) -> Markup:
     return element("section", element("h2", name), *content, id=name.lower())
 
 
-def _spaced(rows: int, most: int) -> list[int]:
-    """Evenly spaced rows, the first one among them."""
-    wanted = min(rows, most)
-    return [place * rows // wanted for place in range(wanted)]
+def _spaced(rows: Selection, most: int) -> list[int]:
+    """Evenly spaced ones of these rows, the first one among them."""
+    wanted = min(len(rows), most)
+    return [rows[place * len(rows) // wanted] for place in range(wanted)]
 
 
 def _sheet(parts: PartSet, name: str) -> Markup:
     """A contact sheet of a column of pictures."""
     figures = []
-    for row in _spaced(parts.rows, _PICTURES):
+    for row in _spaced(live_rows(parts), _PICTURES):
         value = cells_of_row(parts, [name], row)[name]
         picture = thumbnail(value) if isinstance(value, bytes) else None
         figures.append(element("figure", picture or "(no picture)", element("figcaption", f"row {row:,}")))

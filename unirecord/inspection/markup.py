@@ -6,12 +6,13 @@ import html
 import re
 from typing import Final
 
-__all__ = ["BEGINNING", "Markup", "element", "fragment", "join", "page", "shown"]
+__all__ = ["BEGINNING", "POLICY", "Markup", "element", "fragment", "join", "page", "shown"]
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
-_VOID: Final = {"img", "meta", "br", "rect", "polyline", "line"}
+_VOID: Final = {"img", "meta", "br", "input"}
+_VOID_SHAPES: Final = {"rect", "polyline", "line"}
 # Nothing is loaded and nothing runs, whatever the page holds: pictures are in it, there is no script.
-_POLICY: Final = (
+POLICY: Final = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 )
 _STYLE: Final = """
@@ -25,6 +26,7 @@ body { margin: 0 auto; max-width: 76rem; padding: 1rem; font: 16px/1.5 system-ui
 h1 { font-size: 1.4rem; margin: 0.5rem 0 } h2 { font-size: 1.15rem; margin: 2rem 0 0.5rem }
 h3 { font-size: 1rem; margin: 1.25rem 0 0.25rem } .card h3 { margin-top: 0 }
 nav a { margin-right: 1rem } a { color: var(--bar) }
+[aria-current] { color: var(--ink); font-weight: 600; text-decoration: none }
 a:focus-visible, [tabindex]:focus-visible { outline: 2px solid var(--bar) }
 .soft { color: var(--soft); font-size: 0.875rem } .warn { color: var(--warn) }
 .scroll { overflow-x: auto; max-width: 100%; background: /* a shadow at an edge behind which there is more */
@@ -46,6 +48,18 @@ td.wide { overflow-wrap: anywhere; min-width: 8rem; max-width: 24rem }
 figcaption { font-size: 0.75rem; color: var(--soft) }
 svg { display: block; width: 100%; height: auto } svg rect { fill: var(--bar) }
 svg polyline { fill: none; stroke: var(--bar) }
+svg.points { background: var(--card) } svg.points rect { fill-opacity: 0.7 }
+form { display: flex; flex-wrap: wrap; gap: 0.5rem 1rem; align-items: end; margin: 0.75rem 0 }
+label { display: flex; flex-direction: column; font-size: 0.875rem; color: var(--soft); min-width: 0; max-width: 100% }
+label.wide { flex: 1 1 20rem } input, select, button { font: inherit; padding: 0.3rem 0.5rem; color: var(--ink);
+  background: var(--ground); border: 1px solid var(--soft); border-radius: 4px; max-width: 100% }
+input.short { width: 7rem } button { background: var(--bar); color: var(--ground); border-color: var(--bar) }
+input:focus-visible, select:focus-visible, button:focus-visible { outline: 2px solid var(--bar); outline-offset: 1px }
+.pager { display: flex; flex-wrap: wrap; gap: 0.25rem 1rem; align-items: baseline; margin: 0.75rem 0 }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.875rem; margin: 0; max-height: 40rem;
+  overflow: auto }
+.skip { position: absolute; left: -99rem } .skip:focus { position: static }
+td.small img { max-width: 6rem; max-height: 4rem } td.large img { max-width: 100%; height: auto }
 .meter { display: block; height: 0.5rem; background: var(--bar); min-width: 1px }
 """
 
@@ -90,19 +104,19 @@ def element(tag: str, /, *children: object, **attributes: object) -> Markup:
     }
     assert all(_NAME.fullmatch(word) for word in (tag, *found))
     given = "".join(f' {key}="{html.escape(shown(value), quote=True)}"' for key, value in found.items())
-    if tag in _VOID:
+    if tag in _VOID or tag in _VOID_SHAPES:
         assert not children
-        return Markup(f"<{tag}{given}>" if tag in ("img", "meta", "br") else f"<{tag}{given}/>")
+        return Markup(f"<{tag}{given}>" if tag in _VOID else f"<{tag}{given}/>")
     return Markup(f"<{tag}{given}>{join(*children)}</{tag}>")
 
 
-def page(title: str, *body: object) -> bytes:
-    """A whole page, which needs nothing but itself."""
+def page(title: str, *body: object, policy: str = POLICY) -> bytes:
+    """A whole page, which needs nothing but itself, unless a ``policy`` for its contents says more."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
         element("title", title),
         Markup(f"<style>{_STYLE}</style>"),
     )

@@ -1,0 +1,60 @@
+"""``unirecord view PATH``: a dataset in a browser, by a server for this machine alone."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from typing import Any, Final
+
+from ..viewing.server import ViewServer
+from .cache_option import add_cache_options
+from .storage_option import add_storage_option
+from .terminal import say
+from .usage import UsageError, count, make_parser
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Look at a dataset in a browser: rows in pages by a condition and in the order of a column,
+pictures, one row in full, the order of an epoch and what a step contains. The server listens on this machine alone,
+answers whoever has the address that is printed, and ends with Ctrl-C."""
+
+_EXAMPLES: Final = """examples:
+  unirecord view pictures.urec
+  unirecord view data --open                 the browser opens
+  unirecord view data --port 8765            on a machine behind ssh -L 8765:127.0.0.1:8765"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "view", help="look at a dataset in a browser", description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )  # fmt: skip
+    parser.add_argument(
+        "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
+    )
+    parser.add_argument(
+        "--port", type=count, default=0, metavar="N", help="listen there (default: a free one)"
+    )
+    parser.add_argument("--open", action="store_true", help="open the address in the browser")
+    add_storage_option(parser)
+    add_cache_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.port > 65_535:
+        raise UsageError(f"--port: {args.port} is no port; they end at 65,535")
+    server = ViewServer(args.path[0] if len(args.path) == 1 else args.path, args.port)
+    try:
+        say(server.address, "the address is a key to the data: give it to nobody; Ctrl-C ends the server")
+        sys.stdout.flush()
+        if args.open:
+            webbrowser.open(server.address)
+        server.serve_forever()
+    except KeyboardInterrupt:
+        say("closed")
+    finally:
+        server.close()
+    return 0

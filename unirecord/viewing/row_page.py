@@ -1,0 +1,111 @@
+"""One row in full."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..format.column import Column
+from ..format.values.object_json import object_text
+from ..inspection.cells_of_row import cells_of_row
+from ..inspection.example_cells import described, example, small_picture
+from ..inspection.markup import Markup, element, join
+from ..sizes import format_size
+from .asked import Asked, AskedWrongly, link
+from .frame import framed, picture
+from .looking import Looking
+
+__all__ = ["picture_of", "row_page"]
+
+_MOST_TEXT: Final = 100_000
+_MOST_BYTES: Final = 256  # of other bytes, in hexadecimal
+_MOST_ELEMENTS: Final = 1_000  # of an array, as numbers
+_SIDES: Final = (128, 1024)
+
+
+def row_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
+    """A row: each column, its type and its value."""
+    row = _row(looking, asked)
+    part, place = looking.parts.locate(row)
+    cells = cells_of_row(looking.parts, looking.schema.names, row)
+    listed = [
+        element(
+            "tr",
+            element("th", column.name, scope="row"),
+            element("td", str(column), class_="soft"),
+            element("td", _in_full(row, ordinal, column, cells[column.name]), class_="any large"),
+        )
+        for ordinal, column in enumerate(looking.schema)
+    ]
+    head = element("tr", *(element("th", name, scope="col") for name in ("column", "type", "value")))
+    table = element("table", element("thead", head), element("tbody", *listed))
+    return 200, framed(
+        looking,
+        "row",
+        asked,
+        element("h2", f"Row {row:,}"),
+        element("p", f"row {place:,} of {part}", class_="soft"),
+        _neighbours(looking, row),
+        element("div", table, class_="scroll", tabindex="0", role="region", aria_label="values"),
+    )
+
+
+def picture_of(looking: Looking, asked: Asked) -> bytes | None:
+    """A picture of a row as a JPEG that is at most so wide and high; None where there is none."""
+    row = _row(looking, asked)
+    column = looking.schema[asked.number("column", most=len(looking.schema) - 1)]
+    side = int(asked.one_of("side", [str(side) for side in _SIDES]))
+    value = cells_of_row(looking.parts, [column.name], row)[column.name]
+    small = small_picture(value, side) if isinstance(value, bytes) else None
+    return None if small is None else small[0]
+
+
+def _row(looking: Looking, asked: Asked) -> int:
+    row = asked.number("row")
+    if not looking.is_there(row):
+        raise AskedWrongly(f"there is no row {row:,}: rows are numbered from 0 to {looking.parts.rows - 1:,}")
+    return row
+
+
+def _neighbours(looking: Looking, row: int) -> Markup:
+    """Links to the rows before and after it, and to when it comes."""
+    found = [("Previous", row - 1, "prev"), ("Next", row + 1, "next")]
+    links = [
+        element("a", name, href=link("row", row=other), rel=kind)
+        if looking.is_there(other)
+        else element("span", name, class_="soft")
+        for name, other, kind in found
+    ]
+    when = element("a", "When it comes in an epoch", href=link("epoch", row=row))
+    return element("nav", *links, when, class_="pager", aria_label="other rows")
+
+
+def _in_full(row: int, ordinal: int, column: Column, value: Any) -> Markup:
+    """A value as whole as a page may hold it."""
+    if isinstance(value, str):
+        return element("pre", _cut(value))
+    if isinstance(value, bytes):
+        return _bytes(row, ordinal, column, value)
+    if isinstance(value, dict | list):
+        return element("pre", _cut(object_text(value, lambda blob: format_size(len(blob)))))
+    if isinstance(value, np.ndarray) and value.size > 8:
+        numbers = np.array2string(value.reshape(-1)[:_MOST_ELEMENTS], threshold=_MOST_ELEMENTS)
+        says = "its values" if value.size <= _MOST_ELEMENTS else f"its first {_MOST_ELEMENTS:,} values"
+        return join(example(value), element("details", element("summary", says), element("pre", numbers)))
+    return example(value)
+
+
+def _bytes(row: int, ordinal: int, column: Column, value: bytes) -> Markup:
+    if small_picture(value, _SIDES[0]) is not None:
+        says = element("div", described(value), class_="soft")
+        return join(picture(row, ordinal, column, _SIDES[1]), says)
+    more = "" if len(value) <= _MOST_BYTES else " …"
+    return join(
+        element("div", described(value), class_="soft"), element("pre", value[:_MOST_BYTES].hex(" ") + more)
+    )
+
+
+def _cut(text: str) -> str:
+    more = f"… ({len(text):,} characters)"
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + more
