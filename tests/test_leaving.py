@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collector_callbacks import no_collector_callbacks
 from hang import HANG_SECONDS
+from heard_interrupts import interrupts_are_heard
 from writing import write
 
 import unirecord
@@ -29,8 +29,8 @@ ROWS, SIZE = 64, 8
 
 
 @pytest.fixture(autouse=True)
-def _no_interrupt_is_lost() -> Iterator[None]:
-    with no_collector_callbacks():
+def _heard() -> Iterator[None]:
+    with interrupts_are_heard():
         yield
 
 
@@ -77,15 +77,9 @@ def interrupted_while_waiting(
         slow.begun.acquire()
         send()
 
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # ignored where tests run in the background
     threading.Thread(target=interrupt).start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            list(batches)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        list(batches)
 
 
 def closed(batches: Iterator[Any], slow: Slow) -> None:
@@ -209,12 +203,8 @@ def test_verify_is_left_while_it_checks(path: Path, monkeypatch: pytest.MonkeyPa
         return []
 
     monkeypatch.setitem(unirecord.verify.__globals__, "check_group", check)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            unirecord.verify(path)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        unirecord.verify(path)
     assert [thread for thread in left_at_work if thread.is_alive()]
     go.set()
     for thread in list(left_at_work):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from collector_callbacks import no_collector_callbacks
+from heard_interrupts import interrupts_are_heard
 from objectstore import Fault, Request, Server
 from objectstore_writing import uploads
 from restarting_signals import signals_restart_calls
@@ -21,8 +21,8 @@ server = pytest.fixture(served)
 
 
 @pytest.fixture(autouse=True)
-def _no_interrupt_is_lost() -> Iterator[None]:
-    with no_collector_callbacks():
+def _heard() -> Iterator[None]:
+    with interrupts_are_heard():
         yield
 
 
