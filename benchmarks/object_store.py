@@ -30,14 +30,18 @@ from unirecord import UniRecordDataset, Writer
 
 ROW_BYTES = 100_000
 BATCH = 64
-ROWS, QUICK_ROWS = 4_000, 200
+ROWS, QUICK_ROWS = 16_000, 200  # of which opening, 0.17 s, is a thirtieth
 LATENCY = 0.025  # seconds a request
+LINK, LINKED_ROWS = (
+    200e6,
+    16_000,
+)  # bytes a second of a link that server and client of two cores fill with ease
 OPENED_ROWS, QUICK_OPENED_ROWS = 10**8, 10**5
 SERVER = """
 import sys
 from pathlib import Path
 from objectstore import serving
-with serving(Path(sys.argv[1]), float(sys.argv[2])) as server:
+with serving(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])) as server:
     print(server.url, flush=True)
     for line in sys.stdin:
         print(len(server.requests), server.bytes, flush=True)
@@ -68,10 +72,10 @@ class Serving:
 
 
 @contextmanager
-def serving(root: Path, latency: float) -> Iterator[Serving]:
-    """A server over the folder of buckets ``root``."""
+def serving(root: Path, latency: float, bandwidth: float = 0.0) -> Iterator[Serving]:
+    """A server over the folder of buckets ``root``; its answers share ``bandwidth`` bytes a second; 0: no limit."""
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests")}
-    command = [sys.executable, "-c", SERVER, str(root), str(latency)]
+    command = [sys.executable, "-c", SERVER, str(root), str(latency), str(bandwidth)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -98,6 +102,11 @@ class Reading:
     peer: str  # that writes the files
     environment: str = ""
     order: str = "exact"
+
+    @property
+    def linked(self) -> bool:
+        """Whether it is read through a link as well: the bare client, and what users get by default."""
+        return self.peer == "unirecord" and self.order != "runs"
 
 
 READINGS = (
@@ -148,25 +157,30 @@ def _read(field: Field, raw: Raw, server: Serving, reading: Reading, number: int
     return {**found, "requests": requests, "bytes": sent}
 
 
-def epochs(field: Field, plan: Plan, rows: int, latency: float) -> Iterator[Measurement]:
+def epochs(
+    field: Field, plan: Plan, rows: int, latency: float, bandwidth: float = 0.0
+) -> Iterator[Measurement]:
     """Epochs of all in turns."""
     workload = Workload("store", "100 KB rows", rows, ROW_BYTES)
+    title = f"store, a link of {bandwidth / 1e6:.0f} MB/s" if bandwidth else workload.name
     raw = generate(workload, field.data / workload.name / "raw")
     ready: list[Reading] = []
     for reading in READINGS:
+        if bandwidth and not reading.linked:
+            continue
         if plan.only and not any(name.lower() in reading.name.lower() for name in plan.only):
             continue
         writer = Entrant(reading.name, reading.peer, reading.environment)
         reason = field.ready(writer) or field.write(writer, raw).get("failed")
         if reason:
-            yield {"suite": "store", "workload": workload.name, "entrant": reading.name, "absent": reason}
+            yield {"suite": "store", "workload": title, "entrant": reading.name, "absent": reason}
         else:
             ready.append(reading)
-    with serving(field.data, latency) as server:
+    with serving(field.data, latency, bandwidth) as server:
         for number in range(plan.rounds):
             for reading in ready:
                 found = _read(field, raw, server, reading, number)
-                line = {"suite": "store", "workload": workload.name, "entrant": reading.name, "round": number}
+                line = {"suite": "store", "workload": title, "entrant": reading.name, "round": number}
                 if "failed" in found:
                     yield {**line, "absent": found["failed"]}
                     continue
@@ -227,6 +241,7 @@ def opening(field: Field, plan: Plan, rows: int, latency: float) -> Iterator[Mea
 def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
     """The suite of `make bench`."""
     yield from epochs(field, plan, QUICK_ROWS if plan.small else ROWS, LATENCY)
+    yield from epochs(field, plan, QUICK_ROWS if plan.small else ROWS, LATENCY, LINK)
     yield from opening(field, plan, QUICK_OPENED_ROWS if plan.small else OPENED_ROWS, LATENCY)
 
 
@@ -246,9 +261,12 @@ def _more(found: Sequence[Measurement]) -> str:
     """The best of several rounds, and what the server counted, in the middle of them."""
     if "requests" not in found[0]:
         return ""
-    requests, share = (median(one[name] for one in found) for name in ("requests", "bytes_of_data"))
+    names = ("requests", "bytes_of_data", "processor_us")
+    requests, share, processor = (median(one[name] for one in found) for name in names)
     most = max(one["value"] for one in found)
-    return f"(at most {most:,.1f}), {requests:,.0f} requests, {share:.3f} of the data"
+    return (
+        f"(at most {most:,.1f}), {requests:,.0f} requests, {share:.3f} of the data, {processor:.0f} us a row"
+    )
 
 
 def main() -> None:
@@ -258,6 +276,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--opened-rows", type=int, default=OPENED_ROWS)
     parser.add_argument("--latency-ms", type=float, default=1e3 * LATENCY)
+    parser.add_argument(
+        "--bandwidth-mb", type=float, default=0.0, help="MB a second of all answers; 0: no limit"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="NAME", help="readers whose name contains NAME"
@@ -271,7 +292,10 @@ def main() -> None:
     plan = Plan([], [], [], args.rounds, 0.0, args.only, args.quick)
     with tempfile.TemporaryDirectory(dir=args.data) as folder:
         field, latency = Field(args.cache.resolve(), Path(folder)), args.latency_ms / 1e3
-        found = [json.loads(json.dumps(one)) for one in epochs(field, plan, args.rows, latency)]
+        found = [
+            json.loads(json.dumps(one))
+            for one in epochs(field, plan, args.rows, latency, 1e6 * args.bandwidth_mb)
+        ]
         if not args.only:
             found += opening(field, plan, args.opened_rows, latency)
         _show(found)

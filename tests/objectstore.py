@@ -244,9 +244,13 @@ async def _end(listening: asyncio.Server) -> None:
 
 
 @contextmanager
-def serving(root: Path, latency: float = 0.0) -> Iterator[Server]:
-    """A server over the folder of buckets ``root``, in a thread of this process, with ``latency`` seconds a request."""
-    server, loop, ready = Server(root, latency), asyncio.new_event_loop(), threading.Event()
+def serving(root: Path, latency: float = 0.0, bandwidth: float = 0.0) -> Iterator[Server]:
+    """A server over the folder of buckets ``root``, in a thread of this process, with ``latency`` seconds a request.
+
+    ``bandwidth``: bytes a second that all answers share; as many as there can be where it is 0.
+    """
+    server, loop = Server(root, latency, link=Link(bandwidth)), asyncio.new_event_loop()
+    ready = threading.Event()
 
     async def start() -> asyncio.Server:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 20)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from objectstore import Server, serving
+from objectstore import Link, Server, serving
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.storage import object_store
@@ -123,3 +123,30 @@ def test_answers_of_the_store_are_measured(server: Server) -> None:
         assert store.speed._noted >= 16
         assert {size for size, _ in store.speed._bodies} >= {LARGE, SMALL}
         assert all(latency > 0 for latency in store.speed._latencies)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.floats(0, 0.1)), min_size=1, max_size=50))
+def test_a_link_of_the_server_lets_no_more_through_than_its_bandwidth(asked: list[tuple[int, float]]) -> None:
+    link, now, through, sent = Link(1e6), 0.0, 0.0, 0
+    for size, pause in asked:
+        now += pause
+        sent += size
+        ends = now + link.wait(now, size)
+        assert ends >= through + size / 1e6 - 1e-9, "after what came before it"
+        assert ends >= sent / 1e6 - 1e-9
+        through = ends
+
+
+def test_an_epoch_through_a_link_has_every_value(tmp_path: Path) -> None:
+    (tmp_path / "bucket").mkdir()
+    rows = [{"x": np.full(20_000, i, np.uint8)} for i in range(40)]
+    with Writer(tmp_path / "bucket" / "a.urec", {"x": "uint8[20000]"}) as writer:
+        for row in rows:
+            writer.write(row)
+    with (
+        serving(tmp_path, bandwidth=20e6) as server,
+        UniRecordDataset(f"{server.url}/bucket/a.urec", shuffle=True, seed=1) as ds,
+    ):
+        seen = sorted(int(x[0]) for batch in ds.batches(8) for x in batch["x"])
+        assert server.link.wait(0.0, 0) > 0, "what came went over it"
+    assert seen == list(range(40))
