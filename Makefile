@@ -61,6 +61,7 @@ $(MKDOCS)/ready: Makefile
 docs: build $(MKDOCS)/ready ## docs/ made anew from docstrings, files and the parser, and the site of it
 	$(BIN)/python docs/build_api.py
 	$(BIN)/python docs/build_map.py
+	$(BIN)/python docs/build_man.py
 	cd tests && ../$(BIN)/python -m conformance.matrix
 	$(BIN)/python docs/wrap.py
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=docs/site $(MKDOCS)/bin/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml

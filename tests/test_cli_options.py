@@ -36,6 +36,8 @@ OPTIONS: dict[str, list[str]] = {
     "--quote-formulas": ["--quote-formulas"],
     "--out": ["--out", "elsewhere"],
     "--name": ["--name", "n"],
+    "--mean": ["--mean", "n"],
+    "--sum": ["--sum", "n"],
     "--cache": ["--cache", "kept", "--cache-bytes", "1MB"],
     "--cache-bytes": ["--cache-bytes", "1MB"],
     "--storage-option": ["--storage-option", "region=here"],

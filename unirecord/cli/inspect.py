@@ -16,7 +16,7 @@ from . import inspect_query
 from .cache_option import add_cache_options
 from .cells import cell_json, cell_text
 from .storage_option import add_storage_option
-from .table import clipped, table, width
+from .table import clipped, print_table
 from .terminal import print_json, say, to_json
 from .usage import UsageError, count, make_parser
 
@@ -108,9 +108,7 @@ def print_rows(numbers: Any, samples: list[dict[str, Any]]) -> None:
     names = list(samples[0])
     body = [[str(n), *(cell_text(s[name]) for name in names)] for n, s in zip(numbers, samples, strict=True)]
     align = ">" + "".join(">" if _is_number(samples, name) else "<" for name in names)
-    room = shutil.get_terminal_size((160, 24)).columns
-    for line in table([["row", *names], *body], align):
-        say(clipped(line, room) if width(line) > room else line)
+    print_table([["row", *names], *body], align)
 
 
 def _is_number(samples: list[dict[str, Any]], name: str) -> bool:
@@ -146,8 +144,7 @@ def _print_columns(found: Description) -> None:
     ]
     say("")
     align = "<<<>>><<>><"
-    for line in table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept)):
-        say(line)
+    print_table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept))
     for column in found.columns:
         for name, value in column.annotations.items():
             said = f"{column.name}: {name} {value if isinstance(value, str) else to_json(cell_json(value))}"
@@ -191,7 +188,6 @@ def _print_parts(found: Description) -> None:
     rows = [
         [p.name, f"{p.rows:,}", format_size(p.data_bytes), format_size(p.index_bytes), p.id] for p in shown
     ]
-    for line in table([["part", "rows", "data", "index", "id"], *rows], "<>>><"):
-        say(line)
+    print_table([["part", "rows", "data", "index", "id"], *rows], "<>>><")
     if len(shown) < len(found.parts):
         say(f"… and {len(found.parts) - len(shown):,} more parts")

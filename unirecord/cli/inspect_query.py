@@ -24,6 +24,7 @@ __all__ = ["EXAMPLES", "add_arguments", "run", "wanted"]
 EXAMPLES: Final = """  unirecord inspect data --where 'label == 3 and width >= 512' --columns path,width --limit 50
   unirecord inspect data --where 'path like "%cat%"' --count
   unirecord inspect data --group-by label
+  unirecord inspect data --group-by label --mean score --sum bytes
   unirecord inspect data --stats --columns score,width
   unirecord inspect data --sample 10 --seed 1
   unirecord inspect data --sort=-score --limit 20 --csv > best.csv
@@ -32,7 +33,7 @@ EXAMPLES: Final = """  unirecord inspect data --where 'label == 3 and width >= 5
 # What each view takes beside --where and --json.
 _VIEWS: Final = {
     "count": (),
-    "group_by": ("limit", "offset", "sort", "csv", "quote_formulas"),
+    "group_by": ("mean", "sum", "limit", "offset", "sort", "csv", "quote_formulas"),
     "stats": ("columns",),
     "row": ("columns",),
     "extract": ("limit", "offset", "out", "name"),
@@ -50,6 +51,8 @@ _OTHERS: Final = (
     "seed",
     "out",
     "name",
+    "mean",
+    "sum",
 )
 
 
@@ -81,6 +84,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     views.add_argument("--row", type=int, metavar="ID", help="one row in full, by its number; −1 is the last")
     views.add_argument("--extract", metavar="COLUMN", help="write this column's blobs to files in --out")
     views.add_argument("--explain", action="store_true", default=None, help="how --where finds its rows")
+    parser.add_argument(
+        "--mean", type=names, metavar="A,B", help="with --group-by: the means of these columns"
+    )
+    parser.add_argument("--sum", type=names, metavar="A,B", help="with --group-by: the sums of these columns")
     parser.add_argument("--out", metavar="DIR", help="folder for --extract, made if need be")
     parser.add_argument(
         "--name", metavar="COLUMN", help="with --extract: add this column's value to file names"
@@ -116,6 +123,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--extract COLUMN and --out DIR go together")
     if args.name is not None and args.extract is None:
         raise UsageError("--name goes with --extract")
+    if (args.mean is not None or args.sum is not None) and args.group_by is None:
+        raise UsageError("--mean and --sum go with --group-by")
     if args.seed is not None and args.sample is None:
         raise UsageError("--seed goes with --sample")
     if args.sample is not None and args.sort is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
 from ..query.live_rows import live_rows
 from .cells import cell_json, cell_text
-from .table import clipped, table, width
+from .table import print_table, table
 from .terminal import print_csv, print_json, print_json_list, say
 from .usage import UsageError
 
@@ -101,9 +100,7 @@ def _print_table(
             for number, sample in zip(rows.tolist(), samples, strict=True)
         ]
         align = ">" + "".join("<" if column.dtype is None or column.is_blob else ">" for _, column in columns)
-        room = shutil.get_terminal_size((160, 24)).columns
-        for line in table([head, *body], align):
-            say(clipped(line, room) if width(line) > room else line)
+        print_table([head, *body], align)
     rest = "" if len(samples) == matched else f", {len(samples):,} shown"
     say(f"{matched:,} {'row' if matched == 1 else 'rows'}{rest}")
 
@@ -120,8 +117,7 @@ def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bo
         return
     say(f"row {number:,}: row {place:,} of {path}")
     lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
-    for line in table([["column", "type", "value"], *lines]):
-        say(line)
+    say(*table([["column", "type", "value"], *lines]))
 
 
 def _number(parts: PartSet, row: int) -> int:

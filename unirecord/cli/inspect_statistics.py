@@ -10,7 +10,7 @@ from ..parts.part_set import PartSet
 from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .inspect_rows import chosen_columns
-from .table import table
+from .table import print_table
 from .terminal import print_json, say
 
 __all__ = ["show_statistics", "sparkline"]
@@ -29,8 +29,7 @@ def show_statistics(parts: PartSet, rows: Any, args: argparse.Namespace) -> None
     lines = [_line(column) for column in found]
     kept = [place for place in range(len(head)) if place < 2 or any(line[place] for line in lines)]
     align = "<<>>>>>>>><"
-    for line in table([[row[p] for p in kept] for row in (head, *lines)], "".join(align[p] for p in kept)):
-        say(line)
+    print_table([[row[p] for p in kept] for row in (head, *lines)], "".join(align[p] for p in kept))
     for column in found:
         if column.common:
             listed = ", ".join(f"{cell_text(value, 24)} {count:,}" for value, count in column.common)

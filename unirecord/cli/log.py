@@ -11,8 +11,8 @@ from ..inspection.history import Version, versions
 from ..sizes import format_size
 from .cache_option import refuse_cache
 from .storage_option import add_storage_option
-from .table import table
-from .terminal import print_json, say, warn
+from .table import print_table
+from .terminal import print_json, warn
 from .usage import make_parser
 
 __all__ = ["add_parser"]
@@ -47,8 +47,7 @@ def _run(args: argparse.Namespace) -> int:
         print_json([asdict(version) for version in found], indent=2)
     else:
         head = ["version", "published (UTC)", "by", "rows", "parts", "bytes"]
-        for line in table([head, *map(_row, found)], "><<>>>"):
-            say(line)
+        print_table([head, *map(_row, found)], "><<>>>")
         for version in damaged:
             warn(f"unirecord: version {version.number} cannot be read: {version.problem}")
     return 1 if damaged else 0

@@ -8,17 +8,19 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
 from .cache_option import cache_options
+from .pager import paged
 from .storage_option import storage_options
-from .terminal import warn
+from .terminal import silence, warn
 from .usage import CommandParser, UsageError, make_parser
 
-__all__ = ["main"]
+__all__ = ["main", "make_command_line"]
 
 # Each of these modules has add_parser(subparsers), which sets ``run``: arguments → exit code.
 _COMMANDS: Final = (
@@ -45,7 +47,14 @@ _COMMANDS: Final = (
     "fetch",
     "cache",
     "doctor",
+    "completion",
 )
+# Commands that do something, and may be told to do it without a word; commands whose answer may be long.
+_QUIET: Final = (
+    *("write", "export", "restore", "gc", "delete", "evict", "compact", "reshard", "merge", "split"),
+    *("verify", "report", "fetch"),
+)
+_PAGED: Final = ("inspect", "trace", "audit", "log", "diff")
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
 _EXAMPLES: Final = """examples:
@@ -74,13 +83,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character gets its escape, not an error
             stream.reconfigure(errors="backslashreplace")
-    args = _parser().parse_args(argv)
+    try:
+        args = make_command_line().parse_args(argv)
+    except BrokenPipeError as error:
+        return _exit_code(error)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
-            with storage_options(args), cache_options(args):
+            with _manners(args), storage_options(args), cache_options(args):
                 code: int = args.run(args)
-        sys.stdout.flush()
+            sys.stdout.flush()
         return code
     except BaseException as error:
         if getattr(args, "debug", False) and not isinstance(error, BrokenPipeError):
@@ -88,13 +100,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _exit_code(error)
 
 
-def _parser() -> argparse.ArgumentParser:
+@contextmanager
+def _manners(args: argparse.Namespace) -> Iterator[None]:
+    """How much is said, and through what."""
+    if args.quiet and getattr(args, "dry_run", False):
+        raise UsageError("--dry-run says what would be done, and --quiet leaves that out; choose one")
+    if args.quiet and getattr(args, "progress", None):
+        raise UsageError("--progress asks for lines, and --quiet for none; choose one")
+    with silence(args.quiet), paged(args.paged):
+        yield
+
+
+def make_command_line() -> argparse.ArgumentParser:
+    """The parser of all commands."""
     parser = make_parser(CommandParser, prog="unirecord", description=_DESCRIPTION, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
-    parser.set_defaults(run=lambda _: _show_help(parser))
+    parser.set_defaults(run=lambda _: _show_help(parser), quiet=False, paged=False)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name in _COMMANDS:
         importlib.import_module(f".{name}", __package__).add_parser(subparsers)
+    for name in _QUIET:
+        subparsers.choices[name].add_argument(
+            "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"
+        )
+    for name in _PAGED:
+        subparsers.choices[name].set_defaults(paged=True)
     return parser
 
 

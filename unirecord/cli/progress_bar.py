@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Final, TextIO
 
 from .pace import Pace
+from .terminal import shows_progress
 
 __all__ = ["ProgressBar", "ProgressLines", "duration"]
 
@@ -37,7 +38,7 @@ class ProgressBar:
         self._total = total
         self._amount = amount
         self._stream = stream or sys.stderr
-        self._shown = self._stream.isatty()
+        self._shown = shows_progress(self._stream)
         self._pace = Pace()
         self._drawn = 0.0
 

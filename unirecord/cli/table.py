@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import unicodedata
 from collections.abc import Sequence
 
-from .terminal import escaped
+from .terminal import escaped, say
 
-__all__ = ["clipped", "table", "width"]
+__all__ = ["clipped", "print_table", "table", "width"]
 
 
 def table(rows: Sequence[Sequence[str]], align: str = "", gap: int = 2) -> list[str]:
@@ -25,6 +27,13 @@ def table(rows: Sequence[Sequence[str]], align: str = "", gap: int = 2) -> list[
         cells = [_padded(cell, w, side) for cell, w, side in zip(row, widths, sides, strict=True)]
         lines.append((" " * gap).join(cells).rstrip())
     return lines
+
+
+def print_table(rows: Sequence[Sequence[str]], align: str = "") -> None:
+    """Print a table; on a terminal each line is cut at its width, elsewhere it is whole."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in table(rows, align):
+        say(line if room is None or width(line) <= room else clipped(line, room))
 
 
 def width(text: str) -> int:

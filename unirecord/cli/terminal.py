@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TextIO
 
-__all__ = ["escaped", "print_csv", "print_json", "print_json_list", "say", "to_json", "warn"]
+__all__ = [
+    "escaped",
+    "print_csv",
+    "print_json",
+    "print_json_list",
+    "say",
+    "shows_progress",
+    "silence",
+    "to_json",
+    "warn",
+]
 
 # A superset of what may need an escape, so that plain text costs one pass of the regular expression.
 _SUSPECT: Final = re.compile(r"[^\x20-\x7e]")
@@ -33,9 +45,28 @@ def _shown(char: str, keep: str) -> str:
     return repr(char)[1:-1]
 
 
+_silent = False
+
+
+@contextmanager
+def silence(wanted: bool) -> Iterator[None]:
+    """Within, `say` prints nothing if it is ``wanted``, and progress is not shown."""
+    global _silent
+    before, _silent = _silent, _silent or wanted
+    try:
+        yield
+    finally:
+        _silent = before
+
+
+def shows_progress(stream: TextIO) -> bool:
+    """Whether a line that is drawn over again is wanted there, and can be: on a terminal that can go back."""
+    return stream.isatty() and not _silent and os.environ.get("TERM") != "dumb"
+
+
 def say(*lines: str) -> None:
     """Print lines for a person on stdout."""
-    for line in lines:
+    for line in () if _silent else lines:
         sys.stdout.write(escaped(line) + "\n")
 
 

@@ -16,7 +16,7 @@ from ..sizes import format_size
 from .cache_option import add_cache_options
 from .cells import cell_json, cell_text
 from .storage_option import add_storage_option
-from .table import table
+from .table import print_table
 from .terminal import print_csv, print_json, print_json_list, say
 from .trace_job import OF_STATE, SHUFFLES, Job, opened_job
 from .trace_state import read_state
@@ -215,7 +215,7 @@ def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
         return
     say(f"{step}: {len(rows):,} {'row' if len(rows) == 1 else 'rows'}")
     body = [[*map(str, place.values()), *map(cell_text, sample.values())] for place, sample in lines]
-    say(*table([[*of_rows, *columns], *body], "".join("<" if name == "source" else ">" for name in of_rows)))
+    print_table([[*of_rows, *columns], *body], "".join("<" if name == "source" else ">" for name in of_rows))
     if limit < len(rows):
         say(f"… {len(rows) - limit:,} more (--limit)")
     if gone:
@@ -312,7 +312,7 @@ def _show_deliveries(job: Job, args: argparse.Namespace) -> None:
         )
     else:
         body = [[_shown(name, entry) for name in names] for entry in entries[:limit]]
-        say(*table([names, *body], "<" * (len(names) - 5) + ">>>>>"))
+        print_table([names, *body], "<" * (len(names) - 5) + ">>>>>")
         if limit < len(entries):
             say(f"… {len(entries) - limit:,} more (--limit)")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptionError
+from ..errors import CorruptionError, SchemaError
 from ..parts.part_set import PartSet
 from ..query.tree import Field
 from .chunks import Chunk, Rows, chunks, scalar_field
@@ -19,22 +19,72 @@ _SPAN: Final = 1 << 22  # integers that span no more are counted in an array
 _NAN: Final = float("nan")  # one object, so that all NaN are one group
 
 
+@dataclass
+class Total:
+    """The sum of a column's finite values in a group of rows, and how many there are: no null, NaN or infinity."""
+
+    sum: Any = 0
+    count: int = 0
+
+    @property
+    def mean(self) -> float | None:
+        """Their mean; None where there are none."""
+        return self.sum / self.count if self.count else None
+
+
 @dataclass(frozen=True)
 class ValueCount:
-    """One value of each column (None: null), and how many rows have them."""
+    """One value of each column (None: null), how many rows have them, and the totals of other columns in these."""
 
     values: tuple[Any, ...]
     rows: int
+    totals: tuple[Total, ...] = ()
 
 
-def combination_counts(parts: PartSet, names: Sequence[str], rows: Rows | None = None) -> list[ValueCount]:
-    """The groups of all rows, or of ``rows`` (ascending), by their values: NaN after numbers, nulls last."""
+def combination_counts(
+    parts: PartSet, names: Sequence[str], rows: Rows | None = None, of: Sequence[str] = ()
+) -> list[ValueCount]:
+    """The groups of all rows, or of ``rows`` (ascending), by their values: NaN after numbers, nulls last.
+
+    Each has the totals of the columns ``of``, exact for integers and bools; SchemaError for one without numbers.
+    """
     fields = [scalar_field(parts.schema, name) for name in names]
-    if len(fields) == 1:
+    totals: dict[tuple[Any, ...], list[Total]] = {}
+    if len(fields) == 1 and not of:
         counted = {(value,): count for value, count in value_counts(parts, fields[0], rows).items()}
     else:
-        counted = dict(_combinations(parts, fields, rows))
-    return [ValueCount(values, counted[values]) for values in sorted(counted, key=_place)]
+        summed = [_number_field(parts, name) for name in of]
+        counted = dict(_combinations(parts, fields, rows, summed, totals))
+    return [
+        ValueCount(values, counted[values], tuple(totals.get(values, ())))
+        for values in sorted(counted, key=_place)
+    ]
+
+
+def _number_field(parts: PartSet, name: str) -> Field:
+    field = scalar_field(parts.schema, name)
+    if field.type == "string":
+        raise SchemaError(f"column {name!r} is a string: it has no sum and no mean")
+    return field
+
+
+def _add(chunk: Chunk, field: Field, joined: NDArray[np.int64], totals: list[Total]) -> None:
+    """Adds a chunk's values to the totals of their groups."""
+    values, places = chunk.numbers(field), joined[chunk.valid(field)]
+    if values.dtype.kind == "f":
+        finite = np.isfinite(values)
+        values, places = values[finite], places[finite]
+        sums = np.bincount(places, values, len(totals)).tolist()
+    elif values.dtype.itemsize == 8:  # in two halves, whose sums are below 2^53 and so exact
+        halves = (values >> values.dtype.type(32), values & values.dtype.type(0xFFFFFFFF))
+        high, low = (np.bincount(places, half, len(totals)).tolist() for half in halves)
+        sums = [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]
+    else:
+        sums = list(map(int, np.bincount(places, values, len(totals)).tolist()))
+    counts = np.bincount(places, minlength=len(totals)).tolist()
+    for total, value, count in zip(totals, sums, counts, strict=True):
+        total.sum += value
+        total.count += count
 
 
 def _place(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
@@ -102,9 +152,29 @@ class _Numbered:
     name: Callable[[int], Any]
 
 
-def _combinations(parts: PartSet, fields: list[Field], rows: Rows | None) -> Counter[tuple[Any, ...]]:
-    """Each column's values as numbers, joined to one number a row, counted."""
+def _combinations(
+    parts: PartSet,
+    fields: list[Field],
+    rows: Rows | None,
+    summed: list[Field],
+    totals: dict[tuple[Any, ...], list[Total]],
+) -> Counter[tuple[Any, ...]]:
+    """Each combination of values, counted; the totals of the columns ``summed`` are put into ``totals``."""
     found: Counter[tuple[Any, ...]] = Counter()
+    for chunk, keys, joined in _grouped(parts, fields, rows):
+        for key, count in zip(keys, np.bincount(joined, minlength=len(keys)).tolist(), strict=True):
+            found[key] += count
+        if summed:
+            of_keys = [totals.setdefault(key, [Total() for _ in summed]) for key in keys]
+            for place, field in enumerate(summed):
+                _add(chunk, field, joined, [total[place] for total in of_keys])
+    return found
+
+
+def _grouped(
+    parts: PartSet, fields: list[Field], rows: Rows | None
+) -> Iterator[tuple[Chunk, list[tuple[Any, ...]], NDArray[np.int64]]]:
+    """Of each chunk the combinations of values in it, and for each row the number of its combination."""
     for chunk in chunks(parts, rows):
         keys: list[tuple[Any, ...]] = [()]
         joined, span = np.zeros(len(chunk), np.int64), 1
@@ -116,9 +186,7 @@ def _combinations(parts: PartSet, fields: list[Field], rows: Rows | None) -> Cou
             pairs = [divmod(number, numbered.count) for number in numbers.tolist()]
             names = {place: numbered.name(place) for _, place in pairs}
             keys = [(*keys[before], names[place]) for before, place in pairs]
-        for key, count in zip(keys, np.bincount(joined, minlength=len(keys)).tolist(), strict=True):
-            found[key] += count
-    return found
+        yield chunk, keys, joined
 
 
 def _renumbered(numbers: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

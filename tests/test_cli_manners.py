@@ -1,0 +1,363 @@
+"""How the command line behaves in a shell: quiet, paged, in pipes, completed, described; and groups with figures."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unirecord import SchemaError, Writer
+from unirecord.cli.main import main, make_command_line
+from unirecord.cli.manual import manual_page
+from unirecord.cli.progress_bar import ProgressBar
+from unirecord.inspection.group_by import combination_counts
+from unirecord.parts.part_set import PartSet, resolve
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 10 lines and 60 columns as stdout."""
+    monkeypatch.setenv("LINES", "10")
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.delenv("UNIRECORD_PAGER", raising=False)
+    monkeypatch.delenv("PAGER", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    return Terminal()
+
+
+def on(screen: Terminal, call: list[str]) -> int:
+    """The command with this terminal as its stdout."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdout", screen)
+        return main(call)
+
+
+def refused(call: list[str]) -> int:
+    """The exit code of a call that the parser refuses."""
+    with pytest.raises(SystemExit) as raised:
+        main(call)
+    return int(raised.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("manners") / "a.urec"
+    with Writer(
+        path, {"label": "int32", "score": "float32?", "big": "int64", "flag": "bool", "name": "string"}
+    ) as writer:
+        for i in range(40):
+            score = None if i % 5 == 0 else float("nan") if i % 5 == 1 else float("inf") if i == 12 else i / 2
+            big = (1 << 62) + i if i % 2 else -(1 << 62) - i
+            writer.write(
+                {"label": i % 3, "score": score, "big": big, "flag": i % 3 == 0, "name": "n" * 40 + str(i)}
+            )
+    return path
+
+
+# ---- groups with figures -------------------------------------------------------------------------------------
+
+
+def test_sums_of_groups_are_those_of_their_rows_and_of_integers_exact(data: Path) -> None:
+    found = combination_counts(PartSet(resolve(data)), ["label"], of=["score", "big", "flag"])
+    assert [group.values for group in found] == [(0,), (1,), (2,)]
+    for label, group in enumerate(found):
+        rows = range(label, 40, 3)
+        scores = [i / 2 for i in rows if i % 5 > 1 and i != 12]
+        bigs = [(1 << 62) + i if i % 2 else -(1 << 62) - i for i in rows]
+        score, big, flag = group.totals
+        assert (score.sum, score.count) == (sum(scores), len(scores))
+        assert score.mean == sum(scores) / len(scores)
+        assert (big.sum, big.count) == (sum(bigs), len(bigs))
+        assert flag.sum == (len(rows) if label == 0 else 0)
+    assert sum(group.totals[1].sum for group in found) == sum(
+        (1 << 62) + i if i % 2 else -(1 << 62) - i for i in range(40)
+    )
+
+
+def test_of_some_rows_and_of_several_columns_as_well(data: Path) -> None:
+    rows = np.array([1, 4, 5], np.int64)
+    found = combination_counts(PartSet(resolve(data)), ["label", "flag"], rows, ["label"])
+    assert [(group.values, group.rows, group.totals[0].sum) for group in found] == [
+        ((1, False), 2, 2),
+        ((2, False), 1, 2),
+    ]
+    unsigned = [group.totals for group in combination_counts(PartSet(resolve(data)), ["label"], rows)]
+    assert unsigned == [(), ()]
+
+
+def test_greatest_numbers_of_each_kind_are_summed(tmp_path: Path) -> None:
+    types = ["uint64", "int64", "uint8", "int8", "float16", "float64"]
+    greatest = [2**64 - 1, -(2**63), 255, -128, 65504.0, 1e300]
+    with Writer(tmp_path / "a.urec", {"g": "int8?", **{name: name for name in types}}) as writer:
+        for _ in range(3):
+            writer.write({"g": None, **dict(zip(types, greatest, strict=True))})
+    [group] = combination_counts(PartSet(resolve(tmp_path / "a.urec")), ["g"], of=types)
+    assert [total.sum for total in group.totals] == [3 * one for one in greatest]
+
+
+def test_groups_are_printed_with_means_and_sums(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["inspect", str(data), "--group-by", "label", "--mean", "flag", "--sum", "flag,label"]
+    assert main([*ask, "--csv", "--sort=-sum label"]) == 0
+    assert capsys.readouterr().out == (
+        "label,rows,mean flag,sum flag,sum label\n2,13,0.0,0,26\n1,13,0.0,0,13\n0,14,1.0,14,0\n"
+    )
+    assert main([*ask, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"][0] == {
+        "values": [0], "rows": 14, "mean flag": 1.0, "sum flag": 14, "sum label": 0,
+    }  # fmt: skip
+    assert main(ask) == 0
+    assert re.search(r"label +mean flag +sum flag +sum label +rows", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--mean", "score"], "go with --group-by"),
+        (["--group-by", "label", "--sum", "name"], "no sum and no mean"),
+        (["--group-by", "label", "--mean", "nothing"], "nothing"),
+        (["--group-by", "label", "--sort", "sum score"], "can be sorted by label or count"),
+        (["--count", "--sum", "score"], "--count cannot be given with --sum"),
+    ],
+)
+def test_figures_that_cannot_be_are_refused(
+    data: Path, options: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(data), *options]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_column_without_numbers_has_no_sum(data: Path) -> None:
+    with pytest.raises(SchemaError, match="is a string"):
+        combination_counts(PartSet(resolve(data)), ["label"], of=["name"])
+
+
+# ---- quiet ---------------------------------------------------------------------------------------------------
+
+
+def test_quiet_says_nothing_of_what_went_well(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    calls = [
+        ["write", str(tmp_path / "a.csv"), str(tmp_path / "a")],
+        ["export", str(data), str(tmp_path / "a.jsonl")],
+        ["delete", str(tmp_path / "a"), "--rows", "0"],
+        ["compact", str(tmp_path / "a")],
+        ["merge", str(tmp_path / "b"), str(data)],
+        ["split", str(data), str(tmp_path / "c"), "x=0.5,y=0.5"],
+        ["restore", str(tmp_path / "a"), "--version", "1"],
+        ["gc", str(tmp_path / "a")],
+        ["verify", str(data)],
+    ]
+    for call in calls:
+        assert main([*call, "--quiet"]) == 0, call
+        found = capsys.readouterr()
+        assert (found.out, found.err) == ("", ""), call
+    assert main(["verify", str(data)]) == 0
+    assert "as written" in capsys.readouterr().out
+
+
+def test_quiet_says_what_went_wrong_and_what_was_asked_for(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(tmp_path / "none"), "--quiet"]) == 2
+    assert "none" in capsys.readouterr().err
+    assert main(["verify", str(data), "--quiet", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ok"]
+    damaged = tmp_path / "a.urec"
+    shutil.copy(data, damaged)
+    assert main(["verify", str(damaged), "--quiet"]) == 1
+    assert capsys.readouterr().err
+
+
+def test_quiet_is_refused_where_nothing_would_be_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    call = ["write", str(tmp_path / "a.csv"), str(tmp_path / "a"), "--quiet"]
+    assert main([*call, "--dry-run"]) == 2
+    assert main([*call, "--progress", "json"]) == 2
+    assert "choose one" in capsys.readouterr().err
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(("term", "shown"), [("xterm", True), ("dumb", False)])
+def test_nothing_is_drawn_over_where_a_terminal_cannot_go_back(
+    term: str, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    screen = Terminal()
+    ProgressBar("writing", 10, stream=screen).update(5)
+    assert bool(screen.getvalue()) == shown
+
+
+def test_nothing_has_a_colour(data: Path, terminal: Terminal) -> None:
+    assert on(terminal, ["inspect", str(data), "--rows", "3"]) == 0
+    ProgressBar("writing", 10, stream=terminal).update(5)
+    assert not re.search(r"\x1b\[[0-9;]*m", terminal.getvalue())
+
+
+# ---- pager, pipes, widths ------------------------------------------------------------------------------------
+
+
+def pager_to(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIRECORD_PAGER", f"sh -c 'cat > {file}'")
+
+
+def test_what_is_longer_than_the_screen_goes_through_the_pager(
+    data: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pager_to(tmp_path / "seen", monkeypatch)
+    assert on(terminal, ["inspect", str(data), "--limit", "30"]) == 0
+    assert terminal.getvalue() == ""
+    seen = (tmp_path / "seen").read_text().split("\n")
+    assert len(seen) == 33
+    assert seen[0].startswith("row")
+    assert seen[-2].startswith("40 rows")
+    assert max(map(len, seen)) == 60
+
+
+def test_what_is_paged_steers_no_terminal(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Writer(tmp_path / "a.urec", {"name": "string"}) as writer:
+        for _ in range(40):
+            writer.write({"name": "a\x1b[2Jb"})
+    pager_to(tmp_path / "seen", monkeypatch)
+    assert on(terminal, ["inspect", str(tmp_path / "a.urec"), "--csv"]) == 0
+    seen = (tmp_path / "seen").read_text()
+    assert "\x1b" not in seen
+    assert seen.count("a\\x1b[2Jb") == 40
+
+
+def test_what_a_screen_holds_is_printed(
+    data: Path, tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pager_to(tmp_path / "seen", monkeypatch)
+    assert on(terminal, ["inspect", str(data), "--limit", "3"]) == 0
+    assert terminal.getvalue().count("\n") == 5
+    assert not (tmp_path / "seen").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("UNIRECORD_PAGER", ""), ("PAGER", "cat"), ("PAGER", "no-such-pager"), ("PAGER", "'"), ("TERM", "dumb")],
+)
+def test_the_pager_can_be_left_out(
+    name: str, value: str, data: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert on(terminal, ["inspect", str(data), "--limit", "30"]) == 0
+    assert terminal.getvalue().count("\n") == 32
+
+
+def test_a_pager_that_is_left_ends_the_command(
+    data: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIRECORD_PAGER", "true")
+    assert on(terminal, ["inspect", str(data), "--limit", "40", "--csv"]) == 0
+
+
+def test_an_error_comes_after_what_was_paged(
+    tmp_path: Path, terminal: Terminal, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pager_to(tmp_path / "seen", monkeypatch)
+    assert on(terminal, ["inspect", str(tmp_path / "none")]) == 2
+    assert "none" in capfd.readouterr().err
+
+
+def test_lines_are_whole_in_a_pipe(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    assert main(["inspect", str(data), "--limit", "1"]) == 0
+    assert re.search(r"^  0 .*-4611686018427387904  True  nnnn", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("call", [["--help"], ["inspect", "DATA", "--limit", "100000", "--csv"]])
+def test_a_pipe_that_is_closed_is_no_error(call: list[str], data: Path) -> None:
+    call = [str(data) if word == "DATA" else word for word in call]
+    code = f"import os, sys\nfrom unirecord.cli.main import main\nsys.exit(main({call!r}))"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+    process.stderr.close()
+
+
+# ---- completion and manual -----------------------------------------------------------------------------------
+
+
+def completed(script: str, *words: str) -> list[str]:
+    """What bash offers for the last word."""
+    asked = "\n".join(
+        [
+            script,
+            f"COMP_WORDS=({' '.join(repr(word) for word in words)})",
+            "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))",
+            "COMPREPLY=()",
+            "_unirecord",
+            'echo "${COMPREPLY[*]}"',
+        ]
+    )
+    return subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_bash_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert completed(script, "unirecord", "insp") == ["inspect"]
+    assert {"write", "view", "completion"} <= set(completed(script, "unirecord", ""))
+    assert completed(script, "unirecord", "--ver") == ["--version"]
+    assert completed(script, "unirecord", "verify", "--qui") == ["--quick", "--quiet"]
+    assert completed(script, "unirecord", "check", "--qui") == ["--quick", "--quiet"]
+    assert completed(script, "unirecord", "convert", "x", "--from", "im") == ["images"]
+    assert completed(script, "unirecord", "cache", "cl") == ["clear"]
+    assert completed(script, "unirecord", "inspect", "da") == []  # the shell completes files
+
+
+def test_other_shells_have_scripts_of_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell, begins in (("zsh", "(( $+functions[compdef] ))"), ("fish", "complete -c unirecord ")):
+        assert main(["completion", shell]) == 0
+        script = capsys.readouterr().out
+        assert script.startswith(begins)
+        for word in ("inspect", "group-by", "storage-option", "completion"):
+            assert word in script, word
+    assert refused(["completion", "tcsh"]) == 2
+
+
+def test_the_manual_page_is_that_of_the_parser() -> None:
+    page = manual_page(make_command_line())
+    assert (ROOT / "docs" / "unirecord.1").read_text(encoding="utf-8") == page, "make docs writes it anew"
+    assert page.isascii()
+    assert page.startswith(".TH UNIRECORD 1")
+    for line in page.split("\n"):
+        request = re.match(r"[.']\S*", line)
+        known = (".TH", ".ad", ".SH", ".SS", ".B", ".I", ".TP", ".PP", ".nf", ".fi")
+        assert request is None or request[0] in known, line
+    assert page.count(".SS unirecord ") == 24
+
+
+def test_options_that_are_wrong_name_the_command_and_what_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert refused(["inspect", "x", "--wehre", "a == 1"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: unirecord inspect")
+    assert "did you mean '--where'" in said
