@@ -122,7 +122,7 @@ def test_a_run_that_goes_on_counts_its_own_rows_only(
     assert json.loads(lines.getvalue()) == {
         "stage": "writing", "share": "val", "rows": 6_000, "all_rows": 10_000, "bytes": 600_000, "tasks": 6,
         "all_tasks": 10, "resumed": 5, "resumed_rows": 5_000, "resumed_bytes": 400_000, "parts": ["a"],
-        "dropped": 0,
+        "dropped": 0, "published": False,
         "rows_per_second": 100.0, "bytes_per_second": 20_000, "seconds_left": 40.0, "seconds": 10.0,
     }  # fmt: skip
     assert told.resumed == 5_000

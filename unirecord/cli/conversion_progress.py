@@ -50,21 +50,21 @@ class Looking:
 class ConversionProgress:
     """Shows how far one stage is; each stage has rates of its own, of what this run has done.
 
-    ``resumed``: rows that an earlier run had written, once the stage has said so.
+    ``resumed``: rows that an earlier run had written, once the stage has said so; ``published``: and published.
     """
 
     def __init__(
         self, stage: str, known: int | None, lines: ProgressLines | None, share: str | None = None
     ) -> None:
         self._stage = {"stage": stage} if share is None else {"stage": stage, "share": share}
-        self._lines, self.resumed = lines, 0
+        self._lines, self.resumed, self.published = lines, 0, False
         self._told = False
         self._bar = ProgressBar(" ".join(self._stage.values()), known or 0, _rows_text)
         self._pace = Pace()
 
     def show(self, standing: Standing) -> None:
         """Show it, if it is time."""
-        self.resumed = standing.resumed_rows
+        self.resumed, self.published = standing.resumed_rows, standing.published
         said = standing.said_of_dropped()
         if said is not None and not self._told:
             self._told = True
@@ -79,7 +79,7 @@ class ConversionProgress:
             before=standing.resumed_rows,
             more=lambda: self._notes(standing),
         )
-        if ended:
+        if ended and not standing.published:
             rate = self._pace.rate(standing.rows, standing.resumed_rows)
             self._bar.finish(
                 f"{_rows_text(standing.rows)} written, {rate:,.0f} rows/s, comparing some of them with the source"

@@ -47,11 +47,15 @@ class Writing:
 
 @dataclass(frozen=True)
 class Written:
-    """How many rows there are now, how many of them an earlier run had written, and what was left out."""
+    """How many rows there are now, how many of them an earlier run had written, and what was left out.
+
+    ``published``: that run had published them too.
+    """
 
     rows: int
     resumed: int
     left_out: list[LeftOut]
+    published: bool = False
 
 
 def convert(asked: Writing, source: Source) -> Written:
@@ -84,7 +88,7 @@ def _write(asked: Writing, source: Source, tell: ProgressLines | None) -> Writte
             rows, left_out = _write_part(asked, source, progress)
         else:
             rows, left_out = _write_directory(asked, source, progress)
-    return Written(rows, progress.resumed, left_out)
+    return Written(rows, progress.resumed, left_out, progress.published)
 
 
 def _write_directory(
@@ -164,6 +168,9 @@ def _write_part(asked: Writing, source: Source, progress: ConversionProgress) ->
 
 def say_written(target: str, written: Written, seconds: float) -> None:
     """Say what is at ``target`` now, and how fast this run was."""
+    if written.published:
+        say(f"the run before had finished: {_what_is_at(target, written.rows)}; there was nothing left to do")
+        return
     say(f"wrote {_what_is_at(target, written.rows)}, {_how_fast(written, seconds)}")
 
 

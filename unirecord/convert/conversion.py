@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ..errors import StaleError, UniRecordError
+from ..errors import ExistsError, StaleError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
@@ -23,10 +23,11 @@ from ..writing.part_writer import PartContent
 from ..writing.row_groups import Grouper
 from .begun_task import BegunTask, left_out_from_json
 from .division import divide
+from .resumed_plan import difference
 from .sample_check import check_samples
 from .sampling import take_sample
 from .settling import Settling
-from .source_files import changed_file, stamps_of
+from .source_files import stamps_of
 from .sources.base import LeftOut, Source
 from .task import Job, run_task
 from .worker_pool import run_in_workers
@@ -56,6 +57,7 @@ class Standing:
             bytes of unfinished tasks, too, where parts of them are finished.
         parts: names of the parts that are being written.
         dropped: how many finished parts of an earlier run were given up, since ``resume`` was not asked for.
+        published: whether an earlier run had published all of it, so that nothing was left to do.
     """
 
     rows: int = 0
@@ -68,6 +70,7 @@ class Standing:
     resumed_bytes: int = 0
     parts: list[str] = field(default_factory=list)
     dropped: int = 0
+    published: bool = False
 
     def said_of_dropped(self) -> str | None:
         """What a user is to be told of parts that were given up."""
@@ -208,6 +211,7 @@ class _Run:
         self._counted: dict[
             int, tuple[int, int]
         ] = {}  # rows and bytes of tasks that an earlier run has begun
+        self._published: dict[str, Any] | None = None  # what an earlier run has published
         known = wish.source.rows
         self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=target.dropped)
         if wish.limit is not None:
@@ -215,6 +219,8 @@ class _Run:
 
     def run(self) -> tuple[int, list[LeftOut]]:
         """Writes what is not done yet, and publishes."""
+        if self._published is not None:
+            return self._end(self._published)
         waiting = [task for task in range(len(self.job.tasks)) if task not in self._records]
         if self._wish.limit is not None:
             self._run_in_order(self._wish.limit)
@@ -248,24 +254,39 @@ class _Run:
             target.begin(plan)
             self._show()
             return
-        now, then = plan["what"], before.get("what", {})
-        differ = [name for name in {**now, **then} if now.get(name) != then.get(name)]
-        if self._wish.id is not None and before.get("id") != self._wish.id.hex():
-            differ.append("id")
-        changed = changed_file(self._wish.source, before.get("files", {}), plan["files"])
-        if changed is not None:
-            raise StaleError(
-                f"{target.path}: {changed} since the run that was stopped"
-                f"{'; there differ ' + ', '.join(differ) if differ else ''}; without resume it begins anew"
-            )
-        if differ:
-            raise StaleError(
-                f"{target.path}: what is there of an earlier run was another conversion: {', '.join(differ)} "
-                f"{'differs' if len(differ) == 1 else 'differ'}; without resume it begins anew"
-            )
+        differs = difference(self._wish.source, plan, before, same_id=self._wish.id is not None)
+        if "published" in before:
+            self._find_published(plan, None if differs else before["published"])
+            return
+        if differs is not None:
+            raise StaleError(f"{target.path}: {differs}; without resume it begins anew")
         target.go_on(before)
         self.job = replace(self.job, dataset_id=target.id, first_part=before["first"], records=target.journal)
         self._take_over_finished()
+
+    def _find_published(self, plan: dict[str, Any], published: dict[str, Any] | None) -> None:
+        """An earlier run died when it had published: this conversion, or, with None, another one, which is over."""
+        if published is None and not (self._wish.append or self._wish.overwrite):
+            raise ExistsError(
+                f"{self._target.path}: a dataset is there already, of another conversion than this one; pass "
+                "overwrite=True to replace it, or use unirecord.append() to add to it"
+            )
+        self._published = published
+        if published is None:
+            self._target.begin(plan)
+        else:
+            standing = self._standing
+            standing.published = True
+            standing.rows = standing.resumed_rows = published["rows"]
+            standing.tasks = standing.resumed = standing.all_tasks
+        self._show()
+
+    def _end(self, published: dict[str, Any]) -> tuple[int, list[LeftOut]]:
+        if self._before_publishing is not None:
+            self._before_publishing()
+        self._wish.source.done()
+        self._target.end_published()
+        return published["rows"], left_out_from_json(published["left_out"])
 
     def _take_over_finished(self) -> None:
         journal = self._target.journal

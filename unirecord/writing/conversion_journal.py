@@ -53,6 +53,29 @@ class Journal:
         """The plan, or None when there is none that can be read."""
         return self._read(self.plan_name)
 
+    def settle(self, listed: Sequence[PartEntry]) -> None:
+        """Says so where a manifest that lists these parts has published the conversion, whose run died before it could.
+
+        The plan then stays alone, for who asks to go on with it, and owns no part any more.
+        """
+        plan = self.plan()
+        if plan is None:
+            return
+        if "published" not in plan:
+            own = [entry for entry in listed if _is_new(plan, entry.name)]
+            if not own:
+                return
+            plan["published"] = {"rows": sum(entry.rows for entry in own), "left_out": self._left_out()}
+            self._write(self.plan_name, plan)
+        self._clear(sorted(set(self._names()) - {self.plan_name}, reverse=True))
+
+    def published(self) -> bool:
+        """Whether what is there is of a conversion that has been published."""
+        return "published" in (self.plan() or {})
+
+    def _left_out(self) -> list[Any]:
+        return [one for _, record in sorted(self.tasks().items()) for one in record.get("left_out", [])]
+
     def record(self, task: int, record: dict[str, Any]) -> None:
         """Says that all parts of a task are complete and on disk."""
         self._write(self._task_name(task), record)
@@ -85,7 +108,7 @@ class Journal:
         plan = self.plan()
 
         def is_own(name: str) -> bool:
-            return plan is not None and owns(plan, name)
+            return plan is not None and "published" not in plan and owns(plan, name)
 
         return is_own
 
@@ -160,6 +183,11 @@ def owns(plan: dict[str, Any], name: str) -> bool:
         return False
     number = int(name.split("-")[1])
     return bool(dataset_id) and name == part_name(number, part_id(dataset_id, number))
+
+
+def _is_new(plan: dict[str, Any], name: str) -> bool:
+    """Whether a part is one that the conversion of a plan made, and not of what was there before."""
+    return owns(plan, name) and int(name.split("-")[1]) >= plan.get("first", 0)
 
 
 def begins_anew(dropped: int) -> str:

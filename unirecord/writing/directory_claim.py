@@ -53,14 +53,19 @@ class DirectoryClaim:
         self.dropped = 0
         self._keeps = append
         self._unfinished = unfinished if unfinished != "refuse" or not (overwrite or append) else "drop"
-        check_directory_free(path, overwrite=overwrite, append=append)
+        resume = unfinished == "resume"
+        check_directory_free(path, overwrite=overwrite, append=append, resume=resume)
         self.manifest = self._take(append)
         try:
             self.journal = Journal(self.folder)
             if self.in_place:
-                check_directory_free(path, overwrite=overwrite, append=append)
+                check_directory_free(path, overwrite=overwrite, append=append, resume=resume)
                 self._clear_abandoned()
             self.before = self._read_before(damaged_is_fine=overwrite)
+            if self.before is not None:
+                self.journal.settle(self.before.parts)
+                if not (overwrite or append or self.journal.published()):
+                    raise ExistsError(_is_there(path))
             self.parts = self._clear_rest()
         except BaseException:
             self.journal = Journal(self.folder)  # an interrupt may have come before it
@@ -133,7 +138,8 @@ class DirectoryClaim:
         if not self.in_place and manifest.NAME in names:
             store.clear(os.path.join(self.folder, manifest.NAME))
         if self._unfinished != "resume":
-            self.journal.clear()
+            if not (self._keeps and self.journal.published()):
+                self.journal.clear()
             kept = set()
         self._foreign = {part for part in parts if part not in kept and not owns(part)}
         if self.before is not None:
@@ -314,7 +320,7 @@ class DirectoryClaim:
 def check_directory_free(path: str, *, overwrite: bool, append: bool = False, resume: bool = False) -> None:
     """Refuses a path at which there is something that is not to be replaced, or nothing to append to.
 
-    ``resume``: in an object store, what a stopped conversion had just published, which is there, is no obstacle to it.
+    ``resume``: what a stopped conversion may just have published is no obstacle to it.
     """
     location = location_of(path)
     if not location.is_directory(path):
@@ -333,11 +339,8 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
         if (found := _PART_FILE.fullmatch(name)) and not any(owns(plan, found[1]) for plan in plans)
     )
     if manifest.NAME in names:
-        if not overwrite and not append and not (resume and plans and not location.in_file_system):
-            raise ExistsError(
-                f"{path}: a dataset is there already; pass overwrite=True to replace it, "
-                f"or use unirecord.append() to add to it"
-            )
+        if not overwrite and not append and not (resume and plans):
+            raise ExistsError(_is_there(path))
         return
     if append and not parts:
         raise MissingError(
@@ -359,6 +362,10 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
         raise ExistsError(
             f"{path}: the directory holds other files, such as {others[0]!r}; choose an empty or new one"
         )
+
+
+def _is_there(path: str) -> str:
+    return f"{path}: a dataset is there already; pass overwrite=True to replace it, or use unirecord.append() to add to it"
 
 
 def _plans(path: str, names: Iterable[str]) -> list[dict[str, Any]]:

@@ -181,6 +181,11 @@ class DirectoryWriter:
         """What is done of a conversion that writes here."""
         return self._claim.journal
 
+    def end_published(self) -> None:
+        """Gives the directory up with the journal of a conversion that an earlier run has published."""
+        self._claim.journal.clear()
+        self._claim.suspend()
+
     def lock_number(self) -> int:
         """The file descriptor that holds the lock: whoever inherits it holds it too."""
         return self._claim.lock_number()
