@@ -198,5 +198,58 @@ def test_the_command_writes_it_and_replaces_pages_alone(
     assert target.read_text() == "mine"
 
 
+def other_row(i: int) -> dict[str, Any]:
+    return {**row(i), "score": 5.0} if i == 9 else {**row(i), "text": HOSTILE} if i == 11 else row(i)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("html") / "other"
+    with Writer(path, {**SCHEMA, f"{NAME}2": "int8"}, index=["label"]) as writer:
+        for i in range(42):
+            writer.write({**other_row(i), f"{NAME}2": 2})
+    return path
+
+
+def test_two_datasets_have_a_page_of_what_differs(
+    data: Path, other: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "diff.html"
+    assert main(["diff", str(data), str(other), "--html", str(target)]) == 1
+    assert "they differ" in capsys.readouterr().out
+    found = checked(target.read_bytes())
+    for word in (
+        "They differ.",
+        "Rows that changed",
+        "Rows that were added",
+        "B alone",
+        "score in A",
+        "2 in all",
+    ):
+        assert word in found.text, word
+    assert "Rows that are gone" not in found.text
+    assert "<script>alert(1)</script>" in found.text
+    charts = [str(a["aria-label"]) for tag, a in found.tags if tag == "svg"]
+    assert [says.partition(":")[0] for says in charts if says.startswith("label")] == [
+        "label in A",
+        "label in B",
+    ]
+    assert main(["diff", str(data), str(data), "--html", str(target)]) == 0
+    assert "They are equal." in checked(target.read_bytes()).text
+
+
+def test_rows_that_belong_together_by_a_key_are_shown_with_it(tmp_path: Path) -> None:
+    for name, order in (("a", [1, 2, 3]), ("b", [3, 2, 4])):
+        with Writer(tmp_path / f"{name}.urec", {"k": "string", "v": "int32"}) as writer:
+            for i in order:
+                writer.write({"k": f"{HOSTILE}{i}", "v": 20 if name == "b" and i == 2 else i})
+    target = tmp_path / "diff.html"
+    paths = [str(tmp_path / f"{name}.urec") for name in "ab"]
+    assert main(["diff", *paths, "--key", "k", "--html", str(target)]) == 1
+    found = checked(target.read_bytes())
+    for word in ("Rows that moved", "Rows that are gone", "Rows that changed", "Rows that were added", "20"):
+        assert word in found.text, word
+
+
 def test_pages_have_one_beginning() -> None:
     assert page("t", "b").startswith(markup.BEGINNING)

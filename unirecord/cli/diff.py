@@ -6,8 +6,11 @@ import argparse
 from dataclasses import asdict
 from typing import Any, Final
 
-from ..errors import SchemaError, UniRecordError
+from ..errors import ExistsError, SchemaError, UniRecordError
 from ..inspection.diff import Diff, DiffExample, diff
+from ..inspection.diff_page import diff_page
+from ..inspection.page_file import write_page
+from ..sizes import format_size
 from .cache_option import add_cache_options
 from .progress_bar import ProgressBar
 from .storage_option import add_storage_option
@@ -24,7 +27,8 @@ compared."""
 _EXAMPLES: Final = """examples:
   unirecord diff events@5 events@7              two versions
   unirecord diff events copy/events             the rows of equal numbers
-  unirecord diff old.urec new --key name        the rows of equal names, wherever they stand"""
+  unirecord diff old.urec new --key name        the rows of equal names, wherever they stand
+  unirecord diff events@5 events@7 --html diff.html   as a page to look at"""
 
 _KINDS: Final = ("gone", "added", "changed", "moved")
 
@@ -48,7 +52,9 @@ def add_parser(subparsers: Any) -> None:
         metavar="N",
         help="examples of each kind that are shown (default 10)",
     )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
+    printed = parser.add_mutually_exclusive_group()
+    printed.add_argument("--json", action="store_true", help="print as JSON")
+    printed.add_argument("--html", metavar="FILE", help="write a page to look at in a browser")
     add_storage_option(parser)
     add_cache_options(parser)
     parser.set_defaults(run=_run)
@@ -61,6 +67,9 @@ def _run(args: argparse.Namespace) -> int:
             found = diff(
                 first, second, key=args.key, any_order=args.any_order, limit=args.limit, progress=bar.update
             )
+        size = 0 if args.html is None else write_page(diff_page(first, second, found), args.html)
+    except ExistsError:
+        raise
     except (ValueError, SchemaError) as error:
         raise UsageError(str(error)) from None
     except UniRecordError as error:
@@ -69,7 +78,10 @@ def _run(args: argparse.Namespace) -> int:
     except OSError as error:
         warn(f"unirecord: {error.filename}: {error.strerror}" if error.filename else f"unirecord: {error}")
         return 2
-    if args.json:
+    if args.html is not None:
+        result = "equal" if found.equal else "they differ"
+        say(f"{args.html}: {format_size(size)}, to be opened in a browser; it needs no network ({result})")
+    elif args.json:
         print_json({"equal": found.equal, **asdict(found)}, indent=2)
     else:
         _print(first, second, found)

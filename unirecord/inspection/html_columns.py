@@ -12,7 +12,7 @@ from .describe import ColumnDescription, Description
 from .markup import Markup, element, join
 from .statistics import ColumnStatistics
 
-__all__ = ["cards", "table_of_columns"]
+__all__ = ["card", "cards", "table_of_columns"]
 
 _MOST_COMMON: Final = 5
 _MOST_TEXT: Final = 60
@@ -63,23 +63,24 @@ def _short(value: object) -> str:
 
 def cards(found: Description, statistics: Sequence[ColumnStatistics]) -> Markup:
     """What the values of each column are like."""
-    made = [_card(one, column) for one, column in zip(statistics, found.columns, strict=False)]
+    made = [card(one, column, one.name) for one, column in zip(statistics, found.columns, strict=False)]
     left = len(found.columns) - len(made)
     more = [element("p", f"{left:,} more columns are not looked at here.", class_="soft")] if left else []
     return join(element("div", *made, class_="cards"), *more)
 
 
-def _card(found: ColumnStatistics, column: ColumnDescription) -> Markup:
+def card(found: ColumnStatistics, column: ColumnDescription, title: str) -> Markup:
+    """What the values of a column are like, under a title."""
     kind = column.type.rstrip("?")
     sized = column.shape is not None or kind in _SIZED
     what = "sizes of its cells" if sized else "lengths in characters" if kind == "string" else "values"
     show = (lambda value: format_size(int(value))) if sized else _short
-    body: list[object] = [element("h3", found.name), element("p", _type(column), class_="soft")]
+    body: list[object] = [element("h3", title), element("p", _type(column), class_="soft")]
     if len(found.counts) > 1:
         labels = [f"{show(low)} to {show(high)}" for low, high in pairwise(found.bins)]
         about = "" if found.exact else "; from evenly spaced rows"
         says = f"{what} from {show(found.bins[0])} to {show(found.bins[-1])}{about}"
-        body += [histogram(found.counts, labels, f"{found.name}: {says}"), element("p", says, class_="soft")]
+        body += [histogram(found.counts, labels, f"{title}: {says}"), element("p", says, class_="soft")]
     if found.quantiles and kind not in ("string", "bool"):
         median = show(found.quantiles["0.5"])
         tails = f"5 %: {show(found.quantiles['0.05'])}, 95 %: {show(found.quantiles['0.95'])}"
