@@ -153,6 +153,7 @@ def test_what_is_left_out_is_in_the_report(here: Path, capsys: pytest.CaptureFix
     assert "wrote 2 rows" in out
     assert "left out 1 file: by name it is no picture" in out
     assert "3 pictures could not be read or did not fit, left out" in err
+    assert "listed in left.jsonl" in err
     found = {line["file"]: line["reason"] for line in map(json.loads, (here / "left.jsonl").open())}
     assert sorted(found) == ["a/2.png", "a/3.png", "a/notes.txt", "b/pipe.png"]
     assert "cannot be decoded" in found["a/2.png"]
@@ -161,6 +162,16 @@ def test_what_is_left_out_is_in_the_report(here: Path, capsys: pytest.CaptureFix
     args = ["write", "p", "d.urec", "--check-pictures", "--report", "left.jsonl", "--overwrite"]
     assert main(args) == 1
     assert len((here / "left.jsonl").read_text().splitlines()) == 3
+
+
+def test_a_share_without_rows_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "t.csv").write_text("id,label\n" + "".join(f"{i},{i % 2}\n" for i in range(50)))
+    assert main(["write", "t.csv", "t", "--split", "train=0.9,val=0.1", "--split-by", "label"]) == 0
+    out, err = capsys.readouterr()
+    assert "val: wrote 0 rows" in out
+    assert "no row has gone to val" in err
+    assert main(["write", "t.csv", "u", "--split", "train=0.9,val=0.1", "--stratify", "label"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_split_is_written_with_the_classes_of_its_training_set(

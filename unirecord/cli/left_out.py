@@ -55,4 +55,6 @@ def say_left_out(left_out: Sequence[LeftOut], item: str, args: argparse.Namespac
     if len(bad) > _SHOWN:
         whole = f"are in {args.report}" if args.report else "are listed with --report FILE"
         warn(f"  … and {len(bad) - _SHOWN:,} more; all {whole}")
+    elif args.report is not None:
+        warn(f"  listed in {args.report}")
     return 0 if args.on_error is not None else 1

@@ -25,7 +25,7 @@ from .conversion_progress import ConversionProgress, lines_of
 from .engine_option import engine_of
 from .left_out import many
 from .progress_bar import ProgressLines, duration
-from .terminal import say
+from .terminal import say, warn
 from .usage import UsageError
 
 __all__ = ["Writing", "Written", "convert", "convert_shares", "say_shares", "say_written"]
@@ -179,6 +179,12 @@ def say_shares(target: str, shares: Mapping[str, int], written: Written, seconds
     for name, rows in shares.items():
         say(f"{name}: wrote {_what_is_at(os.path.join(target, name), rows)}")
     say(f"in all {many(written.rows, 'row')}, {_how_fast(written, seconds)}")
+    empty = [name for name, rows in shares.items() if not rows]
+    if empty and written.rows:
+        warn(
+            f"unirecord: no row has gone to {', '.join(empty)}: there are few rows, or few values of the column that "
+            "decides; --stratify COLUMN takes shares of the rows of each value"
+        )
 
 
 def _what_is_at(target: str, rows: int) -> str:
