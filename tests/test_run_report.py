@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from receipt_jobs import Job
-from test_html_report import HOSTILE, checked
+from test_html_report import HOSTILE, NAME, checked
 
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
 from unirecord.inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport
 from unirecord.inspection.run_report import run_report
+from unirecord.inspection.stats_files import saved_stats
 from unirecord.order.coverage import PositionRange
 
 
@@ -38,6 +39,78 @@ def test_a_job_that_was_killed_and_went_on_is_shown(job: Path, capsys: pytest.Ca
     assert found.texts.count("exact") == 1
     assert main(asked) == 0  # an earlier page is replaced
     assert "not compared with a dataset" in checked(target.read_bytes()).text
+
+
+def test_a_launch_names_its_ranks_without_receipts(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [one.without for one in unirecord.audit(job / "receipts").orders[0].launches] == [(), ()]
+    gone = sorted((job / "receipts").glob("*-rank-1-of-*"))
+    for path in gone:
+        path.unlink()
+    found = unirecord.audit(job / "receipts")
+    assert {one.without for one in found.orders[0].launches} == {(1,)}
+    assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 1
+    assert "no receipts from" in checked((job / "run.html").read_bytes()).text
+    capsys.readouterr()
+    assert main(["audit", str(job / "receipts")]) == 1
+    assert "no receipts from" in capsys.readouterr().out
+
+
+def test_figures_beside_the_receipts_are_shown(job: Path) -> None:
+    ds = UniRecordDataset(job / "data")
+    loader, pipeline = ds.batches(4), ds.pipeline().map(dict).batch(4)
+    for made in (loader, pipeline):
+        assert len(list(made)) == 6
+    for rank, made in enumerate((loader, pipeline)):
+        for _ in range(2):  # a later one takes its place
+            made.stats().save(job / "receipts" / f"rank-{rank}.stats.json")
+    loaded, piped = saved_stats(str(job / "receipts"))
+    figures = loader.stats()
+    assert (loaded.name, loaded.delivered, loaded.wait_s) == ("rank-0", 6, figures.wait_s)
+    assert (loaded.read_s, loaded.bound, loaded.stages) == (figures.read_s, figures.bound, ())
+    assert [(stage.name, stage.elements) for stage in piped.stages] == [
+        (stage.name, stage.elements) for stage in pipeline.stats().stages
+    ]
+    assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
+    found = checked((job / "run.html").read_bytes())
+    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound):
+        assert text in found.text
+    assert unirecord.audit(job / "receipts").ok
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[1]",
+        "{}",
+        '{"of": "loader"}',
+        '{"of": "pipeline", "stages": {}}',
+        '{"of": "pipeline", "stages": [3], "results": 1, "seconds": 1, "wait_s": 1, "bottleneck": ""}',
+        '{"of": "loader", "batches": NaN, "bound": ""}',
+        '{"of": "loader", "batches": true, "bound": ""}',
+        '{"of": "loader", "batches": -1, "bound": ""}',
+        '{"of": "loader", "batches": 1, "bound": 3}',
+        '{"of": "loader", "batches": 1' + "0" * 400 + ', "bound": ""}',
+        "[" * 100_000,
+        " " * ((1 << 20) + 1),
+    ],
+    ids=range(13),
+)
+def test_figures_that_nobody_has_saved_are_named(job: Path, content: str) -> None:
+    (job / "receipts" / f"{NAME.replace('/', '')}.stats.json").write_text(content)
+    [found] = saved_stats(str(job / "receipts"))
+    assert found.problem.startswith("cannot be read")
+    assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
+    assert "cannot be read" in checked((job / "run.html").read_bytes()).text
+
+
+def test_figures_have_a_name_that_the_report_finds(job: Path) -> None:
+    stats = UniRecordDataset(job / "data").batches(4).stats()
+    for name in ("rank-0.json", "s3://bucket/rank-0.stats.json"):
+        with pytest.raises(ValueError, match=r"ends in \.stats\.json"):
+            stats.save(name)
+    with pytest.raises(OSError, match="none"):
+        stats.save(job / "none" / "rank-0.stats.json")
 
 
 def test_what_is_not_proven_is_written_and_said(job: Path) -> None:

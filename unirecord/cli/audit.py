@@ -10,9 +10,10 @@ from typing import Any, Final
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
 from ..inspection.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
+from ..inspection.run_report import ranks_named
 from ..order.coverage import PositionRange
 from .state_options import options_of
-from .table import table
+from .table import print_table
 from .terminal import print_json, say, warn
 from .usage import UsageError, make_parser
 
@@ -110,12 +111,21 @@ def _print_order(order: AuditedOrder) -> None:
         [
             datetime.fromtimestamp(one.time_ns // 10**9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
             str(one.ranks), f"{one.batch_size:,}", f"{one.epoch:,}", f"{one.start:,}",
-            "yes" if one.from_state else "no", f"{one.undone:,}",
+            "yes" if one.from_state else "no", f"{one.undone:,}", ranks_named(one.without),
         ]
         for one in order.launches
     ]  # fmt: skip
-    head = ["launch (UTC)", "ranks", "batch", "epoch", "position", "from a state", "undone later"]
-    say(*table([head, *rows], "<>>>><>"))
+    head = [
+        "launch (UTC)",
+        "ranks",
+        "batch",
+        "epoch",
+        "position",
+        "from a state",
+        "undone later",
+        "no receipts from",
+    ]
+    print_table([head, *rows], "<>>>><><")
     for epoch in order.epochs:
         say(*_lines(order, epoch))
 

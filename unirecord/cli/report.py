@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..inspection.page_file import write_page
 from ..inspection.run_report import run_report
+from ..inspection.stats_files import saved_stats
 from ..sizes import format_size
 from .audit import add_questions, audited
 from .terminal import say
@@ -36,7 +37,7 @@ def add_parser(subparsers: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     found = audited(args)
-    size = write_page(run_report(found), args.page)
+    size = write_page(run_report(found, saved_stats(args.folder)), args.page)
     result = "proven" if found.ok else "NOT proven"
     say(f"{args.page}: {format_size(size)}, to be opened in a browser; it needs no network ({result})")
     return 0 if found.ok else 1

@@ -6,7 +6,8 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import FormatError
@@ -18,13 +19,15 @@ from .receipt_files import RankFile, read_receipts, receipt_paths
 
 __all__ = ["AuditReport", "AuditedEpoch", "AuditedLaunch", "AuditedOrder", "audit"]
 
+_MOST_WITHOUT: Final = 100  # ranks of a launch that are named
+
 
 @dataclass(frozen=True)
 class AuditedLaunch:
     """Ranks that began together at position ``start`` of ``epoch``; ``time_ns`` since 1970, by the clock of one.
 
     ``undone``: samples that it had delivered behind the place at which a later launch has begun from a state, so that
-    they are no part of what the job has learnt.
+    they are no part of what the job has learnt. ``without``: its ranks that have no receipts, the first 100 of them.
     """
 
     time_ns: int
@@ -34,6 +37,7 @@ class AuditedLaunch:
     start: int
     from_state: bool
     undone: int
+    without: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,15 @@ def _audited(files: Sequence[RankFile], restarts: bool, problems: list[str]) -> 
         audited.append(_epoch(head.samples, epoch, parts, open_here, problems))
     shown = tuple(
         AuditedLaunch(
-            one.time_ns, one.head.ranks, one.head.batch_size, *one.place, one.from_state, one.undone
+            one.time_ns,
+            one.head.ranks,
+            one.head.batch_size,
+            *one.place,
+            one.from_state,
+            one.undone,
+            tuple(
+                islice((rank for rank in range(one.head.ranks) if rank not in one.sessions), _MOST_WITHOUT)
+            ),
         )
         for one in found
     )

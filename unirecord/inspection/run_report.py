@@ -10,21 +10,29 @@ from ..order.coverage import PositionRange
 from .audit import AuditedEpoch, AuditedOrder, AuditReport
 from .charts import meter
 from .markup import Markup, element, join, page
+from .stats_files import SavedStats
 
-__all__ = ["run_report"]
+__all__ = ["ranks_named", "run_report"]
 
 _LAUNCHES: Final = 500  # the last ones, of each order
 _EPOCHS: Final = 1_000  # the last ones, of each order
 _RANGES: Final = 10  # of positions, of each kind and epoch
 _PROBLEMS: Final = 200
+_RANKS: Final = 8  # that are named
+_STAGES: Final = 1_000
 
 
-def run_report(found: AuditReport) -> bytes:
-    """The page, in UTF-8: it needs no other file and no network, and has no script. Of long lists it shows a part."""
+def run_report(found: AuditReport, stats: Sequence[SavedStats] = ()) -> bytes:
+    """The page, in UTF-8, with figures that loaders have saved: it needs no other file and no network, and no script.
+
+    Of long lists it shows a part.
+    """
     sections = [_section("Result", "result", _result(found))]
     for number, order in enumerate(found.orders, 1):
         name = "Order" if len(found.orders) == 1 else f"Order {number:,}"
         sections.append(_section(name, f"order-{number}", _order(order)))
+    if stats:
+        sections.append(_section("Waits", "waits", _waits(stats)))
     return page(
         f"{found.folder}: UniRecord audit",
         element("header", element("h1", "Run report"), element("p", found.folder, class_="soft")),
@@ -65,11 +73,20 @@ def _order(found: AuditedOrder) -> Markup:
         [
             element("span", _utc(one.time_ns), class_="time"),
             f"{one.ranks:,}", f"{one.batch_size:,}", f"{one.epoch:,}", f"{one.start:,}",
-            "yes" if one.from_state else "no", f"{one.undone:,}",
+            "yes" if one.from_state else "no", f"{one.undone:,}", ranks_named(one.without),
         ]
         for one in found.launches[-_LAUNCHES:]
     ]  # fmt: skip
-    head = ["launch (UTC)", "ranks", "batch", "epoch", "position", "from a state", "undone later"]
+    head = [
+        "launch (UTC)",
+        "ranks",
+        "batch",
+        "epoch",
+        "position",
+        "from a state",
+        "undone later",
+        "no receipts from",
+    ]
     epochs = [_epoch(found, epoch) for epoch in found.epochs[-_EPOCHS:]]
     columns = ["epoch", "state", "positions", "exactly once", "share", "again as padding"]
     columns += ["left out", "twice", "never"]
@@ -99,6 +116,56 @@ def _epoch(order: AuditedOrder, found: AuditedEpoch) -> list[object]:
         _ranges(found.twice),
         _ranges(found.never),
     ]
+
+
+def ranks_named(ranks: Sequence[int]) -> str:
+    """Ranks, the first of many; empty where there are none."""
+    return ", ".join(map(str, ranks[:_RANKS])) + (", …" if len(ranks) > _RANKS else "")
+
+
+def _waits(stats: Sequence[SavedStats]) -> Markup:
+    """What each rank's loader waited for, and what each stage of its pipeline did."""
+    head = ["figures of", "batches or results", "seconds", "waited", "share", "reading", "transforms"]
+    rows = [
+        [
+            one.name, f"{one.delivered:,.0f}", f"{one.seconds:,.1f} s", f"{one.wait_s:,.1f} s",
+            _share(one.wait_s / one.seconds if one.seconds else 0.0),
+            f"{one.read_s:,.1f} s" if not one.stages else "", f"{one.transform_s:,.1f} s" if not one.stages else "",
+            one.bound,
+        ]
+        for one in stats
+        if not one.problem
+    ]  # fmt: skip
+    stages = [
+        [
+            one.name, stage.name, f"{stage.elements:,.0f}", f"{stage.workers:.1f}",
+            _share(stage.wait_in), _share(stage.wait_out), _share(stage.share),
+        ]
+        for one in stats
+        for stage in one.stages
+    ]  # fmt: skip
+    of_stages = [
+        "figures of",
+        "stage",
+        "elements",
+        "workers",
+        "without input",
+        "without takers",
+        "share of work",
+    ]
+    says = "Waited: the time in which the training loop waited for a batch. Reading, transforms: work of threads."
+    wrong = [element("li", f"{one.name}: {one.problem}", class_="warn") for one in stats if one.problem]
+    return join(
+        element("p", says, class_="soft"),
+        _table("waits", [*head, "bound by"], rows, {1, 2, 3, 5, 6}) if rows else "",
+        _table("stages", of_stages, stages[:_STAGES], {2, 3}) if stages else "",
+        _more(len(stages) - _STAGES, "stages"),
+        element("ul", *wrong) if wrong else "",
+    )
+
+
+def _share(share: float) -> Markup:
+    return join(f"{share:.1%}", meter(share))
 
 
 def _ranges(found: Sequence[PositionRange]) -> str:

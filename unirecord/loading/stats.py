@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .exposition import Metric, add_scalars, exposition
+from .stats_file import save_stats
 
 __all__ = ["LoaderStats", "StatsRecorder"]
 
@@ -71,6 +73,18 @@ class LoaderStats:
     def to_tensorboard(self, writer: Any, step: int) -> None:
         """Calls ``writer.add_scalar(tag, value, step)`` for each figure, as a ``SummaryWriter`` has it."""
         add_scalars(self._metrics(), writer, step)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the figures to a file ``NAME.stats.json``: `unirecord report` shows those beside the receipts.
+
+        Args:
+            path: such as ``run1/receipts/rank-0.stats.json``, a name for each rank; an earlier file is replaced.
+
+        Raises:
+            ValueError: the name does not end in ``.stats.json``.
+            OSError: it cannot be written.
+        """
+        save_stats("loader", self.to_dict(), path)
 
     def _metrics(self) -> list[Metric]:
         one = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..loading.exposition import Metric, add_scalars, exposition
+from ..loading.stats_file import save_stats
 from .lane import Lane
 from .tuning import Tuner
 
@@ -95,6 +97,18 @@ class PipelineStats:
     def to_tensorboard(self, writer: Any, step: int) -> None:
         """Calls ``writer.add_scalar(tag, value, step)`` for each figure, as a ``SummaryWriter`` has it."""
         add_scalars(self._metrics(), writer, step)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the figures to a file ``NAME.stats.json``: `unirecord report` shows those beside the receipts.
+
+        Args:
+            path: such as ``run1/receipts/rank-0.stats.json``, a name for each rank; an earlier file is replaced.
+
+        Raises:
+            ValueError: the name does not end in ``.stats.json``.
+            OSError: it cannot be written.
+        """
+        save_stats("pipeline", self.to_dict(), path)
 
     def _metrics(self) -> list[Metric]:
         one = {

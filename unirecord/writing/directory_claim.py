@@ -365,7 +365,8 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
 
 
 def _is_there(path: str) -> str:
-    return f"{path}: a dataset is there already; pass overwrite=True to replace it, or use unirecord.append() to add to it"
+    ways = "pass overwrite=True to replace it, or use unirecord.append() to add to it"
+    return f"{path}: a dataset is there already; {ways}"
 
 
 def _plans(path: str, names: Iterable[str]) -> list[dict[str, Any]]:
