@@ -139,11 +139,23 @@ ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t 
   read->set = set;
   ur_status status = ur_set_schema(set, &read->columns, error);
   if (status == UR_OK) status = ur_plan_rows(set, rows, n, &read->plan, error);
+  if (status != UR_OK) return status;
+  return set->layers == NULL ? open_groups(read, error) : set->layers->reads->open(read, error);
+}
+
+ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_error *error) {
+  *read = (ur_read){.rows = n, .groups = &read->one};
+  if (!ur_set_enter(set, error)) return UR_CLOSED;
+  read->set = set;
+  read->plan = *plan;
+  read->plan.memory = NULL; /* its owner's */
+  ur_status status = ur_set_schema(set, &read->columns, error);
   return status == UR_OK ? open_groups(read, error) : status;
 }
 
 void ur_read_close(ur_read *read) {
   for (int64_t i = 0; i < read->opened; i++) ur_part_release(read->groups[i].part);
+  if (read->layers != NULL) read->set->layers->reads->close(read);
   if (read->groups != &read->one) free(read->groups);
   ur_plan_free(&read->plan);
   if (read->set != NULL) ur_set_leave(read->set);
@@ -179,6 +191,7 @@ static ur_status foresee(const ur_read *read, const ur_output *outputs, int32_t 
 
 ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
   ur_status status = check_outputs(read, outputs, output_count, error);
+  if (status == UR_OK && read->layers != NULL) return read->set->layers->reads->measure(read, outputs, output_count, error);
   if (status == UR_OK) status = foresee(read, outputs, output_count, error);
   if (status == UR_OK) status = ur_prepare_decoders(read->groups, read->opened, outputs, output_count, error);
   for (int32_t i = 0; i < output_count && status == UR_OK; i++)
@@ -219,6 +232,7 @@ static bool has_blobs(const ur_read *read, const ur_output *outputs, int32_t cou
 }
 
 ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
+  if (read->layers != NULL) return read->set->layers->reads->gather(read, outputs, output_count, error);
   ur_status status = UR_OK;
   for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
     status = gather_scalars(read, &read->groups[g], outputs, output_count, error);
@@ -325,8 +339,9 @@ static void advise_rows(ur_set *set, const int64_t *rows, int64_t n) {
 
 void ur_set_advise(ur_set *set, const int64_t *rows, int64_t n) {
   if (n <= 0 || !ur_set_enter(set, NULL)) return;
+  for (int32_t i = 0; set->layers != NULL && i < set->layers->count; i++) ur_set_advise(set->layers->sets[i], rows, n);
   int64_t near[NEAR_ROWS], *copy = copy_rows(rows, n, near);
-  if (copy != NULL) advise_rows(set, copy, n);
+  if (copy != NULL && set->layers == NULL) advise_rows(set, copy, n);
   if (copy != near) free(copy);
   ur_set_leave(set);
 }

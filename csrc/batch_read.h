@@ -5,6 +5,8 @@
 #include "batch.h"
 
 /* Rows of a set about to be read: grouped by part, each part open and found to be the file that it was. */
+typedef struct ur_layer_read ur_layer_read;
+
 typedef struct {
   ur_set *set; /* NULL: closed before it was entered */
   const ur_set_columns *columns;
@@ -13,10 +15,24 @@ typedef struct {
   ur_group *groups;
   ur_group one;
   int64_t opened;
+  ur_layer_read *layers; /* of a joined set: the read of each of its layers; else NULL */
 } ur_read;
 
 /* Opens; the row ids are borrowed until ur_read_close, which must follow whatever this returns. */
 ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, ur_error *error);
+
+/* Likewise with rows that have been planned already, for a set whose parts have the same rows; the plan is borrowed. */
+ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_error *error);
+
+/* What the functions of this file do where the set is a joined one; what they open is in `layers`. */
+typedef struct ur_joined_reads {
+  ur_status (*open)(ur_read *read, ur_error *error);
+  ur_status (*measure)(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error);
+  ur_status (*gather)(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error);
+  void (*close)(ur_read *read);
+} ur_joined_reads;
+
+extern const ur_joined_reads ur_joined; /* batch_joined.c */
 
 /* Fills the offsets of the outputs, and `used` with the bytes of data that each needs: never more than the files hold. */
 ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error);

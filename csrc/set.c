@@ -43,7 +43,8 @@ static bool evict_one(ur_set *set, int64_t keep) {
 }
 
 static void empty_all(ur_set *set) {
-  for (int64_t i = 0; i < set->parts; i++) (void)empty_slot(set, &set->slots[i]);
+  for (int32_t i = 0; set->layers != NULL && i < set->layers->count; i++) ur_set_close(set->layers->sets[i]);
+  for (int64_t i = 0; set->slots != NULL && i < set->parts; i++) (void)empty_slot(set, &set->slots[i]);
 }
 
 static ur_set_columns *copy_columns(const ur_part *part) {
@@ -118,6 +119,13 @@ static bool out_of_descriptors(const ur_error *error) {
          error->status == UR_NO_MEMORY;
 }
 
+bool ur_layers_make_room(const ur_layers *layers, int32_t number, const ur_error *error) {
+  bool made = false;
+  for (int32_t i = 0; i < layers->count && out_of_descriptors(error); i++)
+    made = (i != number && evict_one(layers->sets[i], -1)) || made;
+  return made;
+}
+
 /* Whether another part should rather take the place of one of this set's. */
 static bool is_crowded(const ur_set *set) {
   return atomic_load(&set->open_parts) >= LEAST_OPEN && ur_descriptors_held() + UR_PART_DESCRIPTORS > set->descriptors;
@@ -156,7 +164,18 @@ static ur_status open_slot(ur_set *set, int64_t number, ur_part **out, ur_error 
   return UR_OK;
 }
 
+/* Part number `part` of the first layer. */
+static ur_status acquire_first(const ur_layers *layers, int64_t part, ur_part **out, ur_error *error) {
+  ur_error local = {0};
+  ur_status status = ur_set_acquire(layers->sets[0], part, out, &local);
+  while (status != UR_OK && ur_layers_make_room(layers, 0, &local))
+    status = ur_set_acquire(layers->sets[0], part, out, &local);
+  if (status != UR_OK && error != NULL) *error = local;
+  return status;
+}
+
 ur_status ur_set_acquire(ur_set *set, int64_t number, ur_part **out, ur_error *error) {
+  if (set->layers != NULL) return acquire_first(set->layers, number, out, error);
   ur_slot *slot = &set->slots[number];
   atomic_fetch_add(&slot->pins, 1);
   ur_part *part = atomic_load(&slot->part);
@@ -254,6 +273,9 @@ static void free_set(ur_set *set) {
     free(retired);
     retired = next;
   }
+  for (int32_t i = 0; set->layers != NULL && i < set->layers->count; i++) ur_set_release(set->layers->sets[i]);
+  if (set->layers != NULL) free(set->layers->sets);
+  free(set->layers);
   free(atomic_load(&set->columns));
   free(set->refs);
   free(set->names);
@@ -328,7 +350,7 @@ int64_t ur_set_rows(const ur_set *set) { return set->starts[set->parts]; }
 
 int64_t ur_set_parts(const ur_set *set) { return set->parts; }
 
-int32_t ur_set_io(const ur_set *set) { return atomic_load(&set->io); }
+int32_t ur_set_io(const ur_set *set) { return atomic_load(set->layers == NULL ? &set->io : &set->layers->sets[0]->io); }
 
 int64_t ur_set_part_of(const ur_set *set, int64_t row) { return ur_find_start(set->starts, set->parts, row); }
 

@@ -28,6 +28,14 @@ typedef struct {
   ur_column_info info[];
 } ur_set_columns;
 
+/* The sets that a joined set reads, and where each of its columns is. */
+typedef struct {
+  const struct ur_joined_reads *reads; /* how its rows are read (batch_read.h) */
+  int32_t count;
+  ur_set **sets;
+  ur_joined_column columns[];
+} ur_layers;
+
 struct ur_set {
   atomic_int references;
   atomic_int calls;        /* in flight */
@@ -46,6 +54,7 @@ struct ur_set {
   int64_t descriptors; /* that the process may hold through the core before parts of this set are closed for others */
   _Atomic(ur_retired *) retired;
   _Atomic(ur_set_columns *) columns;
+  ur_layers *layers; /* of a joined set, which has no refs and no slots; else NULL */
 };
 
 /* Every call on a set that reads stands between these two; ur_set_enter is false when the set is closed. */
@@ -57,6 +66,10 @@ ur_status ur_set_acquire(ur_set *set, int64_t part, ur_part **out, ur_error *err
 
 /* Starts loading what is known of part number `part`, if it is open. */
 void ur_set_touch(const ur_set *set, int64_t part);
+
+/* Closes a part of each layer but this one, the one asked for the longest ago, where descriptors or memory were what failed;
+ * whether any was closed. */
+bool ur_layers_make_room(const ur_layers *layers, int32_t number, const ur_error *error);
 
 /* The columns, opening the first part if none has been opened; borrowed until the set dies. */
 ur_status ur_set_schema(ur_set *set, const ur_set_columns **columns, ur_error *error);

@@ -238,6 +238,7 @@ ur_status ur_stream_check(const ur_stream *stream, ur_set *set, ur_error *error)
     return ur_fail(error, UR_ARGUMENT, "the last sample's place exceeds 2^63");
   if (stream->kind == UR_STREAM_PACKED && stream->samples > 0 && stream->pieces == NULL)
     return ur_fail(error, UR_ARGUMENT, "packed samples need pieces");
+  if (set->layers != NULL) return ur_fail(error, UR_ARGUMENT, "a stream is not cut from joined sets");
   if (!ur_set_enter(set, error)) return UR_CLOSED;
   ur_status status = ur_set_column(set, stream->column, &info, error);
   ur_set_leave(set);

@@ -365,6 +365,19 @@ UR_API int64_t ur_set_rows(const ur_set *set);
 UR_API int64_t ur_set_parts(const ur_set *set);
 UR_API int32_t ur_set_io(const ur_set *set); /* the way of reading in use (by the parts opened so far; AUTO if none) */
 
+/* One column of a joined set: column `column` of set number `layer` of those that are joined. */
+typedef struct {
+  int32_t layer;
+  int32_t column;
+} ur_joined_column;
+
+/* Several sets, each with as many parts as the first and as many rows in each, as one set with the columns named: a row of it
+ * has its values from its layers. Opens a part of each layer. The layers are retained; ur_set_close closes them as well.
+ * ur_set_part gives parts of the first layer. A failure of a layer names one of its columns. Joined sets are not joined
+ * again, and streams are cut from the set that has the column. */
+UR_API ur_status ur_set_join(ur_set *const *layers, int32_t count, const ur_joined_column *columns, int32_t column_count,
+                             ur_set **joined, ur_error *error);
+
 /* The opened part number `part`, with a reference the caller must release. */
 UR_API ur_status ur_set_part(ur_set *set, int64_t part, ur_part **out, ur_error *error);
 

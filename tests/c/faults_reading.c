@@ -95,7 +95,19 @@ static void walk(ur_set *set, const fault_plan *plan) {
 typedef struct {
   const fault_plan *plan;
   ur_set_options options;
+  bool joined;
 } one_case;
+
+/* The parts twice, as two layers of one set. */
+static ur_status open_joined(const ur_part_ref *refs, const ur_set_options *options, ur_set **out, ur_error *error) {
+  static const ur_joined_column columns[] = {{0, 0}, {1, 1}, {1, 2}, {0, 3}};
+  ur_set *layers[2] = {NULL, NULL};
+  ur_status status = ur_set_open(refs, 2, options, &layers[0], error);
+  if (status == UR_OK) status = ur_set_open(refs, 2, options, &layers[1], error);
+  if (status == UR_OK) status = ur_set_join(layers, 2, columns, 4, out, error);
+  for (int i = 0; i < 2; i++) ur_set_release(layers[i]);
+  return status;
+}
 
 static void *run_case(void *argument) {
   const one_case *given = argument;
@@ -103,7 +115,8 @@ static void *run_case(void *argument) {
   ur_set *set = NULL;
   ur_error error = {0};
   fault_arm(given->plan);
-  ur_status status = ur_set_open(refs, 2, &given->options, &set, &error);
+  ur_status status = given->joined ? open_joined(refs, &given->options, &set, &error)
+                                   : ur_set_open(refs, 2, &given->options, &set, &error);
   expect_clear(status, &error);
   if (status != UR_OK) return NULL;
   read_all(set, given->plan);
@@ -114,11 +127,11 @@ static void *run_case(void *argument) {
 }
 
 /* One kind of call, one manner of failing, one way of reading: at each call in turn, once and for ever. */
-static void fail_each(fault_plan plan, int io) {
+static void fail_each(fault_plan plan, int io, bool joined) {
   for (plan.for_ever = 0; plan.for_ever < 2; plan.for_ever++)
     for (plan.at = 0;; plan.at++) {
       fault_holdings before = fault_held();
-      one_case given = {&plan, {.io = io, .verify = UR_VERIFY_FIRST}};
+      one_case given = {&plan, {.io = io, .verify = UR_VERIFY_FIRST}, joined};
       pthread_t thread;
       EXPECT(pthread_create(&thread, NULL, run_case, &given) == 0);
       EXPECT(pthread_join(thread, NULL) == 0);
@@ -215,18 +228,19 @@ int main(void) {
   a_batch_that_nobody_has_begun_is_filled_by_its_consumer();
   for (int io = UR_IO_AUTO; io <= UR_IO_MEMORY; io++) {
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++)
-      if (io != UR_IO_AUTO || plans[i].calls == FAULT_STAT || plans[i].calls == FAULT_OPEN) fail_each(plans[i], io);
+      if (io != UR_IO_AUTO || plans[i].calls == FAULT_STAT || plans[i].calls == FAULT_OPEN) fail_each(plans[i], io, false);
     for (int calls = FAULT_OPEN; calls <= FAULT_RING; calls *= 2) { /* interrupted: as if nothing had happened */
       fault_plan plan = {.calls = calls, .error = EINTR};
       for (plan.at = 0; plan.at < 12 && calls != FAULT_STAT; plan.at++) {
         if (calls == FAULT_RING) plan.error = plan.at % 3 == 0 ? EINTR : plan.at % 3 == 1 ? EAGAIN : EBUSY;
-        one_case given = {&plan, {.io = io, .verify = UR_VERIFY_ALWAYS}};
+        one_case given = {&plan, {.io = io, .verify = UR_VERIFY_ALWAYS}, false};
         (void)run_case(&given);
         (void)fault_disarm();
         cases++;
       }
     }
   }
+  for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) fail_each(plans[i], UR_IO_PREAD, true);
   printf("%lld cases, a call failed in %lld\n", (long long)cases, (long long)failed_cases);
   return remove_folder(folder);
 }

@@ -1,4 +1,4 @@
-/* tsan_set.c - one set, few descriptors, many threads: parts opened, closed again and read at once, and the set closed under it. */
+/* tsan_set.c - one set, joined or not, few descriptors, many threads: parts opened, closed again and read at once, and it closed under it. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,6 +19,15 @@ static ur_set *open_set(int io, int verify) {
   ur_set *set = NULL;
   EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);
   return set;
+}
+
+/* Two sets over the same parts as one: columns 0 and 3 are the first's. */
+static ur_set *open_joined(int io, int verify) {
+  static const ur_joined_column columns[] = {{0, 0}, {1, 1}, {1, 2}, {0, 3}};
+  ur_set *layers[] = {open_set(io, verify), open_set(io, verify)}, *joined = NULL;
+  EXPECT_EQUAL(ur_set_join(layers, 2, columns, 4, &joined, NULL), UR_OK);
+  for (int i = 0; i < 2; i++) ur_set_release(layers[i]);
+  return joined;
 }
 
 static void *read_at_random(void *argument) {
@@ -52,26 +61,27 @@ static void *read_at_random(void *argument) {
   return NULL;
 }
 
-static void read_in_threads(int io, int verify, int close_after) {
-  ur_set *set = open_set(io, verify);
+static void read_in_threads(ur_set *set, int count, int close_after) {
   pthread_t threads[THREADS];
-  for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&threads[i], NULL, read_at_random, ur_set_retain(set)) == 0);
+  for (int i = 0; i < count; i++) EXPECT(pthread_create(&threads[i], NULL, read_at_random, ur_set_retain(set)) == 0);
   if (close_after > 0) {
     (void)usleep((useconds_t)close_after);
     ur_set_close(set);
   }
   ur_set_release(set); /* the last thread lets go of it */
-  for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < count; i++) EXPECT(pthread_join(threads[i], NULL) == 0);
 }
 
 int main(void) {
   EXPECT(mkdtemp(folder) != NULL);
   store_parts(folder, paths, PARTS, ROWS);
-  struct rlimit few = {64, 64}; /* a set then keeps at most 32 parts open, beside those being read */
+  struct rlimit few = {64, 64}; /* sets then keep at most 32 parts open, beside those being read */
   EXPECT(setrlimit(RLIMIT_NOFILE, &few) == 0);
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
-    read_in_threads(io, UR_VERIFY_FIRST, 0);
-    read_in_threads(io, UR_VERIFY_ALWAYS, 2000 * io);
+    read_in_threads(open_set(io, UR_VERIFY_FIRST), THREADS, 0);
+    read_in_threads(open_set(io, UR_VERIFY_ALWAYS), THREADS, 2000 * io);
+    read_in_threads(open_joined(io, UR_VERIFY_FIRST), THREADS / 2, 0);
+    read_in_threads(open_joined(io, UR_VERIFY_ALWAYS), THREADS / 2, 2000 * io); /* a batch holds parts of both */
   }
   EXPECT(atomic_load(&closed) > 0);
   return remove_folder(folder);
