@@ -128,3 +128,41 @@ def test_completion_offers_public_names_alone(path: Path) -> None:
         assert {"head", "sample", "plot", "batches", "schema"} <= offered
     names = {name for name in dir(unirecord) if not name.startswith("__")}
     assert names == {n for n in unirecord.__all__ if n != "__version__"} | set(unirecord._ADAPTERS)
+
+
+class Bar:
+    """What tqdm does that a bar needs; ``drawn`` has what was seen."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options, self.n, self.total, self.closed = options, 0, None, False
+        self.drawn: list[tuple[int, int | None]] = []
+
+    def update(self, more: int) -> None:
+        self.n += more
+        self.drawn.append((self.n, self.total))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_bar_of_tqdm_shows_how_far_a_call_is(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Bar] = []
+    tqdm = SimpleNamespace(tqdm=lambda **options: made.append(Bar(**options)) or made[-1])
+    monkeypatch.setitem(sys.modules, "tqdm.auto", tqdm)
+    with unirecord.progress_bar("verifying", "B") as progress:
+        report = unirecord.verify(path, progress=progress)
+    [bar] = made
+    assert (bar.options["desc"], bar.options["unit"]) == ("verifying", "B")
+    told = [done for done, _ in bar.drawn]
+    assert 0 < told[-1] <= report.bytes
+    assert told == sorted(told)
+    assert {total for _, total in bar.drawn} == {report.bytes}
+    assert bar.closed
+    progress(3, 0)
+    assert bar.drawn[-1] == (3, None)
+
+
+def test_without_tqdm_a_bar_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(ImportError, match="pip install tqdm"):
+        unirecord.progress_bar()

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .inspection.notebook import Shown, show
     from .inspection.repair import repair
     from .inspection.report import Problem, RepairReport, Report, Salvaged
+    from .inspection.shown_progress import ProgressBar, progress_bar
     from .inspection.verify import verify
     from .loading.ragged import RaggedArray
     from .loading.stats import LoaderStats
@@ -110,6 +111,8 @@ __all__ = [
     "split",
     "versions",
     "Version",
+    "progress_bar",
+    "ProgressBar",
     "diff",
     "Diff",
     "DiffExample",
@@ -189,6 +192,8 @@ _HOMES = {
     "Collected": "writing.collected",
     "versions": "inspection.history",
     "Version": "inspection.history",
+    "progress_bar": "inspection.shown_progress",
+    "ProgressBar": "inspection.shown_progress",
     "diff": "inspection.diff",
     "Diff": "inspection.diff",
     "DiffExample": "inspection.diff",
