@@ -25,7 +25,8 @@ FILES = (
     *("inspection/repair.py", "inspection/rebuild.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
     *("writing/republishing.py", "writing/collecting.py", "writing/deleting.py", "writing/evicting.py"),
-    *("writing/version_files.py", "writing/append_claim.py", "writing/appending_folders.py"),
+    *("writing/purging.py", "writing/compacting.py", "writing/relaying.py", "writing/version_files.py"),
+    *("writing/append_claim.py", "writing/appending_folders.py"),
 )
 
 if __name__ == "__main__":
@@ -170,6 +171,8 @@ class Change(Case):
         self.versions = {1: grown[:-2], 2: grown[:-1], 3: grown}
         self.change = change
         self.versions[4] = {"restore": grown[:-2], "delete": grown[1:], "evict": grown[-1:]}.get(change, [])
+        if change == "purge":
+            self.versions |= {4: grown[1:], 5: grown[1:]}
 
     def work(self, folder: Path) -> None:
         CHANGES[self.change](self.path)
@@ -182,13 +185,13 @@ class Change(Case):
     def check(self) -> None:
         """Each version that is there has its rows; the same again does it, and leaves nothing else."""
         there = [version.number for version in unirecord.versions(self.path)]
-        assert there[-1] == 3 or (there[-1] == 4 and self.change != "gc"), there
-        assert self.change in ("gc", "evict") or there[:2] == [1, 2], there
+        last = {"gc": 3, "purge": 5}.get(self.change, 4)
+        assert 3 <= there[-1] <= last, there
+        assert self.change in ("gc", "evict", "purge") or there[:2] == [1, 2], there
         assert all(self.seen(version=number) == self.versions[number] for number in there), there
-        if there[-1] == 3:
+        if there[-1] == 3 or self.change == "purge":
             CHANGES[self.change](self.path)
-        newest = 3 if self.change == "gc" else 4
-        assert self.seen() == self.versions[newest]
+        assert self.seen() == self.versions[last]
         assert unirecord.verify(self.path).problems == []
         unirecord.gc(self.path, keep=1)
         named = {part.name for part in manifest.read(str(self.path / manifest.NAME)).parts}
@@ -202,6 +205,7 @@ CHANGES: dict[str, Callable[[Path], Any]] = {
     "gc": lambda path: unirecord.gc(path, keep=1),
     "delete": lambda path: unirecord.delete(path, rows=[0]),
     "evict": lambda path: unirecord.evict(path, 3_000, collect=True),
+    "purge": lambda path: unirecord.purge(path, rows=[0]),
 }
 
 CASES: dict[str, Callable[[Path], Case]] = {

@@ -439,6 +439,15 @@ class Deleting(RuleBasedStateMachine):
             unirecord.gc(self.path, keep=keep)
         self.rows = {version: self.rows[version] for version in sorted(self.rows)[-keep:]}
 
+    @rule(data=st.data())
+    def purge(self, data: Any) -> None:
+        there = sorted(self.rows[self.newest])
+        gone = data.draw(st.lists(st.sampled_from(there), unique=True, max_size=5)) if there else []
+        with faults.unsynced():
+            self.newest = unirecord.purge(self.path, rows=gone).version
+        left = {i: n for i, n in self.rows[max(self.rows)].items() if i not in gone}
+        self.rows, self.parts = {self.newest: left}, {self.newest: self.parts[max(self.parts)]}
+
     @invariant()
     def it_is_the_list_without_them(self) -> None:
         for version in {self.newest, min(self.rows)}:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .writing.deleting import Deleted, delete
     from .writing.evicting import Evicted, evict
     from .writing.merging import Merged, merge
+    from .writing.purging import Purged, purge
     from .writing.republishing import restore
     from .writing.writer import Writer, append
 
@@ -103,6 +104,8 @@ __all__ = [
     "Deleted",
     "evict",
     "Evicted",
+    "purge",
+    "Purged",
     "compact",
     "reshard",
     "Relaid",
@@ -181,6 +184,8 @@ _HOMES = {
     "Deleted": "writing.deleting",
     "evict": "writing.evicting",
     "Evicted": "writing.evicting",
+    "purge": "writing.purging",
+    "Purged": "writing.purging",
     "compact": "writing.compacting",
     "reshard": "writing.compacting",
     "Relaid": "writing.compacting",

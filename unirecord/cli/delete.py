@@ -10,7 +10,7 @@ from .storage_option import add_storage_option
 from .terminal import print_json, say
 from .usage import UsageError, make_parser
 
-__all__ = ["add_parser"]
+__all__ = ["add_parser", "row_numbers"]
 
 _DESCRIPTION: Final = """Delete rows of a dataset: the next version does not have them. The others keep their
 numbers, and what is running goes on with what it has opened. The bytes stay on disk, for the
@@ -32,14 +32,15 @@ def add_parser(subparsers: Any) -> None:
     named = parser.add_mutually_exclusive_group(required=True)
     named.add_argument("--where", metavar="CONDITION", help="the rows that meet it")
     named.add_argument(
-        "--rows", type=_rows, metavar="ROWS", help="row numbers and ranges, the last one included"
+        "--rows", type=row_numbers, metavar="ROWS", help="row numbers and ranges, the last one included"
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
     add_storage_option(parser)
     parser.set_defaults(run=_run)
 
 
-def _rows(text: str) -> list[int]:
+def row_numbers(text: str) -> list[int]:
+    """The row numbers that ``17,1000-1999`` names, for argparse."""
     rows: list[int] = []
     for piece in text.split(","):
         first, dash, last = piece.strip().partition("-")

@@ -37,6 +37,7 @@ _COMMANDS: Final = (
     "gc",
     "delete",
     "evict",
+    "purge",
     "compact",
     "reshard",
     "merge",
@@ -51,7 +52,8 @@ _COMMANDS: Final = (
 )
 # Commands that do something, and may be told to do it without a word; commands whose answer may be long.
 _QUIET: Final = (
-    *("write", "export", "restore", "gc", "delete", "evict", "compact", "reshard", "merge", "split"),
+    *("write", "export", "restore", "gc", "delete", "evict", "purge", "compact", "reshard"),
+    *("merge", "split"),
     *("verify", "report", "fetch"),
 )
 _PAGED: Final = ("inspect", "trace", "audit", "log", "diff")

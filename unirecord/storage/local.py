@@ -139,3 +139,11 @@ def write_new(path: str, data: Buffer) -> None:
             file.close()
     except OSError as error:
         raise located(error, path) from error
+
+
+def other_names(path: str) -> int:
+    """How many other names a file has, by hard links; 0 where there is no file."""
+    try:
+        return os.stat(path).st_nlink - 1
+    except FileNotFoundError:
+        return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,7 +29,7 @@ from .batch_writer import PART_BYTES
 from .relaying import NewPart, Relaying, cut_evenly, joined_small
 from .republishing import held
 
-__all__ = ["Relaid", "compact", "reshard"]
+__all__ = ["Relaid", "bare_deletions", "compact", "deleted_rows", "relay", "reshard"]
 
 _BARE: Final = "rows_dropped"  # in the manifest's ``optional``
 
@@ -144,10 +144,11 @@ def relay(
     dry_run: bool,
     progress: Progress | None,
     drop: bool = False,
+    without_dictionaries: Collection[str] = (),
 ) -> Relaid:
     """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
 
-    With ``drop``, the bytes of deleted rows stay behind.
+    With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named.
     """
     folder = os.fspath(path)
     if not location_of(folder).in_file_system:
@@ -160,8 +161,8 @@ def relay(
         before = claim.before
         assert before is not None
         plan = layout(before.parts)
-        bare = _bare(before)
-        staying = [_stays(new, bare, drop) for new in plan]
+        bare = bare_deletions(before)
+        staying = [_stays(new, bare, drop, without_dictionaries) for new in plan]
         moving = [new for new, entry in zip(plan, staying, strict=True) if entry is None]
         spans = [span for new in moving for span in new.spans]
         rows = sum(new.rows for new in moving)
@@ -172,8 +173,11 @@ def relay(
         counts = (parts, len(plan), len(moving), rows, size)
         if dry_run:
             return Relaid(before.generation + 1, *counts)
-        dropped = (lambda entry: _gone(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
-        work = Relaying(folder, before, secrets.token_bytes(16), Tracker(size, progress).advance, dropped)
+        dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
+        work = Relaying(
+            folder, before, secrets.token_bytes(16), Tracker(size, progress).advance, dropped,
+            without_dictionaries,
+        )  # fmt: skip
         made: list[str] = []
         try:
             entries = [
@@ -196,11 +200,11 @@ def relay(
     return Relaid(after.generation, *counts)
 
 
-def _gone(folder: str, entry: PartEntry) -> NDArray[np.int64]:
+def deleted_rows(folder: str, entry: PartEntry) -> NDArray[np.int64]:
     return rows_deleted(deletion_of(folder, entry), entry.id, entry.rows)
 
 
-def _bare(found: Manifest) -> set[str]:
+def bare_deletions(found: Manifest) -> set[str]:
     """The digests of the deletion files whose rows have left no bytes in their part."""
     said = found.optional.get(_BARE)
     return {digest for digest in said if type(digest) is str} if type(said) is list else set()
@@ -210,8 +214,10 @@ def _is_bare(new: NewPart, bare: set[str], drop: bool) -> bool:
     return drop or all(span.entry.deleted is None or span.entry.deleted.digest in bare for span in new.spans)
 
 
-def _stays(new: NewPart, bare: set[str], drop: bool) -> PartEntry | None:
+def _stays(new: NewPart, bare: set[str], drop: bool, never: Collection[str] = ()) -> PartEntry | None:
     """The part that it is already, and may stay."""
+    if new.kept is not None and new.kept.name in never:
+        return None
     return new.kept if not drop or _is_bare(new, bare, False) else None
 
 
@@ -228,7 +234,7 @@ def _with_deleted(
     found, start = [], 0
     for span in new.spans:
         old = span.entry
-        rows = _gone(folder, old)
+        rows = deleted_rows(folder, old)
         found.append(rows[(rows >= span.first) & (rows < span.stop)] - span.first + start)
         start += span.stop - span.first
     gone = np.concatenate(found)

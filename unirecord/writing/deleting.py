@@ -26,7 +26,7 @@ from .arguments import storage_to_write_to
 from .publisher import Publisher
 from .republishing import held
 
-__all__ = ["Deleted", "delete"]
+__all__ = ["Deleted", "delete", "rows_that_go"]
 
 Numbers = NDArray[np.int64]
 
@@ -92,7 +92,7 @@ class _Changed(Exception):
 def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Deleted:
     before = claim.before
     assert before is not None
-    found = _found(folder, where, rows)
+    found = rows_that_go(folder, where, rows)
     if not len(found):
         return Deleted(0, before.generation)
     after = before
@@ -114,7 +114,7 @@ def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Dele
     return Deleted(len(found), after.generation)
 
 
-def _found(folder: str, where: str | None, rows: Any) -> Numbers:
+def rows_that_go(folder: str, where: str | None, rows: Any) -> Numbers:
     """The rows that are there and are to go, ascending."""
     parts = PartSet(resolve(folder), knows_deletions=True)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -109,10 +109,14 @@ class Relaying:
         new_id: bytes,
         advance: Callable[[int], None] = lambda _: None,
         dropped: Callable[[PartEntry], Numbers] = lambda _: np.empty(0, np.int64),
+        bare: Collection[str] = (),
     ) -> None:
-        """``dropped``: the rows of a part in whose place blank ones are written."""
+        """``dropped``: the rows of a part in whose place blank ones are written.
+
+        ``bare``: names of parts whose dictionaries stay behind as well.
+        """
         self._folder, self._before, self._advance = folder, before, advance
-        self._dropped = dropped
+        self._dropped, self._without_dictionaries = dropped, bare
         like = os.path.join(folder, manifest.NAME)
         self._parts = PartSequence(folder, new_id, lambda i: before.next_part + i, 1 << 62, like)
         self._source: _Source | None = None
@@ -165,7 +169,8 @@ class Relaying:
                     best = rows, head.schema, _dictionaries(data, head)
         assert best is not None
         _, stored, dictionaries = best
-        if any(len(self._dropped(span.entry)) for span in new.spans):
+        names = self._without_dictionaries
+        if any(span.entry.name in names or len(self._dropped(span.entry)) for span in new.spans):
             dictionaries = ()  # they were trained on rows that go
         schema = Schema(replace(column, codec=stored[column.name].codec) for column in self._before.schema)
         user = self._before.metadata or b"\xc0"

@@ -16,7 +16,7 @@ from ..format.values import ColumnData, PackedStrings
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from ..parts.manifest import PartEntry
 
-__all__ = ["open_verified", "verified_rows"]
+__all__ = ["open_verified", "row_ends", "verified_rows"]
 
 _AT_ONCE = 64 << 20  # bytes of a blob page: a row group of another writer may be as large as it likes
 
@@ -47,7 +47,7 @@ def verified_rows(data: DataFile, head: DataHead) -> Iterator[StoredRows]:
 
 
 def _rows(data: DataFile, head: DataHead, group: RowGroup) -> Iterator[StoredRows]:
-    ends = _row_ends(data, head, group)
+    ends = row_ends(data, head, group)
     whole = StoredRows(
         group.page.rows, _columns(head, group), list(group.page.lengths), np.empty(0, np.uint8), ends
     )
@@ -75,7 +75,7 @@ def _without_payload(whole: StoredRows, start: int, stop: int) -> StoredRows:
     return some
 
 
-def _row_ends(data: DataFile, head: DataHead, group: RowGroup) -> U64:
+def row_ends(data: DataFile, head: DataHead, group: RowGroup) -> U64:
     """Where each row starts in the payload, and the end of the last; CorruptionError where that makes no sense."""
     ends = np.zeros(group.page.rows + 1, np.uint64)
     if not head.schema.blobs:
