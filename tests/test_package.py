@@ -50,7 +50,14 @@ def test_the_sdist_holds_what_the_build_needs(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.[ch]")}
-    assert names >= sources | {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "docs/format.md"}
+    assert names >= sources | {
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "pyproject.toml",
+        "docs/format.md",
+        "docs/unirecord.1",
+    }
 
 
 def test_the_wheel_is_for_every_python_from_3_10_on(built: Path) -> None:
@@ -63,6 +70,7 @@ def test_the_wheel_is_for_every_python_from_3_10_on(built: Path) -> None:
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "unirecord").rglob("*.py")} <= set(names)
     assert not [name for name in names if name.startswith(("tests", "csrc", "examples", "benchmarks"))]
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert any(name.endswith(".data/data/share/man/man1/unirecord.1") for name in names)
 
 
 def test_the_wheel_works_in_an_empty_environment_without_a_compiler(built: Path, tmp_path: Path) -> None:
