@@ -82,6 +82,19 @@ def test_what_has_been_dropped_is_not_written_again(tmp_path: Path) -> None:
     assert seen(path) == [n for n in range(50) if n not in (3, 40)]
 
 
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_parts_that_are_cut_leave_them_behind_too(tmp_path: Path, parts: int) -> None:
+    path = make(tmp_path / "data", "strings", (30, 20))
+    unirecord.delete(path, rows=[0, 3, 17, 29, 30, 49])
+    live = seen(path)
+    assert main(["reshard", str(path), str(parts), "--drop-deleted"]) == 0
+    assert seen(path) == live
+    assert len(manifest.read(str(path / "manifest.json")).parts) == parts
+    assert unirecord.compact(path, part_bytes=1, drop_deleted=True).written == 0  # nothing was left of them
+    assert {bytes(part.raw[n][0] or b"") for part in read_directory(path) for n in part.deleted} == {bytes(8)}
+    assert main(["verify", str(path)]) == 0
+
+
 def test_a_part_of_nothing_else_and_what_is_damaged(tmp_path: Path) -> None:
     path = make(tmp_path / "data", "variable", (4, 30))
     unirecord.delete(path, rows=[0, 1, 2, 3])

@@ -40,9 +40,6 @@ def add_parser(subparsers: Any) -> None:
         "--part-bytes", metavar="SIZE", help="neighbours are put together up to this (default 20GB)"
     )
     size.add_argument("--rows-per-part", type=int, metavar="N", help="parts of so many rows in place of it")
-    parser.add_argument(
-        "--drop-deleted", action="store_true", help="leave out the bytes of rows that have been deleted"
-    )
     add_layout_options(parser)
     parser.set_defaults(run=_run)
 
@@ -50,6 +47,9 @@ def add_parser(subparsers: Any) -> None:
 def add_layout_options(parser: argparse.ArgumentParser) -> None:
     """Add what all commands have that lay out parts anew."""
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
+    parser.add_argument(
+        "--drop-deleted", action="store_true", help="leave out the bytes of rows that have been deleted"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
     parser.add_argument("--json", action="store_true", help="print as JSON")
 

@@ -37,5 +37,7 @@ def _run(args: argparse.Namespace) -> int:
     return run_layout(
         args,
         "laying out",
-        lambda progress: reshard(args.path, args.parts, dry_run=args.dry_run, progress=progress),
+        lambda progress: reshard(
+            args.path, args.parts, drop_deleted=args.drop_deleted, dry_run=args.dry_run, progress=progress
+        ),
     )

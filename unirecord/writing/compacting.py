@@ -104,7 +104,12 @@ def compact(
 
 
 def reshard(
-    path: str | os.PathLike[str], parts: int, *, dry_run: bool = False, progress: Progress | None = None
+    path: str | os.PathLike[str],
+    parts: int,
+    *,
+    drop_deleted: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
 ) -> Relaid:
     """Lays the rows of the directory at ``path`` out in so many parts, of equal numbers of rows to within one.
 
@@ -113,7 +118,7 @@ def reshard(
     Args:
         path: as for `compact`.
         parts: how many; no more than there are rows.
-        dry_run, progress: as for `compact`.
+        drop_deleted, dry_run, progress: as for `compact`.
     """
     wanted = _count("parts", parts)
 
@@ -123,7 +128,7 @@ def reshard(
             raise ValueError(f"{wanted:,} parts of {rows:,} rows: a part has one row at least")
         return cut_evenly(entries, [rows * (i + 1) // wanted for i in range(wanted)])
 
-    return relay(path, layout, "reshard", dry_run, progress)
+    return relay(path, layout, "reshard", dry_run, progress, drop_deleted)
 
 
 def _count(name: str, value: object) -> int:

@@ -134,7 +134,8 @@ def _check_units(
         named = f"row {row}" if last == row else f"rows {row} to {min(last, first_row + rows.rows - 1)}"
         raise CorruptionError(
             f"{data.path}: the bytes of {named} of this part do not have the digest stored with them, so nothing was "
-            "published: `unirecord repair` keeps the other rows, or delete them, after a look at `unirecord verify`",
+            "published: `unirecord repair` keeps the other rows; or delete what `unirecord verify` lists and run "
+            "`unirecord compact --drop-deleted`",
             path=data.path,
             row=row,
         )
