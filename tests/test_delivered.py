@@ -140,4 +140,4 @@ def test_an_error_behind_a_loader_ends_its_threads(path: Path) -> None:
     loader = ahead(opened(path), Ahead(), failing, transform=same, num_workers=2)
     with pytest.raises(RuntimeError, match="a stage fails"):
         list(loader)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before

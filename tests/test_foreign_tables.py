@@ -12,12 +12,14 @@ import numpy as np
 import pandas
 import polars
 import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.format.schema import Schema
+from unirecord.format.values.tables import numbers_of
 from unirecord.format.values.times import nanoseconds
 
 NAN = float("nan")
@@ -268,6 +270,61 @@ def test_the_short_form_of_arrays_is_a_type(text: str, spec: Any) -> None:
 def test_a_wrong_short_form_is_refused(text: str, said: str) -> None:
     with pytest.raises(SchemaError, match=said):
         Schema.parse({"a": text})
+
+
+KINDS = [
+    pyarrow.bool_(),
+    pyarrow.float16(),
+    pyarrow.float32(),
+    pyarrow.float64(),
+    *(getattr(pyarrow, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)),
+]
+
+
+@given(
+    st.sampled_from(KINDS),
+    st.lists(st.none() | st.integers(0, 100), max_size=40),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+def test_numbers_of_arrow_are_those_of_its_list(
+    kind: Any, values: list[int | None], skipped: int, dropped: int
+) -> None:
+    given = [None if v is None else np.float16(v) if kind == pyarrow.float16() else v for v in values]
+    if kind == pyarrow.bool_():
+        given = [None if v is None else v % 2 == 1 for v in values]
+    array = pyarrow.array(given, kind)[skipped : len(values) - dropped]
+    found = numbers_of(array)
+    assert found.dtype == kind.to_pandas_dtype()
+    assert found.tolist() == array.to_pylist()
+    assert np.ma.isMaskedArray(found) == bool(array.null_count)
+    if array.null_count:
+        assert not found.data[found.mask].any()
+
+
+def test_numbers_of_arrow_are_read_in_its_memory_alone() -> None:
+    assert numbers_of(pyarrow.array(["a"])) is None
+    assert numbers_of(pyarrow.array([1], pyarrow.timestamp("ns"))) is None
+    array = pyarrow.array([1.0, 2.0])
+    address = array.buffers()[1].address
+    assert numbers_of(array).ctypes.data == address
+    assert not numbers_of(array).flags.writeable
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.parquet"])
+def test_converting_a_table_imports_no_pandas(tmp_path: Path, name: str) -> None:
+    columns = {"a": [1, 2], "b": [0.5, 1.5], "c": ["x", "y"], "d": [True, False]}
+    if name == "x.parquet":
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / name)
+    else:
+        of = polars.DataFrame(columns)
+        (of.write_csv if name == "x.csv" else of.write_ndjson)(tmp_path / name)
+    program = (
+        "import sys, unirecord.cli as c; assert not c.main(sys.argv[1:]); print('pandas' in sys.modules)"
+    )
+    words = ["write", str(tmp_path / name), str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
 
 
 def test_no_table_library_is_imported() -> None:

@@ -285,4 +285,6 @@ def test_no_descriptor_and_no_map_is_left(tmp_path: Path) -> None:
         read_all(path, WAYS[i % len(WAYS)])
         with pytest.raises(CorruptionError):
             read_all(bad)
-    assert state() == before
+    after = state()
+    assert after[0] <= before[0]  # descriptors that garbage of other tests held may have gone
+    assert after[1] == before[1]

@@ -60,7 +60,7 @@ def test_who_stops_early_leaves_no_thread(tmp_path: Path) -> None:
     for thread in threading.enumerate():
         if thread.name.startswith("unirecord-read"):
             thread.join(20)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_reading_ahead_changes_no_byte(tmp_path: Path) -> None:

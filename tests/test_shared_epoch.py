@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import pickle
@@ -27,6 +28,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def descriptors() -> int:
+    """Of this process: garbage of other tests holds some as well, which go at any time."""
+    gc.collect()
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -36,7 +39,7 @@ def test_derived_datasets_hold_no_descriptors(path: Path) -> None:
     before = descriptors()
     kept = [ds.select([i % 50]) for i in range(2000)]
     kept += [half for _ in range(500) for half in ds.split([0.5, 0.5])]
-    assert descriptors() == before
+    assert descriptors() <= before
     assert [len(one) for one in kept[:3]] == [1, 1, 1]
 
 
@@ -130,7 +133,7 @@ def test_descriptors_are_given_back_with_the_last_epoch_of_a_fork() -> None:
     os.waitpid(pid, 0)
     assert descriptors() <= before + 2  # one page for all of them
     del epochs
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def test_without_a_free_descriptor_a_fork_shares_and_a_spawn_is_refused() -> None:

@@ -202,7 +202,7 @@ def test_loader_leaves_no_threads(path: Path) -> None:
     before = threading.active_count()
     for _batch in unirecord.torch.loader(UniRecordDataset(path), 8, transform=lambda s: s["label"]):
         break
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.column import Column
-from ...format.values.tables import texts_of
+from ...format.values.tables import numbers_of, texts_of
 from .arrow_types import is_bytes, is_file, is_list, is_text, is_time, plain_storage
 from .packages import needed
 
@@ -62,26 +62,12 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
         return array.cast(pa.string()).to_pylist()
     if is_time(pa, kind):
         array = _nanoseconds(pa, array)
-    return _scalars(pa, array)
+    return _scalars(array)
 
 
-def _scalars(pa: Any, array: Any) -> Any:
-    kind = array.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        return array.to_pylist()
-    if not array.null_count:
-        return array.to_numpy(zero_copy_only=False)
-    compute = needed("pyarrow.compute", "Arrow data")
-    zero = (
-        pa.scalar(np.float16(0) if pa.types.is_float16(kind) else 0, kind)
-        if not pa.types.is_boolean(kind)
-        else False
-    )
-    valid = array.is_valid().to_numpy(zero_copy_only=False)
-    if pa.types.is_float16(kind):  # Arrow fills no nulls of this type
-        return np.ma.MaskedArray(np.array([v or 0 for v in array.to_pylist()], np.float16), ~valid)
-    filled = compute.fill_null(array, zero).to_numpy(zero_copy_only=False)
-    return np.ma.MaskedArray(filled, ~valid)
+def _scalars(array: Any) -> Any:
+    numbers = numbers_of(array)
+    return array.to_pylist() if numbers is None else numbers
 
 
 def _nanoseconds(pa: Any, array: Any) -> Any:
@@ -112,14 +98,14 @@ def _cells(pa: Any, array: Any) -> list[Any]:
     ends = places.tolist()
     cells: list[Any] = [view[a:b] for a, b in itertools.pairwise(ends)]
     if array.null_count:
-        for i in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)):
+        for i in np.flatnonzero(numbers_of(array.is_null())):
             cells[i] = None
     return cells
 
 
 def _files(array: Any, read_file: Callable[[str], bytes] | None) -> list[Any]:
     cells = _cells(needed("pyarrow", "Arrow data"), array.field("bytes"))
-    absent = array.is_null().to_numpy(zero_copy_only=False)
+    absent = numbers_of(array.is_null())
     paths: list[str | None] | None = None
     for i, cell in enumerate(cells):
         if absent[i]:
@@ -141,12 +127,12 @@ def _arrays(pa: Any, array: Any, column: Column) -> Any:
         return array.to_pylist()
     if array.null_count and column.nullable:
         found: list[Any] = [None] * len(array)
-        present = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).tolist()
+        present = np.flatnonzero(numbers_of(array.is_valid())).tolist()
         for row, value in zip(present, _arrays(pa, array.drop_null(), column), strict=True):
             found[row] = value
         return found
     if array.null_count:
-        row = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+        row = int(np.flatnonzero(numbers_of(array.is_null()))[0])
         raise SchemaError(
             f"a list is null (the {row + 1}th of its batch); --schema {column.name}=object takes it, "
             f"and so does {column}?"
@@ -166,7 +152,7 @@ def _parts(pa: Any, array: Any) -> tuple[Any, Any]:
     if pa.types.is_fixed_size_list(array.type):
         sizes = np.full(len(array), array.type.list_size, np.int64)
     else:
-        sizes = np.diff(array.offsets.to_numpy(zero_copy_only=False)).astype(np.int64)
+        sizes = np.diff(numbers_of(array.offsets)).astype(np.int64)
     return sizes, array.flatten()
 
 
@@ -175,7 +161,8 @@ def _dense(pa: Any, array: Any) -> Any:
     if array.null_count:
         return None
     if not is_list(pa, array.type):
-        return array.to_numpy(zero_copy_only=False)
+        numbers = numbers_of(array)
+        return array.to_numpy(zero_copy_only=False) if numbers is None else numbers
     sizes, inner = _parts(pa, array)
     flat = _dense(pa, inner)
     if flat is None or (len(sizes) and (sizes != sizes[0]).any()):

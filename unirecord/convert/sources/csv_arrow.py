@@ -10,7 +10,7 @@ import numpy as np
 
 from ...format.column import Column
 from ...format.schema import Schema
-from ...format.values.tables import texts_of
+from ...format.values.tables import numbers_of, texts_of
 from .text_blocks import quotes_are_plain
 
 __all__ = ["ArrowBlock", "arrow_block"]
@@ -32,7 +32,7 @@ class ArrowBlock:
         if column.is_array or column.type in ("bytes", "object"):
             return None
         if cells.type != pa.string():
-            return _as_numpy(compute, cells)
+            return numbers_of(cells)
         if column.nullable:
             cells = compute.if_else(
                 compute.equal(compute.binary_length(cells), 0), pa.scalar(None, cells.type), cells
@@ -40,7 +40,7 @@ class ArrowBlock:
         if column.type in ("string", "text"):
             return texts_of(cells) if column.type == "string" else cells.to_pylist()
         values = self._cast(cells, pa.type_for_alias(_kind(column)))
-        return None if values is None or not _is_finite(pa, compute, values) else _as_numpy(compute, values)
+        return None if values is None or not _is_finite(pa, compute, values) else numbers_of(values)
 
     def fits(self, schema: Schema) -> bool:
         """Whether the values are what each cell says: no null where the column has none, no number that overflowed."""
@@ -124,11 +124,3 @@ def _kind(column: Column) -> str:
 def _is_finite(pa: Any, compute: Any, values: Any) -> bool:
     """Whether no number is infinite: it may have been written as a finite one."""
     return not pa.types.is_floating(values.type) or bool(compute.all(compute.is_finite(values)).as_py())
-
-
-def _as_numpy(compute: Any, values: Any) -> Any:
-    if not values.null_count:
-        return values.to_numpy(zero_copy_only=False)
-    mask = values.is_null().to_numpy(zero_copy_only=False)
-    filled = compute.fill_null(values, False if str(values.type) == "bool" else 0)
-    return np.ma.MaskedArray(filled.to_numpy(zero_copy_only=False), mask)

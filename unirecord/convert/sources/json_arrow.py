@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...format.column import Column
-from ...format.values.tables import texts_of
+from ...format.values.tables import numbers_of, texts_of
 
 __all__ = ["ArrowLines", "arrow_kind", "arrow_lines"]
 
@@ -56,7 +56,7 @@ class ArrowLines:
         kind = str(column.type)
         if kind == "int64":
             return list(self._compute.min_max(column).as_py().values())
-        place = self._compute.utf8_length(column).to_numpy().argmax() if kind == "string" else 0
+        place = numbers_of(self._compute.utf8_length(column)).argmax() if kind == "string" else 0
         return [column[int(place)].as_py()]
 
     def nulls(self, key: str) -> int:
@@ -69,11 +69,7 @@ class ArrowLines:
         texts = texts_of(column)
         if texts is not None:
             return texts
-        if not column.null_count:
-            return column.to_numpy(zero_copy_only=False)
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        filled = self._compute.fill_null(column, False if str(column.type) == "bool" else 0)
-        return np.ma.MaskedArray(filled.to_numpy(zero_copy_only=False), ~valid)
+        return numbers_of(column)
 
 
 def arrow_lines(data: bytes, kinds: Mapping[str, str | None]) -> ArrowLines | None:
@@ -103,7 +99,7 @@ def arrow_lines(data: bytes, kinds: Mapping[str, str | None]) -> ArrowLines | No
     # A key that is missing or there twice, and a quote within a text, leave fewer or more quotes than that.
     if _many(data, "{") != rows or _many(data, '"') != 2 * (rows * len(columns) + texts):
         return None
-    exact = all(_are_exact(c.drop_null().to_numpy()) for c in columns.values() if str(c.type) == "double")
+    exact = all(_are_exact(numbers_of(c.drop_null())) for c in columns.values() if str(c.type) == "double")
     return ArrowLines(compute, columns, rows) if exact and _are_utf8(columns) else None
 
 
