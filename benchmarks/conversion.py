@@ -57,7 +57,7 @@ CASES = (
     Case("MindRecord", "", 0,
          (SEQUENTIAL, Way("MindSpore FileReader, reading alone", "mindspore", "mindspore", workers=(1,))),
          Entrant("MindRecord", "mindrecord", "mindspore")),
-    Case("JPEG, resized to 256, quality 90", "photographs", 1500,
+    Case("JPEG, resized to 256, quality 90", "photographs", 6000,
          (Way("FFCV DatasetWriter", "ffcv", "ffcv"), Way("LitData optimize", "litdata", "litdata"),
           Way("Pillow, one file a picture", "pillow", "photographs")), options=RESIZED),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from numbers_converted import ID, ROWS, UNITS, check, convert, files
 from numbers_source import SCHEMA, Numbers
 
 from unirecord import SchemaError, UniRecordDataset
+from unirecord.convert.batches_ahead import BatchesAhead
 from unirecord.convert.part_conversion import write_part
 from unirecord.convert.sources.ahead import taken_ahead
 from unirecord.format.schema import Schema
@@ -25,6 +26,19 @@ class Ahead(Numbers):
     def read(self, unit):  # type: ignore[no-untyped-def]
         self.readers = {*getattr(self, "readers", ()), threading.current_thread().name}
         return super().read(unit)
+
+
+class Begun:
+    """A source that says which of its units have been asked for."""
+
+    reads_ahead = True
+
+    def __init__(self, source: Numbers, began: list[threading.Event]) -> None:
+        self.units, self._source, self._began = source.units, source, began
+
+    def batches_of(self, unit):  # type: ignore[no-untyped-def]
+        self._began[self.units.index(unit)].set()
+        return self._source.batches_of(unit)
 
 
 def test_the_next_is_taken_while_one_is_in_use() -> None:
@@ -56,11 +70,23 @@ def test_who_stops_early_leaves_no_thread(tmp_path: Path) -> None:
     before = threading.active_count()
     ahead = taken_ahead(iter(range(1000)))
     assert next(ahead) == 0
-    ahead.close()  # type: ignore[attr-defined]
+    ahead.close()
     for thread in threading.enumerate():
         if thread.name.startswith("unirecord-read"):
             thread.join(20)
     assert threading.active_count() <= before
+
+
+def test_the_next_task_is_read_while_one_ends(tmp_path: Path) -> None:
+    source = Ahead(tmp_path, UNITS)
+    began = [threading.Event() for _ in source.units]
+    with BatchesAhead(Begun(source, began), [(0, 1), (1, 3), (3, 3), (3, 4)]) as ahead:
+        first = list(ahead.of_next_task())
+        assert {unit for unit, _ in first} == {0}
+        assert began[1].wait(20)  # before anybody asks for it
+        assert {unit for unit, _ in ahead.of_next_task()} == {1, 2}
+        assert list(ahead.of_next_task()) == []
+    assert not began[4].is_set()
 
 
 def test_reading_ahead_changes_no_byte(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from .sampling import take_sample
 from .settling import Settling
 from .source_files import stamps_of
 from .sources.base import LeftOut, Source
-from .task import Job, run_task
+from .task import Job, batches_of_tasks, run_task
 from .worker_pool import run_in_workers
 
 __all__ = ["Conversion", "Engine", "Interrupted", "Standing"]
@@ -231,10 +231,10 @@ class _Run:
                 self.job, waiting, self._wish.workers, self._target.lock_number(), self._tell, self._done
             )
         else:
-            with Settling() as settling:
+            with Settling() as settling, batches_of_tasks(self.job, waiting) as ahead:
                 for task in waiting:
                     tell = partial(self._tell, task)
-                    self._done(task, run_task(self.job, task, tell, settle=settling.add))
+                    self._done(task, run_task(self.job, task, tell, settle=settling.add, ahead=ahead))
         return self._publish()
 
     def _run_in_order(self, limit: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,11 @@ from ..writing.conversion_journal import Journal, entry_to_json
 from ..writing.part_sequence import Delivery, PartSequence, Settle, at_once, stays
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
+from .batches_ahead import BatchesAhead, batches_of_units
 from .begun_task import BegunTask, RowsWritten, left_out_to_json
-from .sources.ahead import taken_ahead
 from .sources.base import LeftOut, RawBatch, Source
 
-__all__ = ["Job", "Told", "encoded_batches", "finish_task", "run_task", "write_parts"]
+__all__ = ["Job", "Told", "batches_of_tasks", "encoded_batches", "finish_task", "run_task", "write_parts"]
 
 Told = Callable[[int, int, str], None]  # rows and bytes more, and the name of the part they go into
 
@@ -62,17 +62,28 @@ class Job:
 
 
 def run_task(
-    job: Job, task: int, tell: Told, most: int | None = None, settle: Settle = at_once
+    job: Job,
+    task: int,
+    tell: Told,
+    most: int | None = None,
+    settle: Settle = at_once,
+    ahead: BatchesAhead | None = None,
 ) -> dict[str, Any]:
     """Write the parts of a task, and then its record, which is returned; at most ``most`` rows.
 
     Goes on behind the parts that an earlier run has finished. ``settle``: see `PartSequence`; the record is written so,
-    too, behind the parts.
+    too, behind the parts. ``ahead``: `batches_of_tasks` of this and others, where all of those are run to their ends.
     """
     journal = job.journal
-    record = write_parts(job, task, job.folder, tell, most, journal, job.deliver, settle)
+    record = write_parts(job, task, job.folder, tell, most, journal, job.deliver, settle, ahead)
     settle(lambda: journal.record(task, record))
     return record
+
+
+def batches_of_tasks(job: Job, tasks: Sequence[int]) -> BatchesAhead:
+    """Return what is left of the tasks, for `run_task` in this order; to be left as a ``with`` block."""
+    journal = job.journal
+    return BatchesAhead(job.source, ((_begun(job, task, journal).unit, job.tasks[task][1]) for task in tasks))
 
 
 def finish_task(job: Job, task: int, record: dict[str, Any]) -> None:
@@ -89,6 +100,7 @@ def write_parts(
     journal: Journal | None = None,
     deliver: Delivery = stays,
     settle: Settle = at_once,
+    ahead: BatchesAhead | None = None,
 ) -> dict[str, Any]:
     """Write the parts of a task into a folder, under the names they have in the job's; their record.
 
@@ -109,9 +121,10 @@ def write_parts(
     told = parts.written
     if begun.rows:
         tell(begun.rows, told, parts.current)
+    batches = ahead or BatchesAhead(job.source, [(begun.unit, job.tasks[task][1])])
     try:
         writer = BatchWriter(parts, begun.content(job.content), begun.shape)
-        for batch in _rest(job, task, begun, done):
+        for batch in _rest(job, begun, done, batches.of_next_task()):
             if most is not None and done.rows + batch.rows > most:
                 batch = slice_batch(batch, 0, most - done.rows)
             writer.add(batch, owned=False)
@@ -139,10 +152,12 @@ def _begun(job: Job, task: int, journal: Journal | None) -> BegunTask:
     return BegunTask(job.tasks[task][0]) if found is None else BegunTask.from_json(found)
 
 
-def _rest(job: Job, task: int, begun: BegunTask, done: RowsWritten) -> Iterator[ColumnBatch]:
+def _rest(
+    job: Job, begun: BegunTask, done: RowsWritten, batches: Iterator[tuple[int, RawBatch]]
+) -> Iterator[ColumnBatch]:
     """The rows of a task that are not written yet; what is left out among them is added to ``done``."""
     skip = begun.skip
-    for unit, batch, left_out in encoded_batches(job, begun.unit, job.tasks[task][1], ahead=True):
+    for unit, batch, left_out in _encoded(job, batches):
         done.begin(unit)
         done.left_out += left_out
         if batch is None:
@@ -160,16 +175,18 @@ def _rest(job: Job, task: int, begun: BegunTask, done: RowsWritten) -> Iterator[
 
 
 def encoded_batches(
-    job: Job, start: int, stop: int, *, ahead: bool = False
+    job: Job, start: int, stop: int
 ) -> Iterator[tuple[int, ColumnBatch | None, tuple[LeftOut, ...]]]:
-    """The rows of units [start, stop) as what a page stores, each with its unit and what was left out among them.
+    """The rows of units [start, stop) as what a page stores, each with its unit and what was left out among them."""
+    return _encoded(job, batches_of_units(job.source, start, stop))
 
-    ``ahead``: all are wanted, so that the next may be read while one is in use.
-    """
+
+def _encoded(
+    job: Job, batches: Iterator[tuple[int, RawBatch]]
+) -> Iterator[tuple[int, ColumnBatch | None, tuple[LeftOut, ...]]]:
     encoder = RecordEncoder(job.content.schema, "error")
-    batches = _batches(job.source, start, stop)
     row = at = 0
-    for number, batch in taken_ahead(batches) if ahead and job.source.reads_ahead else batches:
+    for number, batch in batches:
         row, at = row if number == at else 0, number
         columns = {name: batch.columns[name] for name in job.content.schema.names} if batch.rows else {}
         try:
@@ -178,9 +195,3 @@ def encoded_batches(
             raise SchemaError(f"{job.source.units[number].name}: {error}") from None
         yield number, encoded, batch.left_out
         row += batch.rows
-
-
-def _batches(source: Source, start: int, stop: int) -> Iterator[tuple[int, RawBatch]]:
-    for number in range(start, stop):
-        for batch in source.batches_of(source.units[number]):
-            yield number, batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -41,7 +41,7 @@ def made_ahead(
         pool.leave()
 
 
-def taken_ahead(things: Iterator[_Thing]) -> Iterator[_Thing]:
+def taken_ahead(things: Iterator[_Thing]) -> Generator[_Thing, None, None]:
     """Yield the same things; while one is in use, a thread takes the next, so that reading and writing overlap."""
     pool = LeavablePool(1, "unirecord-read")
     try:
