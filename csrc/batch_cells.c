@@ -19,7 +19,6 @@
 #define UNITS_AHEAD 3                           /* rows between touching a unit and digesting it */
 #define MORE_UNITS 16                           /* units checked in the file's order for each that had to be checked … */
 #define MORE_ROWS 32                            /* … among this many rows: whoever reads a few wants those alone */
-#define LINE 64
 
 /* Some rows of a group: their cells are batch->cells[at * batch->count] and what follows. */
 typedef struct {
@@ -51,12 +50,6 @@ typedef struct {
   bool *while_copied;   /* whether each cell is checked while it is copied, and not before */
 } chunk;
 
-/* Into the second cache, which can wait for several times as many lines at once as the first. */
-static void touch(const uint8_t *at, uint64_t bytes) {
-  uint64_t most = bytes < 8 * LINE ? bytes : 8 * LINE; /* the hardware follows a longer stream by itself */
-  for (uint64_t i = 0; i < most; i += LINE) __builtin_prefetch(at + i, 0, 2);
-}
-
 /* Starts loading the unit of row i of the segment, when it is still to be checked: its first bytes are the slow ones. */
 static void touch_unit(const ur_cell_batch *batch, const segment *rows, int64_t i) {
   const ur_part *part = rows->group->part;
@@ -66,12 +59,7 @@ static void touch_unit(const ur_cell_batch *batch, const segment *rows, int64_t 
   uint64_t before = (row % k) * part->data.row_bytes; /* exact: rows x row_bytes is in the data file */
   uint64_t bytes = 0;
   if (before <= cell->offset && ur_multiply(part->data.row_bytes, k, &bytes))
-    touch(part->file->view + (cell->offset - before), bytes); /* exact: the unit begins in the file */
-}
-
-/* Whether a cell is large enough to be copied past the caches. */
-static bool streams(const ur_output *output, uint64_t bytes) {
-  return output->capacity >= UR_STREAM_BATCH && bytes >= UR_STREAM_CELL;
+    ur_touch_cell(part->file->view + (cell->offset - before), bytes); /* exact: the unit begins in the file */
 }
 
 /* Checks a unit that has not been checked, unless it is a cell that streams and nothing else: that is digested while it is
@@ -82,7 +70,7 @@ static ur_status verify_unit(ur_part *part, uint64_t row, const ur_wanted *wante
   ur_extent extent;
   ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &unit, &extent, error);
   if (status != UR_OK) return status;
-  *while_copied = !wanted->compressed && streams(wanted->output, cell->bytes) && extent.offset == cell->offset &&
+  *while_copied = !wanted->compressed && ur_cell_streams(wanted->output, cell->bytes) && extent.offset == cell->offset &&
                   extent.bytes == cell->bytes;
   if (*while_copied) return UR_OK;
   /* exact: units are inside the file */
@@ -133,7 +121,7 @@ static ur_status decode_view(const ur_cell_batch *batch, const chunk *located, i
   ur_status status = UR_OK;
   for (int64_t i = 0; i < rows->n && status == UR_OK; i++) {
     int64_t at = (rows->at + i) * batch->count + j;
-    if (at + lead < end) touch(located->from[at + lead], batch->cells[at + lead].bytes);
+    if (at + lead < end) ur_touch_cell(located->from[at + lead], batch->cells[at + lead].bytes);
     status = ur_decode_cell(rows->group, rows->first + i, batch->wanted[j].output, context, located->from[at],
                             &batch->cells[at], error);
   }
@@ -152,7 +140,7 @@ static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int
   int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
   for (int64_t i = 0; i < rows->n; i++) {
     int64_t at = (rows->at + i) * batch->count + j;
-    if (at + lead < end) touch(from[at + lead], cells[at + lead].bytes);
+    if (at + lead < end) ur_touch_cell(from[at + lead], cells[at + lead].bytes);
     uint64_t bytes = cells[at].bytes;
     uint8_t *to = NULL;
     if (!ur_cell_destination(output, ur_place(rows->group, rows->first + i), bytes, &to))
@@ -160,7 +148,7 @@ static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int
     if (located->while_copied[at]) {
       ur_status status = copy_checking(rows->group, rows->first + i, &batch->wanted[j], &cells[at], to, error);
       if (status != UR_OK) return status;
-    } else if (streams(output, bytes)) {
+    } else if (ur_cell_streams(output, bytes)) {
       ur_copy_streaming(to, from[at], bytes);
     } else if (bytes > 0) {
       memcpy(to, from[at], bytes);
@@ -182,7 +170,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
   }
   for (int32_t j = 0; j < batch->count && status == UR_OK; j++) {
     for (int64_t i = 0; i < located->rows && i < located->ahead; i++)
-      touch(located->from[i * batch->count + j], batch->cells[i * batch->count + j].bytes);
+      ur_touch_cell(located->from[i * batch->count + j], batch->cells[i * batch->count + j].bytes);
     for (int64_t s = 0; s < located->count && status == UR_OK; s++)
       status = copy_view(batch, located, j, &located->segments[s], error);
   }

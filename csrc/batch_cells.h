@@ -3,6 +3,7 @@
 #define UR_BATCH_CELLS_H
 
 #include "batch.h"
+#include "copy.h"
 
 /* One output that is a blob, and its number among the blob columns. */
 typedef struct {
@@ -19,6 +20,17 @@ typedef struct {
   ur_extent *row;           /* last_blob + 1 cells of the row being located */
   ur_extent *cells;         /* rows x count */
 } ur_cell_batch;
+
+/* Starts loading a value into the second cache, which can wait for several times as many lines at once as the first. */
+static inline void ur_touch_cell(const uint8_t *at, uint64_t bytes) {
+  uint64_t most = bytes < 512 ? bytes : 512; /* the hardware follows a longer stream by itself */
+  for (uint64_t i = 0; i < most; i += 64) __builtin_prefetch(at + i, 0, 2);
+}
+
+/* Whether a cell is large enough to be copied past the caches. */
+static inline bool ur_cell_streams(const ur_output *output, uint64_t bytes) {
+  return output->capacity >= UR_STREAM_BATCH && bytes >= UR_STREAM_CELL;
+}
 
 /* Where a cell goes; false when the room measured for it is not its length, which ur_cells_changed is the error for. */
 bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to);

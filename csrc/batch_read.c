@@ -5,28 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "batch_direct.h"
 #include "check.h"
 
 #define ANNOUNCED 64            /* parts that are said to be opened next */
 #define PARTS_AHEAD 16         /* parts between touching what is known of one and using it */
-#define FEW_PARTS 8            /* that a batch looks at each time; of a batch with rows of more … */
-#define PART_TRUSTED_NS 32000  /* … each is looked at once in this time for every part of the set, */
-#define TRUSTED_NS 1000000000  /* … at most once in this, */
-                               /* … and once a tick at most, since ur_file_clock() stands still for one */
 #define NEAR_ROWS 256 /* row numbers that are copied to the stack: taking memory costs as much as a single row */
 
 static bool is_variable(const ur_column_info *info) { return info->fixed_bytes == 0; }
-
-/* How long a look at a part's files is trusted: see ur_part_was_unchanged(). */
-typedef struct {
-  int64_t now, trusted;
-} trust;
-
-static trust trust_in(const ur_set *set, int64_t touched) {
-  if (touched <= FEW_PARTS) return (trust){0, 0};
-  int64_t trusted = set->parts < TRUSTED_NS / PART_TRUSTED_NS ? set->parts * PART_TRUSTED_NS : TRUSTED_NS;
-  return (trust){ur_file_clock(), trusted};
-}
 
 /* The group of rows that run `run` of the plan names, with its part opened and referenced. */
 static ur_status open_group(ur_set *set, const ur_plan *plan, const ur_run *run, ur_group *group, ur_error *error) {
@@ -88,7 +74,7 @@ static ur_status check_outputs(const ur_read *read, const ur_output *outputs, in
 }
 
 static ur_status look_at_groups(const ur_read *read, ur_error *error) {
-  trust looks = trust_in(read->set, read->opened);
+  ur_trust looks = ur_trust_in(read->set, read->opened);
   for (int64_t g = 0; g < read->opened; g++) {
     const ur_group *group = &read->groups[g];
     ur_status status = ur_part_was_unchanged(group->part, looks.now, looks.trusted, error);
@@ -132,12 +118,14 @@ static ur_status open_groups(ur_read *read, ur_error *error) {
   return look_at_groups(read, error);
 }
 
-ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, ur_error *error) {
+ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
+                       ur_error *error) {
   *read = (ur_read){.rows = n, .groups = &read->one};
   if (n < 0) return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows are not possible", n);
   if (!ur_set_enter(set, error)) return UR_CLOSED;
   read->set = set;
   ur_status status = ur_set_schema(set, &read->columns, error);
+  if (status == UR_OK && ur_direct_open(read, rows, outputs, count)) return UR_OK;
   if (status == UR_OK) status = ur_plan_rows(set, rows, n, &read->plan, error);
   if (status != UR_OK) return status;
   return set->layers == NULL ? open_groups(read, error) : set->layers->reads->open(read, error);
@@ -156,6 +144,7 @@ ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, 
 void ur_read_close(ur_read *read) {
   for (int64_t i = 0; i < read->opened; i++) ur_part_release(read->groups[i].part);
   if (read->layers != NULL) read->set->layers->reads->close(read);
+  if (read->direct != NULL) ur_direct_close(read);
   if (read->groups != &read->one) free(read->groups);
   ur_plan_free(&read->plan);
   if (read->set != NULL) ur_set_leave(read->set);
@@ -234,17 +223,22 @@ static bool has_blobs(const ur_read *read, const ur_output *outputs, int32_t cou
 ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
   if (read->layers != NULL) return read->set->layers->reads->gather(read, outputs, output_count, error);
   ur_status status = UR_OK;
+  if (read->direct != NULL) {
+    ur_direct_gather(read, outputs, output_count);
+    return UR_OK;
+  }
   for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
     status = gather_scalars(read, &read->groups[g], outputs, output_count, error);
   if (status == UR_OK && has_blobs(read, outputs, output_count))
     status = ur_gather_cells(read->groups, read->opened, outputs, output_count, error);
+  if (status == UR_OK) ur_direct_learn(read, outputs, output_count);
   return status;
 }
 
 static ur_status read_rows(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
                            ur_error *error) {
   ur_read read;
-  ur_status status = ur_read_open(&read, set, rows, n, error);
+  ur_status status = ur_read_open(&read, set, rows, n, outputs, output_count, error);
   if (status == UR_OK) status = ur_read_measure(&read, outputs, output_count, error);
   if (status == UR_OK) status = check_room(&read, outputs, output_count, error);
   if (status == UR_OK) status = ur_read_gather(&read, outputs, output_count, error);
@@ -323,7 +317,7 @@ static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
 static void advise_rows(ur_set *set, const int64_t *rows, int64_t n) {
   ur_plan plan = {0};
   if (ur_plan_rows(set, rows, n, &plan, NULL) == UR_OK) {
-    trust looks = trust_in(set, plan.count);
+    ur_trust looks = ur_trust_in(set, plan.count);
     for (int64_t i = 0; i < plan.count; i++) {
       ur_part *part = NULL;
       const ur_run *run = &plan.runs[i];

@@ -292,7 +292,7 @@ static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t
   int32_t count = filler->options.output_count;
   if (filler->options.stream != NULL) return stream_into_batch(filler, s, number, rows, skipped, out, error);
   outputs_to_measure(filler, s, rows);
-  ur_status status = ur_read_open(&read, filler->set, s->rows, rows, error);
+  ur_status status = ur_read_open(&read, filler->set, s->rows, rows, s->outputs, count, error);
   if (status == UR_OK) status = ur_read_measure(&read, s->outputs, count, error);
   if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
   if (status == UR_OK) status = ur_read_gather(&read, s->outputs, count, error);

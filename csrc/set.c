@@ -32,6 +32,7 @@ static bool empty_slot(ur_set *set, ur_slot *slot) {
 static bool evict_one(ur_set *set, int64_t keep) {
   int64_t oldest = -1;
   uint64_t least = UINT64_MAX;
+  ur_direct_end(set);
   for (int64_t i = 0; i < set->parts; i++) {
     uint64_t used = atomic_load_explicit(&set->slots[i].used, memory_order_relaxed);
     if (i == keep || used >= least || atomic_load(&set->slots[i].part) == NULL) continue;
@@ -277,6 +278,7 @@ static void free_set(ur_set *set) {
   if (set->layers != NULL) free(set->layers->sets);
   free(set->layers);
   free(atomic_load(&set->columns));
+  ur_direct_free(set);
   free(set->refs);
   free(set->names);
   free(set->table);
@@ -303,8 +305,7 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
   set->slots = calloc((size_t)parts + 1, sizeof *set->slots);
   set->descriptors = ur_file_limit() / 4 * 3; /* the rest of the process needs some too */
   ur_status status = UR_OK;
-  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_table(set) ||
-      !copy_schema(set))
+  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_table(set) || !copy_schema(set))
     status = ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", parts);
   if (status == UR_OK) status = number_rows(set, error);
   if (status != UR_OK) {

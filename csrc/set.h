@@ -36,6 +36,15 @@ typedef struct {
   ur_joined_column columns[];
 } ur_layers;
 
+/* Where the columns of each part of a set begin: see batch_direct.h. */
+typedef struct {
+  double parts_of_row; /* how many parts a row is, on average: where to look for it first */
+  size_t part_bytes;
+  uint8_t *parts;
+  int32_t slots;
+  int32_t slot[]; /* of each column: which base it has, or -1 */
+} ur_direct;
+
 struct ur_set {
   atomic_int references;
   atomic_int calls;        /* in flight */
@@ -54,6 +63,9 @@ struct ur_set {
   int64_t descriptors; /* that the process may hold through the core before parts of this set are closed for others */
   _Atomic(ur_retired *) retired;
   _Atomic(ur_set_columns *) columns;
+  _Atomic(ur_direct *) direct;      /* where the columns of its parts begin (batch_direct.h); NULL until a batch has been read */
+  _Atomic(uint64_t) direct_reads;   /* batches that read by it: of which process (ur_forks) above, how many below 32 bits */
+  atomic_bool direct_ended;         /* no more batch reads by it */
   ur_layers *layers; /* of a joined set, which has no refs and no slots; else NULL */
 };
 
@@ -70,6 +82,14 @@ void ur_set_touch(const ur_set *set, int64_t part);
 /* Closes a part of each layer but this one, the one asked for the longest ago, where descriptors or memory were what failed;
  * whether any was closed. */
 bool ur_layers_make_room(const ur_layers *layers, int32_t number, const ur_error *error);
+
+/* Counts a batch that reads by `direct`, which keeps the parts open, between these two; false when that has ended. */
+bool ur_direct_enter(ur_set *set);
+void ur_direct_leave(ur_set *set);
+
+/* Ends that batches read by `direct`, and waits for those that do: before a part of a set is closed that stays open. */
+void ur_direct_end(ur_set *set);
+void ur_direct_free(ur_set *set);
 
 /* The columns, opening the first part if none has been opened; borrowed until the set dies. */
 ur_status ur_set_schema(ur_set *set, const ur_set_columns **columns, ur_error *error);

@@ -125,7 +125,7 @@ static ur_status copy_read(const ur_stream *stream, ur_set *set, const ur_group 
 static ur_status copy_elements(const ur_stream *stream, ur_set *set, const ur_stretches *found, uint8_t *data,
                                ur_error *error) {
   ur_read read;
-  ur_status status = ur_read_open(&read, set, found->rows, found->count, error);
+  ur_status status = ur_read_open(&read, set, found->rows, found->count, NULL, 0, error);
   for (int64_t g = 0; g < read.opened && status == UR_OK; g++) {
     const ur_group *group = &read.groups[g];
     const ur_column_info *info = &group->part->columns[stream->column].info;
