@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from unirecord.parts.data_file import DataFile
 from unirecord.writing import purging
 from unirecord.writing.erased_traces import Traces
 
+STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 3  # of system calls
 SCHEMA: dict[str, Any] = {"n": "int64", "s": "string", "b": "bytes"}
 
 
@@ -188,7 +191,7 @@ def test_killed_at_any_call_it_is_done_by_the_next(tmp_path: Path) -> None:
     whole = written(tmp_path / "whole", secret=2, rows=6)
     at, alive = 0, True
     while alive:
-        at += 3
+        at += STRIDE
         path = Path(shutil.copytree(whole, tmp_path / str(at)))
         alive = faults.killed(lambda path=path: unirecord.purge(path, rows=[2]), at, torn=at % 2 == 0)  # type: ignore[misc]
         assert seen(path) in ([0, 1, 2, 3, 4, 5], [0, 1, 3, 4, 5])
@@ -200,6 +203,34 @@ def test_killed_at_any_call_it_is_done_by_the_next(tmp_path: Path) -> None:
         assert not [name for name in path.iterdir() if name.name.startswith(".")]
         shutil.rmtree(path)
     assert at > 60
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_call_that_fails_leaves_it_to_the_next(tmp_path: Path, code: int) -> None:
+    """Once, or for ever: as from a full disk; each call of the store is one of those of one run or the other."""
+    whole = written(tmp_path / "whole", secret=2, rows=6)
+    counted = Path(shutil.copytree(whole, tmp_path / "count"))
+    with faults.system(faults.count_only) as watched:
+        unirecord.purge(counted, rows=[2])
+    outcomes = set()
+    for at in range(1 + (code == errno.EIO), watched.count + 1, STRIDE):
+        path = Path(shutil.copytree(whole, tmp_path / str(at)))
+        with faults.system(faults.fail_at(at, code, forever=code == errno.ENOSPC)):
+            try:
+                found = unirecord.purge(path, rows=[2])
+                assert (found.rows, found_in(path)) == (1, []), at
+            except (OSError, UniRecordError):
+                outcomes.add(len(seen(path)))
+        assert seen(path) in ([0, 1, 2, 3, 4, 5], [0, 1, 3, 4, 5]), at
+        with faults.unsynced():
+            unirecord.purge(path, rows=[2])
+        assert found_in(path) == [], at
+        assert seen(path) == [0, 1, 3, 4, 5], at
+        assert len(unirecord.versions(path)) == 1, at
+        assert not [name for name in path.iterdir() if name.name.startswith(".")], at
+        shutil.rmtree(path)
+    assert watched.count > 60
+    assert outcomes == {5, 6}
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ class Cursor:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass go on where ``state`` was taken."""
         loaded = ResumeState.from_dict(state)
-        loaded.check(self._state(0, 0), self.plan.order.drawn_difference)
+        loaded.check(self._state(0, 0), self.plan.order.drawn_difference, self.plan.version_with)
         exclusions = exclusions_of(self.plan, loaded.excluded)
         if exclusions and isinstance(self.plan.order.rule, BatchRule):
             raise ValueError(

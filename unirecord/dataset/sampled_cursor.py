@@ -91,7 +91,7 @@ class SampledCursor(Cursor):
         loaded = ResumeState.from_dict(state)
         digest = (loaded.drawn or {}).get("digest")
         told = digest if isinstance(digest, int) and not isinstance(digest, bool) else 0
-        loaded.check(self._sampled_state(0, 0, told))
+        loaded.check(self._sampled_state(0, 0, told), version_with=self.plan.version_with)
         if loaded.excluded:
             raise ValueError(
                 "the state says that rows are left out, and a batch sampler alone says which rows come"

@@ -104,12 +104,18 @@ class ResumeState:
         _check_values(values)
         return cls(**values)
 
-    def check(self, expected: ResumeState, drawn_difference: DrawnDifference | None = None) -> None:
+    def check(
+        self,
+        expected: ResumeState,
+        drawn_difference: DrawnDifference | None = None,
+        version_with: Callable[[str, str], str | None] | None = None,
+    ) -> None:
         """Refuses the state unless it was made with the dataset and the options that ``expected`` describes.
 
         ``StaleError`` when the data are other data, ``ValueError`` when only options differ; both name every
         field that differs, with both values. The epoch and the position are free. ``drawn_difference`` says what the
-        rules of draws differ in as far as the position.
+        rules of draws differ in as far as the position; ``version_with`` the path of the version that has an
+        identity in an order of some kind.
         """
         pairs = {
             name: (getattr(self, name), getattr(expected, name))
@@ -126,8 +132,14 @@ class ResumeState:
             return
         text = "; ".join(differing)
         if self.identity != expected.identity:
+            version = None if version_with is None else version_with(self.identity, self.shuffle)
             raise StaleError(
                 f"the state belongs to another dataset, or to this one before it changed: {text}"
+                + (
+                    ""
+                    if version is None
+                    else f"; open {version}, which it was taken of, to go on with its epoch"
+                )
             )
         raise ValueError(
             f"the state was saved with other options: {text}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,13 @@ from ..order.selection import Selection
 from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import OrderSpec, Sharding
 from ..parts.part_set import Snapshot, use_snapshot
+from ..parts.same_rows import version_with
 from ..storage.storage_options import use_storage
 from .opened import OpenedData, PathLike
 
 __all__ = ["Batches", "Plan"]
 
+_BY_PARTS = ("parts", "within-parts")  # orders that the parts make
 _STRETCH = 1 << 16  # samples whose rows are listed at a time where the core does not compute their order
 _LONG_STRETCH = 1 << 17  # where they are many: each stretch is twice the one before, up to this
 
@@ -92,9 +95,7 @@ class Plan:
     def identity(self) -> str:
         """What a position in the order is bound to: the rows, and the parts too where these make the order."""
         snapshot = self.data.snapshot
-        return (
-            snapshot.identity if self.order.spec.mode in ("parts", "within-parts") else snapshot.rows_identity
-        )
+        return snapshot.identity if self.order.spec.mode in _BY_PARTS else snapshot.rows_identity
 
     @property
     def row_bytes(self) -> float:
@@ -263,6 +264,13 @@ class Plan:
         sharding = self.order.sharding
         shard = (sharding.shard_id, sharding.num_shards)
         return Plan.of(data, self.where, self.order.spec, shard, sharding.remainder, self.blocks)
+
+    def version_with(self, identity: str, mode: str) -> str | None:
+        """The version of what was opened that has this identity in an order of this kind, as a path; None without."""
+        if not isinstance(self.path, (str, os.PathLike)):
+            return None
+        with use_storage(self.data.snapshot.storage):
+            return version_with(os.fspath(self.path), identity, of_files=mode in _BY_PARTS)
 
     @property
     def path(self) -> PathLike | Sequence[PathLike]:

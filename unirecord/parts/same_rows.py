@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ..core import xxh3_64
-from ..errors import FormatError
+from ..errors import FormatError, UniRecordError
+from ..storage.registry import location_of
+from . import manifest
 from .manifest import Manifest
+from .versions import kept_name, kept_versions, located_version
 
-__all__ = ["BlockFacts", "block_facts", "files_identity", "kept_rows", "rows_identity"]
+__all__ = ["BlockFacts", "block_facts", "files_identity", "kept_rows", "rows_identity", "version_with"]
 
 _KEY: Final = "same_rows"
 _MOST: Final = 1 << 63
+_LOOKED_AT: Final = 64  # versions at most
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,30 @@ def rows_identity(found: Manifest, path: str) -> str:
         return files
     identity: str = said["identity"]
     return identity if said["layout"] == files else _digest((identity + files).encode())
+
+
+def version_with(path: str, identity: str, *, of_files: bool) -> str | None:
+    """The newest version with this identity of the directory that ``path`` names, itself or a version of it, as a path.
+
+    ``of_files``: it is a `files_identity`, or else a `rows_identity`. None where no kept version, of the latest and of
+    those that can be read, has it.
+    """
+    folder = located_version(path)[0].rstrip("/")
+    try:
+        if not location_of(folder).is_directory(folder):
+            return None
+        kept = [kept_name(number) for number in kept_versions(location_of(folder).names(folder))]
+    except (OSError, UniRecordError):
+        return None
+    for name in [manifest.NAME, *reversed(kept)][:_LOOKED_AT]:
+        place = os.path.join(folder, name)
+        try:
+            found = manifest.read(place)
+            if identity == (files_identity(found) if of_files else rows_identity(found, place)):
+                return f"{folder}@{found.generation}"
+        except (OSError, UniRecordError):
+            continue
+    return None
 
 
 def block_facts(found: Manifest, path: str) -> BlockFacts | None:
