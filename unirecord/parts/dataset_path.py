@@ -319,6 +319,10 @@ def _missing_file(path: str, found: Manifest) -> str | None:
     if not location_of(path).in_file_system:
         return None
     there = set(location_of(path).names(path))
+    names = [part.name for part in found.parts]
+    usual = there.issuperset(names) and there.issuperset([name + ".idx" for name in names])
+    if usual and not any(part.deleted is not None for part in found.parts):
+        return None
     for part in found.parts:
         if part.name not in there:
             return part.name

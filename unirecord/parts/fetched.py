@@ -71,7 +71,7 @@ def fetch_for(
     Sizes that are not known, -1, are looked up, and what came with them is kept in ``beginnings``. None for files that
     the C core opens by itself. ``checked``: whether digests are compared. ValueError when there are both kinds.
     """
-    elsewhere = [not location_of(path).in_file_system for path, _, _ in parts]
+    elsewhere = ["://" in path and not location_of(path).in_file_system for path, _, _ in parts]
     if not any(elsewhere):
         return None, []
     if not all(elsewhere):

@@ -14,6 +14,8 @@ _PART = re.compile(
     rb'\{"bytes":' + _NUMBER + rb',"content":"([0-9a-f]{16})","id":"(([0-9a-f]{8})[0-9a-f]{24})","index_bytes":'
     + _NUMBER + rb',"name":"(part-([0-9]{6,12})-\4\.urec)","rows":' + _NUMBER + rb',"schema":"([0-9a-f]{16})"\},'
 )  # fmt: skip
+# bytes of a part besides its sizes, its name and its rows
+_ALWAYS = len(b'{"bytes":,"content":"","id":"","index_bytes":,"name":"","rows":,"schema":""},') + 16 + 32 + 16
 _MOST = (1 << 63) - 1
 
 
@@ -60,9 +62,12 @@ def find_parts(text: bytes) -> PartList | None:
     listed, end, after = rest.partition(_END)
     listed += b","
     found = _PART.findall(listed)
-    if not found or not end or _BEGIN in rest or _PART.sub(b"", listed):
+    if not found or not end or _BEGIN in rest:
         return None
     sizes, contents, ids, _, indexes, names, numbers, rows, schemas = zip(*found, strict=True)
+    varying = sum(sum(map(len, column)) for column in (sizes, indexes, names, rows))
+    if varying + len(found) * _ALWAYS != len(listed):  # there is something between parts that is none
+        return None
     counts = [list(map(int, column)) for column in (rows, sizes, indexes)]
     if max(map(max, counts)) > _MOST:
         return None
