@@ -33,7 +33,7 @@ def _targets() -> Iterator[Target]:
             least = LEAST_COPY if way.name == conversion.FLAT else 1.0
             if way.name == conversion.FLAT and case.title not in COPIED:
                 continue
-            if case.title in RATES:
+            if case.title in RATES or way.name == conversion.DIGESTED:
                 continue
             for count in way.workers:
                 mine, other = _mine(case.title, count), _key(case.title, way.name, count)
