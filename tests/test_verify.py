@@ -147,13 +147,18 @@ def test_report_is_plain_json(tmp_path: Path) -> None:
     assert report["problems"][0]["path"].endswith(".idx")
 
 
-def test_progress_reaches_the_whole_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_progress_reaches_the_whole_size(tmp_path: Path, quick: bool, damaged: bool) -> None:
     made = fixed_part(tmp_path / "part.urec")
+    if damaged:
+        (tmp_path / "part.urec").write_bytes(b"x" * len(made.data))
     seen: list[tuple[int, int]] = []
-    assert verify(made.path, progress=lambda done, total: seen.append((done, total))).ok
-    assert seen
+    report = verify(made.path, quick=quick, progress=lambda done, total: seen.append((done, total)))
+    assert report.ok != damaged
     assert seen == sorted(seen)
-    assert seen[-1][1] == len(made.data) + len(made.index)
+    size = len(made.data) + len(made.index)
+    assert seen[-1] == (size, size)
 
 
 def test_nothing_there_is_an_error_not_a_report(tmp_path: Path) -> None:

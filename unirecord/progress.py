@@ -17,6 +17,10 @@ class Tracker:
 
     def advance(self, size: int) -> None:
         """``size`` more is done."""
-        self.done = min(self.done + size, self.total)
+        self.reach(min(self.done + size, self.total))
+
+    def reach(self, done: int) -> None:
+        """So much is done, or more."""
+        self.done = max(self.done, done)
         if self._progress is not None:
             self._progress(self.done, self.total)

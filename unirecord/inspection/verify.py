@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from itertools import accumulate
 
 from ..core import LeavablePool, result_of, usable_cores
 from ..errors import CorruptionError, UniRecordError
@@ -66,12 +67,14 @@ def verify(
     report.problems += [problem for each in paths for problem in _versions(each)]
     report.problems += [problem for part, _ in parts for problem in _deletions(part)]
     report.parts = len(parts)
-    tracker = Tracker(sum(_size(p.path) + _size(p.path + ".idx") for p, _ in parts), progress)
+    sizes = [_size(part.path) + _size(part.path + ".idx") for part, _ in parts]
+    tracker = Tracker(sum(sizes), progress)
     workers = threads or min(_MOST_THREADS, usable_cores())
     pool = LeavablePool(workers, "unirecord-verify")
     try:
-        for part, listing in parts:
+        for (part, listing), ends in zip(parts, accumulate(sizes), strict=True):
             _Part(part, listing, report, tracker).check(pool, workers)
+            tracker.reach(ends)  # with what was not read: heads, ends, all behind damage
     finally:
         pool.leave()
     report.seconds = time.monotonic() - started
