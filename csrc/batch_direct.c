@@ -31,6 +31,7 @@ struct ur_direct_part {
 };
 
 static struct ur_direct_part *part_at(const ur_direct *direct, int64_t number) {
+  /* exact: inside the table, whose size was multiplied by checked functions */
   return (struct ur_direct_part *)(void *)(direct->parts + (size_t)number * direct->part_bytes);
 }
 
