@@ -217,17 +217,24 @@ def test_a_writer_that_overwrites_says_what_it_gives_up(made: bool, tmp_path: Pa
     assert len(os.listdir(tmp_path / "out")) == 3
 
 
-def test_appending_says_what_it_gives_up(tmp_path: Path) -> None:
-    convert(tmp_path / "out", Numbers(tmp_path, [30]))
-    _stop(tmp_path / "out", append=True, index=None)
-    with (
-        pytest.warns(UserWarning, match=r"out begins anew, without 2 finished parts"),
-        append(tmp_path / "out") as writer,
-    ):
+def test_appending_gives_up_nothing_and_the_same_conversion_says_what_it_does(tmp_path: Path) -> None:
+    out, options = tmp_path / "out", {"append": True, "index": None, "max_part_bytes": MOST}
+    convert(out, Numbers(tmp_path, [30]))
+    _stop(out, append=True, index=None)
+    with append(out) as writer:
         writer.write({"n": 30, "name": "x", "blob": b""})
-    assert [row["n"] for row in UniRecordDataset(tmp_path / "out")] == list(range(31))
-    found = sorted(name.partition("-")[0] for name in os.listdir(tmp_path / "out"))
-    assert found == ["manifest", "manifest.json", *["part"] * 4]  # the publication before stays
+    dropped: list[int] = []
+
+    def seen(standing: Standing) -> None:
+        dropped.append(standing.dropped)
+
+    assert convert(out, Numbers(tmp_path, [5]), progress=seen, **{**options, "id": None})[0] == 5
+    assert set(dropped) == {0}  # it was another one
+    convert(out, Numbers(tmp_path, UNITS), progress=seen, **{**options, "id": None})
+    assert dropped[-1] == 2
+    numbers = [row["n"] for row in UniRecordDataset(out)]
+    assert numbers == [*range(31), *range(5), *range(ROWS)]
+    assert not [name for name in os.listdir(out) if name.startswith(".")]
 
 
 def test_what_was_killed_in_an_empty_directory_goes_on_there(tmp_path: Path) -> None:

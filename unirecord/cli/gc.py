@@ -47,8 +47,8 @@ def add_parser(subparsers: Any) -> None:
         "--older-than",
         type=_age,
         metavar="AGE",
-        help="as 7d, 12h or 30m: younger versions stay too; in an object store, those that were the newest since, and "
-        "files that no version names",
+        help="as 7d, 12h or 30m: younger versions stay too, and what an --append that was stopped has left (without it "
+        "7d); in an object store, those that were the newest since, and files that no version names",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would be removed, and remove nothing"

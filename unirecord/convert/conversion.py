@@ -198,8 +198,7 @@ class _Run:
             user = before.metadata or b"\xc0"
         check_indexable(wish.schema, index or ())
         check_room(wish.schema, tuple(index or ()), user)
-        content = PartContent(wish.schema, tuple(index or ()), user)
-        target.check_schema(content)
+        target.check_schema(content := PartContent(wish.schema, tuple(index or ()), user))
         row_bytes = take_sample(wish.source, wish.schema).row_bytes * wish.source.share
         tasks = divide(wish.source.units, row_bytes, wish.max_part_bytes, computed=wish.source.computes)
         self.job = Job(
@@ -208,9 +207,7 @@ class _Run:
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at
-        self._counted: dict[
-            int, tuple[int, int]
-        ] = {}  # rows and bytes of tasks that an earlier run has begun
+        self._counted: dict[int, tuple[int, int]] = {}  # rows and bytes of tasks begun by an earlier run
         self._published: dict[str, Any] | None = None  # what an earlier run has published
         known = wish.source.rows
         self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=target.dropped)
@@ -251,34 +248,40 @@ class _Run:
         plan["files"] = stamps_of(self._wish.source.files())
         before = target.earlier(plan["what"]) if self._wish.resume else None
         if before is None:
-            target.begin(plan)
-            self._show()
+            self._begin(plan)
             return
         differs = difference(self._wish.source, plan, before, same_id=self._wish.id is not None)
         if "published" in before:
-            self._find_published(plan, None if differs else before["published"])
+            self._find_published(plan, before, differs)
             return
         if differs is not None:
             raise StaleError(f"{target.path}: {differs}; without resume it begins anew")
         target.go_on(before)
-        self.job = replace(self.job, dataset_id=target.id, first_part=before["first"], records=target.journal)
+        self.job = replace(
+            self.job, dataset_id=target.id, first_part=before["first"], records=target.journal, folder=target.folder,
+            place=target.place,
+        )  # fmt: skip
         self._take_over_finished()
 
-    def _find_published(self, plan: dict[str, Any], published: dict[str, Any] | None) -> None:
-        """An earlier run died when it had published: this conversion, or, with None, another one, which is over."""
-        if published is None and not (self._wish.append or self._wish.overwrite):
+    def _begin(self, plan: dict[str, Any]) -> None:
+        self._target.begin(plan)
+        self._standing.dropped = self._target.dropped
+        self._show()
+
+    def _find_published(self, plan: dict[str, Any], before: dict[str, Any], differs: str | None) -> None:
+        """An earlier run died when it had published: this conversion, or another one, which is over."""
+        if differs is not None and not (self._wish.append or self._wish.overwrite):
             raise ExistsError(
                 f"{self._target.path}: a dataset is there already, of another conversion than this one; pass "
                 "overwrite=True to replace it, or use unirecord.append() to add to it"
             )
-        self._published = published
-        if published is None:
-            self._target.begin(plan)
-        else:
-            standing = self._standing
-            standing.published = True
-            standing.rows = standing.resumed_rows = published["rows"]
-            standing.tasks = standing.resumed = standing.all_tasks
+        if differs is not None:
+            self._begin(plan)
+            return
+        self._target.go_on(before)
+        self._published, standing = before["published"], self._standing
+        standing.published, standing.tasks, standing.resumed = True, standing.all_tasks, standing.all_tasks
+        standing.rows = standing.resumed_rows = before["published"]["rows"]
         self._show()
 
     def _end(self, published: dict[str, Any]) -> tuple[int, list[LeftOut]]:

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import os
+
 from ..errors import UniRecordError
 from ..format import layout
+from ..storage.registry import location_of
 from .data_file import DataFile
+from .manifest import PartEntry
 
-__all__ = ["data_identity", "index_identity"]
+__all__ = ["data_identity", "index_identity", "is_whole"]
+
+
+def is_whole(folder: str, entry: PartEntry) -> bool:
+    """Whether both files of a part are there, as they were written: by their lengths, heads and ends."""
+    path = os.path.join(folder, entry.name)
+    wanted = entry.id, int(entry.content, 16)
+    try:
+        sizes = location_of(path).size(path), location_of(path).size(path + ".idx")
+    except OSError:
+        return False
+    same = data_identity(path) == wanted == index_identity(path + ".idx")
+    return same and sizes == (entry.bytes, entry.index_bytes)
 
 
 def data_identity(path: str) -> tuple[bytes, int] | None:

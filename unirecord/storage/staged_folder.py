@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from ..errors import ExistsError
+from ..errors import BusyError, ExistsError
 from . import local, system
 from .claim import check_unclaimed
 from .local import temporary_name
 from .staged import StagedFile
 from .system import Descriptor
 
-__all__ = ["MARK", "StagedFolder", "check_replaceable", "remove_tree"]
+__all__ = ["MARK", "StagedFolder", "check_replaceable", "is_being_written", "remove_tree"]
 
 MARK: Final = ".unirecord.json"  # says that a directory is an export, and which files it wrote
 _FEW_FILES: Final = 1_000  # are synced one by one; of more, all that the system holds is
@@ -28,10 +28,10 @@ class StagedFolder:
 
     With ``overwrite``, an earlier export at ``path`` is replaced at the end, if it still holds its own files and no
     others: ExistsError for anything else that is there. BusyError names a live writer. Without ``make``, one that is
-    there already is taken: FileNotFoundError when there is none.
+    there already is taken, with ``keep`` as its dead writer has left it: FileNotFoundError when there is none.
     """
 
-    def __init__(self, path: str, *, overwrite: bool, make: bool = True) -> None:
+    def __init__(self, path: str, *, overwrite: bool, make: bool = True, keep: bool = False) -> None:
         self.path = path
         self._make = make
         self.folder = temporary_name(path)
@@ -41,11 +41,13 @@ class StagedFolder:
         self._mark = self._take()
         try:
             self._mark.keep()
+            if keep:
+                return
             _remove_below(self.folder, keep=os.path.basename(self._mark.temporary))
             self._restore_old()
             check_replaceable(path, overwrite=overwrite)
         except BaseException:
-            self.discard()
+            (self.leave if keep else self.discard)()
             raise
 
     def _take(self) -> StagedFile:
@@ -128,6 +130,10 @@ class StagedFolder:
         """Whether the directory stands at ``path``, as the disk says."""
         return self._mark.has_name(os.path.join(self.path, MARK))
 
+    def leave(self) -> None:
+        """Gives it up as it is, for who takes it to go on with."""
+        self._mark.discard()
+
     def discard(self) -> None:
         """Removes everything that was written, unless it has been published; what it was to replace stays."""
         if self._mark.fileno() < 0 or self._mark.place.process != os.getpid():
@@ -145,6 +151,15 @@ class StagedFolder:
         self._mark.discard()
         if not os.path.lexists(os.path.join(self.folder, MARK)):
             local.remove_directory(self.folder)
+
+
+def is_being_written(path: str) -> bool:
+    """Whether a live writer holds the directory that is to be at ``path``, as far as locks tell; nothing is changed."""
+    try:
+        check_unclaimed(temporary_name(os.path.join(temporary_name(path), MARK)), path)
+    except BusyError:
+        return True
+    return False
 
 
 def check_replaceable(path: str, *, overwrite: bool) -> None:

@@ -6,19 +6,30 @@ import os
 import random
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..errors import BusyError, ExistsError, StaleError, UniRecordError
 from ..parts import manifest
+from ..parts.identity import is_whole
 from ..parts.manifest import Manifest, PartEntry
-from ..parts.versions import kept_versions, read_newest
+from ..parts.versions import kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import HeldHereError
+from ..storage.local import temporary_name
 from ..storage.registry import location_of
-from .appending_folders import clear_dead_appends, new_folder
-from .conversion_journal import Journal, begins_anew
+from ..storage.staged_folder import StagedFolder, is_being_written
+from .appending_folders import (
+    clear_dead_appends,
+    clear_parts,
+    new_folder,
+    plans_of_appends,
+    settle_append,
+    take_append,
+    with_target,
+)
+from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, check_directory_free
 from .part_sequence import stays
 
@@ -32,21 +43,24 @@ _PAUSE_SECONDS = 0.02  # at most, between two looks
 class AppendClaim:
     """Who has it writes parts into a folder of its own within the directory; any number of processes may.
 
-    To publish, each holds the directory for a moment, moves its parts into it, and puts them after those that the
-    newest manifest names. A folder whose writer is dead is removed by the next one.
+    To publish, each holds the directory for a moment, gives its parts their names there, and puts them after those that
+    the newest manifest names. A folder whose writer is dead is removed by the next one. That of a conversion that was
+    stopped stays, for the run that ``resumes`` it; one that begins it anew drops it: ``dropped`` is how many parts.
     """
 
-    resumable = False
-    dropped = 0
     deliver = staticmethod(stays)
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, dataset_id: bytes = b"", *, resumes: bool = False) -> None:
         self.path = path
+        self.dropped = 0
+        self._id, self._resumes = dataset_id, resumes
+        self._is_kept = False  # the folder, if this is stopped
+        self._found: StagedFolder | None = None  # that of an earlier run, held and not taken over yet
         check_directory_free(path, overwrite=False, append=True)
         clear_dead_appends(path)
         self._aside = new_folder(path)
         try:
-            self.folder = self.place = self._aside.folder
+            self.folder = self._aside.folder
             self.journal = Journal(self.folder)
             self.before: Manifest | None = read_newest(path)
             names = location_of(path).names(path)
@@ -57,21 +71,93 @@ class AppendClaim:
             self._aside.discard()
             raise
 
+    @property
+    def place(self) -> str:
+        """Where parts are until they are published."""
+        return self.folder
+
     def begin(self, plan: dict[str, Any]) -> None:
-        """Begins the journal of a conversion, which goes with the folder."""
-        self.journal.begin(plan)
+        """Begins the journal of a conversion; what a stopped run of the same one has left is dropped.
+
+        BusyError when this ``resumes`` and another run of it has begun at the same moment.
+        """
+        assert self.before is not None
+        self._leave_found()
+        for place, there in plans_of_appends(self.path, self.before.id):
+            if there.get("what") == plan["what"]:
+                self._drop(place)
+        self.journal.begin(with_target(plan, self.before.id))
+        self._is_kept = True
+        if self._resumes:
+            for place, there in plans_of_appends(self.path, self.before.id):
+                if place != self._aside.path and there.get("what") == plan["what"]:
+                    self._is_kept = False
+                    raise self._busy()
+
+    def _drop(self, place: str) -> None:
+        aside = take_append(place)
+        if aside is not None:
+            self.dropped += len(Journal(aside.folder).parts())
+            aside.discard()
+
+    def _busy(self) -> BusyError:
+        return BusyError(
+            f"{self.path}: another run of this conversion is at work, or goes on with it at this moment; wait until it "
+            "has ended"
+        )
 
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
-        """No conversion that was stopped is gone on with here."""
+        """The plan of a stopped conversion that does ``what``, or else of another one of the same source; or None.
+
+        BusyError when one that does the same is at work.
+        """
+        assert self.before is not None
+        plans = list(plans_of_appends(self.path, self.before.id))
+        same = [(place, plan) for place, plan in plans if plan.get("what") == what]
+        for place, plan in sorted(same, key=lambda one: one[1].get("id") != self._id.hex()):
+            self._found = take_append(place)
+            if self._found is not None:
+                journal = Journal(self._found.folder)
+                settle_append(journal, self._listed())
+                return journal.plan() or plan
+        if same:
+            raise self._busy()
+        for place, plan in plans:
+            of_same = plan["what"].get("the source") == what["the source"]
+            if of_same and not is_being_written(place) and not self._is_over(place, plan):
+                return plan
         return None
 
+    def _is_over(self, place: str, plan: dict[str, Any]) -> bool:
+        return "published" in plan or Journal(temporary_name(place)).has_published(self._listed())
+
+    def _listed(self) -> list[PartEntry]:
+        """The parts of all versions that are there."""
+        names = location_of(self.path).names(self.path)
+        listings = [read_newest(self.path)]
+        for number in kept_versions(names):
+            with suppress(FileNotFoundError):
+                listings.append(manifest.read(os.path.join(self.path, kept_name(number))))
+        return [entry for listing in listings for entry in listing.parts]
+
     def go_on(self, plan: dict[str, Any]) -> None:
-        """Nor is one taken over."""
-        raise UniRecordError(f"{self.path}: no conversion that was stopped is gone on with here")
+        """Takes that conversion over, with its parts and its journal."""
+        assert self._found is not None
+        self._aside.discard()
+        self._aside, self._found = self._found, None
+        self.folder = self._aside.folder
+        self.journal = Journal(self.folder)
+        self._is_kept = True
+        clear_parts(self.folder, keep=self.journal.parts())
+
+    def _leave_found(self) -> None:
+        if self._found is not None:
+            self._found.leave()
+        self._found = None
 
     def whole(self, entries: Sequence[PartEntry]) -> set[str]:
-        """None of an earlier conversion."""
-        return set()
+        """The names of those parts that are in their place, both files, as they were written."""
+        return {entry.name for entry in entries if is_whole(self.folder, entry)}
 
     def keep(self) -> None:
         """Its folder is held from the beginning."""
@@ -85,23 +171,30 @@ class AppendClaim:
         claim = self._held()
         moved: list[str] = []
         try:
-            if claim.dropped:
-                warnings.warn(f"{self.path} {begins_anew(claim.dropped)}", stacklevel=2)
             claim.keep()
             self._take_newer(claim)
             self._move(moved)
             claim.publish(after)
+            if self._is_kept:
+                self._say_published()
         finally:
             self.published = claim.published
             if not self.published:
-                claim.clear(moved)
+                self._take_back(claim, moved)
             claim.suspend()
+
+    def _say_published(self) -> None:
+        """Has the journal say so before another writer can publish: it may lay these parts out anew."""
+        try:
+            settle_append(self.journal, read_newest(self.path).parts)
+        except OSError:  # such as a full disk: without a plan nothing is gone on with
+            store.clear(os.path.join(self.folder, self.journal.plan_name))
 
     def _held(self) -> DirectoryClaim:
         began, is_said = time.monotonic(), False
         while True:
             try:
-                return DirectoryClaim(self.path, append=True)
+                return DirectoryClaim(self.path, append=True, unfinished="resume")
             except HeldHereError:
                 raise  # by this thread, which would wait for itself
             except BusyError:
@@ -139,8 +232,24 @@ class AppendClaim:
                 )
             moved.append(name)
             for file in (name + ".idx", name):
-                store.give_name(os.path.join(self.folder, file), os.path.join(self.path, file), durable=False)
+                there, new = os.path.join(self.folder, file), os.path.join(self.path, file)
+                if not (self._is_kept and store.give_second_name(there, new)):
+                    store.give_name(there, new, durable=False)
         store.sync_folder(self.path)
+
+    def _take_back(self, claim: DirectoryClaim, moved: Sequence[str]) -> None:
+        """Parts that were not published are in the folder alone again."""
+        for name in moved:
+            for file in (name, name + ".idx"):
+                there, new = os.path.join(self.folder, file), os.path.join(self.path, file)
+                if (
+                    self._is_kept
+                    and location_of(new).is_taken(new)
+                    and not location_of(there).is_taken(there)
+                ):
+                    with suppress(OSError):
+                        store.give_name(new, there, durable=False)
+        claim.clear(moved)
 
     def clear(self, parts: Iterable[str]) -> None:
         """Removes both files of these parts, which are not published."""
@@ -168,11 +277,16 @@ class AppendClaim:
         self.release()
 
     def suspend(self) -> None:
-        """The same: nothing is left to go on with."""
-        self.release()
+        """Leaves what a conversion can go on with."""
+        self._leave_found()
+        (self._aside.leave if self._is_kept else self._aside.discard)()
 
     def release(self) -> None:
-        """Removes the folder of its own."""
+        """Removes the folder of its own, the plan last."""
+        self._leave_found()
+        if self._is_kept:
+            clear_parts(self.folder)
+            self.journal.clear()
         self._aside.discard()
 
 

@@ -16,7 +16,8 @@ class Collected:
         in_use: versions that would have been removed, and that somebody on this machine reads, ascending.
         unknown: versions likewise of which no lock could tell, since the file system has none, ascending.
         kept: all other versions, the newest last.
-        parts: parts, and files of deleted rows, that are gone: those that only removed versions named.
+        parts: parts, and files of deleted rows, that are gone: those that only removed versions named, and those that
+            a conversion that was stopped had finished to append them.
         bytes: of these parts' data files and indexes.
     """
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from ..errors import MissingError
 from ..parts import manifest
@@ -17,12 +18,15 @@ from ..storage import local as store
 from ..storage.lease import is_leased, unless_leased
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
+from .appending_folders import clear_old_appends
 from .arguments import storage_to_write_to
 from .collected import Collected
 from .conversion_journal import Journal
 from .republishing import held
 
 __all__ = ["gc"]
+
+_STOPPED_SECONDS: Final = 7 * 86_400.0  # for which a conversion that was stopped can be gone on with at least
 
 
 def gc(
@@ -43,7 +47,8 @@ def gc(
         path: a directory of parts.
         keep: how many versions stay in any case, the newest among them.
         older_than: seconds, or a timedelta. On a disk a version that was published since then stays as well, by default
-            none. In an object store it must be given: a version that was the newest since then stays, and so do files
+            none; and so does what a conversion that appends and was stopped has written since then, by default for 7
+            days. In an object store it must be given: a version that was the newest since then stays, and so do files
             that no version names and that were put since then.
         dry_run: change nothing, and say what would be done.
         storage_options: how an object store is reached, as for `UniRecordDataset`.
@@ -67,7 +72,8 @@ def gc(
         if not location_of(folder).is_directory(folder):
             raise MissingError(f"{folder}: there is no directory of parts here, and only those have versions")
         if location_of(folder).in_file_system:
-            return _on_disk(folder, keep, before, is_dry=dry_run)
+            stopped_before = before if older_than is not None else before - _STOPPED_SECONDS
+            return _on_disk(folder, keep, before, stopped_before, is_dry=dry_run)
         if older_than is None:
             raise ValueError(
                 f"{folder}: who reads a version in an object store cannot be seen: older_than says how long readers "
@@ -78,12 +84,15 @@ def gc(
         return collect_objects(folder, keep, before, is_dry=dry_run)
 
 
-def _on_disk(folder: str, keep: int, before: float, *, is_dry: bool) -> Collected:
+def _on_disk(folder: str, keep: int, before: float, stopped_before: float, *, is_dry: bool) -> Collected:
     if is_dry:
-        return _collected(folder, read_newest(folder), keep, before, is_dry=True)
-    with held(folder) as claim:
-        assert claim.before is not None
-        return _collected(folder, claim.before, keep, before, is_dry=False)
+        found = _collected(folder, read_newest(folder), keep, before, is_dry=True)
+    else:
+        with held(folder) as claim:
+            assert claim.before is not None
+            found = _collected(folder, claim.before, keep, before, is_dry=False)
+    parts, size = clear_old_appends(folder, stopped_before, is_dry=is_dry)
+    return replace(found, parts=found.parts + parts, bytes=found.bytes + size)
 
 
 def _collected(folder: str, newest: Manifest, keep: int, before: float, *, is_dry: bool) -> Collected:

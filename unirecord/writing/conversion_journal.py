@@ -73,6 +73,17 @@ class Journal:
         """Whether what is there is of a conversion that has been published."""
         return "published" in (self.plan() or {})
 
+    def has_published(self, listed: Sequence[PartEntry]) -> bool:
+        """Whether one of these parts is among those that it names as finished, by name and content.
+
+        That tells it from another conversion of the same id.
+        """
+        plan = self.plan()
+        if plan is None or "published" in plan:
+            return False
+        own = {(entry.name, entry.content) for entry in listed if _is_new(plan, entry.name)}
+        return bool(own) and any((part["name"], part["content"]) in own for part in self._finished())
+
     def _left_out(self) -> list[Any]:
         return [one for _, record in sorted(self.tasks().items()) for one in record.get("left_out", [])]
 
@@ -100,8 +111,11 @@ class Journal:
 
     def parts(self) -> list[str]:
         """Names of all finished parts."""
+        return [part["name"] for part in self._finished()]
+
+    def _finished(self) -> list[dict[str, Any]]:
         records = [*self.tasks().values(), *self.begun_tasks().values()]
-        return [part["name"] for record in records for part in record["parts"]]
+        return [part for record in records for part in record["parts"]]
 
     def owner(self) -> Callable[[str], bool]:
         """What tells whether a part belongs to the conversion, by its name."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.deletions import deletion_name
-from ..parts.identity import data_identity, index_identity
+from ..parts.identity import is_whole
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, read_newest
 from ..storage import local as store
@@ -133,7 +133,8 @@ class DirectoryClaim:
         self.last_kept = max(kept_versions(names), default=0)
         kept, owns = set(self.journal.parts()), self.journal.owner()
         self._clear_temporary(names)
-        clear_dead_appends(self.folder)
+        ends_appends = not self._keeps and self._unfinished == "drop"
+        self.dropped += clear_dead_appends(self.folder, self.before, drops=ends_appends)
         parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
         if not self.in_place and manifest.NAME in names:
             store.clear(os.path.join(self.folder, manifest.NAME))
@@ -191,17 +192,7 @@ class DirectoryClaim:
 
     def whole(self, entries: Sequence[PartEntry]) -> set[str]:
         """The names of those parts that are in their place, both files, as they were written."""
-        return {entry.name for entry in entries if self._is_whole(entry)}
-
-    def _is_whole(self, entry: PartEntry) -> bool:
-        path = os.path.join(self.folder, entry.name)
-        wanted = entry.id, int(entry.content, 16)
-        try:
-            sizes = location_of(path).size(path), location_of(path).size(path + ".idx")
-        except OSError:
-            return False
-        same = data_identity(path) == wanted == index_identity(path + ".idx")
-        return same and sizes == (entry.bytes, entry.index_bytes)
+        return {entry.name for entry in entries if is_whole(self.folder, entry)}
 
     @property
     def place(self) -> str:

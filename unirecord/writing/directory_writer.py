@@ -166,6 +166,7 @@ class DirectoryWriter:
         """Takes that conversion over: ``id`` and ``journal`` are its own from then on."""
         self._claim.go_on(plan)
         self.id = self._parts.dataset_id = bytes.fromhex(plan["id"])
+        self._parts.folder = self._claim.folder
 
     def whole(self, entries: Sequence[PartEntry]) -> set[str]:
         """The names of those parts that are in their place, both files, as they were written."""
@@ -183,8 +184,7 @@ class DirectoryWriter:
 
     def end_published(self) -> None:
         """Gives the directory up with the journal of a conversion that an earlier run has published."""
-        self._claim.journal.clear()
-        self._claim.suspend()
+        self._claim.release()
 
     def lock_number(self) -> int:
         """The file descriptor that holds the lock: whoever inherits it holds it too."""

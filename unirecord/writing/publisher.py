@@ -106,14 +106,14 @@ def open_publisher(
 ) -> Publisher:
     """What publishes at ``path``.
 
-    On a disk a DirectoryClaim holds the lock of the directory from then on; an AppendClaim, of who appends and goes on
-    with nothing that was stopped, holds it while it publishes.
+    On a disk a DirectoryClaim holds the lock of the directory from then on; an AppendClaim, of who appends, holds it
+    while it publishes.
     """
     if location_of(path).in_file_system:
         check_target_folder(path)
-        if append and unfinished == "refuse":
-            return AppendClaim(path)
-        return DirectoryClaim(path, overwrite=overwrite, append=append, unfinished=unfinished)
+        if append:
+            return AppendClaim(path, dataset_id, resumes=unfinished == "resume")
+        return DirectoryClaim(path, overwrite=overwrite, unfinished=unfinished)
     from .object_claim import ObjectClaim  # with the event loop of requests, which few need
 
     return ObjectClaim(path, dataset_id, overwrite=overwrite, append=append, resumes=unfinished == "resume")

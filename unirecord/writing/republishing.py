@@ -15,7 +15,9 @@ from ..parts.versions import path_of_version, published_as, read_version
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
+from .directory_claim import DirectoryClaim
 from .publisher import Publisher, open_publisher
+from .single_writer import check_target_folder
 
 __all__ = ["held", "restore"]
 
@@ -24,10 +26,14 @@ __all__ = ["held", "restore"]
 def held(path: str) -> Iterator[Publisher]:
     """The directory at ``path``, whose manifest can be read, held by this writer within."""
     on_disk = location_of(path).in_file_system
-    unfinished = "resume" if on_disk else "refuse"
-    claim = open_publisher(
-        path, secrets.token_bytes(16), overwrite=False, append=True, unfinished=unfinished  # type: ignore[arg-type]
-    )  # fmt: skip
+    claim: Publisher
+    if on_disk:
+        check_target_folder(path)
+        claim = DirectoryClaim(path, append=True, unfinished="resume")
+    else:
+        claim = open_publisher(
+            path, secrets.token_bytes(16), overwrite=False, append=True, unfinished="refuse"
+        )
     try:
         claim.keep()
         yield claim
