@@ -6,12 +6,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-from unirecord.core import Range
+from unirecord.core import Put, Range
 from unirecord.parts.cache_options import CacheOptions
 from unirecord.parts.cached import CachedFile, CachedParts
 from unirecord.storage.cache_directory import on_disk
 
-__all__ = ["Rows", "on_the_disk", "ranges"]
+__all__ = ["Rows", "fetched", "on_the_disk", "ranges"]
 
 
 def on_the_disk(path: Path) -> int:
@@ -25,9 +25,10 @@ class Rows:
         self.data = random.Random(size).randbytes(size)
         self.asked = 0
 
-    def fetch(self, ranges: Any) -> list[bytes]:
+    def fetch(self, ranges: Any, put: Put) -> None:
         self.asked += sum(wanted.size for wanted in ranges)
-        return [self.data[wanted.offset : wanted.offset + wanted.size] for wanted in ranges]
+        for number, wanted in reversed(list(enumerate(ranges))):  # they may come in any order
+            put(number, self.data[wanted.offset : wanted.offset + wanted.size])
 
     def parts(self, path: Path, limit: int, url: str = "s3://b/a", version: int = 1) -> CachedParts:
         files = [CachedFile(url, (version, i), len(self.data)) for i in range(2)]
@@ -38,6 +39,21 @@ class Rows:
         found = parts.table.read(0, offset, size)
         assert found is None or found == self.data[offset : offset + size]
         return found is not None
+
+
+def fetched(parts: CachedParts, wanted: list[Range]) -> list[bytes]:
+    """What a set gets of its cache; the memory that it is put into is used again."""
+    found: dict[int, bytearray] = {}
+
+    def put(number: int, brought: Any) -> bytearray:
+        found[number] = bytearray(brought)
+        return found[number]
+
+    parts.fetch(wanted, put)
+    kept = [bytes(found[number]) for number in range(len(wanted))]
+    for memory in found.values():
+        memory[:] = bytes(len(memory))
+    return kept
 
 
 def ranges(*pairs: tuple[int, int]) -> list[Range]:

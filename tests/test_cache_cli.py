@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cached_dataset import URL, epoch, expected, open_cached, root, server
-from cached_rows import Rows, on_the_disk, ranges
+from cached_rows import Rows, fetched, on_the_disk, ranges
 from objectstore import Server
 
 from unirecord.cli import main
@@ -82,7 +82,7 @@ def test_a_cache_is_listed_checked_pinned_and_cleared(tmp_path: Path, capsys: An
     rows, folder = Rows(60_000), str(tmp_path)
     for name in ("a", "b"):
         parts = rows.parts(tmp_path, 10**9, f"s3://b/{name}")
-        parts.fetch(ranges((0, 500), (9_000, 700)))
+        fetched(parts, ranges((0, 500), (9_000, 700)))
         parts.close()
     assert main(["cache", "ls", folder]) == 0
     assert re.findall(r"(s3://b/.)  .*2 ranges of 1 files", capsys.readouterr().out) == [

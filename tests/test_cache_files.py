@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cached_rows import Rows, on_the_disk, ranges
+from cached_rows import Rows, fetched, on_the_disk, ranges
 from faults import count_only, fail_at, killed, system
 
 from unirecord.storage.cache_directory import CacheDirectory
@@ -26,7 +26,7 @@ def test_pieces_of_a_range_come_from_several_entries(tmp_path: Path) -> None:
         offset, size = rng.randrange(len(rows.data) - 3_000), rng.randrange(1, 3_000)
         assert rows.has(parts, offset, size) == there[offset : offset + size].all()
         if rng.random() < 0.5:
-            parts.fetch(ranges((offset, size)))
+            fetched(parts, ranges((offset, size)))
             there[offset : offset + size] = True
     assert parts.stats().kept_bytes == there.sum()
     parts.close()
@@ -39,7 +39,7 @@ def test_pieces_of_a_range_come_from_several_entries(tmp_path: Path) -> None:
 def test_a_long_range_lies_in_pieces(tmp_path: Path) -> None:
     rows = Rows(5 << 20)
     parts = rows.parts(tmp_path, 10**9)
-    parts.fetch(ranges((1_000, 4 << 20)))
+    fetched(parts, ranges((1_000, 4 << 20)))
     assert rows.has(parts, 1_000, 4 << 20)
     assert rows.has(parts, (1 << 20) - 5, 10)
     assert not rows.has(parts, 999, 10)
@@ -58,7 +58,7 @@ def test_the_limit_is_never_exceeded_at_any_call(tmp_path: Path) -> None:
             for _ in range(60):
                 of = rng.choice(parts)
                 offset, size = rng.randrange(390_000), rng.choice([10, 300, 5_000, 10_000])
-                of.fetch(ranges((offset, size)))
+                fetched(of, ranges((offset, size)))
         assert limit - 25_000 < on_the_disk(folder) <= limit
         assert all(of.stats().full for of in parts)
 
@@ -66,7 +66,7 @@ def test_the_limit_is_never_exceeded_at_any_call(tmp_path: Path) -> None:
 def test_a_cache_without_room_for_a_shelf_is_read_past(tmp_path: Path) -> None:
     rows = Rows()
     parts = rows.parts(tmp_path, 0)
-    assert bytes(parts.fetch(ranges((5, 100)))[0]) == rows.data[5:105]
+    assert fetched(parts, ranges((5, 100)))[0] == rows.data[5:105]
     assert parts.stats() == parts.stats().__class__(fetched_bytes=100, full=True)
     parts.close()
 
@@ -77,7 +77,7 @@ def test_a_kill_at_every_call_leaves_a_right_cache_within_its_limit(tmp_path: Pa
     def work(folder: Path) -> None:
         parts = rows.parts(folder, limit)
         for i in range(4):
-            parts.fetch(ranges((i * 20_000, 3_000), (i * 20_000 + 5_000, 2_000)))
+            fetched(parts, ranges((i * 20_000, 3_000), (i * 20_000 + 5_000, 2_000)))
         parts.close()
 
     for torn in (False, True):
@@ -88,7 +88,7 @@ def test_a_kill_at_every_call_leaves_a_right_cache_within_its_limit(tmp_path: Pa
             before = sum(rows.has(parts, i * 20_000, 3_000) for i in range(4))
             assert parts.stats().damaged == 0
             for i in range(4):
-                parts.fetch(ranges((i * 20_000, 3_000)))
+                fetched(parts, ranges((i * 20_000, 3_000)))
             assert on_the_disk(folder) <= limit
             after = sum(rows.has(parts, i * 20_000, 3_000) for i in range(4))
             assert after == 4 >= before
@@ -100,7 +100,7 @@ def test_a_kill_at_every_call_leaves_a_right_cache_within_its_limit(tmp_path: Pa
 def test_a_full_disk_is_read_past_and_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rows = Rows()
     with system(count_only) as calls:
-        rows.parts(tmp_path / "count", 10**9).fetch(ranges((0, 5_000)))
+        fetched(rows.parts(tmp_path / "count", 10**9), ranges((0, 5_000)))
     for at in range(1, calls.count + 1):
         caplog.clear()
         folder = tmp_path / str(at)
@@ -110,10 +110,8 @@ def test_a_full_disk_is_read_past_and_said_once(tmp_path: Path, caplog: pytest.L
             except OSError:  # a directory that cannot be made
                 continue
             for i in range(4):
-                assert (
-                    bytes(parts.fetch(ranges((i * 5_000, 5_000)))[0])
-                    == rows.data[i * 5_000 : i * 5_000 + 5_000]
-                )
+                [found] = fetched(parts, ranges((i * 5_000, 5_000)))
+                assert found == rows.data[i * 5_000 : i * 5_000 + 5_000]
             assert not rows.has(parts, 15_000, 5_000)
         assert len([record for record in caplog.records if "reading goes on without" in record.message]) == 1
 
@@ -122,7 +120,7 @@ def test_every_flipped_bit_is_found_and_what_it_hit_fetched_again(tmp_path: Path
     rows = Rows(60_000)
     wanted = ranges((0, 500), (9_000, 700), (30_000, 300))
     first = rows.parts(tmp_path, 10**9)
-    first.fetch(wanted)
+    fetched(first, wanted)
     first.close()
     log, data = map(Path, paths_of(str(tmp_path), "s3://b/a"))
     for path, step in ((log, 1), (data, 37)):
@@ -135,7 +133,7 @@ def test_every_flipped_bit_is_found_and_what_it_hit_fetched_again(tmp_path: Path
             if path == data:
                 assert sum(there) == 2
                 assert parts.stats().damaged == 1
-            parts.fetch(wanted)
+            fetched(parts, wanted)
             assert all(rows.has(parts, of.offset, of.size) for of in wanted)
             parts.close()
             again = rows.parts(tmp_path, 10**9)
@@ -148,7 +146,7 @@ def test_every_flipped_bit_is_found_and_what_it_hit_fetched_again(tmp_path: Path
 def test_files_that_were_cut_give_nothing_wrong(tmp_path: Path) -> None:
     rows = Rows(60_000)
     wanted = ranges((0, 500), (9_000, 700))
-    rows.parts(tmp_path, 10**9).fetch(wanted)
+    fetched(rows.parts(tmp_path, 10**9), wanted)
     for path in map(Path, paths_of(str(tmp_path), "s3://b/a")):
         whole = path.read_bytes()
         for length in range(0, len(whole), max(len(whole) // 40, 1)):
@@ -163,10 +161,10 @@ def test_files_that_were_cut_give_nothing_wrong(tmp_path: Path) -> None:
 
 def test_another_version_of_an_object_is_not_taken_for_it(tmp_path: Path) -> None:
     old, new = Rows(50_000), Rows(50_001)
-    old.parts(tmp_path, 10**9).fetch(ranges((100, 500)))
+    fetched(old.parts(tmp_path, 10**9), ranges((100, 500)))
     parts = new.parts(tmp_path, 10**9, version=2)
     assert not new.has(parts, 100, 500)
-    parts.fetch(ranges((100, 500)))
+    fetched(parts, ranges((100, 500)))
     assert new.has(parts, 100, 500)
     assert old.has(old.parts(tmp_path, 10**9), 100, 500)
 
@@ -177,7 +175,7 @@ def fill(path: str, seed: int, limit: int) -> None:
     for _ in range(200):
         offset = rng.randrange(99) * 4_000
         if not rows.has(parts, offset, 4_000):
-            parts.fetch(ranges((offset, 4_000)))
+            fetched(parts, ranges((offset, 4_000)))
     parts.close()
     raise SystemExit(0 if parts.stats().damaged == 0 else 1)
 
@@ -205,7 +203,7 @@ def test_processes_fill_one_cache_together(tmp_path: Path, limit: int) -> None:
 def test_a_shelf_in_use_is_not_cleared(tmp_path: Path) -> None:
     rows = Rows()
     parts = rows.parts(tmp_path, 10**9)
-    parts.fetch(ranges((0, 100)))
+    fetched(parts, ranges((0, 100)))
     directory = CacheDirectory(str(tmp_path), 0)
     assert directory.clear([]) == ["s3://b/a"]
     assert rows.has(parts, 0, 100)

@@ -48,13 +48,13 @@ def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The objects of each call for ranges."""
     calls: list[list[str]] = []
-    read = object_store.ObjectStore.read_ranges
+    read = object_store.ObjectStore._read
 
-    def noted(self: Any, wanted: Any, **options: Any) -> Any:
+    def noted(self: Any, wanted: Any, *options: Any) -> Any:
         calls.append([path for path, _, _ in wanted])
-        return read(self, wanted, **options)
+        return read(self, wanted, *options)
 
-    monkeypatch.setattr(object_store.ObjectStore, "read_ranges", noted)
+    monkeypatch.setattr(object_store.ObjectStore, "_read", noted)
     return calls
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import MissingError, StaleError, UniRecordError
 from .library import ffi, lib
 
-__all__ = ["Fetch", "FetchError", "Fetching", "Range"]
+__all__ = ["Fetch", "FetchError", "Fetching", "Put", "Range"]
 
 _RANGE: Final = np.dtype(
     [
@@ -51,9 +51,12 @@ class FetchError(OSError):
         self.part, self.in_index, self.why, self.cause = part, in_index, why, cause
 
 
-# Gives the bytes of each range, in their order: buffers of exactly its size. Raises FetchError. Ranges without a byte
-# say that their parts are going to be opened; of an index, that what came of them was wrong, and is to come anew.
-Fetch = Callable[[Sequence[Range]], Sequence[Any]]
+# Takes the bytes of a range, by its number: a buffer of exactly its size. In any thread, until the function returns; so
+# long the bytes are in what this gives.
+Put = Callable[[int, Any], Any]
+# Puts the bytes of each range, in any order. Raises FetchError. Ranges without a byte say that their parts are going to
+# be opened; of an index, that what came of them was wrong, and is to come anew: nothing is put.
+Fetch = Callable[[Sequence[Range], Put], None]
 
 
 class Fetching:
@@ -80,10 +83,21 @@ class Fetching:
             if self.ahead is not None:
                 self.ahead(asked)
             return
-        for i, (range_, found) in enumerate(zip(asked, self.fetch(asked), strict=True)):
+        missing = {i for i, range_ in enumerate(asked) if range_.size}
+
+        def put(number: int, found: Any) -> Any:
+            range_ = asked[number]
             if len(found) != range_.size:
                 raise FetchError(range_.part, range_.in_index, f"{len(found)} bytes came for {range_.size}")
-            ffi.memmove(ranges[i].to, found, range_.size)
+            to = ffi.buffer(ranges[number].to, range_.size)
+            ffi.memmove(to, found, range_.size)
+            missing.discard(number)
+            return to
+
+        self.fetch(asked, put)
+        for number in missing:
+            range_ = asked[number]
+            raise FetchError(range_.part, range_.in_index, f"none of {range_.size} bytes came")
 
     def keep(self, interrupt: BaseException) -> None:
         """Remembers what cannot be said in a ur_error: Ctrl-C, say, which comes in the main thread alone."""

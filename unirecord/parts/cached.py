@@ -9,13 +9,14 @@ import logging
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core import CACHE_RANGE, CACHE_STRETCH, Fetch, NativeCache, Range, xxh3_64
+from ..core import CACHE_RANGE, CACHE_STRETCH, Fetch, NativeCache, Put, Range, xxh3_64
 from ..errors import UniRecordError
 from ..storage.cache_directory import PAGE, CacheDirectory, on_disk
 from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
@@ -110,20 +111,29 @@ class CachedParts:
                 shelves.append(shelf)
         return shelves
 
-    def fetch(self, ranges: Sequence[Range]) -> Sequence[Any]:
-        """The bytes of ranges that the cache does not have, which are kept as far as there is room."""
+    def fetch(self, ranges: Sequence[Range], put: Put) -> None:
+        """Brings ranges that the cache does not have, which are kept as far as there is room."""
         if ranges[0].in_index and not ranges[0].size:  # what came of the part was wrong
             with self._lock:
                 self._begun.discard(ranges[0].part)
-            return self._fetch(ranges)
+            self._fetch(ranges, put)
+            return
+        noted: list[tuple[int, Any]] = []
+
+        def put_and_note(number: int, found: Any) -> Any:
+            there = put(number, found)
+            if ranges[number].keep:
+                noted.append((number, there))
+            return there
+
         if not any(wanted.size for wanted in ranges):  # parts that are going to be opened
             missing = [wanted for wanted in ranges if not self._has_heads(wanted.part)]
-            found: Sequence[Any] = [b""] * len(ranges)
             if missing:
-                self._fetch(missing)
+                self._fetch(missing, put)
         else:
-            found = self._fetch(ranges)
-        brought = [pair for pair in zip(ranges, found, strict=True) if pair[0].keep]
+            self._fetch(ranges, put_and_note)
+        noted.sort(key=itemgetter(0))  # they come in any order; neighbours are kept as one
+        brought = [(ranges[number], there) for number, there in noted]
         brought += self._new_heads(ranges)
         with self._lock:
             self._fetched += sum(wanted.size for wanted, _ in brought)
@@ -135,7 +145,6 @@ class CachedParts:
                 self._keep(whole)
             except OSError as error:
                 self._give_up(error)
-        return found
 
     def _has_heads(self, part: int) -> bool:
         """Whether the first and the last bytes of both files are there."""

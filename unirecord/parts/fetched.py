@@ -6,19 +6,20 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from ..core import FetchError, Range, result_of
+from ..core import FetchError, Put, Range, result_of
 from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..storage.location import Location
 from ..storage.registry import location_of
+from .part_files import NEW, PartFiles, find_files
 from .read_ahead import ReadAhead, Run
 
 __all__ = ["Beginnings", "Fetcher", "fetch_for"]
 
-_NEW: Final = ".new"  # of an index that was being published when its writer died
 _LEAST_CAP: Final = (
     32 << 10
 )  # bytes of a gap that are never too much; larger ones are half of a neighbour at most
@@ -32,16 +33,6 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 Head = tuple[Run, Any]  # bytes of a file that opening its part needs
-
-
-@dataclass(frozen=True)
-class _PartFiles:
-    """The two files of a part, and their sizes."""
-
-    data: str
-    index: str
-    data_bytes: int
-    index_bytes: int
 
 
 class Beginnings:
@@ -86,24 +77,11 @@ def fetch_for(
     return fetcher, fetcher.sizes
 
 
-def _files(path: str) -> _PartFiles:
-    names = [path, path + ".idx", path + ".idx" + _NEW]
-    data, index, new = location_of(path).find_each(names)
-    if data is None:
-        raise MissingError(f"{path}: this part does not exist; check the path")
-    found = index or new
-    if found is None:
-        raise MissingError(
-            f"{names[1]}: this index is missing; copy it beside the part, whose rows are found by it"
-        )
-    return _PartFiles(path, names[1] if index is not None else names[2], data.size, found.size)
-
-
 class Fetcher:
     """Brings ranges of parts, for all threads: what several of them want of heads and indexes at once comes once."""
 
     def __init__(self, location: Location, checked: bool) -> None:
-        self._parts: list[_PartFiles] = []
+        self._parts: list[PartFiles] = []
         self._checked = checked
         self._location = location  # of whatever scheme: their paths say which
         self._begun: dict[int, list[Head]] = {}  # what has come of parts when they were looked up
@@ -120,17 +98,17 @@ class Fetcher:
         known = beginnings.take(self._location) if beginnings is not None else []
         if data_bytes >= 0 and index_bytes >= 0:
             name = path + ".idx"
-            self._parts.append(_PartFiles(path, name, data_bytes, index_bytes))
+            self._parts.append(PartFiles(path, name, data_bytes, index_bytes))
             self._begun[number] = [(replace(run, part=number), found) for run, found in known]
             return
         if beginnings is not None:
             self._beginnings[number] = beginnings
         found = self._location.read_heads([(path, _HEAD_BYTES), (path + ".idx", BLOCK_BYTES)])
         if any(isinstance(each, BaseException) for each in found):  # one is not there, or is empty
-            self._parts.append(_files(path))
+            self._parts.append(find_files(path))
             return
         (data, data_bytes), (index, index_bytes) = found
-        self._parts.append(_PartFiles(path, path + ".idx", data_bytes, index_bytes))
+        self._parts.append(PartFiles(path, path + ".idx", data_bytes, index_bytes))
         self._begun[number] = [
             (Run(number, False, 0, len(data)), data),
             (Run(number, True, 0, len(index)), index),
@@ -141,36 +119,47 @@ class Fetcher:
         """Of each part, of data file and index."""
         return [(part.data_bytes, part.index_bytes) for part in self._parts]
 
-    def __call__(self, ranges: Sequence[Range]) -> list[Any]:
+    def __call__(self, ranges: Sequence[Range], put: Put) -> None:
         if not any(wanted.size for wanted in ranges):
             if ranges[0].in_index:
                 self._forget(ranges[0].part)
             else:
                 self._heads_of([wanted.part for wanted in ranges])
-            return [b""] * len(ranges)
-        if ranges[0].in_index:
-            return self._of_index(ranges)
-        if len(ranges) == 1 and (found := self._from_head(ranges[0])) is not None:
-            return [found]
-        return self._of_rows(ranges)
+        elif ranges[0].in_index:
+            for number, found in enumerate(self._of_index(ranges)):
+                put(number, found)
+        elif len(ranges) == 1 and (found := self._from_head(ranges[0])) is not None:
+            put(0, found)
+        else:
+            self._put_rows(ranges, put)
 
-    def _of_rows(self, ranges: Sequence[Range]) -> list[Any]:
+    def _put_rows(self, ranges: Sequence[Range], put: Put) -> None:
         """Bytes of cells: those that were asked for ahead, and all others, asked for before that is waited for.
 
         What was asked for ahead and could not be had is asked for once more, and then said.
         """
         waits = [self.ahead.take(wanted.part, wanted.offset, wanted.size) for wanted in ranges]
-        found: list[Any] = [None] * len(ranges)
-        self._fill(found, ranges, [i for i, wait in enumerate(waits) if wait is None])
-        for i, wait in enumerate(waits):
-            if wait is not None:
-                found[i] = wait()
-        self._fill(found, ranges, [i for i, brought in enumerate(found) if brought is None])
-        return found
+        self._put_joined(ranges, [i for i, wait in enumerate(waits) if wait is None], put)
+        missing = [i for i, wait in enumerate(waits) if wait is not None and not wait(partial(put, i))]
+        self._put_joined(ranges, missing, put)
 
-    def _fill(self, found: list[Any], ranges: Sequence[Range], missing: Sequence[int]) -> None:
-        for i, brought in zip(missing, self._joined([ranges[i] for i in missing]), strict=True):
-            found[i] = brought
+    def _put_joined(self, ranges: Sequence[Range], numbers: Sequence[int], put: Put) -> None:
+        """Brings ranges, of which neighbours come by one request, and puts those of each as soon as they come."""
+        if not numbers:
+            return
+        runs, places = self._runs_of([ranges[i] for i in numbers])
+        of_run: list[list[tuple[int, int, int]]] = [[] for _ in runs]
+        for i, (run, at) in zip(numbers, places, strict=True):
+            of_run[run].append((i, at, at + ranges[i].size))
+
+        def take(run: int, found: Any) -> int:
+            if len(found) == runs[run].stop - runs[run].start:
+                view = memoryview(found)
+                for i, start, stop in of_run[run]:
+                    put(i, view[start:stop])
+            return len(found)
+
+        self._bring(runs, take)
 
     def read_ahead(self, ranges: Sequence[Range]) -> None:
         """Asks for ranges of one part, which will be read once each; neighbours by one request."""
@@ -180,10 +169,9 @@ class Fetcher:
             wanted[number] += each.size
         self.ahead.add(runs, wanted)
 
-    def _begin(self, runs: Sequence[Run]) -> list[Callable[[], Any]] | None:
-        return self._location.begin_ranges(
-            [(self._path(run), run.start, run.stop - run.start) for run in runs]
-        )
+    def _begin(self, runs: Sequence[Run], take: Callable[[Any], Any]) -> list[Callable[[], Any]] | None:
+        wanted = [(self._path(run), run.start, run.stop - run.start) for run in runs]
+        return self._location.begin_ranges(wanted, take)
 
     def _forget(self, part: int) -> None:
         """Gives nothing again of what came of a part, which was wrong."""
@@ -327,25 +315,28 @@ class Fetcher:
             Run(part, True, max(0, files.index_bytes - digests), files.index_bytes),
         ]
 
-    def _bring(self, runs: Sequence[Run]) -> list[Any]:
-        found = self._ask(runs)
+    def _bring(self, runs: Sequence[Run], take: Callable[[int, Any], int] | None = None) -> list[Any]:
+        """The bytes of each run; or how many came, where they are taken as they come. Raises where one is missing."""
+        found = self._ask(runs, take)
         for i, run in enumerate(runs):
             if run.in_index and isinstance(found[i], FileNotFoundError) and self._rename(run.part):
-                found = self._ask(runs)
+                found = self._ask(runs, take)
         for run, brought in zip(runs, found, strict=True):
             if isinstance(brought, Exception):
                 raise self._failure(run, brought)
             if isinstance(brought, BaseException):
                 raise brought
-            if len(brought) != run.stop - run.start:
-                why = f"{len(brought)} bytes came for {run.stop - run.start}: the object has been cut"
+            came = len(brought) if take is None else brought
+            if came != run.stop - run.start:
+                why = f"{came} bytes came for {run.stop - run.start}: the object has been cut"
                 raise FetchError(run.part, run.in_index, why)
         return found
 
-    def _ask(self, runs: Sequence[Run]) -> list[Any]:
-        return self._location.read_ranges(
-            [(self._path(run), run.start, run.stop - run.start) for run in runs], checked=self._checked
-        )
+    def _ask(self, runs: Sequence[Run], take: Callable[[int, Any], int] | None) -> list[Any]:
+        wanted = [(self._path(run), run.start, run.stop - run.start) for run in runs]
+        if take is None:
+            return self._location.read_ranges(wanted, checked=self._checked)
+        return self._location.take_ranges(wanted, take, checked=self._checked)
 
     def has_changed(self, path: str) -> bool:
         """Whether one of the parts' files is another now than was read; False when that cannot be known."""
@@ -356,9 +347,9 @@ class Fetcher:
 
     def _rename(self, part: int) -> bool:
         """Takes the index of a part to have its other name; False when it has been taken so already."""
-        if self._parts[part].index.endswith(_NEW):
+        if self._parts[part].index.endswith(NEW):
             return False
-        self._parts[part] = replace(self._parts[part], index=self._parts[part].index + _NEW)
+        self._parts[part] = replace(self._parts[part], index=self._parts[part].index + NEW)
         return True
 
     def _path(self, run: Run) -> str:

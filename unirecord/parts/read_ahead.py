@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 __all__ = ["MOST_AHEAD_BYTES", "ReadAhead", "Run"]
 
 MOST_AHEAD_BYTES: Final = 512 << 20  # of runs that have been asked for, and not yet been taken
+
+_BUFFER_BYTES: Final = 4 << 20  # of a run, but for those of longer rows
 
 _start = attrgetter("start")
 
@@ -28,26 +33,61 @@ class Run:
 
 @dataclass
 class _Kept:
-    """A run on its way, or here; ``left`` bytes of it are still to be taken."""
+    """A run on its way, or here; ``left`` bytes of it are still to be taken, ``users`` wait for theirs."""
 
     run: Run
     left: int
     wait: Callable[[], Any]
     turn: int
+    users: int = 0
+    is_dropped: bool = False
 
     @property
     def start(self) -> int:
         return self.run.start
 
 
+class _Buffers:
+    """Memory of runs, used again: what a client gives is of memory that goes back to the system, and is got anew.
+
+    That is the dearest part of a window: a page that is new costs more than the copy of its bytes.
+    """
+
+    def __init__(self) -> None:
+        self._spare: list[npt.NDArray[np.uint8]] = []
+
+    def hold(self, found: Any) -> npt.NDArray[np.uint8]:
+        """A copy of what came. Thread-safe: each call is one step of a list."""
+        try:
+            whole = self._spare.pop()
+        except IndexError:
+            whole = np.empty(_BUFFER_BYTES, np.uint8)
+        held = whole[: len(found)] if len(found) <= _BUFFER_BYTES else np.empty(len(found), np.uint8)
+        held[:] = np.frombuffer(found, np.uint8)
+        return held
+
+    def give_back(self, held: Any) -> None:
+        """Nobody reads it any more."""
+        if isinstance(held, np.ndarray) and held.base is not None:
+            self._spare.append(held.base)
+
+    def clear(self) -> None:
+        """Keeps none."""
+        self._spare.clear()
+
+
 class ReadAhead:
     """Runs of data files, at most `MOST_AHEAD_BYTES` of them: the oldest go first. Thread-safe.
 
-    ``begin`` asks for runs and gives, for each, what waits for its bytes, or an exception; None where it cannot.
+    ``begin`` asks for runs and gives, for each, what waits for what its second argument makes of its bytes, or an
+    exception; None where it cannot.
     """
 
-    def __init__(self, begin: Callable[[Sequence[Run]], list[Callable[[], Any]] | None]) -> None:
+    def __init__(
+        self, begin: Callable[[Sequence[Run], Callable[[Any], Any]], list[Callable[[], Any]] | None]
+    ) -> None:
         self._begin = begin
+        self._buffers = _Buffers()
         self._of_part: dict[int, list[_Kept]] = {}  # sorted by where they start
         self._all: dict[int, _Kept] = {}  # by their identity, the oldest first
         self._bytes = self._turn = 0
@@ -65,7 +105,7 @@ class ReadAhead:
         while fitting < len(runs) and wanted[fitting] <= room:
             room -= wanted[fitting]
             fitting += 1
-        waits = self._begin(runs[:fitting]) if fitting else None
+        waits = self._begin(runs[:fitting], self._buffers.hold) if fitting else None
         if waits is None:
             return
         kept = [_Kept(*each, self._turn) for each in zip(runs, wanted, waits, strict=False)]
@@ -79,8 +119,8 @@ class ReadAhead:
             there.extend(kept)
             there.sort(key=_start)
 
-    def take(self, part: int, offset: int, size: int) -> Callable[[], memoryview | None] | None:
-        """What waits for these bytes, and gives None when they could not be had; None for those not asked for."""
+    def take(self, part: int, offset: int, size: int) -> Callable[[Callable[[Any], None]], bool] | None:
+        """What waits for these bytes, and puts them; False when they could not be had. None for those not asked for."""
         if not self._all:
             return None
         with self._lock:
@@ -91,15 +131,21 @@ class ReadAhead:
             kept = there[at]
             taken = min(size, kept.left)
             kept.left -= taken
+            kept.users += 1
             self._bytes -= taken
             if kept.left <= 0:
                 self._drop(kept)
 
-        def wait() -> memoryview | None:
+        def wait(put: Callable[[Any], None]) -> bool:
             found, run = kept.wait(), kept.run
-            if isinstance(found, BaseException) or len(found) != run.stop - run.start:
-                return None
-            return memoryview(found)[offset - run.start : offset - run.start + size]
+            is_good = not isinstance(found, BaseException) and len(found) == run.stop - run.start
+            if is_good:
+                put(memoryview(found)[offset - run.start : offset - run.start + size])
+            with self._lock:
+                kept.users -= 1
+                if kept.is_dropped and not kept.users:
+                    self._buffers.give_back(found)
+            return is_good
 
         return wait
 
@@ -115,6 +161,7 @@ class ReadAhead:
             self._of_part.clear()
             self._all.clear()
             self._bytes = 0
+            self._buffers.clear()
 
     def _drop(self, kept: _Kept) -> None:
         self._all.pop(id(kept), None)
@@ -124,3 +171,4 @@ class ReadAhead:
         while there[at] is not kept:
             at += 1
         del there[at]
+        kept.is_dropped = True

@@ -106,8 +106,22 @@ class Location(Protocol):
         """
         return [self._range(*each) for each in wanted]
 
-    def begin_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Callable[[], Any]] | None:
-        """Asks for (path, offset, size) without waiting: what waits for each, and gives it as `read_ranges` does.
+    def take_ranges(
+        self, wanted: Sequence[tuple[str, int, int]], take: Callable[[int, Any], Any], *, checked: bool = True
+    ) -> list[Any]:
+        """What ``take`` makes of each range's number and bytes, or the exception that says why they are not there.
+
+        It is called once for each, as early as can be, in whatever thread; what it is given need not be kept.
+        """
+        return [
+            found if isinstance(found, BaseException) else take(number, found)
+            for number, found in enumerate(self.read_ranges(wanted, checked=checked))
+        ]
+
+    def begin_ranges(
+        self, wanted: Sequence[tuple[str, int, int]], take: Callable[[Any], Any]
+    ) -> list[Callable[[], Any]] | None:
+        """Asks for (path, offset, size) without waiting: what waits for each, and gives what ``take`` makes of it.
 
         None where a request is waited for by whoever makes it.
         """

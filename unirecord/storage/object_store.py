@@ -12,10 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import StaleError
+from .flights import Read
 from .link_speed import LinkSpeed
 from .location import Entry, Location, OpenFile, matching_names
 from .object_versions import Versions, replaced, version_of
-from .requests import Begun, Read, requests
+from .requests import Begun, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module
 from .store_failures import failure, is_past_the_end
@@ -153,12 +154,21 @@ class ObjectStore(Location):
         """
         return self._read(wanted, self._versions, not checked)
 
-    def begin_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Callable[[], Any]] | None:
+    def take_ranges(
+        self, wanted: Sequence[tuple[str, int, int]], take: Callable[[int, Any], Any], *, checked: bool = True
+    ) -> list[Any]:
+        """What ``take`` makes of each range's number and bytes as soon as they come, or the exception."""
+        return self._read(wanted, self._versions, not checked, take)
+
+    def begin_ranges(
+        self, wanted: Sequence[tuple[str, int, int]], take: Callable[[Any], Any]
+    ) -> list[Callable[[], Any]] | None:
         """Asks for ranges, each in the way that tells the object's version, without waiting for any."""
         calls = []
         for path, offset, size in wanted:
             store, key = self._store_and_key(path)
-            calls.append(Read(store, partial(_get, store.speed, key, offset, size), size))
+            ask = partial(_get, store.speed, key, offset, size)
+            calls.append(Read(store, ask, size, take=lambda answer: (take(answer[0]), answer[1])))
         begun = requests().begin(calls)
         return [partial(self._awaited, path, each) for (path, _, _), each in zip(wanted, begun, strict=True)]
 
@@ -183,12 +193,16 @@ class ObjectStore(Location):
             self._versions.take(before._versions)
 
     def _read(
-        self, wanted: Sequence[tuple[str, int, int]], versions: Versions, each_tells: bool
+        self,
+        wanted: Sequence[tuple[str, int, int]],
+        versions: Versions,
+        each_tells: bool,
+        take: Callable[[int, Any], Any] | None = None,
     ) -> list[Any]:
         units = self._units(wanted, each_tells)
         found: list[Any] = [None] * len(wanted)
-        again = self._read_units(wanted, units, found, versions)
-        self._read_units(wanted, [([number], True) for number in again], found, versions)
+        again = self._read_units(wanted, units, found, versions, take)
+        self._read_units(wanted, [([number], True) for number in again], found, versions, take)
         return found
 
     def _units(
@@ -217,6 +231,7 @@ class ObjectStore(Location):
         units: Sequence[tuple[list[int], bool]],
         found: list[Any],
         versions: Versions,
+        take: Callable[[int, Any], Any] | None,
     ) -> list[int]:
         """Reads the ranges of each unit; gives the numbers of units of several that failed: one of them did."""
         calls = []
@@ -224,11 +239,14 @@ class ObjectStore(Location):
             store, key = self._store_and_key(wanted[unit[0]][0])
             offsets, sizes = [wanted[number][1] for number in unit], [wanted[number][2] for number in unit]
             ask: Callable[[Any], Awaitable[Any]] = partial(_get_ranges, key, offsets, sizes)
+            take_it: Callable[[Any], Any] | None = take and partial(_take_each, take, unit)
             if tells and sizes[0]:
                 ask = partial(_get, store.speed, key, offsets[0], sizes[0])
+                take_it = take and partial(_take_first, take, unit[0])
             elif len(unit) == 1:
                 ask = partial(_get_range, key, offsets[0], sizes[0])
-            calls.append(Read(store, ask, sum(sizes), len(unit)))
+                take_it = take and partial(take, unit[0])
+            calls.append(Read(store, ask, sum(sizes), len(unit), take_it))
         again = []
         answers = self._answers([wanted[unit[0]][0] for unit, _ in units], calls, versions)
         for (unit, _), (data, said) in zip(units, answers, strict=True):
@@ -323,6 +341,14 @@ async def _get(speed: LinkSpeed, key: str, offset: int, size: int, client: Any) 
     data = await found.bytes_async()
     speed.note(len(data), answered - asked, time.perf_counter() - answered)
     return data, found.meta
+
+
+def _take_each(take: Callable[[int, Any], Any], numbers: Sequence[int], found: Sequence[Any]) -> list[Any]:
+    return [take(number, data) for number, data in zip(numbers, found, strict=True)]
+
+
+def _take_first(take: Callable[[int, Any], Any], number: int, found: tuple[Any, Any]) -> tuple[Any, Any]:
+    return take(number, found[0]), found[1]
 
 
 def list_folder(key: str, client: Any) -> Awaitable[Any]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from .flights import Read
 from .local_disk import LocalFile
 from .object_store import list_folder, store_and_key
-from .requests import Read, requests
+from .requests import requests
 from .storage_options import StorageOptions
 from .store import Store, client_module
 from .store_failures import failure

@@ -9,10 +9,9 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -20,50 +19,27 @@ from weakref import WeakSet
 
 from ..core import result_of
 from ..errors import UniRecordError
+from .flights import Batch, Call, Flight, Read
 from .pacing import STALLED, Durations, Pace
 from .store import Store, let_go
 from .store_failures import verdict_of
 
-__all__ = ["MOST_IN_FLIGHT", "Begun", "Read", "Requests", "requests"]
+__all__ = ["MOST_IN_FLIGHT", "Begun", "Requests", "requests"]
 
 MOST_IN_FLIGHT: Final = (
     256  # requests of this process: what hides 25 ms of latency at 10,000 requests a second
 )
+_MOST_LONG_BYTES: Final = 128 << 20  # of long requests in flight: more of them but wait for each other
 _HEDGED: Final = 16  # of those in flight, one may be a second copy of one that is late
 _LEAST_LOOK: Final = 0.005  # seconds between two looks for late ones
 _RENEWALS: Final = 3  # in a row, with which a request gets new credentials
 _LEAVING: Final = 5.0  # seconds that the client's threads have to leave the interpreter when it ends
 
-Call = Callable[[], Awaitable[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A request that may be made several times: ``ask`` of a client of ``store``, for about ``size`` bytes.
-
-    Several requests by one call of the client are ``count``: when one of them fails, that is their answer.
-    """
-
-    store: Store
-    ask: Callable[[Any], Awaitable[Any]]
-    size: int
-    count: int = 1
-
-
-class _Batch:
-    """Requests that are waited for together."""
-
-    def __init__(self, count: int) -> None:
-        self.answers: list[Any] = [None] * count
-        self.left = count
-        self.flights: list[_Flight] = []
-        self.done: Future[list[Any]] = Future()
-
 
 class Begun:
     """A request that has been asked for, and may be waited for by any number of threads."""
 
-    def __init__(self, batch: _Batch) -> None:
+    def __init__(self, batch: Batch) -> None:
         self._batch = batch
 
     def wait(self) -> Any:
@@ -72,25 +48,6 @@ class Begun:
             return result_of(self._batch.done)[0]
         except CancelledError:
             return _given_up()
-
-
-class _Flight:
-    """A request until it has its answer: the copies of it that are on their way, and how often it has failed."""
-
-    __slots__ = (
-        *("attempts", "batch", "began", "call", "client", "copies", "count"),
-        *("done", "first", "hedged", "number", "renewals", "store"),
-    )
-
-    def __init__(self, batch: _Batch, number: int, call: Call | Read) -> None:
-        self.batch, self.number, self.call = batch, number, call
-        self.store = call.store if isinstance(call, Read) else None
-        self.count = call.count if isinstance(call, Read) else 1
-        self.copies: dict[asyncio.Future[Any], float] = {}
-        self.client: Any = None  # that it was last asked of
-        self.attempts = self.renewals = 0
-        self.began = self.first = 0.0  # this attempt, and the first one
-        self.hedged = self.done = False
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -122,9 +79,11 @@ class Requests:
         self._process = os.getpid()
         self._loop = _Loop()
         self._pace, self.durations = Pace(MOST_IN_FLIGHT), Durations()
-        self._queue: deque[_Flight] = deque()
-        self._flying: dict[_Flight, None] = {}  # that may be late, the oldest first
-        self._batches: set[_Batch] = set()
+        self._queue: deque[Flight] = deque()
+        self._long: deque[Flight] = deque()  # of which fewer are in flight, and which short ones overtake
+        self._flying: dict[Flight, None] = {}  # that may be late, the oldest first
+        self._batches: set[Batch] = set()
+        self._long_bytes = 0  # in flight
         self._hedges, self.hedged = 0, 0  # in flight, and made
         self._looking = self._opening = False
         self._random = Random()
@@ -137,7 +96,8 @@ class Requests:
 
         Waits for all of them; Ctrl-C cancels them, or calls ``stop``, which has them end, and waits until they have.
         """
-        batch = _Batch(len(calls))
+        later = threading.get_ident() == threading.main_thread().ident
+        batch = Batch(len(calls), takes_later=later)
         if not calls:
             return []
         try:
@@ -145,7 +105,7 @@ class Requests:
                 if self._ended:
                     raise CancelledError
                 self._loop.call_soon_threadsafe(self._begin, batch, calls)
-            return result_of(batch.done)
+            answers = result_of(batch.done)
         except CancelledError:
             raise _given_up() from None
         except BaseException:
@@ -155,10 +115,14 @@ class Requests:
                 with suppress(CancelledError):
                     result_of(batch.done)
             raise
+        if later:
+            for i, call in enumerate(calls):
+                answers[i] = call.made_of(answers[i]) if isinstance(call, Read) else answers[i]
+        return answers
 
     def begin(self, calls: Sequence[Read]) -> list[Begun]:
         """Makes requests that nobody waits for yet."""
-        batches = [_Batch(1) for _ in calls]
+        batches = [Batch(1) for _ in calls]
         with self._starting:
             for batch, call in zip(batches, calls, strict=True):
                 if self._ended:
@@ -169,29 +133,32 @@ class Requests:
 
     # ---- in the loop -------------------------------------------------------------------------------------
 
-    def _begin(self, batch: _Batch, calls: Sequence[Call | Read]) -> None:
+    def _begin(self, batch: Batch, calls: Sequence[Call | Read]) -> None:
         if self._ended:
             batch.done.cancel()
             return
         now = self._loop.time()
         self._batches.add(batch)
-        batch.flights = [_Flight(batch, number, call) for number, call in enumerate(calls)]
+        batch.flights = [Flight(batch, number, call) for number, call in enumerate(calls)]
         for flight in batch.flights:
             self._queue_in_time(flight, 0.0, now)
         self._start_waiting()
 
-    def _queue_in_time(self, flight: _Flight, pause: float, now: float) -> None:
+    def _queue_in_time(self, flight: Flight, pause: float, now: float) -> None:
         """Puts a request in the queue, after a pause, and when its budget allows it."""
         budget = None if flight.store is None else flight.store.budget
         wait = pause if budget is None else max(pause, budget.wait(now))
         if wait <= 0:
-            self._queue.append(flight)
+            self._queue_of(flight).append(flight)
         else:
             self._loop.call_later(wait, self._queue_now, flight)
 
-    def _queue_now(self, flight: _Flight) -> None:
-        self._queue.append(flight)
+    def _queue_now(self, flight: Flight) -> None:
+        self._queue_of(flight).append(flight)
         self._start_waiting()
+
+    def _queue_of(self, flight: Flight) -> deque[Flight]:
+        return self._long if flight.is_long else self._queue
 
     def _start_waiting(self) -> None:
         pace, now = self._pace, self._loop.time()
@@ -199,7 +166,11 @@ class Requests:
             flight = self._queue.popleft()
             if not flight.done:
                 self._start(flight, now)
-        if self._queue and now < pace.closed_until and not self._opening:
+        while self._long and self._long_bytes < _MOST_LONG_BYTES and pace.may_start(now):
+            flight = self._long.popleft()
+            if not flight.done:
+                self._start(flight, now)
+        if (self._queue or self._long) and now < pace.closed_until and not self._opening:
             self._opening = True
             self._loop.call_at(pace.closed_until, self._open_again)
 
@@ -207,7 +178,7 @@ class Requests:
         self._opening = False
         self._start_waiting()
 
-    def _start(self, flight: _Flight, now: float) -> None:
+    def _start(self, flight: Flight, now: float) -> None:
         call = flight.call
         copy: asyncio.Future[Any]
         try:
@@ -222,6 +193,7 @@ class Requests:
             copy.set_exception(error)
         flight.copies[copy] = now
         self._pace.in_flight += flight.count
+        self._long_bytes += call.size if flight.is_long else 0  # type: ignore[union-attr]
         copy.add_done_callback(partial(self._landed, flight))
         if isinstance(call, Read) and not flight.hedged:
             flight.began = now
@@ -231,9 +203,10 @@ class Requests:
                 self._looking = True
                 self._loop.call_later(_LEAST_LOOK, self._look)
 
-    def _landed(self, flight: _Flight, copy: asyncio.Future[Any]) -> None:
+    def _landed(self, flight: Flight, copy: asyncio.Future[Any]) -> None:
         began, now = flight.copies.pop(copy), self._loop.time()
         self._pace.in_flight -= flight.count
+        self._long_bytes -= flight.call.size if flight.is_long else 0  # type: ignore[union-attr]
         error = asyncio.CancelledError() if copy.cancelled() else copy.exception()
         if flight.done:
             pass
@@ -242,14 +215,15 @@ class Requests:
             if flight.store is not None:
                 flight.store.has_answered = True
                 self.durations.note(flight.call.size, now - began, flight.count)  # type: ignore[union-attr]
-            self._finish(flight, copy.result())
+            later = flight.batch.takes_later or flight.store is None
+            self._finish(flight, copy.result() if later else flight.call.made_of(copy.result()))  # type: ignore[union-attr]
         elif copy.cancelled() or flight.store is None:
             self._finish(flight, error)
         else:
             self._failed(flight, flight.store, error, began, now)
         self._start_waiting()
 
-    def _failed(self, flight: _Flight, store: Store, error: BaseException, began: float, now: float) -> None:
+    def _failed(self, flight: Flight, store: Store, error: BaseException, began: float, now: float) -> None:
         """Has the request made again, unless another copy is on its way, or it is no use."""
         verdict = verdict_of(error)
         if verdict == "slower":
@@ -278,7 +252,7 @@ class Requests:
         self._grounded(flight)
         self._queue_in_time(flight, pause, now)
 
-    def _finish(self, flight: _Flight, answer: Any) -> None:
+    def _finish(self, flight: Flight, answer: Any) -> None:
         flight.done = True
         self._grounded(flight)
         for copy in list(flight.copies):
@@ -290,13 +264,13 @@ class Requests:
             self._batches.discard(batch)
             batch.done.set_result(batch.answers)
 
-    def _grounded(self, flight: _Flight) -> None:
+    def _grounded(self, flight: Flight) -> None:
         self._flying.pop(flight, None)
         if flight.hedged:
             flight.hedged = False
             self._hedges -= 1
 
-    def _leave(self, batch: _Batch, cancel: bool) -> None:
+    def _leave(self, batch: Batch, cancel: bool) -> None:
         """Cancels requests of which nobody wants to know more, or that have not even begun."""
         if not batch.flights:
             batch.done.cancel()
