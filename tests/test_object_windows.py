@@ -98,7 +98,7 @@ def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
         assert ahead._bytes == 0
         assert not ahead._all
         state = ds.state_dict()
-    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_AHEAD_BYTES", 100_000)
+    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_WINDOW_BYTES", 100_000)
     with (
         UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds,
         UniRecordDataset(root / "bucket" / LARGE, **order) as here,
@@ -107,6 +107,31 @@ def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
         here.load_state_dict(state)
         assert rows_of(ds) == rows_of(here)
         assert ds._cursor.plan.data.parts._ahead._turn == 0  # a window that does not fit is not asked for
+
+
+def test_the_next_window_comes_as_far_as_there_is_room(
+    root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = 70 * 29_008  # about
+    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_AHEAD_BYTES", 3 * window // 2)
+    monkeypatch.setattr("unirecord.loading.windows_ahead._LEAST_BYTES", window // 10)
+    order = {"shuffle": "block", "seed": 4, "block_rows": 35, "window_blocks": 2}
+    with (
+        UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds,
+        UniRecordDataset(root / "bucket" / LARGE, **order) as here,
+    ):
+        ahead, held, found = ds._cursor.plan.data.parts._ahead, [], []
+        sent = server.bytes
+        for batch in ds.batches(4, prefetch=1, num_threads=1):
+            held.append(ahead.bytes)
+            found += [bytes(x) for x in batch["x"]]
+        assert found == [x for x, _ in rows_of(here)]
+        assert server.bytes - sent <= 1.25 * data_bytes(root, LARGE)
+    assert max(held) <= 1.7 * window  # a mean row is not each row
+    before_the_second = held[: 70 // 4 - 5]
+    assert (
+        min(before_the_second) > window // 2
+    )  # what has been taken of the first was asked for of the second
 
 
 @pytest.mark.parametrize(

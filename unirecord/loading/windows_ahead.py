@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import numpy as np
 
 from ..core import Order
 from ..order.shard_order import EpochRun
-from ..parts.read_ahead import MOST_AHEAD_BYTES
+from ..parts.read_ahead import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
 from .plan import Plan
 
 __all__ = ["WindowsAhead"]
+
+_LEAST_BYTES: Final = 16 << 20  # of a window that are asked for at a time, so that runs stay whole
 
 
 class WindowsAhead:
     """The windows of one pass.
 
     Only where they bring runs: all of a window's rows are this rank's, all columns are read, a window is more than a
-    batch, which brings runs by itself, and fits the memory that is there for it.
+    batch, which brings runs by itself, and fits the memory that is there for it. The window behind those that are
+    needed is asked for bit by bit, as the rows of those before make room: or nothing would be on its way meanwhile.
     """
 
     def __init__(self, plan: Plan, run: EpochRun, batch_size: int) -> None:
         parts, order = plan.data.parts, run.order
         self._plan, self._run, self._batch_size = plan, run, batch_size
-        self._told = run.samples  # up to here there is no more to tell of
+        self._told = run.samples  # up to here windows are told of; there is no more to tell
         self._window = 0
         self._turns: deque[tuple[int, int]] = deque()  # where windows end, and what forgets them
+        self._rows = np.empty(0, np.int64)  # of the next window, sorted: those that are not told of
         spec = plan.order.spec
         if not (isinstance(order, Order) and spec.mode == "block" and parts.is_fetched and run.stride == 1):
             return
@@ -34,24 +39,39 @@ class WindowsAhead:
         self._missing = -order.rows % spec.block_rows  # of the last block, in whatever window it is
         last = int(order.inverse(np.array([order.rows - 1]))[0]) if order.rows else 0
         self._short = last // self._window
+        self._row_bytes = max(1, parts.mean_row_bytes())
         read = {column.name for _, column in plan.columns}
         if (
             all(column.name in read for column in parts.schema.columns if column.is_blob)
             and self._window > batch_size
-            and self._window * parts.mean_row_bytes() <= MOST_AHEAD_BYTES
+            and self._window * self._row_bytes <= MOST_WINDOW_BYTES
         ):
             self._told = 0
 
     def reach(self, batches: int, done: int) -> None:
         """Asks for all windows that so many batches of the pass reach into; ``done`` of them have been read."""
-        run, stop = self._run, min(batches * self._batch_size, self._run.samples)
+        stop = min(batches * self._batch_size, self._run.samples)
         while self._turns and self._turns[0][0] <= done * self._batch_size:
             self._plan.data.parts.forget_advice(self._turns.popleft()[1])
-        while self._told < stop:
-            end = min(self._window_end(run.first + self._told) - run.first, run.samples)
-            turn = self._plan.data.parts.advise(np.sort(self._plan.rows_of(run, self._told, end)))
-            self._turns.append((end, turn))
+        while self._told < stop and self._ask():
+            pass
+        if stop <= self._told < self._run.samples and self._told - stop < self._window:
+            self._ask()
+
+    def _ask(self) -> bool:
+        """Asks for rows of the next window, as many as there is room for; False when that is none."""
+        run, parts = self._run, self._plan.data.parts
+        end = min(self._window_end(run.first + self._told) - run.first, run.samples)
+        if not len(self._rows):
+            self._rows = np.sort(self._plan.rows_of(run, self._told, end))
+        fitting = int((MOST_AHEAD_BYTES - parts.advised_bytes) / self._row_bytes)
+        if fitting < min(len(self._rows), _LEAST_BYTES / self._row_bytes):
+            return False
+        rows, self._rows = self._rows[:fitting], self._rows[fitting:]
+        self._turns.append((end, parts.advise(rows)))
+        if not len(self._rows):
             self._told = end
+        return True
 
     def _window_end(self, position: int) -> int:
         number = position // self._window

@@ -256,6 +256,11 @@ class PartSet:
         self._native.advise(np.ascontiguousarray(rows, np.int64))
         return turn
 
+    @property
+    def advised_bytes(self) -> int:
+        """What an object store was asked for by `advise`, and has not been read yet."""
+        return 0 if self._ahead is None else self._ahead.bytes
+
     def forget_advice(self, turn: int | None = None) -> None:
         """Gives up what an object store was asked for up to this call of `advise`, or all calls, and was not read."""
         if self._ahead is not None and turn is None:

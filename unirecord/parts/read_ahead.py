@@ -12,11 +12,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_AHEAD_BYTES", "ReadAhead", "Run"]
+__all__ = ["MOST_AHEAD_BYTES", "MOST_WINDOW_BYTES", "ReadAhead", "Run"]
 
-MOST_AHEAD_BYTES: Final = 512 << 20  # of runs that have been asked for, and not yet been taken
+MOST_WINDOW_BYTES: Final = 512 << 20  # of runs that are kept until the last row of them has been taken
+MOST_AHEAD_BYTES: Final = (
+    MOST_WINDOW_BYTES * 3 // 2
+)  # that have been asked for, and not been taken: of two windows
 
 _BUFFER_BYTES: Final = 4 << 20  # of a run, but for those of longer rows
+
+_BUFFERS: Final = 8  # of them are got from the system at once
 
 _start = attrgetter("start")
 
@@ -56,20 +61,23 @@ class _Buffers:
     def __init__(self) -> None:
         self._spare: list[npt.NDArray[np.uint8]] = []
 
-    def hold(self, found: Any) -> npt.NDArray[np.uint8]:
-        """A copy of what came. Thread-safe: each call is one step of a list."""
+    def hold(self, found: Any) -> memoryview:
+        """A copy of what came. Thread-safe: each change of the list is one step."""
+        if len(found) > _BUFFER_BYTES:
+            return memoryview(bytes(found))
         try:
             whole = self._spare.pop()
-        except IndexError:
-            whole = np.empty(_BUFFER_BYTES, np.uint8)
-        held = whole[: len(found)] if len(found) <= _BUFFER_BYTES else np.empty(len(found), np.uint8)
-        held[:] = np.frombuffer(found, np.uint8)
+        except IndexError:  # several at once: numpy asks for huge pages, which come at once as well
+            whole, *more = np.empty((_BUFFERS, _BUFFER_BYTES), np.uint8)
+            self._spare.extend(more)
+        held = memoryview(whole)[: len(found)]
+        held[:] = memoryview(found)
         return held
 
     def give_back(self, held: Any) -> None:
         """Nobody reads it any more."""
-        if isinstance(held, np.ndarray) and held.base is not None:
-            self._spare.append(held.base)
+        if isinstance(held, memoryview) and isinstance(held.obj, np.ndarray):
+            self._spare.append(held.obj)
 
     def clear(self) -> None:
         """Keeps none."""
@@ -92,6 +100,11 @@ class ReadAhead:
         self._all: dict[int, _Kept] = {}  # by their identity, the oldest first
         self._bytes = self._turn = 0
         self._lock = threading.Lock()
+
+    @property
+    def bytes(self) -> int:
+        """That have been asked for, and not been taken yet."""
+        return self._bytes
 
     def next_turn(self) -> int:
         """The number of what is added from now on, by which it can be dropped."""
@@ -140,7 +153,7 @@ class ReadAhead:
             found, run = kept.wait(), kept.run
             is_good = not isinstance(found, BaseException) and len(found) == run.stop - run.start
             if is_good:
-                put(memoryview(found)[offset - run.start : offset - run.start + size])
+                put(found[offset - run.start : offset - run.start + size])
             with self._lock:
                 kept.users -= 1
                 if kept.is_dropped and not kept.users:
