@@ -26,6 +26,7 @@ FILES = (
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
     *("writing/republishing.py", "writing/collecting.py", "writing/deleting.py", "writing/evicting.py"),
     *("writing/purging.py", "writing/compacting.py", "writing/relaying.py", "writing/version_files.py"),
+    "writing/reordering.py",
     *("writing/append_claim.py", "writing/appending_folders.py"),
 )
 
@@ -171,6 +172,8 @@ class Change(Case):
         self.versions = {1: grown[:-2], 2: grown[:-1], 3: grown}
         self.change = change
         self.versions[4] = {"restore": grown[:-2], "delete": grown[1:], "evict": grown[-1:]}.get(change, [])
+        if change == "sort":
+            self.versions[4] = names(sorted([*OLD, *OLD[:2]], key=lambda row: row["n"], reverse=True))
         if change == "purge":
             self.versions |= {4: grown[1:], 5: grown[1:]}
 
@@ -206,6 +209,7 @@ CHANGES: dict[str, Callable[[Path], Any]] = {
     "delete": lambda path: unirecord.delete(path, rows=[0]),
     "evict": lambda path: unirecord.evict(path, 3_000, collect=True),
     "purge": lambda path: unirecord.purge(path, rows=[0]),
+    "sort": lambda path: unirecord.sort(path, "n", descending=True),
 }
 
 CASES: dict[str, Callable[[Path], Case]] = {

@@ -62,6 +62,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], list[int], bool, bool]] = {
     "compact": (lambda path: unirecord.compact(path), ROWS, True, False),
     "reshard": (lambda path: unirecord.reshard(path, 2), ROWS, True, False),
     "compact, of deleted rows": (compacted_after_deleting, LEFT, False, False),
+    "sort": (lambda path: unirecord.sort(path, "i", descending=True), ROWS, False, False),
     "evict": (lambda path: unirecord.evict(path, "2KB"), ROWS[-EACH:], False, False),
     "restore": (restored, ROWS, True, True),
     "gc": (lambda path: unirecord.gc(path, keep=1), ROWS, True, True),

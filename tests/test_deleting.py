@@ -427,7 +427,19 @@ class Deleting(RuleBasedStateMachine):
     @rule(parts=st.integers(1, 5))
     def reshard(self, parts: int) -> None:
         with faults.unsynced():
+            parts = min(parts, max(self.parts[self.newest], 1))
             self.laid_out(unirecord.reshard(self.path, parts).version)
+
+    @rule(descending=st.booleans())
+    def sort(self, descending: bool) -> None:
+        found = self.rows[self.newest]
+        there = sorted(found.values(), reverse=descending)
+        with faults.unsynced():
+            version = unirecord.sort(self.path, "n", descending=descending).version
+        in_order = [found[i] for i in sorted(found)] == there and len(found) == self.parts[self.newest]
+        assert (version == self.newest) == in_order
+        if not in_order:
+            self.publish(dict(enumerate(there)), len(there))
 
     def laid_out(self, version: int) -> None:
         if version != self.newest:

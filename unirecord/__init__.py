@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .writing.evicting import Evicted, evict
     from .writing.merging import Merged, merge
     from .writing.purging import Purged, purge
+    from .writing.reordering import sort
     from .writing.republishing import restore
     from .writing.writer import Writer, append
 
@@ -111,6 +112,7 @@ __all__ = [
     "Relaid",
     "merge",
     "Merged",
+    "sort",
     "split",
     "versions",
     "Version",
@@ -193,6 +195,7 @@ _HOMES = {
     "Merged": "writing.merging",
     "split": "convert.splitting",
     "restore": "writing.republishing",
+    "sort": "writing.reordering",
     "gc": "writing.collecting",
     "Collected": "writing.collected",
     "versions": "inspection.history",

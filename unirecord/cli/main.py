@@ -40,6 +40,7 @@ _COMMANDS: Final = (
     "purge",
     "compact",
     "reshard",
+    "sort",
     "merge",
     "split",
     "verify",
@@ -53,7 +54,7 @@ _COMMANDS: Final = (
 # Commands that do something, and may be told to do it without a word; commands whose answer may be long.
 _QUIET: Final = (
     *("write", "export", "restore", "gc", "delete", "evict", "purge", "compact", "reshard"),
-    *("merge", "split"),
+    *("sort", "merge", "split"),
     *("verify", "report", "fetch"),
 )
 _PAGED: Final = ("inspect", "trace", "audit", "log", "diff")

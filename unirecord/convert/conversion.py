@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from ..errors import ExistsError, StaleError, UniRecordError
-from ..format.layout import Shape
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
 from ..parts.manifest import PartEntry
@@ -20,7 +19,7 @@ from ..writing.arguments import check_id, check_indexable
 from ..writing.conversion_journal import begins_anew, entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
-from ..writing.row_groups import Grouper
+from ..writing.row_groups import shape_without_rows
 from .begun_task import BegunTask, left_out_from_json
 from .division import divide
 from .resumed_plan import difference
@@ -373,7 +372,7 @@ class _Run:
         if self._before_publishing is not None:
             self._before_publishing()
         self._wish.source.done()
-        self._target.publish(self.job.content, self._empty_shape(), entries)
+        self._target.publish(self.job.content, shape_without_rows(self.job.content.schema), entries)
         return rows, left_out
 
     def _check(self, rows: int, entries: Sequence[PartEntry], left_out: Sequence[LeftOut]) -> None:
@@ -392,9 +391,3 @@ class _Run:
             )
         if not self.job.source.read_once:
             check_samples(self.job, self._records)
-
-    def _empty_shape(self) -> Shape:
-        grouper = Grouper(self.job.content.schema)
-        list(grouper.finish())
-        assert grouper.shape is not None
-        return grouper.shape

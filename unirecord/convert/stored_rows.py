@@ -6,12 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..columns.scalars import scalar_arrays
+from ..columns.ordered import rows_in_order
 from ..core import Order
-from ..order.selection import Selection
 from ..order.spec import OrderSpec
 from ..parts.part_set import PartSet, resolve
 from ..progress import Progress
@@ -101,24 +97,9 @@ class StoredRows(Source):
         if self._opened is None:
             parts = PartSet(resolve(self._folder))
             if self._order.sort is not None:
-                order = _sorted_rows(parts, self._order.sort)
+                order = rows_in_order(parts, self._order.sort)
                 self._opened = parts, lambda start, count: order[start : start + count]
             else:
                 shuffled = Order(parts.rows, OrderSpec("shuffle", self._order.shuffle_seed or 0))
                 self._opened = parts, lambda start, count: shuffled.range(start, 1, count)
         return self._opened
-
-
-def _sorted_rows(parts: PartSet, name: str) -> NDArray[np.int64]:
-    """The rows by a column, stable; NaN after all numbers, and null after those."""
-    values = scalar_arrays(parts, [name], Selection(parts.rows))[name]
-    if isinstance(values, np.ma.MaskedArray):
-        null, plain = np.ma.getmaskarray(values), values.data
-    elif values.dtype == object:
-        null = np.fromiter((value is None for value in values), np.bool_, len(values))
-        plain = np.array(["" if value is None else value for value in values], object)
-    else:
-        null, plain = np.zeros(len(values), np.bool_), values
-    rows = np.argsort(plain, kind="stable").astype(np.int64)
-    ordered: NDArray[np.int64] = np.concatenate([rows[~null[rows]], np.flatnonzero(null)])
-    return ordered

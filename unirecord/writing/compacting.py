@@ -29,7 +29,7 @@ from .batch_writer import PART_BYTES
 from .relaying import NewPart, Relaying, cut_evenly, joined_small
 from .republishing import held
 
-__all__ = ["Relaid", "bare_deletions", "compact", "deleted_rows", "relay", "reshard"]
+__all__ = ["Relaid", "bare_deletions", "compact", "deleted_rows", "relay", "reshard", "without_bare"]
 
 _BARE: Final = "rows_dropped"  # in the manifest's ``optional``
 
@@ -38,7 +38,7 @@ Layout = Callable[[Sequence[PartEntry]], "list[NewPart]"]
 
 @dataclass(frozen=True)
 class Relaid:
-    """What `unirecord.compact` or `unirecord.reshard` has done, or would do.
+    """What `unirecord.compact`, `unirecord.reshard` or `unirecord.sort` has done, or would do.
 
     Attributes:
         version: the version with the new parts; the one that was there where nothing was to be done.
@@ -230,6 +230,11 @@ def _marked(after: Manifest, bare: Sequence[PartEntry]) -> Manifest:
     digests = [entry.deleted.digest for entry in bare if entry.deleted is not None]
     others = {key: value for key, value in after.optional.items() if key != _BARE}
     return replace(after, optional={**others, _BARE: digests} if digests else others)
+
+
+def without_bare(after: Manifest) -> Manifest:
+    """The manifest of a dataset of which no row has been deleted."""
+    return _marked(after, [])
 
 
 def _with_deleted(

@@ -274,6 +274,14 @@ class Grouper:
             yield from _split(pieces if undecided else self._gathered(pieces, rows), self.shape.group_rows)
 
 
+def shape_without_rows(schema: Schema) -> Shape:
+    """How a part without rows is laid out."""
+    grouper = Grouper(schema)
+    list(grouper.finish())
+    assert grouper.shape is not None
+    return grouper.shape
+
+
 def _split(pieces: list[ColumnBatch], group_rows: int) -> Iterator[list[ColumnBatch]]:
     """The pieces as they are, or in groups of ``group_rows`` when they hold more than one."""
     if not group_rows or sum(piece.rows for piece in pieces) <= group_rows:
