@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -64,14 +64,23 @@ def _integers(
     if isinstance(number, Minus):
         values, valid = _integers(number.operand, fields, at, dtype)
         return -values, valid
-    left, left_valid = _integers(number.left, fields, at, dtype)
-    right, right_valid = _integers(number.right, fields, at, dtype)
+    left, left_valid = _operand(number.left, number.right, fields, at, dtype)
+    right, right_valid = _operand(number.right, number.left, fields, at, dtype)
     valid = _both(left_valid, right_valid)
-    if number.operator in ("//", "%"):
+    if number.operator in ("//", "%") and not (isinstance(right, np.generic) and right):
         nonzero = (right != 0).astype(np.bool_)
         if not nonzero.all():
             valid, right = _both(valid, nonzero), np.where(nonzero, right, 1)
     return _apply(number.operator, left, right), valid
+
+
+def _operand(
+    number: Number, other: Number, fields: PartFields, at: RowsAt, dtype: np.dtype[Any]
+) -> tuple[Array, Mask | None]:
+    """As `_integers`; a constant beside what is none is one number of that dtype, not one a row."""
+    if isinstance(number, Constant) and not isinstance(other, Constant) and dtype != object and number.value:
+        return cast("Array", dtype.type(number.value)), None
+    return _integers(number, fields, at, dtype)
 
 
 def _apply(operator: str, left: Array, right: Array) -> Array:
