@@ -95,6 +95,28 @@ static void test_conditions_joined(void) {
   free(bits);
 }
 
+static void test_every_byte_of_a_mask(void) {
+  for (int64_t rows = 256 * 8 + 6; rows < 256 * 8 + 24; rows++) {
+    uint8_t *bytes = malloc((size_t)rows), passes[ROWS];
+    for (int64_t i = 0; i < rows; i++) passes[i] = (uint8_t)(i < 256 * 8 ? i / 8 >> i % 8 & 1 : 1);
+    for (int64_t i = 0; i < rows; i++) bytes[i] = (uint8_t)(passes[i] << draw(8) & 255);
+    ur_scan_step step = {.op = UR_SCAN_BYTES, .data = bytes};
+    expect_rows(&step, 1, passes, rows);
+    free(bytes);
+  }
+}
+
+static void test_no_row_and_every_row(void) {
+  uint8_t *bytes = malloc(ROWS), passes[ROWS];
+  ur_scan_step step = {.op = UR_SCAN_BYTES, .data = bytes};
+  for (int value = 0; value < 2; value++) {
+    memset(bytes, value, ROWS);
+    memset(passes, value, ROWS);
+    for (int64_t rows = ROWS; rows > ROWS - 12; rows--) expect_rows(&step, 1, passes, rows);
+  }
+  free(bytes);
+}
+
 static void test_codes_beyond_the_table_are_corrupt(void) {
   uint16_t *codes = malloc(ROWS * sizeof *codes);
   uint8_t table[] = {1, 0, 1}, passes[ROWS];
@@ -178,6 +200,8 @@ int main(void) {
   test_floats_leave_out_nan();
   test_halves_are_ordered_as_numbers();
   test_conditions_joined();
+  test_every_byte_of_a_mask();
+  test_no_row_and_every_row();
   test_codes_beyond_the_table_are_corrupt();
   test_senseless_steps_are_refused();
   test_patterns();

@@ -67,7 +67,7 @@ def _integers(
     left, left_valid = _operand(number.left, number.right, fields, at, dtype)
     right, right_valid = _operand(number.right, number.left, fields, at, dtype)
     valid = _both(left_valid, right_valid)
-    if number.operator in ("//", "%") and not (isinstance(right, np.generic) and right):
+    if number.operator in ("//", "%") and not isinstance(right, np.generic):
         nonzero = (right != 0).astype(np.bool_)
         if not nonzero.all():
             valid, right = _both(valid, nonzero), np.where(nonzero, right, 1)
@@ -77,8 +77,9 @@ def _integers(
 def _operand(
     number: Number, other: Number, fields: PartFields, at: RowsAt, dtype: np.dtype[Any]
 ) -> tuple[Array, Mask | None]:
-    """As `_integers`; a constant beside what is none is one number of that dtype, not one a row."""
-    if isinstance(number, Constant) and not isinstance(other, Constant) and dtype != object and number.value:
+    """As `_integers`; a constant beside what is none is one number of that dtype, not one a row. 0 is not: see `//`."""
+    beside = dtype.kind == "i" and not isinstance(other, Constant)
+    if beside and isinstance(number, Constant) and number.value:
         return cast("Array", dtype.type(number.value)), None
     return _integers(number, fields, at, dtype)
 

@@ -70,7 +70,7 @@ class Scan:
         self.steps: list[Step] = []
         self.tests: list[tuple[int, BoundCondition]] = []  # step number, and what fills its bytes
         self.vectors: dict[int, tuple[Vector, bool]] = {}  # what C reads; bits, not elements, if True
-        self.kept: dict[tuple[int, int], Mask] | None = None  # what tests said, by step and row, for a second pass
+        self.kept: dict[tuple[int, int], Mask] | None = None  # outcomes of tests, by step and first row
         self._compile(bound, SET, 0)
 
     def program(self) -> Program:

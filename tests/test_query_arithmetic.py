@@ -1,0 +1,114 @@
+"""Arithmetic over whole columns, in slices and threads of any kind: what Python's integers say of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from query_columns import MemoryColumns
+
+from unirecord.format.schema import Schema
+from unirecord.query import compile_query
+from unirecord.query.scan import Scan
+
+SCHEMA = Schema.parse({"a": "int32", "b": "int64", "c": "int8", "n": "int32?", "ok": "bool", "s": "string"})
+ROWS = 70
+EDGES = {
+    "a": [0, 1, -1, 2**31 - 1, -(2**31), 7, 1000],
+    "b": [0, -1, 2**63 - 1, -(2**63), 5, 2**53 + 1],
+    "c": [0, 127, -128, 3],
+    "n": [None, 0, 4, -4, 2**31 - 1],
+    "ok": [True, False, True],
+    "s": ["", "a", "b"],
+}
+DATA = {name: [values[row % len(values)] for row in range(ROWS)] for name, values in EDGES.items()}
+Test = Callable[..., bool]
+CASES: list[tuple[str, Test]] = [
+    ("a * 2 > c * 8 + 6", lambda a, c, **_: a * 2 > c * 8 + 6),
+    ("2147483647 + a > c", lambda a, c, **_: 2147483647 + a > c),
+    ("a - 2147483648 < c", lambda a, c, **_: a - 2147483648 < c),
+    ("b + 1 > a", lambda a, b, **_: b + 1 > a),
+    ("9223372036854775807 * b >= a", lambda a, b, **_: 9223372036854775807 * b >= a),
+    ("b * 18446744073709551616 < a", lambda a, b, **_: b * 2**64 < a),
+    ("a // -1 > c", lambda a, c, **_: a // -1 > c),
+    ("b // -1 > c", lambda b, c, **_: b // -1 > c),
+    ("a % -7 == c % 5", lambda a, c, **_: a % -7 == c % 5),
+    ("7 // a <= c", lambda a, c, **_: a != 0 and 7 // a <= c),
+    ("-7 % c == 2", lambda c, **_: c != 0 and -7 % c == 2),
+    ("a + 0 == a", lambda **_: True),
+    ("n * 3 <= a", lambda a, n, **_: n is not None and n * 3 <= a),
+    ("a / 3 > c + 0.5", lambda a, c, **_: a / 3 > c + 0.5),
+    ("ok and a * 2 > c", lambda a, c, ok, **_: ok and a * 2 > c),
+    ('s == "a" or a + 1 > c or b - 1 < c', lambda a, b, c, s, **_: s == "a" or a + 1 > c or b - 1 < c),
+    ("a * 2 > c and (c + 1 > 3 or row > 50)", lambda a, c, row, **_: a * 2 > c and (c + 1 > 3 or row > 50)),
+]
+
+
+@pytest.mark.parametrize("computed", [1, 8, 9, 64, ROWS])
+@pytest.mark.parametrize("parallel", [1, 1 << 20])
+def test_slices_and_threads_change_no_answer(
+    computed: int, parallel: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unirecord.query.scan.COMPUTED_SLICE", computed)
+    monkeypatch.setattr("unirecord.query.parallel.PARALLEL", parallel)
+    parts = [MemoryColumns(SCHEMA, DATA, zoned=zoned) for zoned in (True, False)]
+    for text, test in CASES:
+        passing = [row for row in range(2 * ROWS) if test(row=row, **row_of(row % ROWS))]
+        query = compile_query(text, SCHEMA)
+        assert query.rows(parts).tolist() == passing, text
+        assert query.count(parts) == len(passing), text
+        pieces: list[np.ndarray] = []
+        query.find(parts, lambda rows, pieces=pieces: pieces.append(rows.copy()))
+        assert sorted(np.concatenate([np.empty(0, np.int64), *pieces]).tolist()) == passing, text
+
+
+def row_of(row: int) -> dict[str, object]:
+    return {name: values[row] for name, values in DATA.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("a * 2 > c - 4000000000", 1),  # nearly all rows pass: worked out once, written in a second pass
+        ("a * 3 > c + 6000000000", 1),  # few pass: there is no second pass
+        ("a * 2 > c - 4000000000 or n * 2 > c", 1),  # two tests: none is kept, as it is not copied twice
+    ],
+)
+def test_numbers_are_worked_out_once(text: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unirecord.query.scan.COMPUTED_SLICE", 8)
+    tried: list[tuple[int, int]] = []
+    tested = Scan._tested
+
+    def counted(self: Scan, place: int, bound: object, start: int, stop: int) -> np.ndarray:
+        test = bound.test  # type: ignore[attr-defined]
+        bound.test = lambda at: tried.append((place, start)) or test(at)  # type: ignore[attr-defined]
+        mask = tested(self, place, bound, start, stop)  # type: ignore[arg-type]
+        bound.test = test  # type: ignore[attr-defined]
+        return mask
+
+    monkeypatch.setattr(Scan, "_tested", counted)
+    compile_query(text, SCHEMA).rows([MemoryColumns(SCHEMA, DATA)])
+    first = [key for key in tried if key[1] == 0]
+    later = [key for key in tried if key[1] > 0]
+    assert later
+    assert len(later) == times * len(set(later))
+    assert len(first) <= 2 * len(set(first))  # the probe
+
+
+def test_row_counts_around_every_border() -> None:
+    schema = Schema.parse({"a": "int32"})
+    for rows in (1, 7, 8, 9, 63, 64, 65, 1023, 1024, 1025, 2047, 4097):
+        values = (np.arange(rows, dtype=np.int64) * 2654435761 % 97).tolist()
+        part = MemoryColumns(schema, {"a": values})
+        for text, low in (
+            ("a > 90", 90),
+            ("a > 3", 3),
+            ("a >= 0", -1),
+            ("a * 2 > 7", 3),
+            ("a + a > 180", 90),
+        ):
+            query = compile_query(text, schema)
+            passing = [row for row, value in enumerate(values) if value > low]
+            assert query.rows([part]).tolist() == passing
+            assert query.count([part]) == len(passing)
