@@ -34,7 +34,7 @@ CASES = [
     ("scan", "width == 77", "width = 77"),
     ("scan", "width > 100 and label < 900", "width > 100 AND label < 900"),
     ("scan", "width * label > 500000", "width * label > 500000"),
-    ("scan", "width * 2 > label * 8 + 6000", "width * 2 > label * 8 + 6000"),
+    ("scan", "width * 8 > label * 2 + 6000", "width * 8 > label * 2 + 6000"),
     ("like", 'path like "n015%"', "path LIKE 'n015%'"),
     ("like", 'path like "%15_/%"', "path LIKE '%15_/%'"),
     ("like", 'path like "%99%"', "path LIKE '%99%'"),
@@ -116,7 +116,7 @@ def in_numpy(folder: Path, data: dict[str, np.ndarray]) -> dict[str, Callable[[]
         "width == 77": lambda: np.flatnonzero(width == 77),
         "width > 100 and label < 900": lambda: np.flatnonzero((width > 100) & (label < 900)),
         "width * label > 500000": lambda: np.flatnonzero(width * label > 500000),
-        "width * 2 > label * 8 + 6000": lambda: np.flatnonzero(width * 2 > label * 8 + 6000),
+        "width * 8 > label * 2 + 6000": lambda: np.flatnonzero(width * 8 > label * 2 + 6000),
     }
 
 

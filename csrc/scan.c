@@ -208,31 +208,18 @@ static int any_true(const uint8_t *mask) {
   return all != 0;
 }
 
-/* The places of the bits of a byte, ascending, one a byte of a word from its low end. */
-#define PLACES_1(p) (p), (p) << 8
-#define PLACES_2(p) PLACES_1(p), PLACES_1((p) << 8 | 1)
-#define PLACES_3(p) PLACES_2(p), PLACES_2((p) << 8 | 2)
-#define PLACES_4(p) PLACES_3(p), PLACES_3((p) << 8 | 3)
-#define PLACES_5(p) PLACES_4(p), PLACES_4((p) << 8 | 4)
-#define PLACES_6(p) PLACES_5(p), PLACES_5((p) << 8 | 5)
-#define PLACES_7(p) PLACES_6(p), PLACES_6((p) << 8 | 6)
-static const uint64_t PLACES[256] = {PLACES_7(UINT64_C(0)), PLACES_7(UINT64_C(7))};
-
-/* Writes the rows of eight bytes of a mask, which lie in a word; not branch-free where fewer than eight places are left
- * to write to. */
-static int64_t take_eight(uint64_t word, int64_t first, int64_t room, int64_t *rows) {
-  uint64_t bits = (word * UINT64_C(0x0102040810204080)) >> 56, places = PLACES[bits];
-  int64_t found = (int64_t)((word * UINT64_C(0x0101010101010101)) >> 56);
-  if (room >= 8) {
-    for (int j = 0; j < 8; j++) rows[j] = first + (int64_t)((places >> (8 * j)) & 0xff);
-  } else {
-    for (int j = 0; j < found; j++) rows[j] = first + (int64_t)((places >> (8 * j)) & 0xff);
+/* Writes the rows of eight bytes of a mask; not branch-free where fewer than eight places are left to write to. */
+static int64_t take_eight(const uint8_t *mask, int64_t first, int64_t room, int64_t *rows) {
+  int64_t found = 0;
+  for (int64_t j = 0; j < 8; j++) {
+    if (room >= 8 || mask[j]) rows[found] = first + j;
+    found += mask[j];
   }
   return found;
 }
 
 /* Writes the rows whose byte is 1, and nothing beyond them. */
-WIDE static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t *rows) {
+static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t *rows) {
   int64_t total = count_true(mask, n), found = 0, i = 0;
   while (i + 64 <= n && found < total) {
     int64_t stop = i + 64;
@@ -240,7 +227,7 @@ WIDE static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int
     for (; i < stop; i += 8) {
       uint64_t word;
       memcpy(&word, mask + i, sizeof word);
-      if (word != 0) found += take_eight(word, first + i, total - found, rows + found);
+      if (word != 0) found += take_eight(mask + i, first + i, total - found, rows + found);
     }
   }
   for (; found < total; i++) {
