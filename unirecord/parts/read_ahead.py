@@ -14,13 +14,16 @@ import numpy.typing as npt
 
 __all__ = ["MOST_AHEAD_BYTES", "MOST_WINDOW_BYTES", "ReadAhead", "Run"]
 
-MOST_WINDOW_BYTES: Final = 512 << 20  # of runs that are kept until the last row of them has been taken
+MOST_WINDOW_BYTES: Final = (
+    512 << 20
+)  # of runs, whose memory is kept until the last row of them has been taken
 MOST_AHEAD_BYTES: Final = (
     MOST_WINDOW_BYTES * 3 // 2
 )  # that have been asked for, and not been taken: of two windows
 
 _BUFFER_BYTES: Final = 4 << 20  # of a run, but for those of longer rows
 
+_LEAST_HELD: Final = 3 << 20  # bytes of a run that are worth one: of shorter runs there may be thousands
 _BUFFERS: Final = 8  # of them are got from the system at once
 
 _start = attrgetter("start")
@@ -62,17 +65,18 @@ class _Buffers:
         self._spare: list[npt.NDArray[np.uint8]] = []
 
     def hold(self, found: Any) -> memoryview:
-        """A copy of what came. Thread-safe: each change of the list is one step."""
-        if len(found) > _BUFFER_BYTES:
-            return memoryview(bytes(found))
+        """What came, or a copy of it where it fills a buffer. Thread-safe: each change of the list is one step."""
+        if not _LEAST_HELD <= len(found) <= _BUFFER_BYTES:
+            return memoryview(found)
         try:
             whole = self._spare.pop()
         except IndexError:  # several at once: numpy asks for huge pages, which come at once as well
             whole, *more = np.empty((_BUFFERS, _BUFFER_BYTES), np.uint8)
             self._spare.extend(more)
-        held = memoryview(whole)[: len(found)]
-        held[:] = memoryview(found)
-        return held
+        np.copyto(
+            whole[: len(found)], np.frombuffer(found, np.uint8)
+        )  # which lets other threads have Python's lock
+        return memoryview(whole)[: len(found)]
 
     def give_back(self, held: Any) -> None:
         """Nobody reads it any more."""
