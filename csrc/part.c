@@ -21,6 +21,7 @@ typedef struct {
   uint8_t *head;
   ur_page_header end;
   ur_error end_error; /* why `end` cannot be used; its status is UR_OK when it can */
+  bool heads_only;    /* it is not read */
 } opened_data;
 
 static void hex_id(const uint8_t id[16], char text[33]) {
@@ -87,7 +88,7 @@ static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_data *d
     status = other_id(UR_FILE_DATA, ref->id, part->data.id, error);
   if (status == UR_OK) status = read_head(&data->file, UR_FILE_DATA, part->data.header_bytes, &data->head, error);
   if (status == UR_OK) status = ur_check_data_head(data->head, &part->data, error);
-  if (status == UR_OK) status = read_end_page(part, data, error);
+  if (status == UR_OK && !data->heads_only) status = read_end_page(part, data, error);
   return status;
 }
 
@@ -111,7 +112,7 @@ static ur_status try_index(const char *path, ur_part *part, const opened_data *d
   if (status == UR_OK && memcmp(part->header.id, part->data.id, UR_ID_BYTES) != 0) {
     *other = true;
     status = other_id(UR_FILE_INDEX, part->data.id, part->header.id, error);
-  } else if (status == UR_OK && data->end_error.status == UR_OK &&
+  } else if (status == UR_OK && !data->heads_only && data->end_error.status == UR_OK &&
              part->header.content_digest != data->end.payload_digest) {
     *other = true;
     status = other_content(&part->header, &data->end, error);
@@ -192,7 +193,7 @@ static ur_status check_pair(const ur_part *part, const opened_data *data, ur_err
   if (!repeats_head(index, part->head, &part->data, data->head))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_INDEX_HEADER_BYTES,
                       "layout, column table or metadata are not those of the data file");
-  return check_end_page(data, index, error);
+  return data->heads_only ? UR_OK : check_end_page(data, index, error);
 }
 
 /* Puts the whole index into memory that no one can cut. */
@@ -210,7 +211,7 @@ static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const 
   if (status == UR_OK) status = ur_check_index_head(part->head, &part->header, error);
   if (status == UR_OK) status = check_pair(part, data, error);
   if (status == UR_OK) status = ur_index_read(part, error);
-  if (status != UR_OK) return status;
+  if (status != UR_OK || data->heads_only) return status;
   if (file->source->fetch != NULL) return ur_index_prepare(part, file->bytes, error);
   if (file->bytes <= SMALL_INDEX || io == UR_IO_MEMORY) return load_index(part, file, error);
   status = ur_file_map(file->fd, UR_FILE_INDEX, file->bytes, &part->index, error);
@@ -261,10 +262,13 @@ static ur_status open_data_file(opened_file *file, const ur_set_options *options
 
 static ur_status open_once(const ur_part_ref *ref, int64_t number, const ur_set_options *options, ur_part **out,
                            ur_error *error) {
+  if (options->heads_only && options->fetch == NULL)
+    return ur_fail(error, UR_ARGUMENT, "heads alone are read of what is fetched, and this part is a file");
   ur_part *part = calloc(1, sizeof *part);
   if (part == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a part");
   part->source = (ur_source){options->fetch, options->context, number, options->cache};
-  opened_data data = {.file = {.source = &part->source, .fd = -1, .bytes = ref->data_bytes}};
+  opened_data data = {.file = {.source = &part->source, .fd = -1, .bytes = ref->data_bytes},
+                      .heads_only = options->heads_only != 0};
   opened_file index = {.source = &part->source, .fd = -1, .bytes = ref->index_bytes};
   atomic_init(&part->references, 1);
   part->index_fd = -1;
@@ -374,7 +378,7 @@ ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_
   else if (kind == UR_SECTION_ROW_STARTS) number = part->starts_section;
   else if (kind == UR_SECTION_DIGESTS) number = part->digests_section;
   else if (kind == UR_SECTION_STATISTICS) number = part->statistics_section;
-  if (number == 0) return UR_NOT_FOUND;
+  if (number == 0 || part->index == NULL) return UR_NOT_FOUND;
   const ur_section_entry *entry = &part->sections[number - 1];
   *section = (ur_section){.data = part->index + entry->offset, /* exact: ur_parse_section() has checked it */
                           .offset = entry->offset,

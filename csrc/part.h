@@ -29,7 +29,7 @@ struct ur_part {
 
   ur_source source;                     /* of both files */
   uint8_t *head;                        /* the index's head */
-  const uint8_t *index;                 /* the whole index file: mapped, or in memory; fetched, only its checked blocks are there */
+  const uint8_t *index;                 /* the whole index file: mapped, or in memory; fetched, only its checked blocks are there; NULL: of its head alone */
   int index_fd;                         /* -1 when the content no longer depends on the file */
   _Atomic(int64_t) looked;              /* when both files were last found unchanged, by ur_file_clock() */
   struct timespec index_modified;

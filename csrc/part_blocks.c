@@ -188,6 +188,7 @@ ur_status ur_arrivals_finish(ur_arrivals *wanted, ur_status status, ur_error *er
 ur_status ur_index_bring(ur_part *part, uint64_t first, uint64_t last, ur_error *error) {
   ur_arrivals wanted = {.count = 0};
   ur_status status = UR_OK;
+  if (part->index == NULL) return ur_fail(error, UR_ARGUMENT, "only the heads of this part have been read");
   if (atomic_load(&part->blocks_left) == 0) return UR_OK;
   for (uint64_t block = first; block <= last && status == UR_OK; block++) status = want(&wanted, part, block, error);
   return ur_arrivals_finish(&wanted, status, error);

@@ -48,19 +48,21 @@ static void empty_all(ur_set *set) {
   for (int64_t i = 0; set->slots != NULL && i < set->parts; i++) (void)empty_slot(set, &set->slots[i]);
 }
 
-static ur_set_columns *copy_columns(const ur_part *part) {
-  uint32_t count = part->header.columns;
-  size_t table = (size_t)count * UR_COLUMN_BYTES, infos = (size_t)count * sizeof(ur_column_info);
-  ur_set_columns *columns = malloc(sizeof *columns + infos + table);
-  if (columns == NULL) return NULL;
+/* The columns that a table says, unless they are known already. */
+static ur_status know_columns(ur_set *set, const uint8_t *table, uint32_t count, ur_error *error) {
+  size_t entries = (size_t)count * UR_COLUMN_BYTES, infos = (size_t)count * sizeof(ur_column_info);
+  ur_set_columns *columns = malloc(sizeof *columns + infos + entries), *none = NULL;
+  if (columns == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the columns");
   columns->count = count;
   columns->table = (uint8_t *)columns + sizeof *columns + infos;
-  memcpy(columns->table, part->head + UR_INDEX_HEADER_BYTES, table);
-  for (uint32_t i = 0; i < count; i++) {
-    columns->info[i] = part->columns[i].info;
+  memcpy(columns->table, table, entries);
+  ur_status status = UR_OK;
+  for (uint32_t i = 0; i < count && status == UR_OK; i++) {
+    status = ur_parse_column(table + (size_t)i * UR_COLUMN_BYTES, &columns->info[i], error);
     columns->info[i].codec = UR_CODEC_PLAIN; /* what each part stores is its own; values are handed out as they are */
   }
-  return columns;
+  if (status != UR_OK || !atomic_compare_exchange_strong(&set->columns, &none, columns)) free(columns);
+  return status;
 }
 
 /* Whether two entries of column tables, which have been checked, say the same of the values; how these are compressed is
@@ -93,26 +95,22 @@ static bool has_schema(const ur_part *part, const uint8_t *schema, uint32_t byte
 
 /* All parts have the schema and the column table that the caller expects, and that of the first one opened. */
 static ur_status check_columns(ur_set *set, int64_t number, const ur_part *part, ur_error *error) {
-  if (set->options.table != NULL && !has_table(part, set->options.table, set->options.columns))
+  const uint8_t *table = part->head + UR_INDEX_HEADER_BYTES;
+  ur_status status = atomic_load(&set->columns) == NULL ? know_columns(set, table, part->header.columns, error) : UR_OK;
+  if (status != UR_OK) return status;
+  const ur_set_columns *columns = atomic_load(&set->columns);
+  bool same = has_table(part, columns->table, columns->count);
+  if (!same && set->table_given)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the column table is not that of the dataset's schema");
   if (set->options.schema != NULL && set->refs[number].content_digest != 0 &&
       !has_schema(part, set->options.schema, set->options.schema_bytes))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the schema in its metadata is not the dataset's: names of columns differ");
-  ur_set_columns *columns = atomic_load(&set->columns);
-  if (columns == NULL) {
-    ur_set_columns *made = copy_columns(part);
-    if (made == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the columns");
-    if (atomic_compare_exchange_strong(&set->columns, &columns, made)) return UR_OK;
-    free(made);
-  }
-  if (!has_table(part, columns->table, columns->count)) {
-    ur_status status = ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
-                                  "the part's columns are not those of the part opened first: their schemas differ");
-    return ur_because(error, UR_REASON_SCHEMA, status);
-  }
-  return UR_OK;
+  if (same) return UR_OK;
+  status = ur_fail_at(error, UR_ARGUMENT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
+                      "the part's columns are not those of the part opened first: their schemas differ");
+  return ur_because(error, UR_REASON_SCHEMA, status);
 }
 
 static bool out_of_descriptors(const ur_error *error) {
@@ -240,15 +238,6 @@ static bool copy_schema(ur_set *set) {
   return schema != NULL;
 }
 
-static bool copy_table(ur_set *set) {
-  if (set->options.table == NULL) return true;
-  size_t bytes = (size_t)set->options.columns * UR_COLUMN_BYTES;
-  uint8_t *table = malloc(bytes + 1);
-  if (table != NULL) memcpy(table, set->options.table, bytes);
-  set->options.table = set->table = table;
-  return table != NULL;
-}
-
 static ur_status number_rows(ur_set *set, ur_error *error) {
   uint64_t rows = 0;
   for (int64_t i = 0; i < set->parts; i++) {
@@ -281,7 +270,6 @@ static void free_set(ur_set *set) {
   ur_direct_free(set);
   free(set->refs);
   free(set->names);
-  free(set->table);
   free(set->schema);
   free(set->starts);
   free(set->slots);
@@ -305,8 +293,11 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
   set->slots = calloc((size_t)parts + 1, sizeof *set->slots);
   set->descriptors = ur_file_limit() / 4 * 3; /* the rest of the process needs some too */
   ur_status status = UR_OK;
-  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_table(set) || !copy_schema(set))
+  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_schema(set))
     status = ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", parts);
+  set->table_given = options->table != NULL;
+  set->options.table = NULL; /* the columns have a copy */
+  if (status == UR_OK && set->table_given) status = know_columns(set, options->table, options->columns, error);
   if (status == UR_OK) status = number_rows(set, error);
   if (status != UR_OK) {
     free_set(set);

@@ -54,7 +54,7 @@ struct ur_set {
   int64_t parts;
   ur_part_ref *refs;
   char *names;             /* memory of the paths and ids that refs point to */
-  uint8_t *table;          /* memory of the column table that options point to */
+  bool table_given;        /* the columns are those of the options, else of the part opened first */
   uint8_t *schema;         /* and of the schema */
   int64_t *starts;         /* parts + 1: number of each part's first row, and of all rows */
   ur_slot *slots;

@@ -349,6 +349,8 @@ typedef struct {
                             first needed and for good, and `io` must be UR_IO_AUTO */
   void *context;         /* of `fetch`; borrowed until the set is released */
   ur_cache *cache;       /* of what `fetch` brought before, looked at first; NULL: none. Borrowed likewise */
+  int32_t heads_only;    /* 1, with `fetch` alone: the heads of both files are read and compared, neither the end page nor the
+                            digests of the index; the parts can be described, no row can be read */
 } ur_set_options;
 
 typedef struct ur_set ur_set;   /* the rows of several parts, one after the other, as one row space */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from objectstore import Link, Server, serving
 
-from unirecord import UniRecordDataset, Writer
+from unirecord import CorruptionError, MissingError, UniRecordDataset, Writer
 from unirecord.inspection.describe import describe
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
@@ -69,8 +70,62 @@ def test_heads_indexes_and_rows_of_many_parts_come_by_a_call_each(
         assert [row["n"] for row in ds[rows]] == list(rows)
         assert all(row["x"] == b"row %d" % (ROWS // 2) for row in ds[rows])
     of_indexes = [call for call in asked if any(path.endswith(".idx") for path in call)]
-    assert [len(set(call)) for call in of_indexes] == [PARTS]
-    assert len([call for call in asked if call]) == 3  # and the rows, twice
+    assert [len(set(call)) for call in of_indexes] == [2 * PARTS, PARTS]  # ends of both files, and blocks
+    assert len([call for call in asked if call]) == 4  # and the rows, twice
+
+
+@pytest.fixture
+def names(root: Path) -> Path:
+    """A bucket with a part under two names, its end page wrong under a third, and many other objects."""
+    folder = root / "names"
+    if not folder.exists():
+        folder.mkdir()
+        for name in ("one.urec", "one.ur", "worn.urec"):
+            shutil.copy(root / "bucket" / "parts" / "00.urec", folder / name)
+            shutil.copy(root / "bucket" / "parts" / "00.urec.idx", folder / f"{name}.idx")
+        worn = bytearray((folder / "worn.urec").read_bytes())
+        worn[-20] ^= 1
+        (folder / "worn.urec").write_bytes(worn)
+        for i in range(50):
+            (folder / f"one-{i}.txt").write_bytes(b"text")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "opening", "first_row"), [("one.urec", 2, 5), ("one.ur", 3, 5), ("on*.urec", 3, 5)]
+)
+def test_a_part_is_opened_by_the_heads_of_its_files(
+    server: Server, names: Path, name: str, opening: int, first_row: int
+) -> None:
+    with UniRecordDataset(f"s3://names/{name}") as ds:
+        assert len(ds) == ROWS
+        assert [request.method for request in server.requests] == ["GET"] * opening
+        assert ds[ROWS // 2]["x"] == b"row %d" % (ROWS // 2)
+        assert len(server.requests) <= opening + first_row  # two ends, blocks of the index, and the row
+        assert not any(request.method == "HEAD" for request in server.requests)
+
+
+def test_the_end_of_a_part_is_compared_when_a_row_of_it_is_first_read(server: Server, names: Path) -> None:
+    with UniRecordDataset("s3://names/worn.urec") as ds:
+        assert len(ds) == ROWS
+        for _ in range(2):
+            with pytest.raises(CorruptionError, match=r"worn\.urec"):
+                ds[0]
+
+
+def test_what_is_not_there_is_explained_by_few_requests(server: Server, names: Path) -> None:
+    for name in ("two.urec", "none", "one.txt"):
+        server.requests.clear()
+        with pytest.raises(MissingError, match="there is no such file or directory"):
+            UniRecordDataset(f"s3://names/{name}")
+        assert len(server.requests) <= 30  # of 16 names it is asked whether they are datasets
+    server.requests.clear()
+    with pytest.raises(MissingError, match=r"did you mean 's3://names/one\.urec'"):
+        UniRecordDataset("s3://names/one")
+    server.requests.clear()
+    with pytest.raises(MissingError, match="matches this pattern"):
+        UniRecordDataset("s3://names/*.urec.id?")
+    assert len(server.requests) == 1
 
 
 def test_what_a_dataset_is_asks_for_no_sizes_that_its_indexes_say(server: Server, root: Path) -> None:

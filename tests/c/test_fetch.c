@@ -216,6 +216,32 @@ static void rows_that_will_be_read_are_said_as_the_bytes_of_their_cells(void) {
   drop_store(&from);
 }
 
+static void heads_alone_describe_a_part_and_give_no_row(void) {
+  store from = make_store(0, 1);
+  ur_set *set = NULL;
+  ur_part *part = NULL;
+  ur_part_info info;
+  ur_section section;
+  static contents found;
+  int64_t row = 3;
+  const fixture *made = from.parts[0];
+  ur_part_ref ref = {.rows = -1, .data_path = "a", .data_bytes = made->data_bytes, .index_bytes = made->index_bytes};
+  ur_set_options options = {.fetch = bring, .context = &from, .heads_only = 1};
+  EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_OK);
+  EXPECT_EQUAL(atomic_load(&from.calls), 4); /* headers and heads of both files */
+  EXPECT_EQUAL(ur_set_part(set, 0, &part, NULL), UR_OK);
+  ur_part_describe(part, &info);
+  EXPECT_EQUAL(info.rows, ROWS);
+  EXPECT_EQUAL(ur_part_section(part, UR_SECTION_GROUPS, -1, &section), UR_NOT_FOUND);
+  EXPECT_EQUAL(read_columns(set, &row, 1, 4, &found, NULL), UR_ARGUMENT);
+  EXPECT_EQUAL(atomic_load(&from.calls), 4);
+  ur_part_release(part);
+  ur_set_release(set);
+  options = (ur_set_options){.io = UR_IO_PREAD, .heads_only = 1};
+  EXPECT_EQUAL(ur_set_open(&ref, 1, &options, &set, NULL), UR_ARGUMENT);
+  drop_store(&from);
+}
+
 static void wrong_calls_are_refused(void) {
   store from = make_store(0, 1);
   ur_set *set = NULL;
@@ -264,6 +290,7 @@ int main(void) {
   the_part_that_is_blamed_is_named();
   no_byte_that_came_wrong_is_a_value();
   rows_that_will_be_read_are_said_as_the_bytes_of_their_cells();
+  heads_alone_describe_a_part_and_give_no_row();
   wrong_calls_are_refused();
   threads_share_what_has_come();
   return 0;

@@ -135,6 +135,7 @@ class NativeSet:
     file, which is given, damaged; "" for nothing.
     ``fetch``: what brings the bytes, where the paths are no files; ``sizes`` are then those of data file and index.
     ``cache``: what is looked at first: file 2 × part, + 1 for the index. ``ahead``: what is told of by `advise`.
+    ``heads_only``: what is fetched is only described; none of its rows can be read.
     """
 
     __slots__ = ("fetching", "handle", "moved_on", "names", "paths", "pointer")
@@ -153,6 +154,7 @@ class NativeSet:
         sizes: Sequence[tuple[int, int]] = (),
         cache: NativeCache | None = None,
         ahead: Callable[[Sequence[Range]], None] | None = None,
+        heads_only: bool = False,
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
@@ -167,6 +169,7 @@ class NativeSet:
         if self.fetching is not None:
             options.fetch, options.context = lib.ur_python_fetch, self.fetching.context
             options.cache = ffi.NULL if cache is None else cache.pointer
+            options.heads_only = heads_only
             for ref, size in zip(refs, sizes, strict=False):
                 ref.data_bytes, ref.index_bytes = size
         self.paths = tuple(path for path, _, _, _ in parts)

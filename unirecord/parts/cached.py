@@ -157,8 +157,10 @@ class CachedParts:
         """What these ranges, if they are for opening parts, have brought of them."""
         with self._lock:
             parts = {wanted.part for wanted in ranges if not wanted.keep} - self._begun
-            self._begun |= parts
-        return [head for part in sorted(parts) for head in self._heads(part)]
+        found = {part: heads for part in sorted(parts) if (heads := self._heads(part))}
+        with self._lock:
+            self._begun |= found.keys()  # of others, another thread has them brought anew, and keeps them
+        return [head for heads in found.values() for head in heads]
 
     def _give_up(self, error: OSError) -> None:
         if not self._broken:

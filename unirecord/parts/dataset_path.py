@@ -22,7 +22,7 @@ from .classes import class_difference, classes_of
 from .deletions import Deletion
 from .fetched import Beginnings, fetch_for
 from .manifest import Manifest, PartEntry
-from .missing_path import explain_missing, may_be_dataset, meant_instead
+from .missing_path import datasets_among, explain_lost_file, explain_missing, meant_instead
 from .part import decode_metadata
 from .same_rows import BlockFacts, block_facts, files_identity, rows_identity
 from .versions import kept_name, located_version, read_newest, read_version, split_version
@@ -163,38 +163,47 @@ def _resolve_one(path: str) -> Snapshot:
 
 def _resolve_elsewhere(path: str, location: Location) -> Snapshot:
     """What a name stands for where looking takes time: asked for what it most likely is."""
-    wildcards = location.matching(path) is not None if _WILDCARD.search(path) else False
-    if wildcards:
-        return _resolve_name(path, location)
-    try:
-        return _resolve_part(path) if path.endswith(".urec") else _resolve_directory(path)
-    except MissingError:
-        if location.find(path) is not None and (path.endswith(".urec") or location.is_directory(path)):
-            raise
+    matching = location.matching(path) if _WILDCARD.search(path) else None
+    if matching is not None:
+        return _resolve_matching(path, matching)
     folder, version = split_version(path)
+    is_part = path.endswith(".urec")
+    there = _or_missing(_resolve_part if is_part else _resolve_directory, path)
+    if isinstance(there, Snapshot):
+        return there
+    part = _or_missing(_resolve_part, path) if version is None and not is_part else there
+    if isinstance(part, Snapshot):
+        return part
+    found = location.find(path)
+    if found is not None and (is_part or found.kind == "directory"):
+        raise there
     if version is not None:
         return _resolve_directory(folder, version)
-    return _resolve_name(path, location)
+    raise MissingError(explain_missing(path)) if found is None else part
+
+
+def _or_missing(resolve_as: Callable[[str], Snapshot], path: str) -> Snapshot | MissingError:
+    try:
+        return resolve_as(path)
+    except MissingError as error:
+        return error
 
 
 def _resolve_name(path: str, location: Location) -> Snapshot:
     """A part, or a pattern."""
     matching = location.matching(path)
     if matching is not None:
-        found = [name for name in matching if may_be_dataset(name)]
-        if not found:
-            raise MissingError(f"{path}: no part and no directory matches this pattern")
-        return _join(_resolve_each(found))
+        return _resolve_matching(path, matching)
     if location.find(path) is None:
-        raise MissingError(_explain_lost_part(path) or explain_missing(path))
+        raise MissingError(explain_missing(path))
     return _resolve_part(path)
 
 
-def _explain_lost_part(path: str) -> str | None:
-    """The message for a part whose index is still there, so that it was a part."""
-    if not location_of(path).is_taken(path + ".idx"):
-        return None
-    return f"{path}: this part does not exist, but its index does ({path}.idx); put the file back beside it"
+def _resolve_matching(path: str, matching: Sequence[str]) -> Snapshot:
+    found = datasets_among(matching)
+    if not found:
+        raise MissingError(f"{path}: no part and no directory matches this pattern")
+    return _join(_resolve_each(found))
 
 
 def _resolve_part(path: str) -> Snapshot:
@@ -218,9 +227,9 @@ def _state_of(path: str) -> list[tuple[int, ...] | None]:
 
 def _read_part(path: str) -> Snapshot:
     beginnings = Beginnings()
-    fetch, sizes = fetch_for([(path, -1, -1)], [beginnings])
+    fetch, sizes = fetch_for([(path, -1, -1)], [beginnings], heads_only=True)
     io = "pread" if fetch is None else "auto"
-    parts = NativeSet([(path, None, -1, 0)], io, "first", fetch=fetch, sizes=sizes)
+    parts = NativeSet([(path, None, -1, 0)], io, "first", fetch=fetch, sizes=sizes, heads_only=True)
     try:
         part = parts.part(0)
         content = decode_metadata(part.metadata(), path)
@@ -246,7 +255,7 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
         if missing is None:
             break
         if _read_manifest(path, version) == found:
-            raise MissingError(_explain_missing(path, missing))
+            raise MissingError(explain_lost_file(path, missing))
     else:
         raise _overtaken(path)
     folder = os.path.join(path, "")
@@ -331,17 +340,6 @@ def _missing_file(path: str, found: Manifest) -> str | None:
         if part.name + ".idx" not in there and part.name + ".idx.new" not in there:
             return part.name + ".idx"
     return None
-
-
-def _explain_missing(path: str, name: str) -> str:
-    full = os.path.join(path, name)
-    if ".del-" in name:
-        return f"{full}: this file, which says what rows have been deleted, is missing; put it back"
-    if name.endswith(".idx"):
-        return (
-            f"{full}: this index is missing; run `unirecord repair {path}` to rebuild it from the data file"
-        )
-    return f"{full}: this part is missing, {manifest.NAME} names it; put the file and its index back"
 
 
 def _join(snapshots: Sequence[Snapshot]) -> Snapshot:

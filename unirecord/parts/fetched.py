@@ -15,7 +15,7 @@ from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..storage.location import Location
 from ..storage.registry import location_of
-from .part_files import NEW, PartFiles, find_files
+from .part_files import NEW, PartFiles, find_files, no_part
 from .read_ahead import ReadAhead, Run
 
 __all__ = ["Beginnings", "Fetcher", "fetch_for"]
@@ -56,11 +56,13 @@ def fetch_for(
     parts: Sequence[tuple[str, int, int]],
     beginnings: Sequence[Beginnings | None] = (),
     checked: bool = True,
+    heads_only: bool = False,
 ) -> tuple[Fetcher | None, list[tuple[int, int]]]:
     """What brings the bytes of these parts, given by path and sizes of data file and index; and both sizes of each.
 
     Sizes that are not known, -1, are looked up, and what came with them is kept in ``beginnings``. None for files that
-    the C core opens by itself. ``checked``: whether digests are compared. ValueError when there are both kinds.
+    the C core opens by itself. ``checked``: whether digests are compared; ``heads_only``: whether the parts are only
+    described, and none of their rows is read. ValueError when there are both kinds.
     """
     elsewhere = ["://" in path and not location_of(path).in_file_system for path, _, _ in parts]
     if not any(elsewhere):
@@ -70,7 +72,7 @@ def fetch_for(
             f"{parts[elsewhere.index(True)][0]} is in an object store, and {parts[elsewhere.index(False)][0]} on a "
             "disk: parts that are read together lie in one kind of storage"
         )
-    fetcher = Fetcher(location_of(parts[0][0]), checked)
+    fetcher = Fetcher(location_of(parts[0][0]), checked, heads_only)
     for number, (path, data, index) in enumerate(parts):
         kept = beginnings[number] if number < len(beginnings) else None
         fetcher.add(path, data, index, kept)
@@ -80,9 +82,9 @@ def fetch_for(
 class Fetcher:
     """Brings ranges of parts, for all threads: what several of them want of heads and indexes at once comes once."""
 
-    def __init__(self, location: Location, checked: bool) -> None:
+    def __init__(self, location: Location, checked: bool, heads_only: bool = False) -> None:
         self._parts: list[PartFiles] = []
-        self._checked = checked
+        self._checked, self._heads_only = checked, heads_only
         self._location = location  # of whatever scheme: their paths say which
         self._begun: dict[int, list[Head]] = {}  # what has come of parts when they were looked up
         self._beginnings: dict[int, Beginnings] = {}
@@ -104,6 +106,8 @@ class Fetcher:
         if beginnings is not None:
             self._beginnings[number] = beginnings
         found = self._location.read_heads([(path, _HEAD_BYTES), (path + ".idx", BLOCK_BYTES)])
+        if isinstance(found[0], FileNotFoundError):
+            raise no_part(path)
         if any(isinstance(each, BaseException) for each in found):  # one is not there, or is empty
             self._parts.append(find_files(path))
             return
@@ -307,11 +311,16 @@ class Fetcher:
     def _opening(self, part: int) -> list[Run]:
         """The bytes of both files of a part that opening it most likely needs."""
         files = self._parts[part]
+        heads = [
+            Run(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
+            Run(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
+        ]
+        if self._heads_only:
+            return heads
         digests = files.index_bytes // BLOCK_BYTES * 8 + 8
         return [
-            Run(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
+            *heads,
             Run(part, False, max(0, files.data_bytes - _END_BYTES), files.data_bytes),
-            Run(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
             Run(part, True, max(0, files.index_bytes - digests), files.index_bytes),
         ]
 

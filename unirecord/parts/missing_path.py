@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Sequence
+from typing import Final
 
 from ..storage.registry import location_of
 from . import manifest
 
-__all__ = ["explain_missing", "may_be_dataset", "meant_instead"]
+__all__ = ["datasets_among", "explain_lost_file", "explain_missing", "meant_instead"]
+
+_INDEXES: Final = (".urec.idx", ".urec.idx.new")
+_NEAREST: Final = 16  # names that are looked at for one that may have been meant
 
 
 def meant_instead(path: str) -> str | None:
@@ -31,26 +36,47 @@ def explain_missing(path: str) -> str:
     location = location_of(path)
     if (target := location.link(path)) is not None:
         return f"{path}: is a link to {target}, where there is nothing"
+    if location.is_taken(path + ".idx"):  # so there was a part
+        return (
+            f"{path}: this part does not exist, but its index does ({path}.idx); put the file back beside it"
+        )
     stem = path.rstrip("/")
     other = stem.removesuffix(".urec") if stem.endswith(".urec") else f"{stem}.urec"
     folder, name = os.path.split(stem)
     try:
-        there = [entry for entry in location.names(folder) if may_be_dataset(os.path.join(folder, entry))]
+        there = location.names(folder)
     except OSError:
         there = []
-    by_stem = {entry.removesuffix(".urec"): entry for entry in there}
-    if os.path.basename(other) not in there:
-        nearest = difflib.get_close_matches(name.removesuffix(".urec"), by_stem, n=1, cutoff=0.7)
-        other = os.path.join(folder, by_stem[nearest[0]]) if nearest else ""
-    guess = f"; did you mean {other!r}?" if other else ""
-    if folder and not location.is_directory(folder):
+    by_stem = {entry.removesuffix(".urec"): entry for entry in sorted(there) if not entry.endswith(_INDEXES)}
+    nearest = difflib.get_close_matches(name.removesuffix(".urec"), by_stem, n=_NEAREST, cutoff=0.7)
+    near = [other] if os.path.basename(other) in there else []
+    near += [os.path.join(folder, by_stem[stem]) for stem in nearest]
+    meant = datasets_among(near)
+    guess = f"; did you mean {meant[0]!r}?" if meant else ""
+    if folder and not there and not location.is_directory(folder):
         guess = f"; there is no directory {folder!r} either"
     return f"{path}: there is no such file or directory{guess}"
 
 
-def may_be_dataset(path: str) -> bool:
-    """Whether there may be a part, or a directory of parts, at a path that is there."""
-    if path.endswith(".urec"):
-        return True
-    found = location_of(path).find(os.path.join(path, manifest.NAME))
-    return found is not None and found.kind == "file"
+def explain_lost_file(folder: str, name: str) -> str:
+    """Return the message for a file that a directory's manifest names, and that is not there."""
+    full = os.path.join(folder, name)
+    if ".del-" in name:
+        return f"{full}: this file, which says what rows have been deleted, is missing; put it back"
+    if name.endswith(".idx"):
+        return (
+            f"{full}: this index is missing; run `unirecord repair {folder}` to rebuild it from the data file"
+        )
+    return f"{full}: this part is missing, {manifest.NAME} names it; put the file and its index back"
+
+
+def datasets_among(paths: Sequence[str]) -> list[str]:
+    """Those of the paths, which are there, at which there may be a part, or a directory of parts; asked for at once."""
+    others = [path for path in paths if not path.endswith((".urec", *_INDEXES))]
+    found = (
+        location_of(paths[0]).find_each([os.path.join(path, manifest.NAME) for path in others])
+        if others
+        else []
+    )
+    listed = {path for path, entry in zip(others, found, strict=True) if entry and entry.kind == "file"}
+    return [path for path in paths if path.endswith(".urec") or path in listed]

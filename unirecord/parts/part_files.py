@@ -8,7 +8,7 @@ from typing import Final
 from ..errors import MissingError
 from ..storage.registry import location_of
 
-__all__ = ["NEW", "PartFiles", "find_files"]
+__all__ = ["NEW", "PartFiles", "find_files", "no_part"]
 
 NEW: Final = ".new"  # of an index that was being published when its writer died
 
@@ -23,12 +23,17 @@ class PartFiles:
     index_bytes: int
 
 
+def no_part(path: str) -> MissingError:
+    """What is said where there is no data file."""
+    return MissingError(f"{path}: this part does not exist; check the path")
+
+
 def find_files(path: str) -> PartFiles:
     """Looks for the files of the part at ``path``. MissingError."""
     names = [path, path + ".idx", path + ".idx" + NEW]
     data, index, new = location_of(path).find_each(names)
     if data is None:
-        raise MissingError(f"{path}: this part does not exist; check the path")
+        raise no_part(path)
     found = index or new
     if found is None:
         raise MissingError(
