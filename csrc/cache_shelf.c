@@ -13,12 +13,14 @@
 #define WINDOW (UINT64_C(1) << 30)  /* bytes of the file that are mapped together */
 #define WINDOWS 16384               /* what lies behind them is read */
 #define SOON (UINT64_C(16) << 10)   /* bytes that a fault alone would not bring */
+#define MOST_CALM 6                 /* 2^6 ranges at most are taken to be in memory, because those before them were */
 
 static const uint8_t unmapped; /* the address of it stands for a window that is not mapped */
 
 void ur_shelf_open(ur_shelf *shelf, int fd, uint64_t seed) {
   shelf->fd = ur_descriptor_keep(fd);
   shelf->seed = seed;
+  shelf->mincore_lies = fd >= 0 && ur_mincore_lies(fd);
   atomic_init(&shelf->known, 0);
   shelf->windows = calloc(WINDOWS, sizeof *shelf->windows); /* NULL: all is read */
 }
@@ -55,17 +57,34 @@ static const uint8_t *map_window(ur_shelf *shelf, uint64_t number) {
   return before;
 }
 
+/* Has the disk bring bytes that are wanted, unless they seem to be in memory: to ask for them costs as much then as to copy
+ * some pages of them. After each range that was there, twice as many are believed to be there as before. */
+static void call_for(ur_shelf *shelf, uint64_t place, const uint8_t *bytes, uint64_t count) {
+  uint32_t calm = atomic_load_explicit(&shelf->calm, memory_order_relaxed);
+  if (calm > 0) {
+    atomic_store_explicit(&shelf->calm, calm - 1, memory_order_relaxed);
+    return;
+  }
+  if (ur_page_is_cached(shelf->fd, shelf->mincore_lies, bytes, place)) {
+    uint32_t cached = atomic_load_explicit(&shelf->cached, memory_order_relaxed);
+    atomic_store_explicit(&shelf->calm, UINT32_C(1) << cached, memory_order_relaxed);
+    if (cached < MOST_CALM) atomic_store_explicit(&shelf->cached, cached + 1, memory_order_relaxed);
+    return;
+  }
+  atomic_store_explicit(&shelf->cached, 0, memory_order_relaxed);
+  uint64_t into = (uint64_t)(uintptr_t)bytes % (uint64_t)sysconf(_SC_PAGESIZE);
+  (void)madvise((void *)(uintptr_t)(bytes - into), into + count, MADV_WILLNEED);
+}
+
 const uint8_t *ur_shelf_view(ur_shelf *shelf, uint64_t place, uint64_t bytes, bool soon) {
   uint64_t number = place / WINDOW;
   if (shelf->windows == NULL || number >= WINDOWS || !reaches(shelf, place + bytes)) return NULL; /* exact: below 2^44 */
   const uint8_t *window = atomic_load_explicit(&shelf->windows[number], memory_order_acquire);
   if (window == NULL) window = map_window(shelf, number);
   if (window == &unmapped) return NULL;
-  uint64_t at = place % WINDOW, page = (uint64_t)sysconf(_SC_PAGESIZE);
-  if (soon && bytes >= SOON)
-    /* exact: inside the window and what is mapped behind it */
-    (void)madvise((void *)(uintptr_t)(window + at / page * page), at % page + bytes, MADV_WILLNEED);
-  return window + at;
+  const uint8_t *found = window + place % WINDOW; /* exact: inside the window and what is mapped behind it */
+  if (soon && bytes >= SOON) call_for(shelf, place, found, bytes);
+  return found;
 }
 
 bool ur_shelf_read(ur_shelf *shelf, uint64_t place, uint64_t bytes, uint8_t *to, bool soon) {

@@ -12,6 +12,9 @@ typedef struct {
   uint64_t seed;
   _Atomic(uint64_t) known;            /* bytes that the file is known to have */
   _Atomic(const uint8_t *) *windows;  /* pieces of it that are mapped, when they are first read; or NULL */
+  bool mincore_lies;
+  _Atomic(uint32_t) cached;           /* ranges that were looked at in turn and were in memory */
+  _Atomic(uint32_t) calm;             /* ranges that will be taken to be in memory too */
 } ur_shelf;
 
 /* The shelf in the file of this descriptor, which it closes; all functions but these two may be called by many threads. */

@@ -139,6 +139,10 @@ bool ur_data_file_wants_advice(ur_data_file *file);
 /* Which way suits the file (io_auto.c), never UR_IO_AUTO; `bytes` is all the data of which it is a part. */
 int32_t ur_io_choose(int fd, uint64_t bytes);
 
+/* Whether mincore calls all pages of a file resident to this user; and whether the page of byte `offset`, mapped at `mapped`, is. */
+bool ur_mincore_lies(int fd);
+bool ur_page_is_cached(int fd, bool mincore_lies, const uint8_t *mapped, uint64_t offset);
+
 /* What each way adds to a file that has fd, bytes and io set. They may fall back to another way and set `io` to it. */
 ur_status ur_map_open(ur_data_file *file, ur_error *error);
 ur_status ur_pread_open(ur_data_file *file, ur_error *error);

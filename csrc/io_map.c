@@ -23,7 +23,7 @@ static uint64_t page_of(uint64_t offset) { return offset & ~((uint64_t)sysconf(_
 #ifdef __linux__
 
 /* Since Linux 5.2 mincore calls every byte resident to whoever neither owns the file nor may write it. */
-static bool does_mincore_lie(int fd) {
+bool ur_mincore_lies(int fd) {
   struct stat facts;
   char path[32];
   if (fstat(fd, &facts) == 0 && facts.st_uid == geteuid()) return false;
@@ -40,14 +40,22 @@ static bool is_read_at_once(int fd, uint64_t offset) {
 
 #else
 
-static bool does_mincore_lie(int fd) { return (void)fd, false; }
+bool ur_mincore_lies(int fd) { return (void)fd, false; }
 
 static bool is_read_at_once(int fd, uint64_t offset) { return (void)fd, (void)offset, false; }
 
 #endif
 
+bool ur_page_is_cached(int fd, bool mincore_lies, const uint8_t *mapped, uint64_t offset) {
+  unsigned char page = 0;
+  if (mincore_lies) return is_read_at_once(fd, offset);
+  uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
+  /* macOS has another type for the last argument */
+  return mincore((void *)((uintptr_t)mapped / size * size), 1, (void *)&page) == 0 && (page & 1) == 1; /* exact: its own page */
+}
+
 static bool map_resident(const ur_data_file *file, uint64_t offset, uint64_t bytes) {
-  if (file->mincore_lies) return bytes == 1 && is_read_at_once(file->fd, offset);
+  if (file->mincore_lies) return false;
   unsigned char pages[UR_RESIDENT_MOST / 4096 + 2] = {0};
   uint64_t first = page_of(offset), size = (uint64_t)sysconf(_SC_PAGESIZE);
   /* exact: spans are inside the file, and files end below 2^63 */
@@ -66,7 +74,8 @@ static bool map_resident(const ur_data_file *file, uint64_t offset, uint64_t byt
 static bool seem_cached(const ur_data_file *file, const ur_span *spans, int64_t count) {
   int64_t step = count / SAMPLES + 1;
   for (int64_t i = 0; i < count; i += step) {
-    if (!map_resident(file, spans[i].offset, 1)) return false;
+    /* exact: spans are inside the file */
+    if (!ur_page_is_cached(file->fd, file->mincore_lies, file->view + spans[i].offset, spans[i].offset)) return false;
   }
   return true;
 }
@@ -95,7 +104,7 @@ static const ur_data_file_ops map_ops = {.read = NULL, .advise = map_advise, .re
 
 ur_status ur_map_open(ur_data_file *file, ur_error *error) {
   file->ops = &map_ops;
-  file->mincore_lies = does_mincore_lie(file->fd);
+  file->mincore_lies = ur_mincore_lies(file->fd);
   return ur_file_map(file->fd, UR_FILE_DATA, file->bytes, &file->view, error);
 }
 
