@@ -124,7 +124,7 @@ static bool note(const ur_direct *direct, ur_part *part, struct ur_direct_part *
   noted->row_bytes = part->data.row_bytes;
   noted->group_rows = part->data.group_rows;
   if (part->blob_columns > 0 && !are_even(part, &start, &noted->gap)) return false;
-  for (uint32_t i = 0; i < part->header.columns; i++) {
+  for (uint32_t i = 0; i < part->shown; i++) {
     const ur_column *column = &part->columns[i];
     if (direct->slot[i] < 0) continue;
     const uint8_t *base = column->info.is_blob ? cells_of(part, column, start) : values_of(part, column);

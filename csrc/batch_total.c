@@ -61,7 +61,7 @@ static ur_status check_group(const ur_group *group, const ur_output *outputs, in
 
 /* The outputs without those that repeat a column; NULL without memory. */
 static ur_output *distinct(const ur_part *part, const ur_output *outputs, int32_t count, int32_t *kept) {
-  uint8_t *seen = calloc(part->header.columns, 1);
+  uint8_t *seen = calloc((size_t)part->shown + 1, 1);
   ur_output *once = calloc((size_t)count + 1, sizeof *once);
   *kept = 0;
   for (int32_t i = 0; i < count && seen != NULL && once != NULL; i++)

@@ -277,6 +277,10 @@ static ur_status open_once(const ur_part_ref *ref, int64_t number, const ur_set_
   if (status == UR_OK) status = open_index(ref, part, &data, &index, error);
   if (status == UR_OK) status = read_index(part, &index, options->io, &data, error);
   if (status == UR_OK) status = check_expected(part, ref, error);
+  if (status == UR_OK && ref->layout > 0) {
+    const int32_t *layout = options->layouts + (size_t)(ref->layout - 1) * options->columns;
+    status = ur_part_show(part, layout, options->columns, error);
+  }
   if (status == UR_OK) status = open_data_file(&data.file, options, &part->file, error);
   free(data.head);
   ur_file_close(index.fd);
@@ -364,13 +368,13 @@ void ur_part_describe(const ur_part *part, ur_part_info *info) {
 }
 
 ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_info *info) {
-  if (column < 0 || (uint32_t)column >= part->header.columns) return UR_ARGUMENT;
+  if (column < 0 || (uint32_t)column >= part->shown) return UR_ARGUMENT;
   *info = part->columns[column].info;
   return UR_OK;
 }
 
 ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_section *section) {
-  if (kind <= 0 || kind >= UR_SECTION_KINDS || column < -1 || column >= (int32_t)part->header.columns)
+  if (kind <= 0 || kind >= UR_SECTION_KINDS || column < -1 || column >= (int32_t)part->shown)
     return UR_ARGUMENT;
   uint32_t number = 0;
   if (column >= 0) number = part->columns[column].section[kind];
@@ -400,7 +404,7 @@ ur_status ur_part_check(ur_part *part, const ur_section *section, uint64_t first
 
 ur_status ur_part_locate(ur_part *part, int64_t row, int32_t column, uint64_t *offset, uint64_t *bytes,
                          ur_error *error) {
-  if (row < 0 || (uint64_t)row >= part->header.rows || column < 0 || (uint32_t)column >= part->header.columns ||
+  if (row < 0 || (uint64_t)row >= part->header.rows || column < 0 || (uint32_t)column >= part->shown ||
       part->columns[column].blob < 0)
     return ur_fail(error, UR_ARGUMENT, "row %" PRId64 " of column %" PRId32 " is no blob of this part", row, column);
   int32_t blob = part->columns[column].blob;

@@ -48,7 +48,10 @@ struct ur_part {
 
   int32_t blob_columns;
   int32_t *blobs;                       /* ordinals of the blob columns */
-  ur_column *columns;
+  uint32_t shown;                       /* columns that it shows: those of its set */
+  const uint8_t *table;                 /* their entries of the column table */
+  uint8_t *own_table;                   /* memory of it, where they are not all those that are stored, in their order */
+  ur_column *columns;                   /* those that it shows; then, where it has a layout, all that are stored */
   ur_section_entry *sections;
   uint32_t groups_section, starts_section, digests_section, statistics_section; /* numbers in the directory + 1, or 0 */
 };
@@ -77,6 +80,9 @@ ur_status ur_part_was_unchanged(ur_part *part, int64_t now, int64_t trusted, ur_
  * without overlap, with the counts that rows and units give. */
 ur_status ur_index_read(ur_part *part, ur_error *error);
 void ur_index_free(ur_part *part);
+
+/* Shows `count` of its columns, by their numbers in the file, in place of all. Once, before anything is read. */
+ur_status ur_part_show(ur_part *part, const int32_t *columns, uint32_t count, ur_error *error);
 
 /* ---- part_blocks.c: the blocks of the index, and how they come where it is fetched ------------------------------------ */
 

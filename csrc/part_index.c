@@ -180,6 +180,8 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
     if (error != NULL && error->file == UR_FILE_NONE) error->file = UR_FILE_INDEX;
     return status;
   }
+  part->shown = part->header.columns;
+  part->table = part->head + UR_INDEX_HEADER_BYTES;
   part->block_seed = ur_seed(part->header.id, UR_DOMAIN_INDEX_BLOCK, 0);
   part->unit_seed = ur_seed(part->header.id, UR_DOMAIN_UNIT, 0);
   part->blocks = divide_up(part->header.digests_offset - part->header.header_bytes, UR_BLOCK_BYTES);
@@ -189,9 +191,41 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
   return UR_OK;
 }
 
+static ur_status lacks_column(int32_t column, ur_error *error) {
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
+                    "the part should have a column %" PRId32 " that is no other's place, and has none", column);
+}
+
+ur_status ur_part_show(ur_part *part, const int32_t *columns, uint32_t count, ur_error *error) {
+  uint32_t stored = part->header.columns;
+  for (uint32_t i = 0; i < count; i++) {
+    if (columns[i] < 0 || (uint32_t)columns[i] >= stored) return lacks_column(columns[i], error);
+    for (uint32_t j = 0; j < i; j++)
+      if (columns[j] == columns[i]) return lacks_column(columns[i], error);
+  }
+  ur_column *all = calloc((size_t)count + stored, sizeof *all);
+  part->own_table = malloc((size_t)count * UR_COLUMN_BYTES + 1);
+  if (all == NULL || part->own_table == NULL) {
+    free(all);
+    return ur_fail(error, UR_NO_MEMORY, "no memory for %" PRIu32 " columns", count);
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    memcpy(&all[i], &part->columns[columns[i]], sizeof *all);
+    memcpy(part->own_table + (size_t)i * UR_COLUMN_BYTES, part->table + (size_t)columns[i] * UR_COLUMN_BYTES, UR_COLUMN_BYTES);
+  }
+  memcpy(all + count, part->columns, (size_t)stored * sizeof *all);
+  for (int32_t i = 0; i < part->blob_columns; i++) part->blobs[i] += (int32_t)count; /* exact: both at most UR_MAX_COLUMNS */
+  free(part->columns);
+  part->columns = all;
+  part->table = part->own_table;
+  part->shown = count;
+  return UR_OK;
+}
+
 void ur_index_free(ur_part *part) {
-  for (uint32_t i = 0; part->columns != NULL && i < part->header.columns; i++)
-    ur_decoder_release(atomic_load(&part->columns[i].decoder));
+  size_t columns = part->own_table == NULL ? part->header.columns : (size_t)part->shown + part->header.columns;
+  for (size_t i = 0; part->columns != NULL && i < columns; i++) ur_decoder_release(atomic_load(&part->columns[i].decoder));
+  free(part->own_table);
   free(part->columns);
   free(part->blobs);
   free(part->sections);

@@ -74,10 +74,9 @@ static bool same_values(const uint8_t *a, const uint8_t *b) {
 }
 
 static bool has_table(const ur_part *part, const uint8_t *table, uint32_t columns) {
-  const uint8_t *own = part->head + UR_INDEX_HEADER_BYTES;
-  if (part->header.columns != columns) return false;
+  if (part->shown != columns) return false;
   for (size_t i = 0; i < columns; i++)
-    if (!same_values(table + i * UR_COLUMN_BYTES, own + i * UR_COLUMN_BYTES)) return false;
+    if (!same_values(table + i * UR_COLUMN_BYTES, part->table + i * UR_COLUMN_BYTES)) return false;
   return true;
 }
 
@@ -95,15 +94,14 @@ static bool has_schema(const ur_part *part, const uint8_t *schema, uint32_t byte
 
 /* All parts have the schema and the column table that the caller expects, and that of the first one opened. */
 static ur_status check_columns(ur_set *set, int64_t number, const ur_part *part, ur_error *error) {
-  const uint8_t *table = part->head + UR_INDEX_HEADER_BYTES;
-  ur_status status = atomic_load(&set->columns) == NULL ? know_columns(set, table, part->header.columns, error) : UR_OK;
+  ur_status status = atomic_load(&set->columns) == NULL ? know_columns(set, part->table, part->shown, error) : UR_OK;
   if (status != UR_OK) return status;
   const ur_set_columns *columns = atomic_load(&set->columns);
   bool same = has_table(part, columns->table, columns->count);
   if (!same && set->table_given)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the column table is not that of the dataset's schema");
-  if (set->options.schema != NULL && set->refs[number].content_digest != 0 &&
+  if (set->options.schema != NULL && set->refs[number].content_digest != 0 && set->refs[number].layout == 0 &&
       !has_schema(part, set->options.schema, set->options.schema_bytes))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the schema in its metadata is not the dataset's: names of columns differ");
@@ -197,47 +195,6 @@ void ur_set_touch(const ur_set *set, int64_t number) {
 
 /* ---- opening and closing -------------------------------------------------------------------------------------- */
 
-/* Copies the references and what they point to. */
-static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
-  size_t bytes = 1;
-  for (int64_t i = 0; i < set->parts; i++) {
-    bytes += strlen(refs[i].data_path) + 1; /* exact: all of these are in memory */
-    /* exact: likewise */
-    if (refs[i].index_path != NULL) bytes += strlen(refs[i].index_path) + 1;
-    if (refs[i].id != NULL) bytes += UR_ID_BYTES; /* exact: likewise */
-  }
-  set->refs = calloc((size_t)set->parts + 1, sizeof *set->refs);
-  char *at = set->names = malloc(bytes);
-  if (set->refs == NULL || at == NULL) return false;
-  for (int64_t i = 0; i < set->parts; i++) {
-    size_t length = strlen(refs[i].data_path) + 1;
-    set->refs[i].rows = refs[i].rows;
-    set->refs[i].content_digest = refs[i].content_digest;
-    set->refs[i].data_bytes = refs[i].data_bytes;
-    set->refs[i].index_bytes = refs[i].index_bytes;
-    set->refs[i].data_path = memcpy(at, refs[i].data_path, length);
-    at += length; /* exact: inside the names */
-    if (refs[i].index_path != NULL) {
-      length = strlen(refs[i].index_path) + 1;
-      set->refs[i].index_path = memcpy(at, refs[i].index_path, length);
-      at += length; /* exact: inside the names */
-    }
-    if (refs[i].id == NULL) continue;
-    set->refs[i].id = memcpy(at, refs[i].id, UR_ID_BYTES);
-    at += UR_ID_BYTES;
-  }
-  return true;
-}
-
-static bool copy_schema(ur_set *set) {
-  if (set->options.schema == NULL) return true;
-  size_t bytes = set->options.schema_bytes;
-  uint8_t *schema = malloc(bytes + 1);
-  if (schema != NULL) memcpy(schema, set->options.schema, bytes);
-  set->options.schema = set->schema = schema;
-  return schema != NULL;
-}
-
 static ur_status number_rows(ur_set *set, ur_error *error) {
   uint64_t rows = 0;
   for (int64_t i = 0; i < set->parts; i++) {
@@ -271,6 +228,7 @@ static void free_set(ur_set *set) {
   free(set->refs);
   free(set->names);
   free(set->schema);
+  free(set->layouts);
   free(set->starts);
   free(set->slots);
   free(set);
@@ -284,6 +242,8 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
                    options->io, options->verify, parts);
   if (options->fetch != NULL && options->io != UR_IO_AUTO)
     return ur_fail(error, UR_ARGUMENT, "io %" PRId32 " is for files, and these are fetched", options->io);
+  ur_status status = ur_check_layouts(refs, parts, options, error);
+  if (status != UR_OK) return status;
   ur_set *set = calloc(1, sizeof *set);
   if (set == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a set of parts");
   atomic_init(&set->references, 1);
@@ -292,8 +252,7 @@ ur_status ur_set_open(const ur_part_ref *refs, int64_t parts, const ur_set_optio
   set->starts = calloc((size_t)parts + 1, sizeof *set->starts);
   set->slots = calloc((size_t)parts + 1, sizeof *set->slots);
   set->descriptors = ur_file_limit() / 4 * 3; /* the rest of the process needs some too */
-  ur_status status = UR_OK;
-  if (set->starts == NULL || set->slots == NULL || !copy_refs(set, refs) || !copy_schema(set))
+  if (set->starts == NULL || set->slots == NULL || !ur_set_copy(set, refs))
     status = ur_fail(error, UR_NO_MEMORY, "no memory for %" PRId64 " parts", parts);
   set->table_given = options->table != NULL;
   set->options.table = NULL; /* the columns have a copy */

@@ -56,6 +56,7 @@ struct ur_set {
   char *names;             /* memory of the paths and ids that refs point to */
   bool table_given;        /* the columns are those of the options, else of the part opened first */
   uint8_t *schema;         /* and of the schema */
+  int32_t *layouts;        /* and of the layouts */
   int64_t *starts;         /* parts + 1: number of each part's first row, and of all rows */
   ur_slot *slots;
   _Atomic(uint64_t) clock;
@@ -68,6 +69,16 @@ struct ur_set {
   atomic_bool direct_ended;         /* no more batch reads by it */
   ur_layers *layers; /* of a joined set, which has no refs and no slots; else NULL */
 };
+
+/* ---- set_options.c ---------------------------------------------------------------------------------------------- */
+
+/* UR_ARGUMENT unless the layout of each part is one of the options. */
+ur_status ur_check_layouts(const ur_part_ref *refs, int64_t parts, const ur_set_options *options, ur_error *error);
+
+/* Copies what the options point to, and the references; false without memory. */
+bool ur_set_copy(ur_set *set, const ur_part_ref *refs);
+
+/* ---- set.c ------------------------------------------------------------------------------------------------------ */
 
 /* Every call on a set that reads stands between these two; ur_set_enter is false when the set is closed. */
 bool ur_set_enter(ur_set *set, ur_error *error);

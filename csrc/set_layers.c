@@ -51,6 +51,7 @@ static ur_status fill(ur_set *joined, ur_set *const *layers, int32_t count, cons
   }
   joined->options = layers[0]->options;
   joined->options.table = joined->options.schema = NULL; /* the layer's own */
+  joined->options.layouts = NULL;
   joined->parts = layers[0]->parts;
   memcpy(joined->starts, layers[0]->starts, starts);
   memcpy(joined->layers->columns, columns, places);

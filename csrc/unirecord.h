@@ -317,6 +317,8 @@ typedef struct {
   uint64_t content_digest; /* expected content digest, or 0: not known */
   uint64_t data_bytes;     /* with ur_set_options.fetch: how long the two files are */
   uint64_t index_bytes;
+  int32_t layout;          /* 0: the part's columns are those of the set; n: they are `layouts` number n - 1 of the options */
+  int32_t reserved;        /* 0 */
 } ur_part_ref;
 
 /* Bytes [offset, offset + bytes) of a file of part number `part`, wanted at `to`. */
@@ -344,7 +346,11 @@ typedef struct {
   const uint8_t *table; /* the column table that every part must have (copied), or NULL: that of the part opened first */
   uint32_t columns;     /* entries of it, of 32 bytes each */
   uint32_t schema_bytes;
-  const uint8_t *schema; /* msgpack of the "schema" in the metadata (copied) of parts whose content digest is given, or NULL: any */
+  const uint8_t *schema; /* msgpack of the "schema" in the metadata (copied) of parts whose content digest is given and which
+                            have no layout, or NULL: any */
+  const int32_t *layouts; /* layout_count times `columns` numbers (copied): which column of a part each of the set is, all
+                             different; with a table. Calls on such a part number its columns as the set does */
+  int32_t layout_count;
   ur_fetch fetch;        /* NULL: the paths are files. Else they are names, all bytes come by this, those of the index when they are
                             first needed and for good, and `io` must be UR_IO_AUTO */
   void *context;         /* of `fetch`; borrowed until the set is released */
