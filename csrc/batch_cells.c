@@ -28,12 +28,17 @@ typedef struct {
 
 static ur_status locate(const ur_cell_batch *batch, const segment *rows, ur_error *error) {
   ur_part *part = rows->group->part;
+  int32_t last = -1;
+  for (int32_t j = 0; j < batch->count; j++) {
+    batch->wanted[j].located = ur_blob_of(part, &batch->wanted[j]);
+    if (batch->wanted[j].located > last) last = batch->wanted[j].located;
+  }
   for (int64_t i = 0; i < rows->n; i++) {
     uint64_t row = (uint64_t)rows->group->rows[rows->first + i];
-    ur_status status = ur_locate_cells(part, row, batch->last_blob + 1, batch->row, NULL, error);
+    ur_status status = ur_locate_cells(part, row, last + 1, batch->row, NULL, error);
     if (status != UR_OK) return ur_blame(error, status, rows->group, rows->first + i, -1);
     ur_extent *cells = &batch->cells[(rows->at + i) * batch->count];
-    for (int32_t j = 0; j < batch->count; j++) cells[j] = batch->row[batch->wanted[j].blob];
+    for (int32_t j = 0; j < batch->count; j++) cells[j] = batch->row[batch->wanted[j].located];
   }
   return UR_OK;
 }
@@ -68,7 +73,7 @@ static ur_status verify_unit(ur_part *part, uint64_t row, const ur_wanted *wante
                              bool *while_copied, ur_error *error) {
   uint64_t unit = 0;
   ur_extent extent;
-  ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &unit, &extent, error);
+  ur_status status = ur_locate_unit(part, row, ur_blob_of(part, wanted), cell, &unit, &extent, error);
   if (status != UR_OK) return status;
   *while_copied = !wanted->compressed && ur_cell_streams(wanted->output, cell->bytes) && extent.offset == cell->offset &&
                   extent.bytes == cell->bytes;
@@ -92,7 +97,7 @@ static ur_status verify_view(const ur_cell_batch *batch, const chunk *located, c
     for (int32_t j = 0; j < count; j++) {
       const ur_wanted *wanted = &batch->wanted[j];
       int64_t at = (rows->at + i) * batch->count + j;
-      if (ur_unit_is_checked(part, ur_unit_of(part, row, wanted->blob))) continue;
+      if (ur_unit_is_checked(part, ur_unit_of(part, row, ur_blob_of(part, wanted)))) continue;
       ur_status status = verify_unit(part, row, wanted, &batch->cells[at], &located->while_copied[at], error);
       if (status != UR_OK) return ur_blame(error, status, group, rows->first + i, k > 0 ? -1 : wanted->output->column);
       checked += !located->while_copied[at];
@@ -106,7 +111,7 @@ static ur_status verify_view(const ur_cell_batch *batch, const chunk *located, c
 static ur_status copy_checking(const ur_group *group, int64_t i, const ur_wanted *wanted, const ur_extent *cell,
                                uint8_t *to, ur_error *error) {
   ur_part *part = group->part;
-  uint64_t unit = ur_unit_of(part, (uint64_t)group->rows[i], wanted->blob);
+  uint64_t unit = ur_unit_of(part, (uint64_t)group->rows[i], ur_blob_of(part, wanted));
   /* exact: cells are inside the file */
   ur_status status = ur_unit_check(part, unit, part->file->view + cell->offset, cell, to, error);
   return ur_blame(error, status, group, i, part->data.unit_rows > 0 ? -1 : wanted->output->column);
@@ -253,30 +258,31 @@ static void find_wanted(ur_cell_batch *batch, const ur_group *groups, int64_t gr
                         int32_t count) {
   for (int32_t i = 0; i < count; i++) {
     int32_t column = outputs[i].column;
-    int32_t blob = groups->part->columns[column].blob; /* all parts of a set have the same columns */
-    if (blob < 0) continue;
+    if (groups->part->columns[column].blob < 0) continue; /* in all parts, or in none */
     bool compressed = false;
     for (int64_t g = 0; g < group_count; g++)
       compressed = compressed || groups[g].part->columns[column].info.codec != UR_CODEC_PLAIN;
-    batch->wanted[batch->count++] = (ur_wanted){&outputs[i], blob, compressed};
-    if (blob > batch->last_blob) batch->last_blob = blob;
+    batch->wanted[batch->count++] = (ur_wanted){&outputs[i], -1, compressed};
   }
 }
 
 ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
                           ur_error *error) {
   if (group_count == 0) return UR_OK;
-  const ur_part *part = groups->part;
   near_arrays near;
-  ur_cell_batch batch = {.last_blob = -1};
+  ur_cell_batch batch = {.count = 0};
   ur_cell_queue queue = {0};
   chunk located;
   located.count = located.rows = 0;
   int64_t rows = 0;
-  for (int64_t g = 0; g < group_count; g++) rows += groups[g].count;
+  int32_t blobs = 0;
+  for (int64_t g = 0; g < group_count; g++) {
+    rows += groups[g].count;
+    if (groups[g].part->blob_columns > blobs) blobs = groups[g].part->blob_columns;
+  }
   size_t cells = (size_t)(rows < CHUNK ? rows : CHUNK) * (size_t)count;
   batch.wanted = take(near.wanted, sizeof near.wanted, (size_t)count * sizeof *batch.wanted);
-  batch.row = take(near.row, sizeof near.row, (size_t)part->blob_columns * sizeof *batch.row);
+  batch.row = take(near.row, sizeof near.row, (size_t)blobs * sizeof *batch.row);
   batch.cells = take(near.cells, sizeof near.cells, cells * sizeof *batch.cells);
   located.from = take(near.from, sizeof near.from, cells * sizeof *located.from);
   located.while_copied = take(near.while_copied, sizeof near.while_copied, cells);

@@ -5,10 +5,10 @@
 #include "batch.h"
 #include "copy.h"
 
-/* One output that is a blob, and its number among the blob columns. */
+/* One output that is a blob. */
 typedef struct {
   const ur_output *output;
-  int32_t blob;
+  int32_t located; /* its number among the blob columns of the part whose rows are being located */
   bool compressed; /* in some part */
 } ur_wanted;
 
@@ -16,10 +16,14 @@ typedef struct {
 typedef struct {
   ur_wanted *wanted;
   int32_t count;
-  int32_t last_blob;        /* the highest blob number among them */
-  ur_extent *row;           /* last_blob + 1 cells of the row being located */
+  ur_extent *row;           /* cells of the row being located, as many as a part of the batch has in a row */
   ur_extent *cells;         /* rows x count */
 } ur_cell_batch;
+
+/* The number of an output among the blob columns of a part; parts of other layouts have others. */
+static inline int32_t ur_blob_of(const ur_part *part, const ur_wanted *wanted) {
+  return part->columns[wanted->output->column].blob;
+}
 
 /* Starts loading a value into the second cache, which can wait for several times as many lines at once as the first. */
 static inline void ur_touch_cell(const uint8_t *at, uint64_t bytes) {

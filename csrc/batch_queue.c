@@ -173,7 +173,7 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
     job.output = wanted->output;
   else if (!ur_cell_destination(wanted->output, ur_place(group, i), cell->bytes, &job.to))
     return ur_cells_changed(error);
-  job.unit = ur_unit_of(part, row, wanted->blob);
+  job.unit = ur_unit_of(part, row, ur_blob_of(part, wanted));
   job.check = !ur_unit_is_checked(part, job.unit);
   if (job.check) {
     ur_status status = take_settled(queue, &job, error);
@@ -199,7 +199,7 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
       job.check = false; /* it is checked there */
       job.is_whole = true;
     } else {
-      ur_status status = ur_locate_unit(part, row, wanted->blob, cell, &job.unit, &job.extent, error);
+      ur_status status = ur_locate_unit(part, row, ur_blob_of(part, wanted), cell, &job.unit, &job.extent, error);
       if (status == UR_OK) status = reserve(queue, job.extent.bytes, error);
       if (status != UR_OK) return status;
       job.unit_bytes = add_scratch_span(queue, part->file, &job.extent);

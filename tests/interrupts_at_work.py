@@ -40,6 +40,7 @@ from writing import write  # noqa: E402
 import unirecord  # noqa: E402
 from unirecord.errors import BusyError  # noqa: E402
 from unirecord.parts import manifest  # noqa: E402
+from unirecord.parts.versions import files_of  # noqa: E402
 
 
 class Case:
@@ -176,6 +177,8 @@ class Change(Case):
             self.versions[4] = names(sorted([*OLD, *OLD[:2]], key=lambda row: row["n"], reverse=True))
         if change == "purge":
             self.versions |= {4: grown[1:], 5: grown[1:]}
+        if change in ("add columns", "rename columns"):
+            self.versions[4] = grown
 
     def work(self, folder: Path) -> None:
         CHANGES[self.change](self.path)
@@ -197,10 +200,20 @@ class Change(Case):
         assert self.seen() == self.versions[last]
         assert unirecord.verify(self.path).problems == []
         unirecord.gc(self.path, keep=1)
-        named = {part.name for part in manifest.read(str(self.path / manifest.NAME)).parts}
+        named = {
+            name for name in files_of(manifest.read(str(self.path / manifest.NAME))) if ".del-" not in name
+        }
         parts = [path.name.removesuffix(".idx") for path in self.path.iterdir() if ".del-" not in path.name]
         assert {name for name in parts if name.startswith("part-")} == named
-        assert [path.name for path in self.folder.rglob("*") if path.name.endswith((".tmp", ".new"))] == []
+        left = [path for path in self.folder.rglob("*") if path.name.endswith((".tmp", ".new"))]
+        for path in left:  # the plan of what was published, for who asks to go on with it
+            assert path.name.startswith(".append-"), left
+            assert [one for one in path.iterdir() if one.name.startswith("part-")] == [], left
+
+
+def more_numbers(batch: dict[str, Any]) -> dict[str, Any]:
+    """A column for `unirecord.add_columns`."""
+    return {"m": [len(word) for word in batch["s"]]}
 
 
 CHANGES: dict[str, Callable[[Path], Any]] = {
@@ -210,6 +223,8 @@ CHANGES: dict[str, Callable[[Path], Any]] = {
     "evict": lambda path: unirecord.evict(path, 3_000, collect=True),
     "purge": lambda path: unirecord.purge(path, rows=[0]),
     "sort": lambda path: unirecord.sort(path, "n", descending=True),
+    "add columns": lambda path: unirecord.add_columns(path, {"m": "int64"}, more_numbers),
+    "rename columns": lambda path: unirecord.rename_columns(path, {"n": "number"}),
 }
 
 CASES: dict[str, Callable[[Path], Case]] = {

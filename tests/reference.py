@@ -1,17 +1,13 @@
-"""Reads UniRecord parts and directories from docs/format.md alone, every rule checked: the tests' oracle."""
+"""Reads UniRecord parts from docs/format.md alone, every rule checked: the tests' oracle."""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
 import struct
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
 import zstandard
 from reference_rules import (
@@ -32,7 +28,7 @@ from reference_rules import (
     zero,
 )
 
-__all__ = ["Bad", "ReferencePart", "decode", "read_data", "read_directory", "read_part"]
+__all__ = ["Bad", "ReferencePart", "decode", "read_data", "read_part"]
 
 
 @dataclass
@@ -344,76 +340,3 @@ def read_part(path: str | Path, *, index: bool = True) -> ReferencePart:
         need(bool(found), "the index is missing")
         read_index((mine or found)[0], part)
     return part
-
-
-def read_directory(path: str | Path) -> list[ReferencePart]:
-    """The parts that `manifest.json` names, in order."""
-    text = (Path(path) / "manifest.json").read_bytes()
-    need(text.endswith(b"\n"), "manifest ends with a newline")
-    manifest = json.loads(text)
-    bare = text[:-1].replace(f'"digest":"{manifest["digest"]}"'.encode(), b'"digest":""')
-    need(manifest["digest"] == f"{digest(bare):016x}", "digest of the manifest")
-    need(manifest["format"] == "unirecord" and manifest["version"] == 1, "format of the manifest")
-    gone = any("deletions" in entry for entry in manifest["parts"])
-    need(manifest.get("required", []) == ["deletions"] * gone, "what the manifest requires")
-    need(isinstance(manifest["created_by"], str), "created_by of the manifest")
-    keys = [
-        "created_by",
-        "digest",
-        "format",
-        "generation",
-        "id",
-        "index",
-        "metadata",
-        "next_part",
-        "parts",
-        "schema",
-        "version",
-    ]
-    need(sorted(set(manifest) - {"optional", "required"}) == keys, "keys of the manifest")
-    need(isinstance(manifest.get("optional", {}), dict), "optional of the manifest")
-    need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
-    parts = []
-    for entry in manifest["parts"]:
-        need(re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", entry["name"]) is not None, "part name")
-        need(int(entry["name"].split("-")[1]) < manifest["next_part"], "part number")
-        part = read_part(Path(path) / entry["name"])
-        schema = unpack(part.head.metadata)["schema"]
-        types = msgpack.packb([column[:3] for column in schema])
-        need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
-        need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
-        need(entry["index_bytes"] == Path(path, entry["name"] + ".idx").stat().st_size, "size of an index")
-        need(entry["content"] == f"{part.content_digest:016x}", "content of a part")
-        need(entry["schema"] == f"{digest(types):016x}", "schema of a part")
-        need(manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset")
-        if "deletions" in entry:
-            part.deleted = read_deletions(Path(path), entry, part)
-        parts.append(part)
-    if manifest["metadata"] is not None:
-        unpack(base64.b64decode(manifest["metadata"], validate=True))
-    return parts
-
-
-def read_deletions(folder: Path, entry: dict[str, Any], part: ReferencePart) -> list[int]:
-    """The rows of a part that have been deleted."""
-    said, rows = entry["deletions"], len(part.raw)
-    need(
-        re.fullmatch(r"\.del-[0-9]{6,18}", said["name"].removeprefix(entry["name"])) is not None,
-        "deletion file",
-    )
-    file = (folder / said["name"]).read_bytes()
-    need(len(file) == said["bytes"] and f"{digest(file):016x}" == said["digest"], "digest of deletions")
-    magic, version, form, of_rows, count, part_id = struct.unpack_from("<8sIIQQ16s", file)
-    need(magic == b"\x89URDL\r\n\x1a" and version == 1 and not any(file[48:64]), "head of deletions")
-    need(
-        (of_rows, count, part_id) == (rows, said["rows"], part.head.id) and count > 0,
-        "deletions of this part",
-    )
-    if form:
-        found = list(np.frombuffer(file[64:], {4: "<u4", 8: "<u8"}[form]).tolist())
-        need(found == sorted(set(found)), "deleted rows ascend")
-    else:
-        need(len(file) == 64 + 8 * -(-rows // 64), "bits of deletions")
-        found = [row for row, bit in enumerate(bits(file[64:], 8 * (len(file) - 64))) if bit]
-    need(len(found) == count and found[-1] < rows, "number of deleted rows")
-    return found

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from partgen import MadePart, write
 from partgen_bytes import Col, Spec
-from reference import read_directory, read_part
+from reference import read_part
+from reference_directory import read_directory
 
 import unirecord
 from unirecord import FormatError, SchemaError, UniRecordDataset, Writer

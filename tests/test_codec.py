@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+import reference_directory
 import zstandard
 
 import unirecord
@@ -211,7 +212,7 @@ def test_appended_parts_have_dictionaries_of_their_own(tmp_path: Path) -> None:
     with unirecord.append(target, {"n": "int32", "text": "text"}) as writer:  # and may be another one
         for row in rows(3):
             writer.write(row)
-    first, second, third = reference.read_directory(target)
+    first, second, third = reference_directory.read_directory(target)
     assert first.dictionaries[1] != second.dictionaries[1]
     assert [p.schema[1].codec for p in (first, second, third)] == [1, 1, 0]
     expected = rows(1) + rows(2) + rows(3)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-import reference
+import reference_directory
 from conformance.canonical import freeze
 from PIL import Image
 
@@ -64,7 +64,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
             with writer:
                 for i in range(part * ROWS, (part + 1) * ROWS):
                     writer.write(record(i))
-    first, second = reference.read_directory(folder / "compressed")
+    first, second = reference_directory.read_directory(folder / "compressed")
     assert first.dictionaries
     assert second.dictionaries.keys() == first.dictionaries.keys()
     assert second.dictionaries != first.dictionaries

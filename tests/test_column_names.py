@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import read_directory, read_part
+from reference import read_part
+from reference_directory import read_directory
 
 import unirecord
 from unirecord import FormatError, SchemaError, UniRecordDataset, Writer

@@ -14,7 +14,8 @@ from typing import Any
 import faults
 import numpy as np
 import pytest
-from reference import decode, read_directory
+from reference import decode
+from reference_directory import read_directory
 from writing import files, same, write
 
 import unirecord

@@ -8,7 +8,7 @@ from pathlib import Path
 import faults
 import numpy as np
 import pytest
-from reference import read_directory
+from reference_directory import read_directory
 from test_compacting import SCHEMAS, make, row, seen
 from writing import same
 

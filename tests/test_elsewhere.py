@@ -82,6 +82,8 @@ def names(ds: UniRecordDataset, writer: Writer, call: str) -> dict[str, Any]:
     )
     if "UniRecordDataset(" in call:
         path = "data"
+    if "_columns(" in call:
+        path = shutil.copytree("data", f"new{next(NEW)}")
     record = {name: b"x" if name == "image" else 1 for name in ("label", "image") if name in writer.schema}
     columns = {"label": np.arange(3), "image": [b"x"] * 3}
     return {
@@ -92,6 +94,7 @@ def names(ds: UniRecordDataset, writer: Writer, call: str) -> dict[str, Any]:
         "columns": ["label"] if "to_batches" in call else columns, "array": np.zeros((2, 224, 224), np.float32),
         "table": pa.table(columns).cast(pa.schema({"label": pa.int32(), "image": pa.binary()})),
         "schema": {"label": "int32", "image": "bytes"}, **packages(call),
+        "score": lambda batch: {"score": np.zeros(len(batch["label"]))},
     }  # fmt: skip
 
 

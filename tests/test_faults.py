@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from powercut import after_power_cut, recorded
-from reference import read_directory, read_part
+from reference import read_part
+from reference_directory import read_directory
 
 import unirecord
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgpack
 import pytest
 from probe import Probe, expected
-from reference import read_directory, read_part
+from reference import read_part
+from reference_directory import read_directory
 
 import unirecord
 from unirecord.inspection.verify import verify

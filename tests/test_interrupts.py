@@ -44,7 +44,9 @@ def test_an_interrupt_anywhere_in_repair_and_refresh_loses_nothing(work: str) ->
     assert runs(work, STEP)[0] > 50 // STEP
 
 
-@pytest.mark.parametrize("change", ["restore", "gc", "delete", "evict", "purge", "sort"])
+@pytest.mark.parametrize(
+    "change", ["restore", "gc", "delete", "evict", "purge", "sort", "add columns", "rename columns"]
+)
 def test_an_interrupt_anywhere_in_a_change_leaves_whole_versions(change: str) -> None:
     assert runs(change, STEP)[0] > 300 // STEP
 

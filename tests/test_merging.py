@@ -15,7 +15,7 @@ from typing import Any
 import faults
 import numpy as np
 import pytest
-from reference import read_directory
+from reference_directory import read_directory
 from writing import files, same, write
 
 import unirecord

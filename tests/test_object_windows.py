@@ -83,7 +83,7 @@ def test_a_window_comes_in_runs_and_no_byte_twice(
             # a block may lie in two parts or runs; heads and ends of parts come once
             assert len(asked) <= 3 * -(-rows // 70) + 2 * 8
             assert server.bytes - sent <= 1.25 * data_bytes(root, name)
-        assert not there._cursor.plan.data.parts._ahead._all
+        assert not there._cursor.plan.data.parts._ahead[0]._all
 
 
 def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
@@ -91,7 +91,7 @@ def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
 ) -> None:
     order = {"shuffle": "block", "seed": 4, "block_rows": 70, "window_blocks": 3}
     with UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds:
-        ahead = ds._cursor.plan.data.parts._ahead
+        ahead = ds._cursor.plan.data.parts._ahead[0]
         batches = iter(ds.batches(4))
         next(batches)
         assert 0 < ahead._bytes <= 2 * 210 * 29_008
@@ -107,7 +107,7 @@ def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
         ds.load_state_dict(state)
         here.load_state_dict(state)
         assert rows_of(ds) == rows_of(here)
-        assert ds._cursor.plan.data.parts._ahead._turn == 0  # a window that does not fit is not asked for
+        assert ds._cursor.plan.data.parts._ahead[0]._turn == 0  # a window that does not fit is not asked for
 
 
 def test_the_next_window_comes_as_far_as_there_is_room(
@@ -121,7 +121,7 @@ def test_the_next_window_comes_as_far_as_there_is_room(
         UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds,
         UniRecordDataset(root / "bucket" / LARGE, **order) as here,
     ):
-        ahead, held, found = ds._cursor.plan.data.parts._ahead, [], []
+        ahead, held, found = ds._cursor.plan.data.parts._ahead[0], [], []
         sent = server.bytes
         for batch in ds.batches(4, prefetch=1, num_threads=1):
             held.append(ahead.bytes)

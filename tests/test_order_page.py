@@ -12,7 +12,8 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from order_reference import default_blocks, selection_digest, split_labels
-from reference import read_directory, read_part
+from reference import read_part
+from reference_directory import read_directory
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.order.selection import Selection

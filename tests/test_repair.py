@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import reseal
 from partgen import MadePart, generate
-from reference import read_directory, read_part
+from reference import read_part
+from reference_directory import read_directory
 from small_parts import fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+import reference_directory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from writing import SIX, SIX_SCHEMA, files, read, same, write
@@ -66,7 +67,7 @@ def test_a_directory_rolls_over_by_size(tmp_path: Path, rows: int, parts: int) -
         [{"x": bytes([i]) * 30_000} for i in range(rows)],
         max_part_bytes=30_000,
     )
-    read_parts = reference.read_directory(tmp_path / "d")
+    read_parts = reference_directory.read_directory(tmp_path / "d")
     assert [len(part.raw) for part in read_parts] == [1] * parts
     assert len(files(tmp_path / "d")) == 2 * parts + 1
 
@@ -84,7 +85,7 @@ def test_parts_stay_below_their_greatest_size(tmp_path: Path) -> None:
 def test_no_rows_make_a_dataset_with_the_schema(tmp_path: Path, target: str) -> None:
     write(tmp_path / target, SIX_SCHEMA, [], index=["label"])
     parts = (
-        reference.read_directory(tmp_path / target)
+        reference_directory.read_directory(tmp_path / target)
         if target == "empty"
         else [reference.read_part(tmp_path / target)]
     )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+import reference_directory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from writing import read, same
@@ -144,7 +145,7 @@ def test_parts_of_a_given_id_have_ids_that_follow_from_it(tmp_path: Path) -> Non
         with Writer(tmp_path / name, {"b": "bytes"}, id=ID, max_part_bytes=50_000) as writer:
             writer.write_batch({"b": [bytes(20_000)] * 9})
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
-    ids = [part.head.id for part in reference.read_directory(tmp_path / "a")]
+    ids = [part.head.id for part in reference_directory.read_directory(tmp_path / "a")]
     assert len(set(ids)) == len(ids) > 2
 
 

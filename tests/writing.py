@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import reference
+import reference_directory
 
 from unirecord.writing.writer import Writer
 
@@ -47,7 +48,7 @@ def write_numbered(path: Path, rows: int = 40) -> Path:
 def read(path: Any) -> list[dict[str, Any]]:
     """All rows, by the reference alone."""
     if Path(path).is_dir():
-        return [row for part in reference.read_directory(path) for row in part.rows]
+        return [row for part in reference_directory.read_directory(path) for row in part.rows]
     return reference.read_part(path).rows
 
 

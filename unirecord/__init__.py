@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .convert.adding_columns import ColumnsAdded, add_columns
     from .convert.export import Exported, export
     from .convert.splitting import split
     from .convert.write_dataset import write_dataset
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .pipeline.pipeline import Pipeline
     from .pipeline.pipeline_stats import PipelineStats, StageStats
     from .pipeline.tuning import PipelinePlan
+    from .writing.changing_columns import ColumnsChanged, drop_columns, rename_columns
     from .writing.collected import Collected
     from .writing.collecting import gc
     from .writing.compacting import Relaid, compact, reshard
@@ -101,6 +103,11 @@ __all__ = [
     "repair",
     "RepairReport",
     "Salvaged",
+    "add_columns",
+    "ColumnsAdded",
+    "drop_columns",
+    "rename_columns",
+    "ColumnsChanged",
     "delete",
     "Deleted",
     "evict",
@@ -184,6 +191,11 @@ _HOMES = {
     "Problem": "inspection.report",
     "delete": "writing.deleting",
     "Deleted": "writing.deleting",
+    "add_columns": "convert.adding_columns",
+    "ColumnsAdded": "convert.adding_columns",
+    "drop_columns": "writing.changing_columns",
+    "rename_columns": "writing.changing_columns",
+    "ColumnsChanged": "writing.changing_columns",
     "evict": "writing.evicting",
     "Evicted": "writing.evicting",
     "purge": "writing.purging",

@@ -40,6 +40,11 @@ def add_parser(subparsers: Any) -> None:
         "--part-bytes", metavar="SIZE", help="neighbours are put together up to this (default 20GB)"
     )
     size.add_argument("--rows-per-part", type=int, metavar="N", help="parts of so many rows in place of it")
+    parser.add_argument(
+        "--join-columns",
+        action="store_true",
+        help="write parts anew whose columns lie in column parts, or have other names in their files",
+    )
     add_layout_options(parser)
     parser.set_defaults(run=_run)
 
@@ -62,6 +67,7 @@ def _run(args: argparse.Namespace) -> int:
             part_bytes=size,
             rows_per_part=args.rows_per_part,
             drop_deleted=args.drop_deleted,
+            join_columns=args.join_columns,
             dry_run=args.dry_run,
             progress=progress,
         )

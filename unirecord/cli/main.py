@@ -36,6 +36,9 @@ _COMMANDS: Final = (
     "restore",
     "gc",
     "delete",
+    "add-columns",
+    "drop-columns",
+    "rename-columns",
     "evict",
     "purge",
     "compact",
@@ -54,7 +57,7 @@ _COMMANDS: Final = (
 # Commands that do something, and may be told to do it without a word; commands whose answer may be long.
 _QUIET: Final = (
     *("write", "export", "restore", "gc", "delete", "evict", "purge", "compact", "reshard"),
-    *("sort", "merge", "split"),
+    *("sort", "merge", "split", "add-columns", "drop-columns", "rename-columns"),
     *("verify", "report", "fetch"),
 )
 _PAGED: Final = ("inspect", "trace", "audit", "log", "diff")
@@ -69,6 +72,7 @@ _EXAMPLES: Final = """examples:
   unirecord trace table --seed 1 --batch 256 --step 12345   which rows a step of training got
   unirecord audit run1/receipts                 was every sample delivered exactly once
   unirecord report run1/receipts run1.html  the same as a page to look at
+  unirecord add-columns table more.csv --key id   columns more, beside the parts
   unirecord log table                           its versions; table@7 is the seventh
   unirecord diff table@5 table@7                what is not the same in two datasets
   unirecord verify pictures.urec                check every byte
@@ -121,7 +125,7 @@ def make_command_line() -> argparse.ArgumentParser:
     parser.set_defaults(run=lambda _: _show_help(parser), quiet=False, paged=False)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name in _COMMANDS:
-        importlib.import_module(f".{name}", __package__).add_parser(subparsers)
+        importlib.import_module(f".{name.replace('-', '_')}", __package__).add_parser(subparsers)
     for name in _QUIET:
         subparsers.choices[name].add_argument(
             "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"

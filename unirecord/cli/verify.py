@@ -55,6 +55,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def _print_report(report: Report) -> None:
     parts = f"{report.parts:,} {'part' if report.parts == 1 else 'parts'}"
+    if report.column_parts:
+        parts += f", {report.column_parts:,} column {'part' if report.column_parts == 1 else 'parts'}"
     looked = f"{parts}, {report.rows:,} rows, {format_size(report.bytes)}, in {duration(report.seconds)}"
     if report.ok:
         say(

@@ -28,6 +28,7 @@ from .fetching import Fetch as Fetch
 from .fetching import FetchError as FetchError
 from .fetching import Put as Put
 from .fetching import Range as Range
+from .joined import JoinedSet as JoinedSet
 from .library import failure_of as failure_of
 from .library import raise_for as raise_for
 from .objects import check_object as check_object

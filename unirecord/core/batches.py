@@ -133,7 +133,12 @@ class NativeLoader:
         stream: NativeStream | None = None,
         batch_ends: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """``batch_ends``: for batches of different sizes, ``batch_size`` at most, the sample before which each ends."""
+        """``batch_ends``: for batches of different sizes, ``batch_size`` at most, the sample before which each ends.
+
+        ``stream``: of it, and of the set that it is cut from, in place of the rows of ``parts``.
+        """
+        if stream is not None:
+            parts = stream.parts
         options = ffi.new("ur_loader_options *")
         options.order = order.pointer
         if isinstance(selection, Bitmap):
@@ -159,7 +164,7 @@ class NativeLoader:
         if lib.ur_loader_new(parts.pointer, pool.pointer, options, out, self._error) != lib.UR_OK:
             self._fail(self._error)
         self._pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_loader_release, selection, pool.lent, parts.fetching, stream)
+        self.handle = Handle(out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream)
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)
 

@@ -98,15 +98,15 @@ class NativePart:
 
 _REF = np.dtype(
     {
-        "names": (names := ["data_path", "id", "rows", "content_digest"]),
-        "formats": [np.uintp, np.uintp, np.int64, np.uint64],
+        "names": (names := ["data_path", "id", "rows", "content_digest", "layout"]),
+        "formats": [np.uintp, np.uintp, np.int64, np.uint64, np.int32],
         "offsets": [ffi.offsetof("ur_part_ref", name) for name in names],
         "itemsize": ffi.sizeof("ur_part_ref"),
     }
 )
 
 
-def _refs(parts: Sequence[tuple[str, bytes | None, int, int]]) -> tuple[Any, ...]:
+def _refs(parts: Sequence[tuple[str, bytes | None, int, int]], of_parts: Sequence[int]) -> tuple[Any, ...]:
     """An array of ur_part_ref, and the memory it points to; without a call for each part, as there may be 100,000."""
     fields = np.zeros(max(len(parts), 1), _REF)
     refs = ffi.from_buffer("ur_part_ref[]", fields)
@@ -119,6 +119,8 @@ def _refs(parts: Sequence[tuple[str, bytes | None, int, int]]) -> tuple[Any, ...
         raise ValueError("the path of a part has a zero byte in it")
     fields["data_path"] = names.ctypes.data + np.concatenate(([0], ends[:-1] + 1))
     fields["rows"], fields["content_digest"] = rows, np.array(contents, np.uint64)
+    if of_parts:
+        fields["layout"] = of_parts
     packed = np.frombuffer(b"".join(part_id or bytes(_ID_BYTES) for part_id in ids), np.uint8)
     known = np.array([part_id is not None for part_id in ids])
     fields["id"] = np.where(known, packed.ctypes.data + _ID_BYTES * np.arange(len(parts)), 0)
@@ -136,9 +138,12 @@ class NativeSet:
     ``fetch``: what brings the bytes, where the paths are no files; ``sizes`` are then those of data file and index.
     ``cache``: what is looked at first: file 2 × part, + 1 for the index. ``ahead``: what is told of by `advise`.
     ``heads_only``: what is fetched is only described; none of its rows can be read.
+    ``layouts``: of parts that store other columns: where those of the table are in their files, by their numbers;
+    ``of_parts``: for each part the number of its layout + 1, 0 without; empty: none has one.
     """
 
     __slots__ = ("fetching", "handle", "moved_on", "names", "paths", "pointer")
+    fetching: tuple[Fetching, ...]
 
     def __init__(
         self,
@@ -155,19 +160,24 @@ class NativeSet:
         cache: NativeCache | None = None,
         ahead: Callable[[Sequence[Range]], None] | None = None,
         heads_only: bool = False,
+        layouts: Sequence[Sequence[int]] = (),
+        of_parts: Sequence[int] = (),
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
-        refs, *kept = _refs(parts)
+        refs, *kept = _refs(parts, of_parts)
+        if layouts:
+            kept.append(held := ffi.new("int32_t[]", [column for each in layouts for column in each]))
+            options.layouts, options.layout_count = held, len(layouts)
         if table:
             kept.append(held := ffi.from_buffer("uint8_t[]", table))
             options.table, options.columns = held, len(table) // 32
         if schema:
             kept.append(held := ffi.from_buffer("uint8_t[]", schema))
             options.schema, options.schema_bytes = held, len(schema)
-        self.fetching = None if fetch is None else Fetching(fetch, ahead)
-        if self.fetching is not None:
-            options.fetch, options.context = lib.ur_python_fetch, self.fetching.context
+        self.fetching = () if fetch is None else (Fetching(fetch, ahead),)
+        for fetching in self.fetching:
+            options.fetch, options.context = lib.ur_python_fetch, fetching.context
             options.cache = ffi.NULL if cache is None else cache.pointer
             options.heads_only = heads_only
             for ref, size in zip(refs, sizes, strict=False):
@@ -179,12 +189,12 @@ class NativeSet:
         if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
             self.fail(error)
         self.pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_set_release, self.fetching, cache)
+        self.handle = Handle(out[0], lib.ur_set_release, *self.fetching, cache)
 
     def fail(self, error: Any) -> NoReturn:
         """Raises what a failed call on this set says."""
-        if self.fetching is not None:
-            self.fetching.raise_kept()
+        for fetching in self.fetching:
+            fetching.raise_kept()
         # what is fetched by its name may have become another between two requests
         replaced = (MissingError, StaleError, *((CorruptionError,) if self.fetching else ()))
         try:

@@ -24,13 +24,14 @@ Numbers = npt.NDArray[np.int64]
 
 
 class NativeStream:
-    """A ur_stream and the arrays that it borrows; immutable.
+    """A ur_stream over a column of ``parts``, and the arrays that it borrows; immutable.
 
     ``before`` and ``pieces`` (int64[n, 3]) as the header says. ``selection`` is what a selection gives the C loader.
     """
 
     def __init__(
         self,
+        parts: NativeSet,
         kind: int,
         column: int,
         *,
@@ -46,6 +47,7 @@ class NativeStream:
         element_bytes: int,
     ) -> None:
         held, start, step, _ = selection
+        self.parts = parts
         self.pointer = pointer = ffi.new("ur_stream *")
         pointer.kind, pointer.column, pointer.element_bytes = kind, column, element_bytes
         pointer.length, pointer.stride, pointer.samples = length, stride, samples
@@ -63,9 +65,7 @@ class NativeStream:
             pointer.padded = 1
             ffi.memmove(pointer.padding, padding.tobytes(), element_bytes)
 
-    def read(
-        self, parts: NativeSet, samples: Numbers, numbers: Sequence[int], outputs: Sequence[npt.NDArray[Any]]
-    ) -> None:
+    def read(self, samples: Numbers, numbers: Sequence[int], outputs: Sequence[npt.NDArray[Any]]) -> None:
         """Fills an array for each output (ELEMENTS, DOCUMENTS, POSITIONS), [samples, length]."""
         given = np.ascontiguousarray(samples, np.int64)
         native, error = ffi.new("ur_output[]", max(len(numbers), 1)), ffi.new("ur_error *")
@@ -74,10 +74,10 @@ class NativeStream:
             output.data = ffi.from_buffer("uint8_t[]", array, True)
         rows = ffi.from_buffer("int64_t[]", given)
         status = lib.ur_stream_read(
-            parts.pointer, self.pointer, rows, len(given), native, len(numbers), error
+            self.parts.pointer, self.pointer, rows, len(given), native, len(numbers), error
         )
         if status != lib.UR_OK:
-            parts.fail(error)
+            self.parts.fail(error)
 
 
 def pack(lengths: Numbers, size: int) -> tuple[Numbers, int]:

@@ -15,7 +15,7 @@ from ..columns.part_columns import columns_of
 from ..columns.whole import all_strings, all_valid, all_values, corrupt
 from ..format import layout
 from ..format.column import Column
-from ..parts.part_set import Part, PartSet, Snapshot, resolve
+from ..parts.part_set import Part, PartRef, PartSet, Snapshot, resolve
 from ..storage.registry import location_of
 
 __all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]
@@ -147,7 +147,7 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
     try:
         parts = [opened.part(i) for i in range(len(opened))]
         of_parts = columns_of(opened)
-        described = [_describe_part(part) for part in parts]
+        described = [_describe_part(part, ref) for part, ref in zip(parts, snapshot.parts, strict=True)]
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
             found.codec = _codecs(parts, i)
             for part, one in zip(parts, of_parts, strict=True):
@@ -191,9 +191,14 @@ def _kind(path: Any, snapshot: Snapshot) -> str:
     return "part" if len(snapshot.parts) == 1 else "parts"
 
 
-def _describe_part(part: Part) -> PartDescription:
+def _describe_part(part: Part, ref: PartRef) -> PartDescription:
+    """A part; the bytes of its column parts are among its own."""
     info, name = part.info, os.path.basename(part.path)
-    return PartDescription(name, part.id.hex(), part.rows, int(info.data_bytes), int(info.index_bytes))
+    if not ref.layout:
+        return PartDescription(name, part.id.hex(), part.rows, int(info.data_bytes), int(info.index_bytes))
+    files = (ref, *ref.files)
+    sizes = sum(file.bytes for file in files), sum(file.index_bytes for file in files)
+    return PartDescription(name, (ref.id or b"").hex(), part.rows, *sizes)
 
 
 def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, columns: FlatColumns) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..parts.dataset_path import PartRef, use_snapshot
+from ..parts.column_layouts import same_values
+from ..parts.dataset_path import use_snapshot
 from ..parts.part_set import PartSet
 
 __all__ = ["Side", "opened_sides"]
 
 Numbers = NDArray[np.int64]
 _AT_ONCE = 1 << 20  # row numbers
+
+
+Identity = tuple[Any, ...]  # of a part
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,8 @@ def opened_sides(first: str, second: str) -> tuple[Side, Side]:
     except BaseException:
         a.close()
         raise
-    mine, theirs = [[_identity(parts, i) for i in range(len(parts))] for parts in (a, b)]
+    names = [one.name for one in a.schema if one.name in b.schema and same_values(one, b.schema[one.name])]
+    mine, theirs = [[_identity(parts, i, names) for i in range(len(parts))] for parts in (a, b)]
     return Side(first, a, _twins(mine, theirs)), Side(second, b, _twins(theirs, mine))
 
 
@@ -80,19 +85,21 @@ def _opened(path: str) -> PartSet:
     return use_snapshot(path, lambda snapshot: PartSet(snapshot, knows_deletions=True))
 
 
-def _identity(parts: PartSet, number: int) -> Any:
-    """What is equal of two parts only where all of their stored rows are: id, content digest, and how many.
+def _identity(parts: PartSet, number: int, names: Sequence[str]) -> Identity:
+    """What is equal of two parts only where all of their stored rows are, in the columns of these names.
 
-    All that is known of a part counts, but for where it lies, how long its files are, and what is deleted of it.
+    How many, and for each column the id and content digest of the file that it lies in, and which column of it it is.
     """
-    ref = parts.snapshot.parts[number]
+    ref, layouts = parts.snapshot.parts[number], parts.snapshot.layouts
     if not ref.content:  # a part that was named by its own path
         ref = replace(ref, content=parts.part(number).info.content_digest)
-    return replace(ref, path="", bytes=-1, index_bytes=-1, beginnings=None, deletion=None)
+    files, ordinals = (ref, *ref.files), [parts.schema.ordinal(name) for name in names]
+    places = [layouts[ref.layout - 1].columns[i] if ref.layout else (0, i) for i in ordinals]
+    return ref.rows, *((files[file].id, files[file].content, column) for file, column in places or [(0, -1)])
 
 
-def _twins(mine: list[PartRef], theirs: list[PartRef]) -> NDArray[np.int64]:
-    there: dict[PartRef, int] = {}
+def _twins(mine: list[Identity], theirs: list[Identity]) -> NDArray[np.int64]:
+    there: dict[Identity, int] = {}
     for number, part in enumerate(theirs):
         there.setdefault(part, number)
     return np.array([there.get(part, -1) for part in mine], np.int64)

@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest
+from ..parts.rearranging import bytes_of_part
 from ..parts.versions import kept_name, kept_versions, publication_of, read_newest
 from ..storage.registry import location_of
 from ..storage.storage_options import current_storage, storage_of, use_storage
@@ -111,7 +112,6 @@ def _version(listing: Manifest, name: str) -> Version:
     if when is None and location.in_file_system:
         there = location.find(name)
         when = None if there is None else there.version[2] / 1e9
-    size = sum(part.bytes + part.index_bytes for part in listing.parts)
-    size += sum(part.deleted.bytes for part in listing.parts if part.deleted is not None)
+    size = sum(map(bytes_of_part, listing.parts))
     rows = listing.rows - listing.deleted
     return Version(listing.generation, when, said.command, said.of, rows, len(listing.parts), size)

@@ -11,6 +11,7 @@ import msgpack
 
 from ..errors import SchemaError
 from ..parts import manifest
+from ..parts.column_layouts import is_column_part
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import published_as
@@ -36,6 +37,12 @@ def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: 
     check_only_grew(path)
     heads = [state.head for _, state in found if state.head is not None]
     first = heads[0].metadata
+    for (part, _), head in zip(found, heads, strict=True):
+        if is_column_part(head.metadata.user):
+            raise SchemaError(
+                f"{part.path} has columns of another part, and which part that is stood in the manifest that is lost; "
+                f"copy the newest version that is kept to {manifest.NAME}, or open the parts by themselves"
+            )
     for (part, _), head in zip(found, heads, strict=True):
         if not head.schema.says_the_same_as(first.schema):
             raise SchemaError(
@@ -75,7 +82,7 @@ def why_not_listed(part: Target, state: Survey, listing: Manifest | None) -> str
     ):
         if found != listed:
             return f"its {what} is {found}, the manifest says {listed}"
-    same = head.schema.says_the_same_as(listing.schema)
+    same = head.schema.says_the_same_as(part.schema or listing.schema)
     return None if same else "its schema is not the one in the manifest"
 
 
@@ -92,13 +99,22 @@ def _sizes(path: str) -> tuple[int, int]:
 
 def correct_sizes(parts: Sequence[Target], listing: Manifest, staged: StagedFile) -> None:
     """Publishes through ``staged`` the same manifest with the sizes that the files of its parts have."""
-    sizes = [_sizes(part.path) for part in parts]
-    entries = tuple(
-        entry._replace(bytes=size, index_bytes=index_size)
-        for entry, (size, index_size) in zip(listing.parts, sizes, strict=True)
-    )
+    sizes = {os.path.basename(part.path): _sizes(part.path) for part in parts}
+    entries = tuple(_with_sizes(entry, sizes) for entry in listing.parts)
     corrected = published_as(replace(listing, parts=entries), listing, "repair", staged.path)
     staged.append([manifest.encode(corrected)])
     staged.sync()
     keep_version(os.path.dirname(staged.path), listing.generation)
     staged.publish()
+
+
+def _with_sizes(entry: PartEntry, sizes: dict[str, tuple[int, int]]) -> PartEntry:
+    size, index_size = sizes[entry.name]
+    entry = entry._replace(bytes=size, index_bytes=index_size)
+    if entry.columns is None:
+        return entry
+    files = [
+        file._replace(bytes=sizes[file.name][0], index_bytes=sizes[file.name][1])
+        for file in entry.columns.files
+    ]
+    return entry._replace(columns=replace(entry.columns, files=tuple(files)))

@@ -76,6 +76,12 @@ def repair(
                 "again; put the damaged file back from a copy, or go back to a version before that by `unirecord "
                 "restore`"
             )
+        if listing is not None and listing.layouts:
+            raise UniRecordError(
+                f"{path}: its columns lie in several files, which are not salvaged together; put the damaged file back "
+                "from a copy, go back to a version without it by `unirecord restore`, or repair the file by itself: "
+                "`unirecord verify` names it"
+            )
         if listing is not None and all(
             state.head is None or state.head.schema != listing.schema for _, state in found
         ):

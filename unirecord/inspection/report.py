@@ -50,6 +50,7 @@ class Report:
         path: what was verified.
         quick: whether only headers, identities, sizes and the manifest were looked at.
         parts, rows, bytes: how much was looked at.
+        column_parts: how many files beside the parts have columns of them.
         seconds: how long it took.
         problems: a list of ``Problem``; empty when all is good.
     """
@@ -61,6 +62,7 @@ class Report:
     bytes: int = 0
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
+    column_parts: int = 0
 
     @property
     def ok(self) -> bool:

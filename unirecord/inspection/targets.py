@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from ..errors import MissingError, UniRecordError
 from ..format.layout import DATA_MAGIC
+from ..format.schema import Schema
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.missing_path import explain_missing, meant_instead
+from ..parts.rearranging import files_of_part, layout_of
 from ..parts.versions import located_version, read_version
 from ..storage.registry import location_of, read_file
 from .report import Problem
@@ -21,11 +23,16 @@ _MAKE_ONE = "`unirecord write` makes one from CSV, JSON Lines and folders of pic
 
 @dataclass(frozen=True)
 class Target:
-    """One part: its path, and what the manifest says of it, if there is one."""
+    """One part, or column part: its path, and what the manifest says of it, if there is one.
+
+    ``number`` is that of the part; ``schema`` is what the file must have been written with.
+    """
 
     path: str
     entry: PartEntry | None
     number: int | None
+    schema: Schema | None = None
+    is_column_part: bool = False
 
 
 def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
@@ -63,7 +70,12 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
 
 
 def _listed(folder: str, found: Manifest) -> list[Target]:
-    return [Target(os.path.join(folder, entry.name), entry, i) for i, entry in enumerate(found.parts)]
+    made = []
+    for i, part in enumerate(found.parts):
+        entries, layout = files_of_part(found, part), layout_of(found, part)
+        for entry, schema in zip(entries, layout.files, strict=True):
+            made.append(Target(os.path.join(folder, entry.name), entry, i, schema, entry is not part))
+    return made
 
 
 def _may_be_part(path: str) -> bool:

@@ -66,7 +66,8 @@ def verify(
     report.problems += [problem for _, _, problems in found for problem in problems]
     report.problems += [problem for each in paths for problem in _versions(each)]
     report.problems += [problem for part, _ in parts for problem in _deletions(part)]
-    report.parts = len(parts)
+    report.column_parts = sum(part.is_column_part for part, _ in parts)
+    report.parts = len(parts) - report.column_parts
     sizes = [_size(part.path) + _size(part.path + ".idx") for part, _ in parts]
     tracker = Tracker(sum(sizes), progress)
     workers = threads or min(_MOST_THREADS, usable_cores())
@@ -157,7 +158,7 @@ class _Part:
             self._check_end(data, head) if self.report.quick else self._check_rows(data, head, pool, workers)
         )
         if end is not None:
-            self.report.rows += end.rows
+            self.report.rows += 0 if self.target.is_column_part else end.rows
             entry = self.target.entry
             if entry is not None and entry.rows != end.rows:
                 what = f"the part has {end.rows} rows, the manifest says {entry.rows}"
@@ -188,9 +189,8 @@ class _Part:
                 self._all_rows(),
                 _RESTORE,
             )
-        if schema_digest(head.schema) != entry.schema or not head.schema.says_the_same_as(
-            self.listing.schema
-        ):
+        expected = self.target.schema or self.listing.schema
+        if schema_digest(head.schema) != entry.schema or not head.schema.says_the_same_as(expected):
             self.problem("its schema is not the dataset's", self._all_rows(), _RESTORE)
 
     def _check_end(self, data: DataFile, head: DataHead) -> End | None:

@@ -17,6 +17,7 @@ from ..order.found_rows import FoundRows
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
 from ..parts.cache_options import CacheOptions
+from ..parts.column_layouts import same_values
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
 from ..storage.storage_options import StorageOptions, use_storage
 from .samples import SampleReader
@@ -104,10 +105,18 @@ class OpenedData:
         """What is at the path now, opened; None when it is still this data. StaleError when the schema has changed."""
         if snapshot.identity == self.snapshot.identity:
             return None
-        if snapshot.schema != self.snapshot.schema:
-            raise StaleError(f"{self.path}: the schema has changed; open the dataset anew")
-        parts = self.parts
-        return OpenedData.open(self.path, self._names, parts.io, parts.verify, snapshot, parts.cache_options)
+        names, parts = self._names, self.parts
+        if snapshot.schema != self.snapshot.schema:  # columns that came are for who opens it anew
+            names = [column.name for _, column in self.columns]
+            for _, column in self.columns:
+                if column.name not in snapshot.schema or not same_values(
+                    column, snapshot.schema[column.name]
+                ):
+                    raise StaleError(
+                        f"{self.path}: the schema has changed, column {column.name!r} is not there as it was; open the "
+                        "dataset anew"
+                    )
+        return OpenedData.open(self.path, names, parts.io, parts.verify, snapshot, parts.cache_options)
 
     def live_rows(self) -> Selection:
         """The rows that have not been deleted."""
@@ -139,7 +148,7 @@ class OpenedData:
             return spec
         facts = self.snapshot.block_facts
         if facts is None:
-            sizes = self.parts.group_rows(), self.parts.mean_row_bytes()
+            sizes = self.parts.group_rows(), self.parts.mean_block_row_bytes
         else:
             sizes = facts.group_rows, facts.mean_row_bytes
         block_rows, window = choose_blocks(rows, *sizes)

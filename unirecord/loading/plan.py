@@ -95,7 +95,7 @@ class Plan:
     def identity(self) -> str:
         """What a position in the order is bound to: the rows, and the parts too where these make the order."""
         snapshot = self.data.snapshot
-        return snapshot.identity if self.order.spec.mode in _BY_PARTS else snapshot.rows_identity
+        return snapshot.parts_identity if self.order.spec.mode in _BY_PARTS else snapshot.rows_identity
 
     @property
     def row_bytes(self) -> float:
@@ -270,7 +270,7 @@ class Plan:
         if not isinstance(self.path, (str, os.PathLike)):
             return None
         with use_storage(self.data.snapshot.storage):
-            return version_with(os.fspath(self.path), identity, of_files=mode in _BY_PARTS)
+            return version_with(os.fspath(self.path), identity, of_parts=mode in _BY_PARTS)
 
     @property
     def path(self) -> PathLike | Sequence[PathLike]:

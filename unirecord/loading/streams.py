@@ -57,7 +57,7 @@ class StreamParts:
 
     def __init__(self, base: PartSet, rule: StreamRule, selection: Selection, dtype: np.dtype[Any]) -> None:
         self.base, self.rule, self.dtype = base, rule, dtype
-        ordinal = base.schema.ordinal(rule.column)
+        native, ordinal = base.source_of(base.schema.ordinal(rule.column))
         lengths = element_lengths(base, rule.column, selection, dtype.itemsize)
         pieces, every = None, 1
         if rule.windows is None:
@@ -72,6 +72,7 @@ class StreamParts:
         self.rows: int = samples
         self.starts: Numbers = np.array([0, samples], np.int64)
         self.stream = NativeStream(
+            native,
             kind,
             ordinal,
             length=rule.length,
@@ -106,7 +107,7 @@ class StreamParts:
             raise IndexError(f"sample {outside[0]} is out of range: there are {self.rows}")
         self.check_open()
         arrays = [empty((len(samples), self.rule.length), self._dtype(i)) for i in ordinals]
-        self.base.read_stream(self.stream, samples, [self.outputs[i] for i in ordinals], arrays)
+        self.stream.read(samples, [self.outputs[i] for i in ordinals], arrays)
         return arrays
 
     def _dtype(self, ordinal: int) -> np.dtype[Any]:
@@ -117,13 +118,18 @@ class StreamParts:
         if not 0 <= row < self.rows:
             raise IndexError(f"sample {row} is out of range: there are {self.rows}")
         begins = np.empty((1, self.rule.length), np.int64)
-        self.base.read_stream(self.stream, np.array([row], np.int64), [DOCUMENTS], [begins])
+        self.stream.read(np.array([row], np.int64), [DOCUMENTS], [begins])
         return self.base.locate(int(begins[0, 0]))
 
     def open_loader(self, *, columns: Sequence[int], **options: Any) -> NativeLoader:
         """The C loader of its samples."""
         outputs = [self.outputs[i] for i in columns]
         return self.base.open_loader(columns=outputs, stream=self.stream, **options)
+
+    @property
+    def mean_block_row_bytes(self) -> float:
+        """Bytes of a sample by which blocks are chosen."""
+        return self.mean_row_bytes()
 
     def mean_row_bytes(self, columns: Sequence[int] | None = None) -> float:
         """Bytes of a sample in these columns."""
@@ -236,8 +242,9 @@ class _StreamSnapshot(Snapshot):
     @classmethod
     def over(cls, stored: Snapshot, parts: StreamParts, made_of: str) -> _StreamSnapshot:
         kept = {name: getattr(stored, name) for name in ("parts", "index", "metadata", "path", "one_schema")}
-        files, rows = f"{stored.identity}/{made_of}", f"{stored.rows_identity}/{made_of}"
-        return cls(**kept, schema=parts.schema, identity=files, rows_identity=rows, samples=parts.rows)
+        told = ("identity", "rows_identity", "parts_identity")
+        kept |= {name: f"{getattr(stored, name)}/{made_of}" for name in told}
+        return cls(**kept, schema=parts.schema, samples=parts.rows)
 
     @property
     def rows(self) -> int:

@@ -23,7 +23,7 @@ from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
 from .cache_options import CacheOptions
 from .dataset_path import PartRef
 
-__all__ = ["CacheStats", "CachedFile", "CachedParts", "file_of"]
+__all__ = ["CacheStats", "CachedFile", "CachedParts", "file_of", "sum_of"]
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 256  # calls after which a full cache is looked at again
@@ -51,6 +51,13 @@ class CacheStats:
     kept_bytes: int = 0
     damaged: int = 0
     full: bool = False
+
+
+def sum_of(stats: Sequence[CacheStats]) -> CacheStats:
+    """The figures of several sets of files together."""
+    names = ("hits", "hit_bytes", "fetched_bytes", "kept_bytes", "damaged")
+    sums = {name: sum(getattr(each, name) for each in stats) for name in names}
+    return CacheStats(**sums, full=any(each.full for each in stats))
 
 
 @dataclass(frozen=True)

@@ -7,24 +7,23 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from ..core import NativeSet, xxh3_64
-from ..errors import CorruptionError, FormatError, MissingError, SchemaError, StaleError, UniRecordError
-from ..format.schema import Schema
+from ..core import NativeSet
+from ..errors import CorruptionError, FormatError, MissingError, StaleError, UniRecordError
 from ..format.values import unpack_object
 from ..storage.location import Location
 from ..storage.registry import location_of
-from ..storage.storage_options import StorageOptions, current_storage, use_storage
+from ..storage.storage_options import current_storage, use_storage
 from . import manifest
-from .classes import class_difference, classes_of
 from .deletions import Deletion
 from .fetched import Beginnings, fetch_for
 from .manifest import Manifest, PartEntry
-from .missing_path import datasets_among, explain_lost_file, explain_missing, meant_instead
+from .missing_path import datasets_among, explain_lost_file, explain_missing, meant_instead, missing_file
 from .part import decode_metadata
-from .same_rows import BlockFacts, block_facts, files_identity, rows_identity
+from .same_rows import block_facts, files_identity, parts_identity, rows_identity
+from .snapshot import Listing, PartRef, Snapshot, join_snapshots
 from .versions import kept_name, located_version, read_newest, read_version, split_version
 
 __all__ = ["PartRef", "Snapshot", "deletion_of", "has_moved_on", "resolve", "use_snapshot"]
@@ -34,59 +33,6 @@ _WILDCARD = re.compile(r"[*?\[]")
 _AT_ONCE = 16  # paths that are looked up at once in an object store
 _ATTEMPTS = 100  # openings of what is replaced meanwhile
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class PartRef:
-    """One part: its data file, and what is known of it (id None, rows and bytes -1: nothing)."""
-
-    path: str
-    id: bytes | None = None
-    rows: int = -1
-    bytes: int = -1
-    content: int = 0  # the content digest; 0: not known
-    index_bytes: int = -1
-    beginnings: Beginnings | None = field(compare=False, repr=False, default=None)
-    deletion: Deletion | None = None
-
-
-@dataclass(frozen=True)
-class Listing:
-    """The manifest that a directory was read by: what it may be called now, and what is in no other."""
-
-    paths: tuple[str, ...]
-    mark: bytes
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The parts that a path named when it was looked up; ``identity`` changes with every part that comes or goes.
-
-    ``rows_identity`` stays where the same rows were only laid out anew; ``block_facts`` are then those from before.
-    ``one_schema``: whether the schemas of all parts are to be the same byte for byte; else their annotations differ.
-    """
-
-    parts: tuple[PartRef, ...]
-    schema: Schema
-    index: tuple[str, ...]
-    metadata: object
-    identity: str
-    path: object = field(compare=False, default=None)  # as it was given
-    storage: StorageOptions | None = field(compare=False, default=None)  # with which it was looked up
-    one_schema: bool = True
-    listings: tuple[Listing, ...] = field(compare=False, default=())  # of the directories on a disk
-    rows_identity: str = ""
-    block_facts: BlockFacts | None = None
-
-    @property
-    def rows(self) -> int:
-        """Rows of all parts, those that have been deleted too."""
-        return sum(part.rows for part in self.parts)
-
-    @property
-    def deleted(self) -> int:
-        """How many of them have been deleted."""
-        return sum(part.deletion.rows for part in self.parts if part.deletion is not None)
 
 
 def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
@@ -101,7 +47,7 @@ def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
     elif isinstance(path, Sequence) and not isinstance(path, (bytes, bytearray)):
         if not path:
             raise ValueError("path is an empty list; expected at least one part or directory")
-        snapshot = _join(_resolve_each([os.fspath(item) for item in path]))
+        snapshot = join_snapshots(_resolve_each([os.fspath(item) for item in path]))
     else:
         raise TypeError(f"path is {path!r}; expected a path, or a list of paths")
     return replace(snapshot, path=path, storage=current_storage())
@@ -203,7 +149,7 @@ def _resolve_matching(path: str, matching: Sequence[str]) -> Snapshot:
     found = datasets_among(matching)
     if not found:
         raise MissingError(f"{path}: no part and no directory matches this pattern")
-    return _join(_resolve_each(found))
+    return join_snapshots(_resolve_each(found))
 
 
 def _resolve_part(path: str) -> Snapshot:
@@ -245,13 +191,15 @@ def _read_part(path: str) -> Snapshot:
     finally:
         parts.close()
     identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
-    return Snapshot((ref,), schema, content.index, content.user, identity, rows_identity=identity)
+    return Snapshot(
+        (ref,), schema, content.index, content.user, identity, rows_identity=identity, parts_identity=identity
+    )
 
 
 def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
     for _ in range(_ATTEMPTS):
         found = _read_manifest(path, version)
-        missing = _missing_file(path, found)
+        missing = missing_file(path, found)
         if missing is None:
             break
         if _read_manifest(path, version) == found:
@@ -259,18 +207,7 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
     else:
         raise _overtaken(path)
     folder = os.path.join(path, "")
-    parts = tuple(
-        PartRef(
-            folder + part.name,
-            part.id,
-            part.rows,
-            part.bytes,
-            int(part.content, 16),
-            part.index_bytes,
-            deletion=deletion_of(path, part),
-        )
-        for part in found.parts
-    )
+    parts = tuple(_ref_of(folder, path, part) for part in found.parts)
     user = None if found.metadata is None else unpack_object(found.metadata)
     named = os.path.join(path, manifest.NAME)
     return Snapshot(
@@ -282,6 +219,29 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
         listings=_listings(path, found),
         rows_identity=rows_identity(found, named),
         block_facts=block_facts(found, named),
+        parts_identity=parts_identity(found),
+        layouts=found.layouts,
+    )
+
+
+def _ref_of(folder: str, path: str, part: PartEntry) -> PartRef:
+    columns = part.columns
+    layout, files = (0, ()) if columns is None else (columns.layout + 1, columns.files)
+    return PartRef(
+        folder + part.name,
+        part.id,
+        part.rows,
+        part.bytes,
+        int(part.content, 16),
+        part.index_bytes,
+        deletion=deletion_of(path, part),
+        layout=layout,
+        files=tuple(
+            PartRef(
+                folder + file.name, file.id, part.rows, file.bytes, int(file.content, 16), file.index_bytes
+            )
+            for file in files
+        ),
     )
 
 
@@ -303,10 +263,6 @@ def _listings(path: str, found: Manifest) -> tuple[Listing, ...]:
     return (Listing(tuple(os.path.join(path, name) for name in names), mark),)
 
 
-def _digest(content: bytes) -> str:
-    return f"{xxh3_64(content):016x}{xxh3_64(content, 1):016x}"
-
-
 def _read_manifest(path: str, version: int | None) -> Manifest:
     try:
         return read_newest(path) if version is None else read_version(path, version)
@@ -318,81 +274,3 @@ def _read_manifest(path: str, version: int | None) -> Manifest:
             "name a directory made by unirecord, or the .urec files themselves; `unirecord write` makes a dataset "
             "from a folder of pictures"
         ) from None
-
-
-def _missing_file(path: str, found: Manifest) -> str | None:
-    """Name of a file that the manifest needs and the directory does not have.
-
-    In an object store, where a list costs more than it tells, it is found out when a part is opened.
-    """
-    if not location_of(path).in_file_system:
-        return None
-    there = set(location_of(path).names(path))
-    names = [part.name for part in found.parts]
-    usual = there.issuperset(names) and there.issuperset([name + ".idx" for name in names])
-    if usual and not any(part.deleted is not None for part in found.parts):
-        return None
-    for part in found.parts:
-        if part.name not in there:
-            return part.name
-        if part.deleted is not None and part.deleted.name not in there:
-            return part.deleted.name
-        if part.name + ".idx" not in there and part.name + ".idx.new" not in there:
-            return part.name + ".idx"
-    return None
-
-
-def _join(snapshots: Sequence[Snapshot]) -> Snapshot:
-    first = snapshots[0]
-    for other in snapshots[1:]:
-        if other.schema != first.schema:
-            raise SchemaError(
-                f"{_shown(other)} has another schema than {_shown(first)}: {_difference(first.schema, other.schema)}; "
-                "parts that are read together need the same columns"
-            )
-    if len(snapshots) == 1:
-        return first
-    _check_classes(snapshots)
-    identity = _digest("".join(snapshot.identity for snapshot in snapshots).encode())
-    parts = tuple(part for snapshot in snapshots for part in snapshot.parts)
-    index = tuple(name for name in first.index if all(name in other.index for other in snapshots))
-    alike = all(snapshot.schema.says_the_same_as(first.schema) for snapshot in snapshots)
-    listings = tuple(listing for snapshot in snapshots for listing in snapshot.listings)
-    rows = _digest("".join(snapshot.rows_identity for snapshot in snapshots).encode())
-    return Snapshot(
-        parts,
-        first.schema,
-        index,
-        first.metadata,
-        identity,
-        one_schema=alike,
-        listings=listings,
-        rows_identity=rows,
-    )
-
-
-def _check_classes(snapshots: Sequence[Snapshot]) -> None:
-    """Refuse to read a label as one class in one part and as another in the next."""
-    named = [
-        (snapshot, classes)
-        for snapshot in snapshots
-        if (classes := classes_of(snapshot.metadata)) is not None
-    ]
-    for other, classes in named[1:]:
-        if classes != named[0][1]:
-            raise SchemaError(
-                f"{_shown(other)} numbers its classes otherwise than {_shown(named[0][0])}: "
-                f"{class_difference(named[0][1], classes)}; open them one at a time, or write one again with "
-                "--classes-from the other"
-            )
-
-
-def _shown(snapshot: Snapshot) -> str:
-    return snapshot.parts[0].path if snapshot.parts else "an empty directory"
-
-
-def _difference(expected: Schema, found: Schema) -> str:
-    for i, (a, b) in enumerate(zip(expected, found, strict=False)):
-        if a != b:
-            return f"column {i} is {b.name!r} ({b.spec}), expected {a.name!r} ({a.spec})"
-    return f"{len(found)} columns, expected {len(expected)}"

@@ -5,15 +5,27 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
-from ..format.metadata import CREATED_BY, checked_index, packed_types
+from ..format.metadata import CREATED_BY, checked_index
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.registry import read_file
+from .column_layouts import (
+    COLUMN_FILES,
+    LAYOUT,
+    Layout,
+    decode_layouts,
+    decode_part_columns,
+    encode_layouts,
+    encode_part_columns,
+    schema_digest,
+)
+from .manifest_fields import MOST, PART_NAME, checked_hex, checked_number, checked_part
 from .part_list import DeletedRows, PartEntry, PartList, find_parts
 
 __all__ = [
@@ -33,9 +45,7 @@ __all__ = [
 NAME = "manifest.json"
 VERSION = 1
 MAX_BYTES = 1 << 30
-PART_NAME = re.compile(r"part-([0-9]{6,12})-([0-9a-f]{8})\.urec")
 
-_HEX = {16: re.compile(r"[0-9a-f]{16}"), 32: re.compile(r"[0-9a-f]{32}")}
 _KEYS = {
     "created_by",
     "format",
@@ -49,13 +59,14 @@ _KEYS = {
     "parts",
     "digest",
 }
-_MAY_BE = {"optional", "required"}  # left out when empty
+_LAYOUTS = "layouts"
+_MAY_BE = {"optional", "required", _LAYOUTS}  # left out when empty
 _DELETIONS = "deletions"
-_KNOWN = frozenset({_DELETIONS})  # what "required" may name
+_COLUMNS = "columns"
+_KNOWN = frozenset({_COLUMNS, _DELETIONS})  # what "required" may name
 _DELETION_KEYS = {"name", "rows", "bytes", "digest"}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
 _STAND_IN = b"0"  # for parts that were found without it, where the rest of the text is read
-_MAX_NUMBER = 1 << 63
 _MAX_ROWS = 1 << 62  # of a set of parts: UR_MAX_ROWS of csrc
 
 
@@ -71,6 +82,7 @@ class Manifest:
     created_by: str = CREATED_BY
     optional: dict[str, Any] = field(default_factory=dict)  # what readers may ignore: kept
     digest: str = field(compare=False, default="")  # of the text that it was read from
+    layouts: tuple[Layout, ...] = ()  # of parts whose columns are not where the schema has them
 
     @property
     def rows(self) -> int:
@@ -94,11 +106,6 @@ def part_id(dataset_id: bytes, number: int) -> bytes:
     return b"".join(xxh3_64(content, seed).to_bytes(8, "little") for seed in (0, 1))
 
 
-def schema_digest(schema: Schema) -> str:
-    """What a manifest says of a part's schema: names, types and shapes."""
-    return f"{xxh3_64(packed_types(schema)):016x}"
-
-
 def encode(manifest: Manifest) -> bytes:
     """The whole text of ``manifest.json``."""
     content = {
@@ -116,8 +123,12 @@ def encode(manifest: Manifest) -> bytes:
     }
     if manifest.optional:
         content["optional"] = manifest.optional
-    if manifest.deleted:
-        content["required"] = [_DELETIONS]
+    if manifest.layouts:
+        content[_LAYOUTS] = encode_layouts(manifest.layouts)
+    needed = [_COLUMNS] if manifest.layouts else []
+    needed += [_DELETIONS] if manifest.deleted else []
+    if needed:
+        content["required"] = needed
     content["digest"] = f"{xxh3_64(_dump(content)):016x}"
     return _dump(content) + b"\n"
 
@@ -134,6 +145,8 @@ def _encode_part(part: PartEntry) -> dict[str, Any]:
     }
     if part.deleted is not None:
         content[_DELETIONS] = asdict(part.deleted)
+    if part.columns is not None:
+        content.update(encode_part_columns(part.columns))
     return content
 
 
@@ -197,7 +210,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _check_digest(content: dict[str, Any], listed: PartList | None, text: bytes, path: str) -> None:
-    stored = _hex(content["digest"], 16, "digest")
+    stored = checked_hex(content["digest"], 16, "digest")
     around = text if listed is None else listed.before + _STAND_IN + listed.after
     written = _dump(content)
     key = (
@@ -218,30 +231,39 @@ def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
     parts = content["parts"]
     if not isinstance(parts, list):
         raise ValueError("parts is not a list")
-    next_part = _number(content["next_part"], "next_part")
+    next_part = checked_number(content["next_part"], "next_part")
+    layouts = decode_layouts(content[_LAYOUTS], schema) if _LAYOUTS in content else ()
     if listed is None:
-        entries = tuple(_decode_part(part, next_part) for part in parts)
+        entries = tuple(_decode_part(part, next_part, layouts) for part in parts)
     else:
         entries = listed.parts
         _check_last(listed, next_part)
     if sum(entry.rows for entry in entries) > _MAX_ROWS:
         raise ValueError("its parts have more than 2^62 rows")
-    if sum(entry.bytes for entry in entries) >= _MAX_NUMBER:
+    more = [file for entry in entries if entry.columns is not None for file in entry.columns.files]
+    if sum(entry.bytes for entry in entries) + sum(file.bytes for file in more) > MOST:
         raise ValueError("its parts have 2^63 bytes or more")
     for what in ("name", "id"):
-        if len({getattr(entry, what) for entry in entries}) != len(entries):
+        if len({getattr(file, what) for files in (entries, more) for file in files}) != len(entries) + len(
+            more
+        ):
             raise ValueError(f"two parts have the same {what}")
-    if any(entry.deleted is not None for entry in entries) != (_DELETIONS in content.get("required", [])):
+    needed = content.get("required", [])
+    if any(entry.deleted is not None for entry in entries) != (_DELETIONS in needed):
         raise ValueError('"required" and the parts do not agree whether rows have been deleted')
+    if {entry.columns.layout for entry in entries if entry.columns is not None} != set(range(len(layouts))):
+        raise ValueError("it has a layout that no part has")
+    if bool(layouts) != (_COLUMNS in needed):
+        raise ValueError('"required" and "layouts" do not agree whether columns are elsewhere')
     digest = schema_digest(schema)
     for entry in entries:
-        if entry.schema != digest:
+        if entry.columns is None and entry.schema != digest:
             raise ValueError(
                 f"part {entry.name} has another schema ({entry.schema}) than the dataset ({digest})"
             )
     return Manifest(
-        bytes.fromhex(_hex(content["id"], 32, "id")),
-        _number(content["generation"], "generation", least=1),
+        bytes.fromhex(checked_hex(content["id"], 32, "id")),
+        checked_number(content["generation"], "generation", least=1),
         next_part,
         schema,
         index,
@@ -250,6 +272,7 @@ def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
         _created_by(content["created_by"]),
         _optional(content),
         content["digest"],
+        layouts,
     )
 
 
@@ -260,22 +283,15 @@ def _check_last(listed: PartList, next_part: int) -> None:
         raise ValueError(f"the number in the name {name} is not below next_part {next_part}")
 
 
-def _decode_part(part: Any, next_part: int) -> PartEntry:
-    if not isinstance(part, dict) or set(part) - {_DELETIONS} != _PART_KEYS:
+def _decode_part(part: Any, next_part: int, layouts: Sequence[Layout]) -> PartEntry:
+    if not isinstance(part, dict) or set(part) - {_DELETIONS, LAYOUT, COLUMN_FILES} != _PART_KEYS:
         raise ValueError(f"a part needs the keys {sorted(_PART_KEYS)}")
-    name = part["name"]
-    match = PART_NAME.fullmatch(name) if type(name) is str else None
-    if match is None:
-        raise ValueError(f"{name!r} is not the name of a part (part-NUMBER-ID.urec)")
-    part_id = _hex(part["id"], 32, "id of a part")
-    if not part_id.startswith(match[2]) or int(match[1]) >= next_part:
-        raise ValueError(
-            f"the name {name} does not go with the part's id {part_id} and next_part {next_part}"
-        )
-    rows, size, index_size = (_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
+    name, part_id = checked_part(part["name"], part["id"], next_part)
+    rows, size, index_size = (checked_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
     return PartEntry(
-        name, bytes.fromhex(part_id), rows, size, index_size, _hex(part["schema"], 16, "schema of a part"),
-        _hex(part["content"], 16, "content of a part"), _decode_deleted(part, name, rows),
+        name, part_id, rows, size, index_size, checked_hex(part["schema"], 16, "schema of a part"),
+        checked_hex(part["content"], 16, "content of a part"), _decode_deleted(part, name, rows),
+        decode_part_columns(part, layouts, next_part),
     )  # fmt: skip
 
 
@@ -286,8 +302,8 @@ def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedR
     if not isinstance(found, dict) or set(found) != _DELETION_KEYS:
         raise ValueError(f"the deletions of a part need the keys {sorted(_DELETION_KEYS)}")
     rows, size = (
-        _number(found["rows"], "rows of deletions", least=1),
-        _number(found["bytes"], "bytes of deletions"),
+        checked_number(found["rows"], "rows of deletions", least=1),
+        checked_number(found["bytes"], "bytes of deletions"),
     )
     if rows > part_rows or size > 8 * part_rows + 64:
         raise ValueError(
@@ -296,7 +312,7 @@ def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedR
     file = found["name"]
     if type(file) is not str or not re.fullmatch(rf"{re.escape(name)}\.del-[0-9]{{6,18}}", file):
         raise ValueError(f"{file!r} is not the name of a file of deletions ({name}.del-VERSION)")
-    return DeletedRows(file, rows, size, _hex(found["digest"], 16, "digest of deletions"))
+    return DeletedRows(file, rows, size, checked_hex(found["digest"], 16, "digest of deletions"))
 
 
 def _created_by(value: Any) -> str:
@@ -323,15 +339,3 @@ def _metadata(text: Any) -> bytes | None:
     except CorruptionError as error:
         raise ValueError(f"its metadata cannot be read: {error}") from error
     return packed
-
-
-def _number(value: Any, what: str, least: int = 0) -> int:
-    if type(value) is not int or not least <= value < _MAX_NUMBER:
-        raise ValueError(f"{what} is {value!r}; expected a number from {least}")
-    return value
-
-
-def _hex(value: Any, digits: int, what: str) -> str:
-    if type(value) is not str or not _HEX[digits].fullmatch(value):
-        raise FormatError(f"{what} is {value!r}; expected {digits} lower-case hex digits")
-    return value

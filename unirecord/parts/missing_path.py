@@ -9,8 +9,9 @@ from typing import Final
 
 from ..storage.registry import location_of
 from . import manifest
+from .manifest import Manifest
 
-__all__ = ["datasets_among", "explain_lost_file", "explain_missing", "meant_instead"]
+__all__ = ["datasets_among", "explain_lost_file", "explain_missing", "meant_instead", "missing_file"]
 
 _INDEXES: Final = (".urec.idx", ".urec.idx.new")
 _NEAREST: Final = 16  # names that are looked at for one that may have been meant
@@ -80,3 +81,27 @@ def datasets_among(paths: Sequence[str]) -> list[str]:
     )
     listed = {path for path, entry in zip(others, found, strict=True) if entry and entry.kind == "file"}
     return [path for path in paths if path.endswith(".urec") or path in listed]
+
+
+def missing_file(path: str, found: Manifest) -> str | None:
+    """Name of a file that the manifest needs and the directory does not have.
+
+    In an object store, where a list costs more than it tells, it is found out when a part is opened.
+    """
+    if not location_of(path).in_file_system:
+        return None
+    there = set(location_of(path).names(path))
+    names = [part.name for part in found.parts]
+    usual = there.issuperset(names) and there.issuperset([name + ".idx" for name in names])
+    if usual and not any(part.deleted is not None or part.columns is not None for part in found.parts):
+        return None
+    for part in found.parts:
+        if part.deleted is not None and part.deleted.name not in there:
+            return part.deleted.name
+        files = () if part.columns is None else part.columns.files
+        for name in (part.name, *(file.name for file in files)):
+            if name not in there:
+                return name
+            if name + ".idx" not in there and name + ".idx.new" not in there:
+                return name + ".idx"
+    return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..format import layout, metadata
 from ..format.metadata import Metadata, Statistics
 from ..format.schema import Schema
 
-__all__ = ["Part", "decode_metadata"]
+__all__ = ["JoinedPart", "Part", "decode_metadata"]
 
 Array = NDArray[Any]
 _INTEGERS: dict[int, np.dtype[Any]] = {
@@ -39,24 +40,37 @@ def _about_index(path: str, error: FormatError) -> FormatError:
 
 
 class Part:
-    """One opened part: what it is, and its index's arrays as read-only views that keep it open."""
+    """One opened part: what it is, and its index's arrays as read-only views that keep it open.
 
-    def __init__(self, native: NativePart, path: str, schema: Schema) -> None:
+    ``schema``: the columns that its set has. ``stored``: what the file was written with, and ``columns`` where in it
+    these are; None: they are all there is.
+    """
+
+    def __init__(
+        self,
+        native: NativePart,
+        path: str,
+        schema: Schema,
+        stored: Schema | None = None,
+        columns: Sequence[int] | None = None,
+    ) -> None:
         self._native = native
         self.path = path
-        self.schema = schema  # the set's, whose column table this part has
+        self.schema = schema
+        self._stored = schema if stored is None else stored
+        self._columns = range(len(schema)) if columns is None else columns
         self.info = native.info  # ur_part_info of csrc/unirecord.h
         self.id = native.id
         self.rows: int = native.info.rows
 
     @cached_property
     def content(self) -> Metadata:
-        """Schema, index columns and user metadata.
+        """Schema, index columns and user metadata, as its file has them.
 
         FormatError when they cannot be read, CorruptionError when the schema is another than the dataset's.
         """
         found = decode_metadata(self._native.metadata(), self.path)
-        if found.schema != self.schema:
+        if found.schema != self._stored:
             raise CorruptionError(
                 f"{self.path}.idx: the schema in its metadata is not the dataset's; "
                 f"run `unirecord verify {self.path}`",
@@ -68,18 +82,23 @@ class Part:
     def stored_schema(self) -> Schema:
         """The schema with the codecs of this part; FormatError when the column table is not its own."""
         try:
-            return self.schema.with_codecs(self._native.table())
+            stored = self._stored.with_codecs(self._native.table())
         except FormatError as error:
             raise _about_index(self.path, error) from error
+        return Schema(
+            replace(column, codec=stored[place].codec)
+            for column, place in zip(self.schema, self._columns, strict=True)
+        )
 
     @cached_property
     def statistics(self) -> Statistics:
         """Nulls, distinct, least and greatest value of each scalar column; FormatError when they cannot be read."""
         section = self.section(layout.SECTION_STATISTICS)
         try:
-            return metadata.decode_statistics(b"" if section is None else section.tobytes(), self.schema)
+            found = metadata.decode_statistics(b"" if section is None else section.tobytes(), self._stored)
         except FormatError as error:
             raise _about_index(self.path, error) from error
+        return tuple(found[place] for place in self._columns)
 
     def vector(self, kind: int, column: int = -1) -> tuple[Array, Callable[[int, int], None]] | None:
         """A section of the index, unchecked, and the check of its elements [start, stop); None when there is none.
@@ -124,3 +143,45 @@ class Part:
     def locate(self, row: int, column: int) -> tuple[int, int]:
         """Offset in the data file, and size, of a blob; its digest is not checked."""
         return self._native.locate(row, column)
+
+
+class JoinedPart(Part):
+    """One part whose columns lie in several files: what it is says its first file, its columns each their own.
+
+    ``places``: for each column of the schema, the file and the number of the column there.
+    """
+
+    def __init__(self, path: str, schema: Schema, places: Sequence[tuple[Part, int]]) -> None:
+        first = places[0][0]
+        super().__init__(first._native, path, schema)
+        self._places = places
+
+    @property
+    def content(self) -> Metadata:
+        """Schema, index columns and user metadata, as its first file has them."""
+        return self._places[0][0].content
+
+    @cached_property
+    def stored_schema(self) -> Schema:
+        """The schema with the codecs of its files."""
+        return Schema(part.stored_schema[column] for part, column in self._places)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Nulls, distinct, least and greatest value of each scalar column."""
+        return tuple(part.statistics[column] for part, column in self._places)
+
+    def vector(self, kind: int, column: int = -1) -> tuple[Array, Callable[[int, int], None]] | None:
+        """A section of an index, unchecked, and the check of its elements [start, stop); None when there is none."""
+        part, place = self._places[column] if column >= 0 else (self._places[0][0], column)
+        return part.vector(kind, place)
+
+    def zone_rows(self, column: int) -> int:
+        """Rows of a zone of this column; 0 when it has no zones."""
+        part, place = self._places[column]
+        return part.zone_rows(place)
+
+    def locate(self, row: int, column: int) -> tuple[int, int]:
+        """Offset in its data file, and size, of a blob; its digest is not checked."""
+        part, place = self._places[column]
+        return part.locate(row, place)

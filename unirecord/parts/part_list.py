@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .column_layouts import PartColumns
+from .manifest_fields import MOST
+
 _NUMBER = rb"(0|[1-9][0-9]{0,18})"
 _BEGIN = b',"parts":['
 _END = b"]"
@@ -16,7 +19,6 @@ _PART = re.compile(
 )  # fmt: skip
 # bytes of a part besides its sizes, its name and its rows
 _ALWAYS = len(b'{"bytes":,"content":"","id":"","index_bytes":,"name":"","rows":,"schema":""},') + 16 + 32 + 16
-_MOST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class PartEntry(NamedTuple):
     schema: str
     content: str  # the content digest in hex
     deleted: DeletedRows | None = None
+    columns: PartColumns | None = (
+        None  # where its columns are, if not in its own files as the schema has them
+    )
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ def find_parts(text: bytes) -> PartList | None:
     if varying + len(found) * _ALWAYS != len(listed):  # there is something between parts that is none
         return None
     counts = [list(map(int, column)) for column in (rows, sizes, indexes)]
-    if max(map(max, counts)) > _MOST:
+    if max(map(max, counts)) > MOST:
         return None
     parts = map(
         PartEntry, _texts(names), map(bytes.fromhex, _texts(ids)), *counts, _texts(schemas), _texts(contents)

@@ -15,25 +15,25 @@ from ..core import (
     IO_CODES,
     VERIFY_CODES,
     Bitmap,
+    JoinedSet,
     NativeLoader,
     NativeSet,
-    NativeStream,
     ReadBuffers,
     RowOutput,
     RowReader,
 )
 from ..errors import ClosedError, UniRecordError
-from ..format import metadata
 from ..format.column import Column
 from ..storage.lease import take_lease
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
-from .cache_options import CacheOptions, default_cache
-from .cached import CachedParts, CacheStats, file_of
+from .cache_options import CacheOptions
+from .cached import CacheStats, sum_of
+from .column_layers import layers_of, places_in
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .deletions import deleted_rows, live_rows
-from .fetched import Fetcher, fetch_for
-from .part import Part
+from .opened_layer import OpenedLayer
+from .part import JoinedPart, Part
 
 __all__ = [
     "ColumnResult",
@@ -180,22 +180,6 @@ class PartSet:
             raise ValueError(f"io is {io!r}; expected one of {', '.join(map(repr, IO_CODES))}")
         if verify not in VERIFY_CODES:
             raise ValueError(f"verify is {verify!r}; expected one of {', '.join(map(repr, VERIFY_CODES))}")
-        with use_storage(snapshot.storage):
-            fetch, sizes = fetch_for(
-                [(part.path, part.bytes, part.index_bytes) for part in snapshot.parts],
-                [part.beginnings for part in snapshot.parts],
-                verify != "never",
-            )
-        if fetch is not None and io != "auto":
-            raise ValueError(
-                f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'
-            )
-        self.is_fetched = fetch is not None
-        if cache is None and fetch is not None:
-            cache = default_cache()
-        self.cache_options = cache
-        self._leases = [take_lease(listing.paths, listing.mark) for listing in snapshot.listings]
-        self._cached = _cached(snapshot, cache, fetch, sizes)
         self.snapshot = snapshot
         self.schema = snapshot.schema
         self.rows = snapshot.rows
@@ -203,21 +187,24 @@ class PartSet:
             [0, *(part.rows for part in snapshot.parts)], dtype=np.int64
         )
         self._starts: list[int] = self.starts.tolist()
-        self._native = NativeSet(
-            [(part.path, part.id, part.rows, part.content) for part in snapshot.parts],
-            io,
-            verify,
-            snapshot.schema.names,
-            self._data_bytes,
-            snapshot.schema.column_table(),
-            partial(_moved_on, snapshot, fetch),
-            metadata.packed_schema(snapshot.schema) if snapshot.one_schema else b"",
-            fetch if self._cached is None else self._cached.fetch,
-            sizes,
-            None if self._cached is None else self._cached.table,
-            None if fetch is None else fetch.read_ahead,
+        opened = partial(
+            OpenedLayer,
+            io=io,
+            verify=verify,
+            cache=cache,
+            storage=snapshot.storage,
+            data_bytes=self._data_bytes,
+            moved_on=partial(has_moved_on, snapshot),
         )
-        self._ahead = None if fetch is None else fetch.ahead
+        self._layers = [opened(layer) for layer in layers_of(snapshot)]
+        self._leases = [take_lease(listing.paths, listing.mark) for listing in snapshot.listings]
+        self._places = places_in([layer.layer for layer in self._layers])
+        self._native: NativeSet = self._layers[0].native
+        if len(self._layers) > 1:
+            self._native = JoinedSet([layer.native for layer in self._layers], self._places)
+        self.is_fetched = self._layers[0].is_fetched
+        self.cache_options = self._layers[0].cache_options
+        self._ahead = [layer.ahead for layer in self._layers if layer.ahead is not None]
         self.io, self.verify = io, verify
         self._readers: dict[tuple[int, ...], ColumnReader] = {}
         self._closed = False
@@ -252,27 +239,34 @@ class PartSet:
 
         Returns what `forget_advice` takes.
         """
-        turn = 0 if self._ahead is None else self._ahead.next_turn()
+        turn = max(
+            (ahead.next_turn() for ahead in self._ahead), default=0
+        )  # the same of all: no one else asks
         self._native.advise(np.ascontiguousarray(rows, np.int64))
         return turn
 
     @property
     def advised_bytes(self) -> int:
         """What an object store was asked for by `advise`, and has not been read yet."""
-        return 0 if self._ahead is None else self._ahead.bytes
+        return sum(ahead.bytes for ahead in self._ahead)
 
     def forget_advice(self, turn: int | None = None) -> None:
         """Gives up what an object store was asked for up to this call of `advise`, or all calls, and was not read."""
-        if self._ahead is not None and turn is None:
-            self._ahead.clear()
-        elif self._ahead is not None and turn is not None:
-            self._ahead.drop(turn)
+        for ahead in self._ahead:
+            if turn is None:
+                ahead.clear()
+            else:
+                ahead.drop(turn)
 
     def part(self, number: int) -> Part:
         """Part ``number``, opened if need be."""
         if not 0 <= number < len(self):
             raise IndexError(f"part {number} is out of range: there are {len(self)}")
-        return Part(self._native.part(number), self.snapshot.parts[number].path, self.schema)
+        if len(self._layers) == 1:
+            return self._layers[0].part(number)
+        opened = [layer.part(number) for layer in self._layers]
+        places = [(opened[layer], column) for layer, column in self._places]
+        return JoinedPart(self.snapshot.parts[number].path, self.schema, places)
 
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row, and its number in the part."""
@@ -280,6 +274,13 @@ class PartSet:
             raise IndexError(f"row {row} is out of range: there are {self.rows}")
         number = bisect_right(self._starts, row) - 1
         return self.snapshot.parts[number].path, row - self._starts[number]
+
+    @property
+    def mean_block_row_bytes(self) -> float:
+        """Bytes of the data files for each row by which blocks are chosen: without column parts; 0 without rows."""
+        with use_storage(self.snapshot.storage):
+            more = sum(file.bytes for part in self.snapshot.parts for file in part.files)
+            return (self._data_bytes - more) / self.rows if self.rows else 0.0
 
     def group_rows(self) -> int:
         """Rows of a row group of the first part that has any; 1 without rows."""
@@ -321,23 +322,19 @@ class PartSet:
     def _data_bytes(self) -> int:
         with use_storage(self.snapshot.storage):
             return sum(
-                part.bytes if part.bytes >= 0 else location_of(part.path).size(part.path)
+                file.bytes if file.bytes >= 0 else location_of(file.path).size(file.path)
                 for part in self.snapshot.parts
+                for file in (part, *part.files)
             )
 
     def open_loader(self, **options: Any) -> NativeLoader:
         """The C loader over these parts."""
         return NativeLoader(self._native, **options)
 
-    def read_stream(
-        self,
-        stream: NativeStream,
-        samples: NDArray[np.int64],
-        outputs: Sequence[int],
-        arrays: Sequence[Array],
-    ) -> None:
-        """Samples of a stream over these parts into an array for each output."""
-        stream.read(self._native, samples, outputs, arrays)
+    def source_of(self, ordinal: int) -> tuple[NativeSet, int]:
+        """The set of the C core that a column is read from, which a stream of it is cut from, and its ordinal there."""
+        layer, column = self._places[ordinal]
+        return self._layers[layer].native, column
 
     def check_open(self) -> None:
         """Raises ClosedError after ``close``."""
@@ -348,41 +345,12 @@ class PartSet:
         """Closes the files: later calls raise ClosedError, calls in flight finish, views stay good."""
         self._closed = True
         self._native.close()
-        self.forget_advice()
+        for layer in self._layers:
+            layer.close()
         for lease in self._leases:
             if lease is not None:
                 lease.close()
-        if self._cached is not None:
-            self._cached.close()
 
     def cache_stats(self) -> CacheStats:
         """What the cache has saved; zeros without one."""
-        return CacheStats() if self._cached is None else self._cached.stats()
-
-
-def _moved_on(snapshot: Snapshot, fetch: Fetcher | None, path: str | None) -> str:
-    """What has been put in the place of the parts, or of the file at ``path``; "" for nothing."""
-    if has_moved_on(snapshot):
-        return "another dataset has been published here"
-    if fetch is not None and path is not None and fetch.has_changed(path):
-        return "the object has been replaced"
-    return ""
-
-
-def _cached(
-    snapshot: Snapshot, cache: CacheOptions | None, fetch: Fetcher | None, sizes: Sequence[tuple[int, int]]
-) -> CachedParts | None:
-    """The parts as a cache has them. ValueError for files on a disk."""
-    if cache is None or not snapshot.parts:
-        return None
-    if fetch is None:
-        raise ValueError(
-            f"{snapshot.parts[0].path} is on a disk: cache= is for what is read from an object store"
-        )
-    files = [
-        file_of(path, part, size)
-        for part, both in zip(snapshot.parts, sizes, strict=True)
-        for path, size in zip((part.path, part.path + ".idx"), both, strict=True)
-    ]
-    known = all(part.id is not None and part.content for part in snapshot.parts)
-    return CachedParts(cache, files, fetch, fetch.heads if known else lambda part: ())
+        return sum_of([layer.cached.stats() for layer in self._layers if layer.cached is not None])

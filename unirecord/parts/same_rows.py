@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,10 +11,19 @@ from ..core import xxh3_64
 from ..errors import FormatError, UniRecordError
 from ..storage.registry import location_of
 from . import manifest
+from .column_layouts import encode_layouts
 from .manifest import Manifest
 from .versions import kept_name, kept_versions, located_version
 
-__all__ = ["BlockFacts", "block_facts", "files_identity", "kept_rows", "rows_identity", "version_with"]
+__all__ = [
+    "BlockFacts",
+    "block_facts",
+    "files_identity",
+    "kept_rows",
+    "parts_identity",
+    "rows_identity",
+    "version_with",
+]
 
 _KEY: Final = "same_rows"
 _MOST: Final = 1 << 63
@@ -35,24 +45,37 @@ class BlockFacts:
 
 
 def files_identity(found: Manifest) -> str:
-    """32 hex digits that change with every part, and every file of deleted rows, that comes or goes."""
+    """32 hex digits that change with every file that comes or goes, and with what columns it is read for."""
+    of_parts = parts_identity(found)
+    if not found.layouts:
+        return of_parts
+    columns = [part.columns for part in found.parts if part.columns is not None]
+    files = b"".join(file.id for part in columns for file in part.files)
+    places = json.dumps(
+        [found.schema.to_wire(), encode_layouts(found.layouts), [part.layout for part in columns]]
+    )
+    return _digest(of_parts.encode() + files + places.encode())
+
+
+def parts_identity(found: Manifest) -> str:
+    """32 hex digits that change with every part, and file of deleted rows, that comes or goes; not with columns."""
     deleted = (part.deleted.digest.encode() for part in found.parts if part.deleted is not None)
     return _digest(found.id + b"".join(part.id for part in found.parts) + b"".join(deleted))
 
 
 def rows_identity(found: Manifest, path: str) -> str:
     """The same, kept where rows have only been laid out anew; FormatError where the manifest says nonsense of it."""
-    files, said = files_identity(found), _said(found, path)
+    files, said = parts_identity(found), _said(found, path)
     if said is None:
         return files
     identity: str = said["identity"]
     return identity if said["layout"] == files else _digest((identity + files).encode())
 
 
-def version_with(path: str, identity: str, *, of_files: bool) -> str | None:
+def version_with(path: str, identity: str, *, of_parts: bool) -> str | None:
     """The newest version with this identity of the directory that ``path`` names, itself or a version of it, as a path.
 
-    ``of_files``: it is a `files_identity`, or else a `rows_identity`. None where no kept version, of the latest and of
+    ``of_parts``: it is a `parts_identity`, or else a `rows_identity`. None where no kept version, of the latest and of
     those that can be read, has it.
     """
     folder = located_version(path)[0].rstrip("/")
@@ -66,7 +89,7 @@ def version_with(path: str, identity: str, *, of_files: bool) -> str | None:
         place = os.path.join(folder, name)
         try:
             found = manifest.read(place)
-            if identity == (files_identity(found) if of_files else rows_identity(found, place)):
+            if identity == (parts_identity(found) if of_parts else rows_identity(found, place)):
                 return f"{folder}@{found.generation}"
         except (OSError, UniRecordError):
             continue
@@ -76,7 +99,7 @@ def version_with(path: str, identity: str, *, of_files: bool) -> str | None:
 def block_facts(found: Manifest, path: str) -> BlockFacts | None:
     """Those of the version that was laid out anew, where that is the one at hand."""
     said = _said(found, path)
-    if said is None or said["layout"] != files_identity(found):
+    if said is None or said["layout"] != parts_identity(found):
         return None
     return BlockFacts(said["group_rows"], said["rows"], said["bytes"])
 
@@ -85,7 +108,7 @@ def kept_rows(after: Manifest, before: Manifest, facts: BlockFacts, path: str) -
     """The ``optional`` of a manifest whose live rows are those of ``before``, in the same order."""
     said = {
         "identity": rows_identity(before, path),
-        "layout": files_identity(after),
+        "layout": parts_identity(after),
         "group_rows": facts.group_rows,
         "rows": facts.rows,
         "bytes": facts.bytes,

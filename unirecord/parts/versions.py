@@ -15,6 +15,7 @@ from ..errors import FormatError, MissingError, UniRecordError
 from ..storage.registry import location_of
 from . import manifest
 from .manifest import Manifest
+from .rearranging import pruned
 
 __all__ = [
     "KEPT_NAME",
@@ -151,7 +152,7 @@ def published_as(
         said["of"] = of
     next_part = max(listing.next_part, before.next_part)
     optional: Mapping[str, Any] = {**listing.optional, _KEY: said}
-    return replace(listing, generation=generation, next_part=next_part, optional=dict(optional))
+    return pruned(replace(listing, generation=generation, next_part=next_part, optional=dict(optional)))
 
 
 def begun_by(listing: Manifest, command: str) -> Manifest:
@@ -167,9 +168,11 @@ def _now() -> str:
 
 
 def files_of(listing: Manifest) -> set[str]:
-    """The names of all parts that a manifest names, and of their deletion files."""
-    return {part.name for part in listing.parts} | {
-        part.deleted.name for part in listing.parts if part.deleted is not None
+    """The names of all parts that a manifest names, with column parts, and of their deletion files."""
+    names = {part.name for part in listing.parts}
+    names |= {part.deleted.name for part in listing.parts if part.deleted is not None}
+    return names | {
+        file.name for part in listing.parts if part.columns is not None for file in part.columns.files
     }
 
 

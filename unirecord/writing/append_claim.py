@@ -14,6 +14,7 @@ from ..errors import BusyError, ExistsError, StaleError, UniRecordError
 from ..parts import manifest
 from ..parts.identity import is_whole
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.rearranging import files_with_rows
 from ..parts.versions import kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import HeldHereError
@@ -138,7 +139,7 @@ class AppendClaim:
         for number in kept_versions(names):
             with suppress(FileNotFoundError):
                 listings.append(manifest.read(os.path.join(self.path, kept_name(number))))
-        return [entry for listing in listings for entry in listing.parts]
+        return [entry for listing in listings for entry in files_with_rows(listing)]
 
     def go_on(self, plan: dict[str, Any]) -> None:
         """Takes that conversion over, with its parts and its journal."""
@@ -186,7 +187,7 @@ class AppendClaim:
     def _say_published(self) -> None:
         """Has the journal say so before another writer can publish: it may lay these parts out anew."""
         try:
-            settle_append(self.journal, read_newest(self.path).parts)
+            settle_append(self.journal, files_with_rows(read_newest(self.path)))
         except OSError:  # such as a full disk: without a plan nothing is gone on with
             store.clear(os.path.join(self.folder, self.journal.plan_name))
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ..errors import BusyError
 from ..parts.manifest import PART_NAME, Manifest, PartEntry
+from ..parts.rearranging import files_with_rows
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged_folder import StagedFolder, is_being_written
@@ -78,14 +79,20 @@ def clear_dead_appends(path: str, before: Manifest | None = None, *, drops: bool
     for place, journal in _folders(path):
         plan = journal.plan()
         is_of_other = plan is not None and before is not None and plan.get(_TARGET) != before.id.hex()
-        is_published = plan is not None and before is not None and journal.has_published(before.parts)
-        if _is_begun(journal) and not (is_of_other or is_published or drops):
+        is_published = (
+            plan is not None and before is not None and journal.has_published(files_with_rows(before))
+        )
+        is_half_cleared = journal.published() and _has_parts(journal.folder)  # killed when it had said so
+        if _is_begun(journal) and not (is_of_other or is_published or is_half_cleared or drops):
             continue
         aside = take_append(place)
         if aside is None:
             continue
         if is_published and before is not None:
-            settle_append(journal, before.parts)
+            settle_append(journal, files_with_rows(before))
+        elif is_half_cleared:
+            journal.settle(())
+            clear_parts(journal.folder)
         if is_of_other or drops or not _is_begun(journal):
             dropped += len(journal.parts())
             clear_parts(journal.folder)
@@ -132,6 +139,10 @@ def settle_append(journal: Journal, listed: Sequence[PartEntry]) -> None:
     if journal.has_published(listed):
         journal.settle(listed)
         clear_parts(journal.folder)
+
+
+def _has_parts(folder: str) -> bool:
+    return any(PART_NAME.fullmatch(name.removesuffix(".idx")) for name in _names(folder))
 
 
 def clear_parts(folder: str, keep: Container[str] = ()) -> None:

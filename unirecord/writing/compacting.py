@@ -61,6 +61,7 @@ def compact(
     part_bytes: int | str | None = None,
     rows_per_part: int | None = None,
     drop_deleted: bool = False,
+    join_columns: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Relaid:
@@ -75,6 +76,8 @@ def compact(
         rows_per_part: in place of it: parts of so many rows each, the last one of what is left.
         drop_deleted: leave out the bytes of rows that have been deleted: blank rows keep their numbers, deleted. Parts
             that have such rows are written anew whatever their size, their cells without compression dictionaries.
+        join_columns: parts whose columns lie in column parts, or have other names than in their files, are written anew
+            whatever their size, with all columns in one file; without it those that are written anyway are.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
 
@@ -96,11 +99,20 @@ def compact(
             dry_run,
             progress,
             drop_deleted,
+            join_columns=join_columns,
         )
     size = PART_BYTES if part_bytes is None else parse_size(part_bytes)
     if size < 1:
         raise ValueError(f"part_bytes is at least 1, got {part_bytes!r}")
-    return relay(path, lambda parts: joined_small(parts, size), "compact", dry_run, progress, drop_deleted)
+    return relay(
+        path,
+        lambda parts: joined_small(parts, size),
+        "compact",
+        dry_run,
+        progress,
+        drop_deleted,
+        join_columns=join_columns,
+    )
 
 
 def reshard(
@@ -150,10 +162,12 @@ def relay(
     progress: Progress | None,
     drop: bool = False,
     without_dictionaries: Collection[str] = (),
+    join_columns: bool = False,
 ) -> Relaid:
     """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
 
-    With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named.
+    With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named; with
+    ``join_columns``, all parts with a layout are written anew.
     """
     folder = os.fspath(path)
     if not location_of(folder).in_file_system:
@@ -167,7 +181,8 @@ def relay(
         assert before is not None
         plan = layout(before.parts)
         bare = bare_deletions(before)
-        staying = [_stays(new, bare, drop, without_dictionaries) for new in plan]
+        layered = [entry.name for entry in before.parts if entry.columns is not None and join_columns]
+        staying = [_stays(new, bare, drop, [*without_dictionaries, *layered]) for new in plan]
         moving = [new for new, entry in zip(plan, staying, strict=True) if entry is None]
         spans = [span for new in moving for span in new.spans]
         rows = sum(new.rows for new in moving)

@@ -13,6 +13,7 @@ from ..parts import manifest
 from ..parts.deletions import deletion_name
 from ..parts.identity import is_whole
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.rearranging import files_with_rows
 from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
@@ -63,7 +64,7 @@ class DirectoryClaim:
                 self._clear_abandoned()
             self.before = self._read_before(damaged_is_fine=overwrite)
             if self.before is not None:
-                self.journal.settle(self.before.parts)
+                self.journal.settle(files_with_rows(self.before))
                 if not (overwrite or append or self.journal.published()):
                     raise ExistsError(_is_there(path))
             self.parts = self._clear_rest()

@@ -13,7 +13,6 @@ from ..format.layout import Shape
 from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..parts import manifest
-from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import published_as
 from .conversion_journal import Journal, begins_anew
@@ -21,6 +20,7 @@ from .directory_claim import Unfinished
 from .part_sequence import Delivery, PartSequence
 from .part_writer import PartContent
 from .publisher import open_publisher
+from .stored_columns import compressed_as
 
 
 class DirectoryWriter:
@@ -74,11 +74,9 @@ class DirectoryWriter:
         if before is None or not before.parts:
             return None if before is None else before.schema
         try:
-            with DataFile(os.path.join(self.path, before.parts[-1].name)) as data:
-                found = data.head().schema
-        except (OSError, UniRecordError):
+            return compressed_as(self.path, before, before.parts[-1])
+        except (OSError, UniRecordError, IndexError):
             return before.schema
-        return found if found == before.schema else before.schema
 
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""
@@ -114,7 +112,7 @@ class DirectoryWriter:
         if self._append and before is not None:
             after = replace(
                 after, id=before.id, metadata=before.metadata, parts=before.parts + after.parts,
-                optional=before.optional,
+                optional=before.optional, layouts=before.layouts,
             )  # fmt: skip
             return published_as(after, before, "append", self.path)
         return after

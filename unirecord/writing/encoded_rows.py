@@ -14,7 +14,7 @@ from ..format.layout import Shape
 from ..format.schema import Schema
 from ..format.stored_rows import StoredRows
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
-from ..parts.part_set import ColumnResult, PartSet, resolve
+from ..parts.part_set import ColumnResult, PartSet, Snapshot
 
 __all__ = ["padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
 
@@ -104,12 +104,12 @@ def _blank_cell(column: Column) -> bytes:
     return bytes(8 * column.free_dims if column.free_dims > 1 else 0)
 
 
-def values_of_part(path: str, dropped: NDArray[np.int64]) -> Iterator[ColumnBatch]:
-    """The rows of one part, decompressed, some MiB at a time; each is checked as it is read.
+def values_of_part(snapshot: Snapshot, dropped: NDArray[np.int64]) -> Iterator[ColumnBatch]:
+    """The rows of a snapshot of one part, decompressed, some MiB at a time; each is checked as it is read.
 
     Those that are ``dropped`` (row numbers, ascending) are blank, and not read, so that they may be damaged.
     """
-    parts = PartSet(resolve(path), verify="always")
+    parts = PartSet(snapshot, verify="always", knows_deletions=True)
     try:
         step = min(max(int(_AT_ONCE / max(parts.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
         for first in range(0, parts.rows, step):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ..errors import MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.rearranging import bytes_of_part, files_of_part
 from ..parts.versions import files_of, kept_name, kept_versions, published_as, read_newest
 from ..sizes import parse_size
 from ..storage.registry import location_of
@@ -79,7 +80,7 @@ def evict(
 
 
 def _planned(folder: str, before: Manifest, limit: int) -> tuple[Evicted, tuple[PartEntry, ...]]:
-    sizes = [_size(part) for part in before.parts]
+    sizes = list(map(bytes_of_part, before.parts))
     left, gone = sum(sizes), 0
     while left > limit and gone < len(sizes) - 1:
         left -= sizes[gone]
@@ -90,7 +91,7 @@ def _planned(folder: str, before: Manifest, limit: int) -> tuple[Evicted, tuple[
             "`unirecord reshard` makes smaller parts"
         )
     parts = before.parts[:gone]
-    names = {part.name for part in parts}
+    names = {file.name for part in parts for file in files_of_part(before, part)}
     version = before.generation + bool(gone)
     kept_by = tuple(
         [n for n in _kept(folder, before) if names & files_of(manifest.read(_kept_path(folder, n)))]
@@ -107,7 +108,3 @@ def _kept(folder: str, before: Manifest) -> list[int]:
 
 def _kept_path(folder: str, number: int) -> str:
     return os.path.join(folder, kept_name(number))
-
-
-def _size(part: PartEntry) -> int:
-    return part.bytes + part.index_bytes + (0 if part.deleted is None else part.deleted.bytes)

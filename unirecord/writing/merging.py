@@ -12,8 +12,10 @@ from ..errors import ExistsError, SchemaError, UniRecordError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..parts import manifest
+from ..parts.column_layouts import ColumnFile, Layout, PartColumns
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.part_set import PartRef, PartSet, Snapshot, resolve
+from ..parts.rearranging import pruned
 from ..parts.versions import begun_by
 from ..progress import Progress, Tracker
 from ..storage import local as store
@@ -83,25 +85,29 @@ def merge(
     if folder.endswith(".urec"):
         raise ValueError(f"{folder}: what is merged is a directory of parts; choose a name without .urec")
     with ExitStack() as stack:
-        found, refs = [], []
+        found: list[tuple[str, Snapshot]] = []
+        refs: list[PartRef] = []
+        layouts: list[Layout] = []
         for path in given:  # open, so that `gc` leaves them
             parts = PartSet(resolve(path), knows_deletions=True)
             stack.callback(parts.close)
             found.append((path, parts.snapshot))
-            refs += [_known(parts, number) for number in range(len(parts))]
+            refs += [_known(parts, number, len(layouts)) for number in range(len(parts))]
+            layouts += parts.snapshot.layouts
         _check_alike(found)
         _check_different(refs)
-        size = sum(ref.bytes + ref.index_bytes for ref in refs)
+        size = sum(file.bytes + file.index_bytes for ref in refs for file in (ref, *ref.files))
         counts = sum(ref.rows for ref in refs), max(len(refs), 1)
         if dry_run:
             return Merged(*counts, len(refs) if link else 0, size)
-        linked = _publish(folder, found[0][1], refs, link, Tracker(size, progress).advance)
+        linked = _publish(folder, found[0][1], refs, layouts, link, Tracker(size, progress).advance)
         return Merged(*counts, linked, size)
 
 
-def _known(parts: PartSet, number: int) -> PartRef:
-    """A part with its content digest, which only a manifest names."""
+def _known(parts: PartSet, number: int, layouts: int) -> PartRef:
+    """A part with its content digest, which only a manifest names, and its layout behind so many others."""
     ref = parts.snapshot.parts[number]
+    ref = replace(ref, layout=ref.layout + layouts) if ref.layout else ref
     return ref if ref.content else replace(ref, content=parts.part(number).info.content_digest)
 
 
@@ -143,30 +149,40 @@ def _check_different(refs: Sequence[PartRef]) -> None:
 
 
 def _publish(
-    folder: str, first: Snapshot, refs: Sequence[PartRef], link: bool, advance: Callable[[int], None]
+    folder: str,
+    first: Snapshot,
+    refs: Sequence[PartRef],
+    layouts: Sequence[Layout],
+    link: bool,
+    advance: Callable[[int], None],
 ) -> int:
     new_id = secrets.token_bytes(16)
     claim = open_publisher(folder, new_id, overwrite=False, append=False, unfinished="refuse")
     names: list[str] = []
     try:
         claim.keep()
-        entries, linked = [], 0
+        entries, linked, next_part = [], 0, len(refs)
         for number, ref in enumerate(refs):
-            assert ref.id is not None
-            name = manifest.part_name(number, ref.id)
-            names.append(name)
+            named = [(ref, _name_of(ref, number))]
+            for file in ref.files:
+                named.append((file, _name_of(file, next_part)))
+                next_part += 1
+            names += [name for _, name in named]
             by_link = [
-                give_again(old, os.path.join(claim.folder, new), link=link) for old, new in _files(ref, name)
+                give_again(old, os.path.join(claim.folder, new), link=link)
+                for file, name in named
+                for old, new in _files(file, name)
             ]
             linked += all(by_link)
-            entries.append(_entry(ref, name, first.schema))
-            advance(ref.bytes + ref.index_bytes)
+            entries.append(_entry(named, first.schema, layouts))
+            advance(sum(file.bytes + file.index_bytes for file, _ in named))
         store.sync_folder(claim.folder)
         user = None if first.metadata is None else pack_user(first.metadata)
         listing = Manifest(
-            new_id, claim.last_kept + 1, len(refs), first.schema, first.index, user, tuple(entries)
-        )
-        claim.publish(lambda _: manifest.encode(begun_by(listing, "merge")))
+            new_id, claim.last_kept + 1, next_part, first.schema, first.index, user, tuple(entries),
+            layouts=tuple(layouts),
+        )  # fmt: skip
+        claim.publish(lambda _: manifest.encode(pruned(begun_by(listing, "merge"))))
     except BaseException:
         claim.abort([*names, *map(_deletion_name, names)])
         raise
@@ -187,11 +203,26 @@ def _deletion_name(name: str) -> str:
     return f"{name}.del-000001"
 
 
-def _entry(ref: PartRef, name: str, schema: Schema) -> PartEntry:
+def _name_of(ref: PartRef, number: int) -> str:
     assert ref.id is not None
+    return manifest.part_name(number, ref.id)
+
+
+def _entry(named: Sequence[tuple[PartRef, str]], schema: Schema, layouts: Sequence[Layout]) -> PartEntry:
+    """A part with its column parts, by the names that they have now."""
+    [(ref, name), *more] = named
+    assert ref.id is not None
+    columns = None
+    if ref.layout:
+        schema = layouts[ref.layout - 1].files[0]
+        files = [
+            ColumnFile(new, file.id or b"", file.bytes, file.index_bytes, f"{file.content:016x}")
+            for file, new in more
+        ]
+        columns = PartColumns(ref.layout - 1, tuple(files))
     gone = ref.deletion
     deleted = None if gone is None else DeletedRows(_deletion_name(name), gone.rows, gone.bytes, gone.digest)
     return PartEntry(
         name, ref.id, ref.rows, ref.bytes, ref.index_bytes, manifest.schema_digest(schema), f"{ref.content:016x}",
-        deleted,
+        deleted, columns,
     )  # fmt: skip

@@ -183,7 +183,7 @@ class ObjectClaim:
         """
         after = manifest.decode(text, self._url)
         new = files_of(after) - (set() if self.before is None else files_of(self.before))
-        new |= {f"{part.name}.idx" for part in after.parts if part.name in new}
+        new |= {f"{name}.idx" for name in new if manifest.PART_NAME.fullmatch(name)}
         there = set(self._names()) - (set() if self.before is None else given_up(self.before)) if new else new
         for name in sorted(new - there):
             raise StaleError(
@@ -225,7 +225,7 @@ class ObjectClaim:
         """Goes on from what another writer has published meanwhile, where that is the dataset that is appended to."""
         before, self._version = self.before, now
         newer = self._decoded(damaged_is_fine=False)
-        if newer is not None and any(self._is_own(part.name) for part in newer.parts):
+        if newer is not None and any(self._is_own(name) for name in files_of(newer)):
             self.before = newer
             return
         if before is not None and newer is not None and same_version(newer, before):

@@ -104,12 +104,28 @@ def purge(
         raise MissingError(f"{folder}: there is no directory of parts here")
     _refuse_readers(folder)
     newest = read_newest(folder)
+    _refuse_column_parts(folder, newest)
     asked = None if rows is None else _not_yet(folder, newest, rows)
     if dry_run:
         return _planned(folder, newest, where, asked)
     if where is not None or (asked is not None and np.size(asked)):
         delete(folder, where=where, rows=asked)
     return _erased(folder, progress)
+
+
+def _refuse_column_parts(folder: str, newest: Manifest) -> None:
+    """Purge searches for what was in parts, and not for what was in column parts."""
+    if newest.layouts:
+        raise UniRecordError(
+            f"{folder}: columns were added, dropped or renamed, and purge does not search column parts; put them into "
+            "the parts first: unirecord compact --join-columns, and then unirecord gc --keep 1"
+        )
+    for number in kept_versions(location_of(folder).names(folder)):
+        if manifest.read(os.path.join(folder, kept_name(number))).layouts:
+            raise UniRecordError(
+                f"{folder}: version {number} has column parts, which purge does not search; remove it first: "
+                "unirecord gc --keep 1"
+            )
 
 
 def _erased(folder: str, progress: Progress | None) -> Purged:

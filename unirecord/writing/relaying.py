@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,13 @@ from ..format.stored_rows import StoredRows
 from ..parts import manifest
 from ..parts.data_file import DataFile, DataHead
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.part_set import Snapshot, resolve
 from .compressing import Compressor, Dictionaries
 from .encoded_rows import padded_anew, stored_as, values_of_part
 from .part_sequence import PartSequence
 from .part_writer import PartContent
 from .row_groups import TARGET_BYTES
+from .stored_columns import compressed_as
 from .stored_grouper import StoredGrouper, stored_shape
 from .verified_rows import open_verified, verified_rows
 
@@ -68,11 +71,12 @@ def joined_small(parts: Sequence[PartEntry], part_bytes: int) -> list[NewPart]:
     for entry in parts:
         if not entry.rows:
             continue
-        if not made or size + entry.bytes > part_bytes:
+        more = entry.bytes + sum(file.bytes for file in (entry.columns.files if entry.columns else ()))
+        if not made or size + more > part_bytes:
             made.append([])
             size = 0
         made[-1].append(Span(entry, 0, entry.rows))
-        size += entry.bytes
+        size += more
     return [NewPart(tuple(spans)) for spans in made]
 
 
@@ -120,6 +124,7 @@ class Relaying:
         like = os.path.join(folder, manifest.NAME)
         self._parts = PartSequence(folder, new_id, lambda i: before.next_part + i, 1 << 62, like)
         self._source: _Source | None = None
+        self._snapshot: Snapshot | None = None
 
     @property
     def made(self) -> list[PartEntry]:
@@ -165,8 +170,12 @@ class Relaying:
                 head = open_verified(data, span.entry)
                 rows = span.stop - span.first
                 found.append((rows, span.entry.bytes * rows // span.entry.rows, head.header.shape))
-                if best is None or rows > best[0]:
+                if best is not None and rows <= best[0]:
+                    continue
+                if span.entry.columns is None:
                     best = rows, head.schema, _dictionaries(data, head)
+                else:  # its columns are compressed anew
+                    best = rows, compressed_as(self._folder, self._before, span.entry), ()
         assert best is not None
         _, stored, dictionaries = best
         names = self._without_dictionaries
@@ -186,10 +195,19 @@ class Relaying:
             if source is not None:
                 source.close()
             dropped = self._dropped(span.entry)
-            source = self._source = _Source(path, span.entry, schema, dictionaries, shape, dropped)
+            source = self._source = _Source(
+                path, span.entry, schema, dictionaries, shape, dropped, partial(self._snapshot_of, span.entry)
+            )
         for rows in source.take(span.first, span.stop):
             yield rows
             self._advance(rows.rows * span.entry.bytes // span.entry.rows)
+
+    def _snapshot_of(self, entry: PartEntry) -> Snapshot:
+        """The dataset as if it were this part alone, with all of its rows."""
+        if self._snapshot is None:
+            self._snapshot = resolve(self._folder)
+        [ref] = [ref for ref in self._snapshot.parts if ref.id == entry.id]
+        return replace(self._snapshot, parts=(replace(ref, deletion=None),), listings=())
 
 
 def _dictionaries(data: DataFile, head: DataHead) -> Dictionaries:
@@ -207,11 +225,12 @@ class _Source:
         dictionaries: Dictionaries,
         shape: Shape,
         dropped: Numbers,
+        snapshot: Callable[[], Snapshot],
     ) -> None:
         self._key = (path, [(column.codec, column.name) for column in schema], dictionaries, shape.blob_align)
         self._files = ExitStack()
         data = self._files.enter_context(DataFile(path))
-        self._rows = self._restored(path, data, entry, schema, dictionaries, shape, dropped)
+        self._rows = self._restored(data, entry, schema, dictionaries, shape, dropped, snapshot)
         self._piece: StoredRows | None = None
         self._place = 0  # of the piece
 
@@ -243,16 +262,16 @@ class _Source:
 
     @staticmethod
     def _restored(
-        path: str,
         data: DataFile,
         entry: PartEntry,
         schema: Schema,
         dictionaries: Dictionaries,
         shape: Shape,
         dropped: Numbers,
+        snapshot: Callable[[], Snapshot],
     ) -> Iterator[StoredRows]:
         head = open_verified(data, entry)
-        same = [column.codec and column.codec.code for column in head.schema] == [
+        same = entry.columns is None and [column.codec and column.codec.code for column in head.schema] == [
             column.codec and column.codec.code for column in schema
         ]
         if same and not len(dropped) and _dictionaries(data, head) == dictionaries:
@@ -260,6 +279,6 @@ class _Source:
                 yield padded_anew(schema, rows, head.header.shape, shape)
             return
         compressor = Compressor(schema, dictionaries)
-        for batch in values_of_part(path, dropped):
+        for batch in values_of_part(snapshot(), dropped):
             for compressed, _ in compressor.add(batch, owned=True):
                 yield stored_as(schema, compressed, shape)

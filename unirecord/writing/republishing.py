@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import MissingError
 from ..parts import manifest
 from ..parts.manifest import Manifest
-from ..parts.versions import path_of_version, published_as, read_version
+from ..parts.versions import files_of, path_of_version, published_as, read_version
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
@@ -89,10 +89,9 @@ def _restore(folder: str, version: int) -> int:
 def _check_there(folder: str, listing: Manifest, version: int) -> None:
     """Refuses a version of which a file has gone, which only something else than this package removes."""
     there = set(location_of(folder).names(folder))
-    for part in listing.parts:
-        gone = () if part.deleted is None else (part.deleted.name,)
-        for name in (part.name, part.name + ".idx", *gone):
-            if name not in there and name + ".new" not in there:
+    for name in sorted(files_of(listing)):
+        for file in (name, name + ".idx") if manifest.PART_NAME.fullmatch(name) else (name,):
+            if file not in there and file + ".new" not in there:
                 raise MissingError(
-                    f"{os.path.join(folder, name)}: this file is missing, so that version {version} cannot be restored"
+                    f"{os.path.join(folder, file)}: this file is missing, so that version {version} cannot be restored"
                 )

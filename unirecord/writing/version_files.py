@@ -74,7 +74,14 @@ def check_only_grew(folder: str) -> None:
         )
     for number in kept_versions(names):
         name = os.path.join(folder, kept_name(number))
-        parts = tuple(part.name for part in manifest.read(name).parts)
+        found = manifest.read(name)
+        parts = tuple(part.name for part in found.parts)
+        if found.layouts:
+            raise UniRecordError(
+                f"{folder}: columns were added, dropped or renamed before the manifest was lost, which does not "
+                f"follow from the parts that are there; copy that of the newest version that is kept, as {name}, to "
+                f"{manifest.NAME}"
+            )
         if rows_have_gone or parts[: len(before)] != before:
             raise UniRecordError(
                 f"{folder}: parts or rows have come and gone before the manifest was lost, so it does not follow from "

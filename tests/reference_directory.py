@@ -1,0 +1,146 @@
+"""Reads directories of parts from docs/format.md alone, every rule checked: the tests' oracle."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+from reference import ReferencePart, bits, read_part
+from reference_rules import digest, need, unpack
+
+__all__ = ["read_directory"]
+
+
+def read_directory(path: str | Path) -> list[ReferencePart]:
+    """The parts that `manifest.json` names, in order."""
+    text = (Path(path) / "manifest.json").read_bytes()
+    need(text.endswith(b"\n"), "manifest ends with a newline")
+    manifest = json.loads(text)
+    bare = text[:-1].replace(f'"digest":"{manifest["digest"]}"'.encode(), b'"digest":""')
+    need(manifest["digest"] == f"{digest(bare):016x}", "digest of the manifest")
+    need(manifest["format"] == "unirecord" and manifest["version"] == 1, "format of the manifest")
+    gone = any("deletions" in entry for entry in manifest["parts"])
+    layouts = manifest.get("layouts", [])
+    needed = ["columns"] * ("layouts" in manifest) + ["deletions"] * gone
+    need(manifest.get("required", []) == needed, "what the manifest requires")
+    of_parts = [entry["layout"] for entry in manifest["parts"] if "layout" in entry]
+    need(set(of_parts) == set(range(len(layouts))), "layouts of the manifest")
+    need(isinstance(manifest["created_by"], str), "created_by of the manifest")
+    keys = [
+        "created_by",
+        "digest",
+        "format",
+        "generation",
+        "id",
+        "index",
+        "metadata",
+        "next_part",
+        "parts",
+        "schema",
+        "version",
+    ]
+    need(sorted(set(manifest) - {"optional", "required", "layouts"}) == keys, "keys of the manifest")
+    need(isinstance(manifest.get("optional", {}), dict), "optional of the manifest")
+    need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
+    parts = []
+    for entry in manifest["parts"]:
+        need(re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", entry["name"]) is not None, "part name")
+        need(int(entry["name"].split("-")[1]) < manifest["next_part"], "part number")
+        part = read_part(Path(path) / entry["name"])
+        layout = layouts[entry["layout"]] if "layout" in entry else None
+        schema = unpack(part.head.metadata)["schema"]
+        types = msgpack.packb([column[:3] for column in schema])
+        need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
+        need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
+        need(entry["index_bytes"] == Path(path, entry["name"] + ".idx").stat().st_size, "size of an index")
+        need(entry["content"] == f"{part.content_digest:016x}", "content of a part")
+        need(entry["schema"] == f"{digest(types):016x}", "schema of a part")
+        if layout is None:
+            need("column_files" not in entry, "column parts of a layout")
+            need(
+                manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset"
+            )
+        else:
+            need(layout["files"][0] == schema, "first schema of a layout")
+            part = read_columns(Path(path), entry, part, layout, manifest)
+        if "deletions" in entry:
+            part.deleted = read_deletions(Path(path), entry, part)
+        parts.append(part)
+    names = [entry["name"] for entry in manifest["parts"]]
+    names += [file["name"] for entry in manifest["parts"] for file in entry.get("column_files", [])]
+    need(len(set(names)) == len(names), "names of parts")
+    if manifest["metadata"] is not None:
+        unpack(base64.b64decode(manifest["metadata"], validate=True))
+    return parts
+
+
+def read_columns(
+    folder: Path, entry: dict[str, Any], part: ReferencePart, layout: dict[str, Any], manifest: dict[str, Any]
+) -> ReferencePart:
+    """A part with the columns of the dataset, which lie where its layout says."""
+    need(sorted(layout) == ["columns", "files"], "keys of a layout")
+    need(len(entry["column_files"]) == len(layout["files"]) - 1, "column parts of a layout")
+    files = [part]
+    for said, schema in zip(entry["column_files"], layout["files"][1:], strict=True):
+        need(sorted(said) == ["bytes", "content", "id", "index_bytes", "name"], "keys of a column part")
+        need(
+            re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", said["name"]) is not None,
+            "name of a column part",
+        )
+        need(int(said["name"].split("-")[1]) < manifest["next_part"], "number of a column part")
+        file = read_part(folder / said["name"])
+        need(
+            said["id"] == file.head.id.hex() and said["name"][-13:-5] == said["id"][:8], "id of a column part"
+        )
+        need(said["bytes"] == file.bytes and said["content"] == f"{file.content_digest:016x}", "content")
+        need(said["index_bytes"] == (folder / f"{said['name']}.idx").stat().st_size, "index of a column part")
+        need(len(file.raw) == entry["rows"], "rows of a column part")
+        need(unpack(file.head.metadata)["schema"] == schema, "schema of a column part")
+        need(
+            file.head.index == [] and file.head.user == {"unirecord:column_part": True},
+            "metadata of a column part",
+        )
+        files.append(file)
+    places = [tuple(place) for place in layout["columns"]]
+    need(len(places) == len(manifest["schema"]) == len(set(places)), "columns of a layout")
+    columns = []
+    for (file_number, number), (name, *kind) in zip(places, manifest["schema"], strict=True):
+        need(layout["files"][file_number][number][1:3] == kind[:2], "type of a column")
+        columns.append(replace(files[file_number].schema[number], name=name))
+    raw = [
+        [files[file_number].raw[row][number] for file_number, number in places]
+        for row in range(entry["rows"])
+    ]
+    return ReferencePart(replace(part.head, columns=columns), part.groups, raw, bytes=part.bytes)
+
+
+def read_deletions(folder: Path, entry: dict[str, Any], part: ReferencePart) -> list[int]:
+    """The rows of a part that have been deleted."""
+    said, rows = entry["deletions"], len(part.raw)
+    need(
+        re.fullmatch(r"\.del-[0-9]{6,18}", said["name"].removeprefix(entry["name"])) is not None,
+        "deletion file",
+    )
+    file = (folder / said["name"]).read_bytes()
+    need(len(file) == said["bytes"] and f"{digest(file):016x}" == said["digest"], "digest of deletions")
+    magic, version, form, of_rows, count, part_id = struct.unpack_from("<8sIIQQ16s", file)
+    need(magic == b"\x89URDL\r\n\x1a" and version == 1 and not any(file[48:64]), "head of deletions")
+    need(
+        (of_rows, count, part_id) == (rows, said["rows"], part.head.id) and count > 0,
+        "deletions of this part",
+    )
+    if form:
+        found = list(np.frombuffer(file[64:], {4: "<u4", 8: "<u8"}[form]).tolist())
+        need(found == sorted(set(found)), "deleted rows ascend")
+    else:
+        need(len(file) == 64 + 8 * -(-rows // 64), "bits of deletions")
+        found = [row for row, bit in enumerate(bits(file[64:], 8 * (len(file) - 64))) if bit]
+    need(len(found) == count and found[-1] < rows, "number of deleted rows")
+    return found

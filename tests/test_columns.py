@@ -1,0 +1,220 @@
+"""Columns added, replaced, dropped and renamed: read like any others, whatever happens to the rows later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import faults
+import numpy as np
+import pytest
+from columns_changed import IOS, NEW, SCHEMA, add, captions, column, make, numbers, row
+from writing import files
+
+import unirecord
+from unirecord import MissingError, SchemaError, StaleError, TransformError, UniRecordDataset
+
+
+@pytest.mark.parametrize("io", IOS)
+def test_added_columns_are_read_like_any_others(tmp_path: Path, io: Any) -> None:
+    path = make(tmp_path / "x")
+    found = add(path)
+    assert found == unirecord.ColumnsAdded(4, (*SCHEMA, *NEW), 60, 3)
+    with UniRecordDataset(path, io=io, verify="always") as ds:
+        assert ds.schema.names == (*SCHEMA, *NEW)
+        for n, sample in enumerate(ds):
+            assert (sample["caption"], sample["square"], sample["t"]) == (f"k{n} of {n}", n * n, row(n)["t"])
+            assert (sample["x"] == n).all()
+        assert ds[7]["caption"] == "k7 of 7"
+        for batch in ds.batches(7):
+            assert (batch["square"] == batch["n"] ** 2).all()
+            assert list(batch["caption"]) == captions(batch)["caption"]
+        assert ds.read_rows(np.array([41, 3]))["caption"][0] == "k41 of 41"
+    assert column(path, "square", io=io, where="square > 100 and n < 20") == [n * n for n in range(11, 20)]
+    assert column(path, "n", io=io, where='name == "k9" and square == 81') == [9]
+    assert column(f"{path}@3", "n") == list(range(60))
+    assert UniRecordDataset(path, version=3).schema.names == tuple(SCHEMA)
+    assert unirecord.verify(path).ok
+
+
+def test_the_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
+    path = make(tmp_path / "x")
+    before = {name: (path / name).read_bytes() for name in files(path) if name.startswith("part-")}
+    add(path)
+    with faults.unsynced():
+        unirecord.rename_columns(path, {"n": "number"})
+        unirecord.drop_columns(path, "t")
+    assert {name: (path / name).read_bytes() for name in before} == before
+    assert len([name for name in files(path) if name.endswith(".urec")]) == 6
+
+
+@pytest.mark.parametrize("shuffle", [True, "block", "parts", "within-parts"])
+def test_the_order_and_a_state_stay_as_they_were(tmp_path: Path, shuffle: Any) -> None:
+    path = make(tmp_path / "x")
+    options: dict[str, Any] = {"shuffle": shuffle, "seed": 5, "columns": ["n"]}
+    with UniRecordDataset(path, **options) as ds:
+        whole = [int(sample["n"]) for sample in ds]
+    with UniRecordDataset(path, **options) as ds:
+        taken = [int(n) for _, batch in zip(range(2), ds.batches(10), strict=False) for n in batch["n"]]
+        state = ds.state_dict()
+    assert taken == whole[:20]
+    add(path)
+    with faults.unsynced():
+        unirecord.drop_columns(path, ["t", "x"])
+    with UniRecordDataset(path, **options) as ds:
+        ds.load_state_dict(state)
+        assert [int(sample["n"]) for sample in ds] == whole[20:]
+        assert [int(sample["n"]) for sample in UniRecordDataset(path, **options)] == whole
+
+
+def test_what_runs_keeps_its_columns(tmp_path: Path) -> None:
+    path = make(tmp_path / "x")
+    with UniRecordDataset(path) as every, UniRecordDataset(path, columns=["n", "t"]) as some:
+        add(path)
+        assert every.refresh()
+        assert every.schema.names != tuple(every[0])
+        assert tuple(every[0]) == tuple(SCHEMA)
+        with faults.unsynced():
+            unirecord.drop_columns(path, "t")
+        with pytest.raises(StaleError, match="column 't' is not there as it was"):
+            some.refresh()
+        assert [sample["t"] for sample in some] == [row(n)["t"] for n in range(60)]
+
+
+def test_a_table_is_joined_by_key_or_in_order(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 6, 2)
+    table = {"name": ["k5", "k1", "k9", "k0"], "score": [5.5, 1.5, 9.5, 0.5], "word": ["e", "a", "i", "o"]}
+    with faults.unsynced():
+        found = unirecord.add_columns(path, {"score": "float64?", "word": "string?"}, table, key="name")
+        assert (found.without, found.unused) == (3, 1)
+        assert column(path, "score") == [0.5, 1.5, None, None, None, 5.5]
+        assert column(path, "word") == ["o", "a", None, None, None, "e"]
+        assert column(path, "n", where="score > 1") == [1, 5]
+        unirecord.add_columns(path, None, {"m": np.arange(6) * 10})
+        assert column(path, "m") == list(range(0, 60, 10))
+        csv = tmp_path / "labels.csv"
+        csv.write_text("n,name,label\n" + "".join(f"{n},k{n},{n % 2}\n" for n in range(6)))
+        assert unirecord.add_columns(path, ["label"], csv, key=["n", "name"]).without == 0
+    assert column(path, "label") == [0, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "table", "key", "message"),
+    [
+        (None, {"n": [1, 1], "m": [1, 2]}, "n", "rows 0 and 1 have the same key 1"),
+        (None, {"n": [1, 2], "m": [1, 2]}, "n", "it has no row for 4 rows of the dataset, first row 0"),
+        (None, {"n": [11, 12], "m": [1, 2]}, "n", "none of its keys is in the dataset; its first is 11"),
+        (None, {"m": [1, 2]}, None, "it has 2 rows, and the dataset 6"),
+        (None, {"q": [1, 2], "m": [1, 2]}, "n", "there is no column 'n'"),
+        (None, {"q": [1, 2], "m": [1, 2]}, "q", "there is no column 'q'"),
+        (None, {"n": [1, 2]}, "n", "no column beside the key"),
+        (["n"], {"n": [1, 2], "m": [1, 2]}, "n", "is the key"),
+        (["k"], {"n": [1, 2], "m": [1, 2]}, "n", "there is no column 'k'"),
+        (None, {"n": [0.5, 2], "m": [1, 2]}, "n", "cannot be a key"),
+        (None, {"name": list("abcdef"), "m": [1] * 6}, None, "there is a column 'name' already"),
+        (None, {"n": [1, 2, 3], "m": [1, 2]}, "n", "different lengths"),
+    ],
+)
+def test_a_table_that_does_not_go_with_the_rows_is_refused(
+    tmp_path: Path, columns: Any, table: Any, key: Any, message: str
+) -> None:
+    path = make(tmp_path / "x", 6, 2)
+    before = files(path)
+    with pytest.raises(SchemaError, match=message):
+        unirecord.add_columns(path, columns, table, key=key)
+    assert files(path) == before
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "message"),
+    [
+        (lambda b: {"m": b["n"][:-1]}, SchemaError, "values for 2 rows"),
+        (lambda b: {"m": b["n"], "k": b["n"]}, SchemaError, "expected"),
+        (lambda b: {}, SchemaError, "expected"),
+        (lambda b: b["n"], SchemaError, "expected a dict"),
+        (lambda b: {"m": [None] * len(b["n"])}, SchemaError, "'m'"),
+        (lambda b: {"m": ["x"] * len(b["n"])}, SchemaError, "'m'"),
+        (lambda b: 1 / 0, TransformError, "failed at rows 0 to 1: ZeroDivisionError"),
+    ],
+)
+def test_what_a_function_makes_wrongly_is_refused(
+    tmp_path: Path, made: Any, error: type[Exception], message: str
+) -> None:
+    path = make(tmp_path / "x", 6, 2)
+    before = files(path)
+    with pytest.raises(error, match=message):
+        unirecord.add_columns(path, {"m": "int64"}, made, batch_size=2)
+    assert files(path) == before
+    assert unirecord.versions(path)[-1].number == 2
+
+
+def test_wrong_calls_are_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 6, 2)
+    with unirecord.Writer(tmp_path / "one.urec", SCHEMA) as writer:
+        writer.write(row(1))
+    for change in (
+        lambda p: unirecord.add_columns(p, {"m": "int64"}, numbers),
+        lambda p: unirecord.drop_columns(p, "n"),
+        lambda p: unirecord.rename_columns(p, {"n": "m"}),
+    ):
+        with pytest.raises(MissingError, match="no directory of parts"):
+            change(tmp_path / "one.urec")
+    wrong: list[dict[str, Any]] = [{"key": "n"}, {"workers": 0}, {"batch_size": 0}]
+    for options in wrong:
+        with pytest.raises(ValueError, match=next(iter(options))):
+            unirecord.add_columns(path, {"m": "int64"}, numbers, **options)
+    with pytest.raises(ValueError, match="with their types"):
+        unirecord.add_columns(path, None, numbers)
+    with pytest.raises(ValueError, match="reads= is of a function"):
+        unirecord.add_columns(path, None, {"m": range(6)}, reads=["n"])
+    with pytest.raises(SchemaError, match="there is no column 'q'"):
+        unirecord.add_columns(path, {"m": "int64"}, numbers, reads=["q"])
+    with pytest.raises(SchemaError, match="no column would stay"):
+        unirecord.drop_columns(path, list(SCHEMA))
+    with pytest.raises(SchemaError, match="no column 'q'"):
+        unirecord.drop_columns(path, "q")
+    with pytest.raises(SchemaError, match="no column 'q'"):
+        unirecord.rename_columns(path, {"q": "m"})
+    with pytest.raises(SchemaError, match="two columns would be called 'n'"):
+        unirecord.rename_columns(path, {"t": "n"})
+    with pytest.raises(SchemaError):
+        unirecord.rename_columns(path, {"t": ""})
+    for empty in (lambda: unirecord.drop_columns(path, []), lambda: unirecord.rename_columns(path, {})):
+        with pytest.raises(ValueError, match=r"columns names no|names is empty"):
+            empty()
+    assert unirecord.versions(path)[-1].number == 2
+
+
+def test_names_change_and_change_places(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 6, 2, index=["n", "name"])
+    with faults.unsynced():
+        assert unirecord.rename_columns(path, {"n": "number"}).columns == ("name", "number", "x", "t")
+        assert column(path, "t", where="number == 4") == [row(4)["t"]]
+        assert unirecord.describe(path).index == ["number", "name"]
+        unirecord.rename_columns(path, {"name": "t", "t": "name"})
+        assert column(path, "t") == [f"k{n}" for n in range(6)]
+        unirecord.rename_columns(path, {"name": "t", "t": "name", "number": "n"})
+    assert unirecord.versions(path)[-1].bytes == unirecord.versions(path)[1].bytes
+    with UniRecordDataset(path) as ds, UniRecordDataset(path, version=2) as before:
+        assert [str(one) for one in ds] == [str(one) for one in before]
+
+
+def test_values_are_replaced_in_their_places(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 6, 2)
+    with faults.unsynced():
+        with pytest.raises(SchemaError, match="replace=True"):
+            unirecord.add_columns(path, {"n": "int32"}, lambda b: {"n": -b["n"].astype(np.int32)})
+        found = unirecord.add_columns(
+            path,
+            {"n": "int32", "m": "int64"},
+            lambda b: {"n": -b["n"].astype("i4"), "m": b["n"]},
+            replace=True,
+        )
+        assert found.columns == ("name", "n", "x", "t", "m")
+        assert column(path, "n") == [-n for n in range(6)]
+        unirecord.add_columns(
+            path, {"n": "int64", "m": "int64"}, lambda b: {"n": b["m"], "m": b["m"]}, replace=True
+        )
+    assert column(path, "n") == list(range(6))
+    named = unirecord.parts.versions.read_newest(str(path))
+    assert [len(part.columns.files) for part in named.parts if part.columns is not None] == [1, 1]

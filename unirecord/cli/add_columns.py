@@ -1,0 +1,132 @@
+"""``unirecord add-columns PATH TABLE``: columns of a table, or made by a function, for the rows that are there."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, Final
+
+from ..convert.adding_columns import ColumnsAdded, add_columns
+from ..convert.sources.overrides import parse_overrides
+from ..errors import UniRecordError
+from .progress_bar import ProgressBar
+from .storage_option import add_storage_option
+from .terminal import print_json, say
+from .usage import UsageError, count, make_parser, names
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Add columns to a dataset: beside each part a column part is written, and the next version
+names both. The files that are there stay as they are, rows keep their numbers and every order stays the
+same. Values come from a table, or from a function of Python that is called with batches of rows."""
+
+_EXAMPLES: Final = """examples:
+  unirecord add-columns pictures captions.parquet --key name
+  unirecord add-columns pictures labels.csv --key name --columns label --replace
+  unirecord add-columns pictures --function describing:describe --schema caption=text --workers 8"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "add-columns", help="add columns", description=_DESCRIPTION, epilog=_EXAMPLES
+    )
+    parser.add_argument("path", metavar="PATH", help="a directory of parts")
+    parser.add_argument(
+        "table", metavar="TABLE", nargs="?", help="the values: anything that `unirecord write` reads"
+    )
+    parser.add_argument(
+        "--function", metavar="MODULE:NAME", help="in place of a table: called with batches, dicts of columns"
+    )
+    parser.add_argument(
+        "--key",
+        type=names,
+        metavar="A,B",
+        help="columns by whose values rows go together (default: by their order)",
+    )
+    parser.add_argument(
+        "--columns", type=names, metavar="A,B", help="columns of the table (default: all but the key)"
+    )
+    parser.add_argument(
+        "--schema", metavar="TYPES", help="column types: name=type,…, JSON text, or a JSON file"
+    )
+    parser.add_argument("--reads", type=names, metavar="A,B", help="columns that the function is given")
+    parser.add_argument("--batch-size", type=count, metavar="N", help="rows that it is called with at a time")
+    parser.add_argument("--replace", action="store_true", help="give columns that are there the new values")
+    parser.add_argument(
+        "--workers", type=count, default=1, metavar="N", help="processes that write column parts"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with what the same command has left when it was stopped"
+    )
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_storage_option(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if (args.table is None) == (args.function is None):
+        raise UsageError("name a TABLE, or --function MODULE:NAME")
+    types = dict(parse_overrides(args.schema)) if args.schema else None
+    try:
+        columns, values = _asked(args, types)
+        with ProgressBar("adding columns", 0, "{:,} rows".format) as bar:
+            found = add_columns(
+                args.path, columns, values, key=args.key, reads=args.reads, replace=args.replace,
+                batch_size=args.batch_size, workers=args.workers, resume=args.resume, progress=bar.update,
+            )  # fmt: skip
+    except ValueError as error:
+        if isinstance(error, UniRecordError):
+            raise
+        raise UsageError(str(error)) from None
+    if args.json:
+        print_json(asdict(found))
+    else:
+        _say(args, found)
+    return 0
+
+
+def _asked(args: argparse.Namespace, types: dict[str, Any] | None) -> tuple[Any, Any]:
+    """Which columns, and where their values come from."""
+    if args.function is None:
+        if args.columns is None or types is None:
+            return (args.columns if types is None else types), args.table
+        lacking = [name for name in args.columns if name not in types]
+        if lacking:
+            raise UsageError(
+                f"--schema has no type for {lacking[0]!r}; name types of all of --columns, or of none"
+            )
+        return {name: types[name] for name in args.columns}, args.table
+    if types is None or args.columns is not None:
+        raise UsageError("--function needs --schema with the columns that it makes: --schema caption=text")
+    return types, _function(args.function)
+
+
+def _function(named: str) -> Callable[[dict[str, Any]], Any]:
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise UsageError(f"--function is MODULE:NAME, got {named!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"--function {named}: {error}") from None
+    if not callable(found):
+        raise UsageError(f"--function {named}: it is {type(found).__name__}, which cannot be called")
+    return found  # type: ignore[no-any-return]
+
+
+def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
+    parts = "1 column part" if found.parts == 1 else f"{found.parts:,} column parts"
+    resumed = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
+    say(f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}")
+    say(f"{found.rows:,} rows in {parts}{resumed}")
+    if found.without:
+        say(f"{found.without:,} rows are null, which the table has no row for")
+    if found.unused:
+        say(f"{found.unused:,} rows of the table go with no row of the dataset")

@@ -1,0 +1,399 @@
+"""Adds columns to a directory: a column part beside each part, made of its rows by a function, or found in a table."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ..errors import MissingError, SchemaError, UniRecordError
+from ..format.metadata import CREATED_BY, pack_user
+from ..format.schema import Schema
+from ..parts import manifest
+from ..parts.column_layouts import ColumnFile, column_part_metadata
+from ..parts.manifest import Manifest, PartEntry
+from ..parts.part_set import PartSet, Snapshot, resolve
+from ..parts.rearranging import rearranged
+from ..progress import Progress, Tracker
+from ..storage.registry import location_of, path_of_dataset
+from ..storage.storage_options import use_storage
+from ..writing.arguments import storage_to_write_to
+from ..writing.changing_columns import as_columns_change
+from ..writing.conversion_journal import entry_from_json, entry_to_json
+from ..writing.part_sequence import PartSequence
+from ..writing.part_writer import PartContent
+from ..writing.publisher import Publisher, open_publisher
+from ..writing.row_groups import shape_without_rows
+from .column_source import ColumnMaker, ColumnSource, FunctionMaker
+from .conversion import Interrupted
+from .joined_table import join_table
+from .task import Job, run_task
+from .worker_pool import run_in_workers
+
+__all__ = ["ColumnsAdded", "add_columns"]
+
+_WHOLE: Final = 1 << 62  # bytes: a column part has all rows of its part
+
+
+@dataclass(frozen=True)
+class ColumnsAdded:
+    """What `unirecord.add_columns` has done.
+
+    Attributes:
+        version: the version with the new columns.
+        columns: the names of all columns, in order.
+        rows: how many rows have got values.
+        parts: how many column parts have been written.
+        resumed: how many of them an earlier run had finished.
+        without: rows that the table has no values for, which are null there.
+        unused: rows of the table that no row of the dataset goes with.
+    """
+
+    version: int
+    columns: tuple[str, ...]
+    rows: int
+    parts: int
+    resumed: int = 0
+    without: int = 0
+    unused: int = 0
+
+
+def add_columns(
+    path: str | os.PathLike[str],
+    columns: Mapping[str, Any] | Schema | Sequence[str] | None,
+    values: Any,
+    *,
+    key: str | Sequence[str] | None = None,
+    reads: Sequence[str] | None = None,
+    replace: bool = False,
+    batch_size: int | None = None,
+    workers: int = 1,
+    resume: bool = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ColumnsAdded:
+    """Adds columns to the directory at ``path``, as the next version; its files stay as they are (docs/growing.md).
+
+    Beside each part a column part is written, with the same rows and only the new columns. Rows keep their numbers, and
+    every order and state stays as it is. Others may append meanwhile: their rows get values too, before this publishes.
+
+    Args:
+        path: a directory of parts, also in an object store.
+        columns: the new columns, as for `Writer`: ``{"caption": "text"}``. Of a table also a list of names, or None for
+            all of its columns but the key, with the types that are found there.
+        values: a function, called with a batch of rows (a dict of columns, as ``read_rows`` gives it), which returns a
+            dict of the new columns, each with as many values; or a table: whatever ``unirecord write`` or
+            `write_dataset` reads, a path or an object.
+        key: of a table: the column, or columns, by whose values its rows and those of the dataset go together; each key
+            is in the table once. Without it the table has as many rows as the dataset, in the same order.
+        reads: of a function: the columns that it is given; all by default.
+        replace: columns that are there already get the new values, in their places.
+        batch_size: rows that a function is called with at a time; by default about 8 MiB of them, 4,096 at most.
+        workers: processes that write column parts at the same time.
+        resume: go on with what the same call has left when it was stopped.
+        progress: called with (rows done, rows in all).
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
+
+    Raises:
+        SchemaError: a column is there already, values do not fit, or the table lacks a key of a column without nulls.
+        TransformError: the function raised; ``__cause__`` is what it raised.
+        MissingError: there is no directory of parts, or no table.
+        StaleError: another writer has changed the columns, or the dataset, meanwhile; nothing of this was published.
+        BusyError: another run of the same call is at work, with ``resume``.
+        UniRecordError: the directory is in storage that is only read.
+        ValueError: a wrong argument.
+    """
+    folder = path_of_dataset(os.fspath(path))
+    if type(workers) is not int or workers < 1:
+        raise ValueError(f"workers is a number of processes, 1 or more, got {workers!r}")
+    if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+        raise ValueError(f"batch_size is a number of rows, 1 or more, got {batch_size!r}")
+    is_function = callable(values) and not isinstance(values, type)
+    if is_function and key is not None:
+        raise ValueError("key= is of a table, and a function was given")
+    if not is_function and reads is not None:
+        raise ValueError("reads= is of a function, and a table was given")
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise MissingError(
+                f"{folder}: there is no directory of parts here, and only those can have columns added"
+            )
+        wish = _Wish(folder, columns, values, key, reads, replace, batch_size, workers, resume)
+        return _Run(wish, progress).run()
+
+
+@dataclass(frozen=True)
+class _Wish:
+    folder: str
+    columns: Any
+    values: Any
+    key: str | Sequence[str] | None
+    reads: Sequence[str] | None
+    replace: bool
+    batch_size: int | None
+    workers: int
+    resume: bool
+
+    @property
+    def is_function(self) -> bool:
+        return callable(self.values) and not isinstance(self.values, type)
+
+
+class _More(Exception):
+    """Others have published parts meanwhile that have no column parts yet."""
+
+
+class _Run:
+    """One run: column parts of all parts that are there, until none is without when it publishes."""
+
+    def __init__(self, wish: _Wish, progress: Progress | None) -> None:
+        self._wish, self._progress = wish, progress
+        self._made: dict[bytes, PartEntry] = {}  # column parts, by the ids of their parts
+        self._schema: Schema | None = None
+        self._without = self._unused = self._resumed = self._tasks = 0
+
+    def run(self) -> ColumnsAdded:
+        wish = self._wish
+        if wish.is_function and wish.workers > 1 and getattr(wish.values, "__module__", "") == "__main__":
+            raise ValueError(
+                "the function is defined in the script that runs, where worker processes do not find it: put it into a "
+                "module of its own, or use workers=1"
+            )
+        snapshot = resolve(wish.folder)
+        source = self._source(snapshot)
+        claim = open_publisher(
+            wish.folder,
+            secrets.token_bytes(16),
+            overwrite=False,
+            append=True,
+            unfinished="resume" if wish.resume else "drop",
+        )
+        try:
+            claim.keep()
+            plan = self._begin(claim, snapshot, source)
+            while True:
+                self._write(claim, plan, source)
+                try:
+                    return self._publish(claim, source)
+                except _More:
+                    snapshot = resolve(wish.folder)
+                    source = self._source(snapshot)
+        except BaseException as error:
+            self._give_up(claim, error)
+            raise
+        finally:
+            source.done()
+
+    # ---- what is to be made --------------------------------------------------------------------------------
+
+    def _source(self, snapshot: Snapshot) -> ColumnSource:
+        wish = self._wish
+        maker: ColumnMaker
+        if wish.is_function:
+            schema = Schema.parse(_described(wish.columns))
+            reads = snapshot.schema.names if wish.reads is None else wish.reads
+            for name in reads:
+                snapshot.schema.ordinal(name)
+            maker = FunctionMaker(wish.values, reads)
+        else:
+            parts = PartSet(snapshot, knows_deletions=True)
+            try:
+                joined = join_table(parts, wish.columns, wish.values, wish.key)
+            finally:
+                parts.close()
+            schema, maker = joined.schema, joined.maker
+            self._without, self._unused = joined.without, joined.unused
+        there = [name for name in schema.names if name in snapshot.schema]
+        if there and not wish.replace:
+            raise SchemaError(
+                f"{wish.folder}: there is a column {there[0]!r} already; replace=True gives it the new values"
+            )
+        self._schema = schema
+        return ColumnSource(snapshot, schema, maker, wish.batch_size)
+
+    def _what(self, source: ColumnSource) -> dict[str, str]:
+        wish, made = self._wish, self._wish.values
+        if wish.is_function:
+            named = f"{getattr(made, '__module__', '')}.{getattr(made, '__qualname__', type(made).__name__)}"
+        else:
+            named = os.path.abspath(made) if isinstance(made, (str, os.PathLike)) else type(made).__name__
+        assert self._schema is not None
+        return {
+            "the source": f"columns of {os.path.abspath(wish.folder)}",
+            "the columns": repr(self._schema.columns),
+            "the values": named,
+            "the key": repr(wish.key),
+            "what is read": repr(wish.reads),
+            "the version of unirecord": CREATED_BY,
+        }
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def _begin(self, claim: Publisher, snapshot: Snapshot, source: ColumnSource) -> dict[str, Any]:
+        """The plan of this run, or of the one that it goes on with, whose column parts are taken over."""
+        assert claim.before is not None
+        what = self._what(source)
+        plan = claim.earlier(what) if self._wish.resume else None
+        if plan is not None and plan.get("what") == what and "published" not in plan:
+            claim.go_on(plan)
+            self._take_over(claim, plan)
+            return plan
+        parts = [(part.id or b"").hex() for part in snapshot.parts]
+        new_id = secrets.token_bytes(16).hex()
+        plan = {"id": new_id, "first": claim.before.next_part, "what": what, "files": [], "columns_of": parts}
+        claim.begin(plan)
+        return plan
+
+    def _take_over(self, claim: Publisher, plan: dict[str, Any]) -> None:
+        of, records = plan["columns_of"], claim.journal.tasks()
+        entries = {
+            task: entry_from_json(record["parts"][0]) for task, record in records.items() if record["parts"]
+        }
+        whole = claim.whole(list(entries.values()))
+        for task, entry in entries.items():
+            if task < len(of) and entry.name in whole:
+                self._made[bytes.fromhex(of[task])] = entry
+                self._resumed += 1
+            else:
+                claim.journal.forget(task)
+        self._tasks = len(of)
+
+    def _write(self, claim: Publisher, plan: dict[str, Any], source: ColumnSource) -> None:
+        """The column parts of all parts of the source that have none yet."""
+        folder, parts = self._wish.folder, source.snapshot.parts
+        planned = {part: number for number, part in enumerate(plan["columns_of"])}
+        self._tasks = max(self._tasks, len(planned))
+        numbers: list[int] = []  # of the task of each part
+        for part in parts:
+            number = planned.get((part.id or b"").hex())
+            if number is None:
+                number, self._tasks = self._tasks, self._tasks + 1
+            numbers.append(number)
+        tasks = [(0, 0)] * self._tasks
+        for unit, number in enumerate(numbers):
+            tasks[number] = (unit, unit + 1)
+        assert self._schema is not None
+        job = Job(
+            source,
+            PartContent(self._schema, (), pack_user(column_part_metadata())),
+            tuple(tasks),
+            claim.folder,
+            bytes.fromhex(plan["id"]),
+            plan["first"],
+            _WHOLE,
+            os.path.join(folder, manifest.NAME),
+            claim.place,
+            claim.deliver,
+            claim.journal,
+        )
+        of = {number: part.id or b"" for number, part in zip(numbers, parts, strict=True)}
+        tracker = Tracker(sum(part.rows for part in parts), self._progress)
+        tracker.advance(sum(part.rows for part in parts if part.id in self._made))
+        waiting = [number for number in numbers if of[number] not in self._made]
+        empty = [number for number in waiting if not parts[tasks[number][0]].rows]
+        for number in empty:
+            self._made[of[number]] = _write_empty(job, number)
+        waiting = [number for number in waiting if number not in empty]
+
+        def done(task: int, record: dict[str, Any]) -> None:
+            self._made[of[task]] = entry_from_json(record["parts"][0])
+
+        if self._wish.workers > 1 and len(waiting) > 1:
+            run_in_workers(
+                job, waiting, self._wish.workers, claim.lock_number(),
+                lambda task, rows, size, part: tracker.advance(rows), done,
+            )  # fmt: skip
+            return
+        for task in waiting:
+            done(task, run_task(job, task, lambda rows, size, part: tracker.advance(rows)))
+
+    # ---- publishing ----------------------------------------------------------------------------------------
+
+    def _publish(self, claim: Publisher, source: ColumnSource) -> ColumnsAdded:
+        schema, folder = self._schema, self._wish.folder
+        assert schema is not None
+        after: Manifest | None = None
+
+        def with_columns(before: Manifest | None) -> bytes:
+            nonlocal after
+            assert before is not None
+            if any(part.id not in self._made for part in before.parts):
+                raise _More
+            files = {
+                part: ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
+                for part, entry in self._made.items()
+            }
+            whole, places = _placed(before.schema, schema)
+            changed = rearranged(before, whole, places, schema, files)
+            numbers = [int(entry.name.split("-")[1]) for entry in self._made.values()]
+            changed = replace(changed, next_part=max([before.next_part, *(number + 1 for number in numbers)]))
+            after = as_columns_change(changed, before, "add-columns", folder)
+            return manifest.encode(after)
+
+        there = {part.id for part in source.snapshot.parts}
+        gone = [part for part in self._made if part not in there]  # laid out anew meanwhile
+        claim.clear([self._made.pop(part).name for part in gone])
+        claim.publish(with_columns)
+        claim.release()
+        assert after is not None
+        return ColumnsAdded(
+            after.generation,
+            after.schema.names,
+            after.rows - after.deleted,
+            len(self._made),
+            self._resumed,
+            self._without,
+            self._unused,
+        )
+
+    def _give_up(self, claim: Publisher, error: BaseException) -> None:
+        """Leaves finished column parts to a later run where that can go on; Ctrl-C then says how."""
+        wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
+        if claim.published or wrong_data or not self._made:
+            claim.abandon()
+            return
+        claim.suspend()
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted(
+                f"interrupted; nothing was published, and {len(self._made):,} finished column parts are kept: the same "
+                "call with resume=True goes on, without it begins anew"
+            ) from None
+
+
+def _described(columns: Any) -> Any:
+    if isinstance(columns, (Mapping, Schema)):
+        return columns
+    raise ValueError(f'columns is {columns!r}; a function needs them with their types: {{"caption": "text"}}')
+
+
+def _placed(before: Schema, added: Schema) -> tuple[Schema, list[int]]:
+    """The columns that there are then, and where each is: behind those of before, the added ones by their number."""
+    new = {column.name: (column, len(before) + place) for place, column in enumerate(added)}
+    both = [new.get(column.name, (column, place)) for place, column in enumerate(before)]
+    columns, places = [column for column, _ in both], [place for _, place in both]
+    for place, column in enumerate(added):
+        if column.name not in before:
+            columns.append(column)
+            places.append(len(before) + place)
+    return Schema(columns).plain(), places
+
+
+def _write_empty(job: Job, task: int) -> PartEntry:
+    parts = PartSequence(
+        job.folder,
+        job.dataset_id,
+        lambda i: job.part_number(task, i),
+        job.max_part_bytes,
+        job.like,
+        job.deliver,
+    )
+    try:
+        parts.write_empty(job.content, shape_without_rows(job.content.schema))
+    except BaseException:
+        parts.discard()
+        raise
+    [entry] = parts.entries
+    job.journal.record(task, {"rows": 0, "parts": [entry_to_json(entry)], "left_out": []})
+    return entry

@@ -1,0 +1,184 @@
+"""A table whose rows go with those of a dataset, by a key or in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SchemaError
+from ..format.schema import Schema
+from ..loading.samples import SampleReader
+from ..parts.part_set import PartSet
+from .column_source import TableMaker
+from .sources.base import Source
+from .write_dataset import source_of
+
+__all__ = ["JoinedTable", "join_table"]
+
+_AT_ONCE: Final = 16_384  # rows whose keys are read at a time
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class JoinedTable:
+    """The new columns, what gives their values, and how many rows on either side have none on the other."""
+
+    schema: Schema
+    maker: TableMaker
+    without: int
+    unused: int
+
+
+def join_table(parts: PartSet, columns: Any, given: Any, key: str | Sequence[str] | None) -> JoinedTable:
+    """Reads the table, and finds its row for each row of the dataset. SchemaError where they do not go together."""
+    keys = [] if key is None else [key] if isinstance(key, str) else list(key)
+    overrides = dict(columns) if isinstance(columns, Mapping) else None
+    table = _as_source(given, overrides)
+    names = _chosen(table, columns, keys)
+    for name in keys:
+        parts.schema.ordinal(name)
+    found = _columns_of(table, [*names, *keys])
+    schema = Schema(table.schema[name] for name in names)
+    if isinstance(columns, Schema):
+        schema = columns
+    rows = len(next(iter(found.values()))) if found else 0
+    live = parts.live
+    there = np.arange(parts.rows, dtype=np.int64) if live is None else live.range(0, live.ones)
+    if keys:
+        places = _places_by_key(parts, there, keys, _keys_of(found, keys, table.path), table.path)
+    elif rows != len(there):
+        raise SchemaError(
+            f"{table.path}: it has {rows:,} rows, and the dataset {len(there):,}; without key= they go together row by "
+            "row"
+        )
+    else:
+        places = np.arange(rows, dtype=np.int64)
+    lacking = there[places < 0]
+    for column in schema if len(lacking) else ():
+        if not column.nullable:
+            raise SchemaError(
+                f"{table.path}: it has no row for {len(lacking):,} rows of the dataset, first row {lacking[0]}, and "
+                f"column {column.name!r} ({column.type}) cannot be null: make it {column.type + '?'!r}, or add the rows"
+            )
+    every = np.full(parts.rows, -1, np.int64)
+    every[there] = places
+    used = len(np.unique(places[places >= 0]))
+    return JoinedTable(
+        schema, TableMaker({name: found[name] for name in names}, every), len(lacking), rows - used
+    )
+
+
+def _as_source(given: Any, overrides: dict[str, Any] | None) -> Source:
+    if isinstance(given, Mapping):
+        lengths = {name: len(values) for name, values in given.items()}
+        if len(set(lengths.values())) > 1:
+            raise SchemaError(f"the columns of the table have different lengths: {lengths}")
+        names, values = list(given), list(given.values())
+        given = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    return source_of(given, schema=overrides)
+
+
+def _chosen(table: Source, columns: Any, keys: Sequence[str]) -> list[str]:
+    for name in keys:
+        if name not in table.schema:
+            table.schema.ordinal(name)
+    if columns is None:
+        names = [name for name in table.schema.names if name not in keys]
+    elif isinstance(columns, (Mapping, Schema)):
+        names = list(columns if isinstance(columns, Mapping) else columns.names)
+    else:
+        names = [columns] if isinstance(columns, str) else list(columns)
+    for name in names:
+        table.schema.ordinal(name)
+    if not names:
+        raise SchemaError(f"{table.path}: it has no column beside the key")
+    both = sorted(set(names) & set(keys))
+    if both:
+        raise SchemaError(f"{table.path}: {both[0]!r} is the key, and cannot be added as well")
+    return names
+
+
+def _columns_of(table: Source, names: Sequence[str]) -> dict[str, Any]:
+    """The columns of all rows; SchemaError where rows cannot be read, since they would be missing."""
+    pieces: dict[str, list[Any]] = {name: [] for name in names}
+    for batch in table.batches():
+        for name in names:
+            pieces[name].append(batch.columns[name])
+    bad = [one for one in table.left_out if not one.expected]
+    if bad:
+        raise SchemaError(f"{bad[0].name}: {bad[0].reason}; a table is read whole")
+    table.done()
+    return {name: _joined(found) for name, found in pieces.items()}
+
+
+def _joined(pieces: Sequence[Any]) -> Any:
+    if pieces and all(
+        type(piece) is np.ndarray
+        and piece.dtype == pieces[0].dtype
+        and piece.shape[1:] == pieces[0].shape[1:]
+        for piece in pieces
+    ):
+        return np.concatenate(pieces)
+    return [value for piece in pieces for value in (piece.tolist() if _is_scalars(piece) else piece)]
+
+
+def _is_scalars(piece: Any) -> bool:
+    return isinstance(piece, np.ndarray) and piece.ndim == 1
+
+
+def _keys_of(found: Mapping[str, Any], keys: Sequence[str], name: str) -> dict[Any, int]:
+    """The row of each key of the table."""
+    places: dict[Any, int] = {}
+    for row, one in enumerate(_tuples(found, keys)):
+        if places.setdefault(one, row) != row:
+            raise SchemaError(
+                f"{name}: rows {places[one]} and {row} have the same key {_shown(one)}; a key is there once"
+            )
+    return places
+
+
+def _places_by_key(
+    parts: PartSet, rows: Rows, keys: Sequence[str], places: Mapping[Any, int], name: str
+) -> Rows:
+    ordinals = [parts.schema.ordinal(one) for one in keys]
+    reader = SampleReader(parts, [(ordinal, parts.schema.columns[ordinal]) for ordinal in ordinals])
+    found = np.empty(len(rows), np.int64)
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        batch = reader.batch(some)
+        found[start : start + len(some)] = [places.get(one, -1) for one in _tuples(batch, keys)]
+    if len(found) and not (found >= 0).any():
+        first = next(iter(places), None)
+        raise SchemaError(
+            f"{name}: none of its keys is in the dataset"
+            + ("" if first is None else f"; its first is {_shown(first)}, and that of the dataset "
+               f"{_shown(next(iter(_tuples(reader.batch(rows[:1]), keys))))}")
+        )  # fmt: skip
+    return found
+
+
+def _tuples(columns: Mapping[str, Any], keys: Sequence[str]) -> list[Any]:
+    """The keys of rows: plain values, so that numbers of any width and texts of any origin compare."""
+    plain = [_plain(columns[name], name) for name in keys]
+    return plain[0] if len(plain) == 1 else list(zip(*plain, strict=True))
+
+
+def _plain(values: Any, name: str) -> list[Any]:
+    found = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    for value in found:
+        if not isinstance(value, (int, str, bytes)):
+            raise SchemaError(
+                f"column {name!r} has the value {value!r}, which cannot be a key: keys are numbers without fractions, "
+                "strings or bytes, and not null"
+            )
+    return found
+
+
+def _shown(key: Any) -> str:
+    text = repr(key)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,153 @@
+"""What a path named when it was looked up: the parts of one dataset, or of several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..core import xxh3_64
+from ..errors import SchemaError
+from ..format.schema import Schema
+from ..storage.storage_options import StorageOptions
+from .classes import class_difference, classes_of
+from .column_layouts import Layout
+from .deletions import Deletion
+from .fetched import Beginnings
+from .same_rows import BlockFacts
+
+__all__ = ["Listing", "PartRef", "Snapshot", "join_snapshots"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartRef:
+    """One part: its data file, and what is known of it (id None, rows and bytes -1: nothing)."""
+
+    path: str
+    id: bytes | None = None
+    rows: int = -1
+    bytes: int = -1
+    content: int = 0  # the content digest; 0: not known
+    index_bytes: int = -1
+    beginnings: Beginnings | None = field(compare=False, repr=False, default=None)
+    deletion: Deletion | None = None
+    layout: int = 0  # 0: its file has the columns of the dataset; n: they are where layout n - 1 says
+    files: tuple[PartRef, ...] = ()  # its column parts
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The manifest that a directory was read by: what it may be called now, and what is in no other."""
+
+    paths: tuple[str, ...]
+    mark: bytes
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The parts that a path named when it was looked up; ``identity`` changes with every file that comes or goes.
+
+    ``parts_identity`` stays where only columns were added, dropped or renamed, ``rows_identity`` also where they
+    were laid out anew; ``block_facts`` are then those from before.
+    ``one_schema``: whether the schemas of all parts are to be the same byte for byte; else their annotations differ.
+    """
+
+    parts: tuple[PartRef, ...]
+    schema: Schema
+    index: tuple[str, ...]
+    metadata: object
+    identity: str
+    path: object = field(compare=False, default=None)  # as it was given
+    storage: StorageOptions | None = field(compare=False, default=None)  # with which it was looked up
+    one_schema: bool = True
+    listings: tuple[Listing, ...] = field(compare=False, default=())  # of the directories on a disk
+    rows_identity: str = ""
+    parts_identity: str = ""
+    layouts: tuple[Layout, ...] = ()
+    block_facts: BlockFacts | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows of all parts, those that have been deleted too."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def deleted(self) -> int:
+        """How many of them have been deleted."""
+        return sum(part.deletion.rows for part in self.parts if part.deletion is not None)
+
+
+def join_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
+    """Several snapshots, one after the other, as one; SchemaError when they do not go together."""
+    first = snapshots[0]
+    for other in snapshots[1:]:
+        if other.schema != first.schema:
+            raise SchemaError(
+                f"{_shown(other)} has another schema than {_shown(first)}: {_difference(first.schema, other.schema)}; "
+                "parts that are read together need the same columns"
+            )
+    if len(snapshots) == 1:
+        return first
+    _check_classes(snapshots)
+    identity = _digest("".join(snapshot.identity for snapshot in snapshots).encode())
+    parts, layouts = _parts_of(snapshots)
+    index = tuple(name for name in first.index if all(name in other.index for other in snapshots))
+    alike = all(snapshot.schema.says_the_same_as(first.schema) for snapshot in snapshots)
+    listings = tuple(listing for snapshot in snapshots for listing in snapshot.listings)
+    rows = _digest("".join(snapshot.rows_identity for snapshot in snapshots).encode())
+    of_parts = _digest("".join(snapshot.parts_identity for snapshot in snapshots).encode())
+    return Snapshot(
+        parts,
+        first.schema,
+        index,
+        first.metadata,
+        identity,
+        one_schema=alike,
+        listings=listings,
+        rows_identity=rows,
+        parts_identity=of_parts,
+        layouts=layouts,
+    )
+
+
+def _parts_of(snapshots: Sequence[Snapshot]) -> tuple[tuple[PartRef, ...], tuple[Layout, ...]]:
+    """All parts, and the layouts that they have, numbered anew."""
+    parts: list[PartRef] = []
+    layouts: list[Layout] = []
+    for snapshot in snapshots:
+        before = len(layouts)
+        layouts += snapshot.layouts
+        parts += [
+            replace(part, layout=part.layout + before) if part.layout else part for part in snapshot.parts
+        ]
+    return tuple(parts), tuple(layouts)
+
+
+def _check_classes(snapshots: Sequence[Snapshot]) -> None:
+    """Refuse to read a label as one class in one part and as another in the next."""
+    named = [
+        (snapshot, classes)
+        for snapshot in snapshots
+        if (classes := classes_of(snapshot.metadata)) is not None
+    ]
+    for other, classes in named[1:]:
+        if classes != named[0][1]:
+            raise SchemaError(
+                f"{_shown(other)} numbers its classes otherwise than {_shown(named[0][0])}: "
+                f"{class_difference(named[0][1], classes)}; open them one at a time, or write one again with "
+                "--classes-from the other"
+            )
+
+
+def _shown(snapshot: Snapshot) -> str:
+    return snapshot.parts[0].path if snapshot.parts else "an empty directory"
+
+
+def _difference(expected: Schema, found: Schema) -> str:
+    for i, (a, b) in enumerate(zip(expected, found, strict=False)):
+        if a != b:
+            return f"column {i} is {b.name!r} ({b.spec}), expected {a.name!r} ({a.spec})"
+    return f"{len(found)} columns, expected {len(expected)}"
+
+
+def _digest(content: bytes) -> str:
+    return f"{xxh3_64(content):016x}{xxh3_64(content, 1):016x}"
