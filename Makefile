@@ -175,7 +175,7 @@ store-resumes: venv build ## conversions to an object store, killed at every req
 # 10,000 random appends, deletions, layouts, restores and collections beside lists of rows in memory.
 changes: venv build ## 10,000 random changes of datasets
 	UNIRECORD_STEPS=10000 $(BIN)/python -m pytest -q tests/test_deleting.py::TestDeleting \
-	  tests/test_version_changes.py::TestGrowing
+	  tests/test_version_changes.py::TestGrowing tests/test_columns_faults.py::TestChanging
 
 # Producers, a deleter, a compactor and a trainer on one directory, killed at random for CHAOS_SECONDS.
 CHAOS_SECONDS ?= 180

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -326,5 +327,8 @@ class Changing(RuleBasedStateMachine):
 
 TestChanging = Changing.TestCase
 TestChanging.settings = settings(
-    max_examples=12, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("UNIRECORD_STEPS", "180")) // 15,
+    stateful_step_count=15,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
