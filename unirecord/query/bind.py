@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import bound_condition, compute, tree, zone_states
+from . import bound_condition, compute, computed_zones, tree, zone_states
 from .bind_text import bind_text, compare_text
 from .bound_condition import MAX_RANGES, BoundCondition, fixed, in_ranges, present
 from .kernels import ROWS, SET, Step
@@ -120,4 +120,4 @@ def _computed(leaf: Leaf, fields: PartFields) -> BoundCondition:
         found = compute.not_null(leaf.operand, fields, at)
         return found if leaf.negated else ~found
 
-    return BoundCondition("computed", leaf, zone_states.unknown(fields.rows), test)
+    return BoundCondition("computed", leaf, computed_zones.states_of(leaf, fields), test)
