@@ -104,7 +104,8 @@ def read_columns(
         need(len(file.raw) == entry["rows"], "rows of a column part")
         need(unpack(file.head.metadata)["schema"] == schema, "schema of a column part")
         need(
-            file.head.index == [] and file.head.user == {"unirecord:column_part": True},
+            set(file.head.index) <= {c.name for c in file.schema}
+            and file.head.user == {"unirecord:column_part": True},
             "metadata of a column part",
         )
         files.append(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import faults
 import numpy as np
 import pytest
 from columns_changed import IOS, NEW, SCHEMA, add, captions, column, make, numbers, row
+from reference_directory import read_directory
 from writing import files
 
 import unirecord
 from unirecord import MissingError, SchemaError, StaleError, TransformError, UniRecordDataset
+from unirecord.format.layout import SECTION_ORDER
+from unirecord.parts.part_set import PartSet, resolve
 
 
 @pytest.mark.parametrize("io", IOS)
@@ -218,3 +222,50 @@ def test_values_are_replaced_in_their_places(tmp_path: Path) -> None:
     assert column(path, "n") == list(range(6))
     named = unirecord.parts.versions.read_newest(str(path))
     assert [len(part.columns.files) for part in named.parts if part.columns is not None] == [1, 1]
+
+
+def test_added_columns_may_be_compressed(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 12, 2)
+    with faults.unsynced():
+        unirecord.add_columns(
+            path,
+            {
+                "c": {"type": "text", "codec": "zstd"},
+                "v": {"type": "float32", "shape": [64], "codec": "shuffle+zstd"},
+            },
+            lambda b: {
+                "c": [f"{name} " * 200 for name in b["name"]],
+                "v": np.repeat(b["x"][:, :1], 64, axis=1),
+            },
+        )
+        assert [column.codec for column in unirecord.describe(path).columns[-2:]] == ["zstd", "shuffle+zstd"]
+        with unirecord.append(path) as writer:
+            writer.write({**row(12), "c": "k12 " * 200, "v": np.full(64, 12, np.float32)})
+    assert column(path, "c") == [f"k{n} " * 200 for n in range(13)]
+    assert all((value == n).all() for n, value in enumerate(column(path, "v")))
+    assert [one.codec for one in unirecord.describe(path).columns[-2:]] == ["zstd", "shuffle+zstd"]
+    assert unirecord.verify(path).ok
+
+
+def test_added_columns_are_looked_up_by_value(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 60, 2, index=["n"])
+    with faults.unsynced():
+        unirecord.add_columns(path, NEW, captions, index=["square"])
+        unirecord.add_columns(path, {"n": "int64"}, lambda b: {"n": 100 - b["n"]}, replace=True)
+        with pytest.raises(SchemaError, match="'caption'"):
+            unirecord.add_columns(path, NEW, captions, index=["caption"], replace=True)
+        with pytest.raises(SchemaError, match="'q'"):
+            unirecord.add_columns(path, {"m": "int64"}, numbers, index=["q"])
+    assert unirecord.describe(path).index == ["n", "square"]
+    with closing(PartSet(resolve(str(path)))) as parts:
+        for number in range(2):
+            orders = [
+                parts.part(number).section(SECTION_ORDER, i) is not None for i in range(len(parts.schema))
+            ]
+            assert orders == [name in ("n", "square") for name in parts.schema.names]
+    assert column(path, "n", where="square == 49") == [93]
+    assert column(path, "square", where="n == 93") == [49]
+    assert len(read_directory(path)) == 2
+    with faults.unsynced():
+        unirecord.add_columns(path, {"n": "text"}, lambda b: {"n": b["name"]}, replace=True)
+    assert unirecord.describe(path).index == ["square"]

@@ -56,6 +56,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--reads", type=names, metavar="A,B", help="columns that the function is given")
     parser.add_argument("--batch-size", type=count, metavar="N", help="rows that it is called with at a time")
+    parser.add_argument(
+        "--index", type=names, default=[], metavar="A,B", help="new columns to be looked up by value"
+    )
     parser.add_argument("--replace", action="store_true", help="give columns that are there the new values")
     parser.add_argument(
         "--workers", type=count, default=1, metavar="N", help="processes that write column parts"
@@ -76,7 +79,7 @@ def _run(args: argparse.Namespace) -> int:
         columns, values = _asked(args, types)
         with ProgressBar("adding columns", 0, "{:,} rows".format) as bar:
             found = add_columns(
-                args.path, columns, values, key=args.key, reads=args.reads, replace=args.replace,
+                args.path, columns, values, key=args.key, reads=args.reads, index=args.index, replace=args.replace,
                 batch_size=args.batch_size, workers=args.workers, resume=args.resume, progress=bar.update,
             )  # fmt: skip
     except ValueError as error:

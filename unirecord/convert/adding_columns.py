@@ -19,7 +19,7 @@ from ..parts.rearranging import rearranged
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from ..writing.arguments import storage_to_write_to
+from ..writing.arguments import check_indexable, storage_to_write_to
 from ..writing.changing_columns import as_columns_change
 from ..writing.conversion_journal import entry_from_json, entry_to_json
 from ..writing.part_sequence import PartSequence
@@ -67,6 +67,7 @@ def add_columns(
     *,
     key: str | Sequence[str] | None = None,
     reads: Sequence[str] | None = None,
+    index: Sequence[str] = (),
     replace: bool = False,
     batch_size: int | None = None,
     workers: int = 1,
@@ -89,7 +90,9 @@ def add_columns(
         key: of a table: the column, or columns, by whose values its rows and those of the dataset go together; each key
             is in the table once. Without it the table has as many rows as the dataset, in the same order.
         reads: of a function: the columns that it is given; all by default.
-        replace: columns that are there already get the new values, in their places.
+        index: scalar columns of the new ones to be looked up by value, as for `Writer`.
+        replace: columns that are there already get the new values, in their places; those that were looked up by value
+            still are.
         batch_size: rows that a function is called with at a time; by default about 8 MiB of them, 4,096 at most.
         workers: processes that write column parts at the same time.
         resume: go on with what the same call has left when it was stopped.
@@ -120,7 +123,7 @@ def add_columns(
             raise MissingError(
                 f"{folder}: there is no directory of parts here, and only those can have columns added"
             )
-        wish = _Wish(folder, columns, values, key, reads, replace, batch_size, workers, resume)
+        wish = _Wish(folder, columns, values, key, reads, tuple(index), replace, batch_size, workers, resume)
         return _Run(wish, progress).run()
 
 
@@ -131,6 +134,7 @@ class _Wish:
     values: Any
     key: str | Sequence[str] | None
     reads: Sequence[str] | None
+    index: tuple[str, ...]
     replace: bool
     batch_size: int | None
     workers: int
@@ -152,6 +156,7 @@ class _Run:
         self._wish, self._progress = wish, progress
         self._made: dict[bytes, PartEntry] = {}  # column parts, by the ids of their parts
         self._schema: Schema | None = None
+        self._index: tuple[str, ...] = ()  # of the new columns
         self._without = self._unused = self._resumed = self._tasks = 0
 
     def run(self) -> ColumnsAdded:
@@ -210,6 +215,9 @@ class _Run:
             raise SchemaError(
                 f"{wish.folder}: there is a column {there[0]!r} already; replace=True gives it the new values"
             )
+        again = [n for n in snapshot.index if n in there and n not in wish.index and not schema[n].is_blob]
+        self._index = (*again, *wish.index)
+        check_indexable(schema, self._index)
         self._schema = schema
         return ColumnSource(snapshot, schema, maker, wish.batch_size)
 
@@ -226,6 +234,7 @@ class _Run:
             "the values": named,
             "the key": repr(wish.key),
             "what is read": repr(wish.reads),
+            "index": repr(self._index),
             "the version of unirecord": CREATED_BY,
         }
 
@@ -277,7 +286,7 @@ class _Run:
         assert self._schema is not None
         job = Job(
             source,
-            PartContent(self._schema, (), pack_user(column_part_metadata())),
+            PartContent(self._schema, self._index, pack_user(column_part_metadata())),
             tuple(tasks),
             claim.folder,
             bytes.fromhex(plan["id"]),
@@ -327,6 +336,7 @@ class _Run:
             }
             whole, places = _placed(before.schema, schema)
             changed = rearranged(before, whole, places, schema, files)
+            changed = replace(changed, index=self._index_after(before, schema))
             numbers = [int(entry.name.split("-")[1]) for entry in self._made.values()]
             changed = replace(changed, next_part=max([before.next_part, *(number + 1 for number in numbers)]))
             after = as_columns_change(changed, before, "add-columns", folder)
@@ -347,6 +357,10 @@ class _Run:
             self._without,
             self._unused,
         )
+
+    def _index_after(self, before: Manifest, added: Schema) -> tuple[str, ...]:
+        stays = [name for name in before.index if name not in added or name in self._index]
+        return (*stays, *(name for name in self._index if name not in stays))
 
     def _give_up(self, claim: Publisher, error: BaseException) -> None:
         """Leaves finished column parts to a later run where that can go on; Ctrl-C then says how."""

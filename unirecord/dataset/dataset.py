@@ -409,7 +409,8 @@ class UniRecordDataset(DatasetDrawing[Given]):
         Raises:
             ValueError: the dataset was made with ``select``, ``take``, ``skip`` or ``split``, and names rows of the
                 old data, or with ``mix``: refresh the dataset that it was made from.
-            StaleError: the schema has changed; open the dataset anew.
+            StaleError: a column that it reads has gone, or has another type; open the dataset anew. Columns that came
+                are for who opens it anew.
         """
         rule = self._cursor.plan.order.rule
         if rule is not None:
