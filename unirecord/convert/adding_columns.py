@@ -372,7 +372,7 @@ class _Run:
         if isinstance(error, KeyboardInterrupt):
             raise Interrupted(
                 f"interrupted; nothing was published, and {len(self._made):,} finished column parts are kept: the same "
-                "call with resume=True goes on, without it begins anew"
+                "with --resume (resume=True in Python) goes on, without it begins anew"
             ) from None
 
 
