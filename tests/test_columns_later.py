@@ -15,7 +15,7 @@ from reference_directory import read_directory
 from writing import files
 
 import unirecord
-from unirecord import MissingError, SchemaError, StaleError, UniRecordDataset, UniRecordError
+from unirecord import MissingError, SchemaError, StaleError, TransformError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
 
 
@@ -269,6 +269,92 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert (found.resumed, calls) == (1, [0, 3, 3, 6])
     assert column(path, "m") == list(range(1, 10))
     assert not [name for name in files(path) if name.endswith(".tmp")]
+
+
+def stopped_in_the_second(path: Path, values: Any, **options: Any) -> None:
+    """Adds m, and is interrupted in the second of the parts of three rows."""
+
+    def stop(done: int, total: int) -> None:
+        if done >= 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="finished column parts"):
+        unirecord.add_columns(path, {"m": "int64"}, values, progress=stop, **options)
+
+
+def plus_two(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"m": batch["n"] + 2}
+
+
+def test_a_function_that_fails_may_go_on(tmp_path: Path) -> None:
+    path, there = make(tmp_path / "x", 9, 3), [False]
+
+    def asking(batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["n"][0] == 6 and not there[0]:
+            raise ConnectionError("the service is away")
+        return numbers(batch)
+
+    with faults.unsynced():
+        with pytest.raises(
+            TransformError, match=r"the service is away; nothing.* 2 finished column parts"
+        ) as caught:
+            unirecord.add_columns(path, {"m": "int64"}, asking)
+        assert isinstance(caught.value.__cause__, ConnectionError)
+        there[0] = True
+        assert unirecord.add_columns(path, {"m": "int64"}, asking, resume=True).resumed == 2
+    assert column(path, "m") == list(range(1, 10))
+
+
+def test_what_another_call_left_is_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 9, 3)
+    names = [f"k{n}" for n in range(9)]
+    table = {"name": names, "m": list(range(9))}
+    other = {"name": names, "m": [*range(8), 100]}
+    with faults.unsynced():
+        stopped_in_the_second(path, numbers)
+        with pytest.raises(StaleError, match="the values differ; without resume it begins anew"):
+            unirecord.add_columns(path, {"m": "int64"}, plus_two, resume=True)
+        with pytest.raises(StaleError, match="the columns differ"):
+            unirecord.add_columns(path, {"m": "int32"}, numbers, resume=True)
+        with pytest.raises(StaleError, match="what is read differ"):
+            unirecord.add_columns(path, {"m": "int64"}, numbers, reads=("n",), resume=True)
+        assert unirecord.add_columns(path, {"m": "int64"}, numbers, resume=True).resumed == 1
+        assert column(path, "m") == list(range(1, 10))
+        unirecord.drop_columns(path, "m")
+        stopped_in_the_second(path, table, key="name")
+        with pytest.raises(StaleError, match="the values differ"):
+            unirecord.add_columns(path, {"m": "int64"}, other, key="name", resume=True)
+        again = {"m": np.arange(9), "name": np.array(names)}  # the same values, held otherwise
+        with pytest.raises(StaleError, match="the values differ"):
+            unirecord.add_columns(path, {"m": "int64"}, again, key="name", resume=True)
+        same = {"name": [str(name) for name in names], "m": [int(str(n)) for n in range(9)]}
+        assert unirecord.add_columns(path, {"m": "int64"}, same, key="name", resume=True).resumed == 1
+        assert column(path, "m") == list(range(9))
+    assert not [name for name in files(path) if name.endswith(".tmp")]
+
+
+def test_values_of_a_column_that_was_replaced_meanwhile_are_made_anew(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 9, 3)
+    with faults.unsynced():
+        stopped_in_the_second(path, numbers)
+        unirecord.add_columns(path, {"n": "int64"}, lambda batch: {"n": batch["n"] * 10}, replace=True)
+        found = unirecord.add_columns(path, {"m": "int64"}, numbers, resume=True)
+    assert found.resumed == 0
+    assert column(path, "m") == [10 * n + 1 for n in range(9)]
+    assert unirecord.verify(path).ok
+
+
+def test_a_table_by_order_goes_with_the_rows_that_were_there(tmp_path: Path) -> None:
+    path = make(tmp_path / "x", 6, 2)
+
+    def appending(done: int, total: int) -> None:
+        if done == 6:
+            with unirecord.append(path) as writer:
+                writer.write(row(6))
+
+    with faults.unsynced(), pytest.raises(StaleError, match="without key="):
+        unirecord.add_columns(path, {"m": "int64"}, {"m": list(range(6))}, progress=appending)
+    assert "m" not in UniRecordDataset(path).schema
 
 
 def test_the_commands_change_columns(

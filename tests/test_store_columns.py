@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from objectstore import Fault, Request, Server
-from written_store import URL, append_rows, folder, served, write
+from objectstore import Server
+from written_store import URL, append_rows, folder, killed_at_every_request, served, write
 
 import unirecord
-from unirecord import UniRecordDataset, UniRecordError, verify
+from unirecord import SchemaError, UniRecordDataset, verify
 
 server = pytest.fixture(served)
 
@@ -77,37 +77,29 @@ def test_every_request_failing_in_turn_adds_or_does_not(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(range(3))
-    kept = {path.name: path.read_bytes() for path in folder(server).iterdir()}
     outcomes = set()
-    for lost in (False, True):
-        for number in range(1, 90):
-            for path in folder(server).iterdir():
-                path.unlink()
-            for name, content in kept.items():
-                (folder(server) / name).write_bytes(content)
-            count = 0
-
-            def die(request: Request, number: int = number, lost: bool = lost) -> Fault | None:
-                nonlocal count
-                count += 1
-                is_it = count == number and lost and request.method == "PUT"
-                return Fault(lost=is_it, hang_up=not is_it) if count >= number else None
-
-            server.fault = die
-            try:
-                unirecord.add_columns(URL, NEW, doubled)
-            except (OSError, UniRecordError):
-                assert count >= number
-            server.fault = lambda request: None
-            assert seen("n") == [(n,) for n in range(3)]
-            done = "m" in UniRecordDataset(URL).schema
-            outcomes.add(done)
-            if not done:
-                unirecord.add_columns(URL, NEW, doubled)
-            assert seen("n", "m") == [(n, 2 * n) for n in range(3)]
-            if count < number:
-                break
-        else:
-            raise AssertionError("it makes more requests than that")
+    for _ in killed_at_every_request(server, lambda: unirecord.add_columns(URL, NEW, doubled), most=90):
+        assert seen("n") == [(n,) for n in range(3)]
+        done = "m" in UniRecordDataset(URL).schema
+        outcomes.add(done)
+        if not done:
+            unirecord.add_columns(URL, NEW, doubled)
+        assert seen("n", "m") == [(n, 2 * n) for n in range(3)]
     assert outcomes == {False, True}
     capsys.readouterr()
+
+
+def test_wrong_values_leave_no_object(server: Server) -> None:
+    write(range(3))
+    append_rows(range(3, 6))
+    before = sorted(path.name for path in folder(server).iterdir())
+
+    def wrong(batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["n"][0] == 3:
+            assert len(list(folder(server).glob("*.urec"))) == 3, "the first column part is there"
+            return {"m": [None] * 3, "w": ["w"] * 3}
+        return doubled(batch)
+
+    with pytest.raises(SchemaError):
+        unirecord.add_columns(URL, NEW, wrong)
+    assert sorted(path.name for path in folder(server).iterdir()) == before

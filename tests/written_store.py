@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from objectstore import Server, serving
+from objectstore import Fault, Request, Server, serving
 
 import unirecord
-from unirecord import UniRecordDataset, Writer, append
+from unirecord import UniRecordDataset, UniRecordError, Writer, append
 from unirecord.storage import object_store, object_writes
 
 URL = "s3://bucket/train"
@@ -65,6 +65,44 @@ def unnamed(server: Server) -> list[str]:
     except FileNotFoundError:
         named = set()
     return sorted(name for name in there if name.removesuffix(".idx") not in named)
+
+
+def killed_at_every_request(
+    server: Server, change: Callable[[], object], *, most: int
+) -> Iterator[tuple[int, bool]]:
+    """Makes the change, each time from the same objects, while all requests from one on fail.
+
+    At first from the first one on, then from the second, until the change makes no more; then once more, where the
+    store does what the first failing PUT asks, and its answer is lost. Yields after each the number of that request
+    and whether the change was heard to fail, when all requests are answered again.
+    """
+    kept = {path.name: path.read_bytes() for path in folder(server).iterdir()}
+    for lost in (False, True):
+        for number in range(1, most):
+            for path in folder(server).iterdir():
+                path.unlink()
+            for name, content in kept.items():
+                (folder(server) / name).write_bytes(content)
+            count, failed = 0, False
+
+            def die(request: Request, number: int = number, lost: bool = lost) -> Fault | None:
+                nonlocal count
+                count += 1
+                is_it = count == number and lost and request.method == "PUT"
+                return Fault(lost=is_it, hang_up=not is_it) if count >= number else None
+
+            server.fault = die
+            try:
+                change()
+            except (OSError, UniRecordError):
+                assert count >= number
+                failed = True
+            server.fault = lambda request: None
+            yield number, failed
+            if count < number:
+                break
+        else:
+            raise AssertionError("it makes more requests than that")
 
 
 def write(rows: range, **options: Any) -> None:

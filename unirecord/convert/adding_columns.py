@@ -8,27 +8,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..errors import MissingError, SchemaError, UniRecordError
-from ..format.metadata import CREATED_BY, pack_user
+from ..errors import MissingError, StaleError, TransformError, UniRecordError
+from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..parts import manifest
 from ..parts.column_layouts import ColumnFile, column_part_metadata
 from ..parts.manifest import Manifest, PartEntry
-from ..parts.part_set import PartSet, Snapshot, resolve
-from ..parts.rearranging import rearranged
+from ..parts.part_set import resolve
+from ..parts.rearranging import rearranged, state_of_entry
+from ..parts.snapshot import state_of_part
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from ..writing.arguments import check_indexable, storage_to_write_to
+from ..writing.arguments import storage_to_write_to
 from ..writing.changing_columns import as_columns_change
 from ..writing.conversion_journal import entry_from_json, entry_to_json
 from ..writing.part_sequence import PartSequence
 from ..writing.part_writer import PartContent
 from ..writing.publisher import Publisher, open_publisher
 from ..writing.row_groups import shape_without_rows
-from .column_source import ColumnMaker, ColumnSource, FunctionMaker
+from .column_wish import ColumnWish, MadeColumns
 from .conversion import Interrupted
-from .joined_table import join_table
 from .task import Job, run_task
 from .worker_pool import run_in_workers
 
@@ -123,26 +123,8 @@ def add_columns(
             raise MissingError(
                 f"{folder}: there is no directory of parts here, and only those can have columns added"
             )
-        wish = _Wish(folder, columns, values, key, reads, tuple(index), replace, batch_size, workers, resume)
-        return _Run(wish, progress).run()
-
-
-@dataclass(frozen=True)
-class _Wish:
-    folder: str
-    columns: Any
-    values: Any
-    key: str | Sequence[str] | None
-    reads: Sequence[str] | None
-    index: tuple[str, ...]
-    replace: bool
-    batch_size: int | None
-    workers: int
-    resume: bool
-
-    @property
-    def is_function(self) -> bool:
-        return callable(self.values) and not isinstance(self.values, type)
+        wish = ColumnWish(folder, columns, values, key, reads, tuple(index), replace, batch_size)
+        return _Run(wish, workers, progress).run(resume=resume)
 
 
 class _More(Exception):
@@ -152,106 +134,70 @@ class _More(Exception):
 class _Run:
     """One run: column parts of all parts that are there, until none is without when it publishes."""
 
-    def __init__(self, wish: _Wish, progress: Progress | None) -> None:
-        self._wish, self._progress = wish, progress
-        self._made: dict[bytes, PartEntry] = {}  # column parts, by the ids of their parts
-        self._schema: Schema | None = None
-        self._index: tuple[str, ...] = ()  # of the new columns
-        self._without = self._unused = self._resumed = self._tasks = 0
+    def __init__(self, wish: ColumnWish, workers: int, progress: Progress | None) -> None:
+        self._wish, self._workers, self._progress = wish, workers, progress
+        self._made: dict[str, PartEntry] = {}  # column parts, by what their parts are (`state_of_part`)
+        self._resumed: set[str] = set()  # of them, those that an earlier run made
+        self._tasks = 0
 
-    def run(self) -> ColumnsAdded:
+    def run(self, *, resume: bool) -> ColumnsAdded:
         wish = self._wish
-        if wish.is_function and wish.workers > 1 and getattr(wish.values, "__module__", "") == "__main__":
+        if wish.is_function and self._workers > 1 and getattr(wish.values, "__module__", "") == "__main__":
             raise ValueError(
                 "the function is defined in the script that runs, where worker processes do not find it: put it into a "
                 "module of its own, or use workers=1"
             )
-        snapshot = resolve(wish.folder)
-        source = self._source(snapshot)
+        made = wish.source(resolve(wish.folder))
+        own = secrets.token_bytes(16)
         claim = open_publisher(
-            wish.folder,
-            secrets.token_bytes(16),
-            overwrite=False,
-            append=True,
-            unfinished="resume" if wish.resume else "drop",
+            wish.folder, own, overwrite=False, append=True, unfinished="resume" if resume else "drop"
         )
+        begun = False
         try:
             claim.keep()
-            plan = self._begin(claim, snapshot, source)
+            plan = self._begin(claim, made, own, resume=resume)
+            begun = True
             while True:
-                self._write(claim, plan, source)
+                self._write(claim, plan, made)
                 try:
-                    return self._publish(claim, source)
+                    return self._publish(claim, made)
                 except _More:
-                    snapshot = resolve(wish.folder)
-                    source = self._source(snapshot)
+                    made.source.done()
+                    made = wish.source(resolve(wish.folder), again=True)
         except BaseException as error:
-            self._give_up(claim, error)
+            if begun:
+                self._give_up(claim, error)
+            else:  # what an earlier run has left is not this one's
+                claim.suspend()
             raise
         finally:
-            source.done()
-
-    # ---- what is to be made --------------------------------------------------------------------------------
-
-    def _source(self, snapshot: Snapshot) -> ColumnSource:
-        wish = self._wish
-        maker: ColumnMaker
-        if wish.is_function:
-            schema = Schema.parse(_described(wish.columns))
-            reads = snapshot.schema.names if wish.reads is None else wish.reads
-            for name in reads:
-                snapshot.schema.ordinal(name)
-            maker = FunctionMaker(wish.values, reads)
-        else:
-            parts = PartSet(snapshot, knows_deletions=True)
-            try:
-                joined = join_table(parts, wish.columns, wish.values, wish.key)
-            finally:
-                parts.close()
-            schema, maker = joined.schema, joined.maker
-            self._without, self._unused = joined.without, joined.unused
-        there = [name for name in schema.names if name in snapshot.schema]
-        if there and not wish.replace:
-            raise SchemaError(
-                f"{wish.folder}: there is a column {there[0]!r} already; replace=True gives it the new values"
-            )
-        again = [n for n in snapshot.index if n in there and n not in wish.index and not schema[n].is_blob]
-        self._index = (*again, *wish.index)
-        check_indexable(schema, self._index)
-        self._schema = schema
-        return ColumnSource(snapshot, schema, maker, wish.batch_size)
-
-    def _what(self, source: ColumnSource) -> dict[str, str]:
-        wish, made = self._wish, self._wish.values
-        if wish.is_function:
-            named = f"{getattr(made, '__module__', '')}.{getattr(made, '__qualname__', type(made).__name__)}"
-        else:
-            named = os.path.abspath(made) if isinstance(made, (str, os.PathLike)) else type(made).__name__
-        assert self._schema is not None
-        return {
-            "the source": f"columns of {os.path.abspath(wish.folder)}",
-            "the columns": repr(self._schema.columns),
-            "the values": named,
-            "the key": repr(wish.key),
-            "what is read": repr(wish.reads),
-            "index": repr(self._index),
-            "the version of unirecord": CREATED_BY,
-        }
+            made.source.done()
 
     # ---- writing -------------------------------------------------------------------------------------------
 
-    def _begin(self, claim: Publisher, snapshot: Snapshot, source: ColumnSource) -> dict[str, Any]:
+    def _begin(self, claim: Publisher, made: MadeColumns, own: bytes, *, resume: bool) -> dict[str, Any]:
         """The plan of this run, or of the one that it goes on with, whose column parts are taken over."""
         assert claim.before is not None
-        what = self._what(source)
-        plan = claim.earlier(what) if self._wish.resume else None
-        if plan is not None and plan.get("what") == what and "published" not in plan:
+        what = made.what
+        plan = claim.earlier(what) if resume else None
+        if plan is not None and "published" not in plan:
+            differs = [name for name in what if plan["what"].get(name) != what[name]]
+            if differs:
+                raise StaleError(
+                    f"{self._wish.folder}: what an earlier call has left is of another one: {differs[0]} differ; "
+                    "without resume it begins anew"
+                )
             claim.go_on(plan)
             self._take_over(claim, plan)
             return plan
-        parts = [(part.id or b"").hex() for part in snapshot.parts]
-        new_id = secrets.token_bytes(16).hex()
-        plan = {"id": new_id, "first": claim.before.next_part, "what": what, "files": [], "columns_of": parts}
+        states = [state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts]
+        plan = {
+            "id": own.hex(),
+            "first": claim.before.next_part,
+            "what": what,
+            "files": [],
+            "columns_of": states,
+        }
         claim.begin(plan)
         return plan
 
@@ -263,30 +209,31 @@ class _Run:
         whole = claim.whole(list(entries.values()))
         for task, entry in entries.items():
             if task < len(of) and entry.name in whole:
-                self._made[bytes.fromhex(of[task])] = entry
-                self._resumed += 1
+                self._made[of[task]] = entry
+                self._resumed.add(of[task])
             else:
                 claim.journal.forget(task)
         self._tasks = len(of)
 
-    def _write(self, claim: Publisher, plan: dict[str, Any], source: ColumnSource) -> None:
+    def _write(self, claim: Publisher, plan: dict[str, Any], made: MadeColumns) -> None:
         """The column parts of all parts of the source that have none yet."""
-        folder, parts = self._wish.folder, source.snapshot.parts
+        folder, source, snapshot = self._wish.folder, made.source, made.source.snapshot
+        parts = snapshot.parts
+        states = [state_of_part(snapshot, part) for part in parts]
         planned = {part: number for number, part in enumerate(plan["columns_of"])}
         self._tasks = max(self._tasks, len(planned))
         numbers: list[int] = []  # of the task of each part
-        for part in parts:
-            number = planned.get((part.id or b"").hex())
+        for state in states:
+            number = planned.get(state)
             if number is None:
                 number, self._tasks = self._tasks, self._tasks + 1
             numbers.append(number)
         tasks = [(0, 0)] * self._tasks
         for unit, number in enumerate(numbers):
             tasks[number] = (unit, unit + 1)
-        assert self._schema is not None
         job = Job(
             source,
-            PartContent(self._schema, self._index, pack_user(column_part_metadata())),
+            PartContent(made.schema, made.index, pack_user(column_part_metadata())),
             tuple(tasks),
             claim.folder,
             bytes.fromhex(plan["id"]),
@@ -297,9 +244,11 @@ class _Run:
             claim.deliver,
             claim.journal,
         )
-        of = {number: part.id or b"" for number, part in zip(numbers, parts, strict=True)}
+        of = dict(zip(numbers, states, strict=True))
         tracker = Tracker(sum(part.rows for part in parts), self._progress)
-        tracker.advance(sum(part.rows for part in parts if part.id in self._made))
+        tracker.advance(
+            sum(part.rows for part, state in zip(parts, states, strict=True) if state in self._made)
+        )
         waiting = [number for number in numbers if of[number] not in self._made]
         empty = [number for number in waiting if not parts[tasks[number][0]].rows]
         for number in empty:
@@ -309,9 +258,9 @@ class _Run:
         def done(task: int, record: dict[str, Any]) -> None:
             self._made[of[task]] = entry_from_json(record["parts"][0])
 
-        if self._wish.workers > 1 and len(waiting) > 1:
+        if self._workers > 1 and len(waiting) > 1:
             run_in_workers(
-                job, waiting, self._wish.workers, claim.lock_number(),
+                job, waiting, self._workers, claim.lock_number(),
                 lambda task, rows, size, part: tracker.advance(rows), done,
             )  # fmt: skip
             return
@@ -320,31 +269,34 @@ class _Run:
 
     # ---- publishing ----------------------------------------------------------------------------------------
 
-    def _publish(self, claim: Publisher, source: ColumnSource) -> ColumnsAdded:
-        schema, folder = self._schema, self._wish.folder
-        assert schema is not None
+    def _publish(self, claim: Publisher, made: MadeColumns) -> ColumnsAdded:
+        schema, folder = made.schema, self._wish.folder
         after: Manifest | None = None
 
         def with_columns(before: Manifest | None) -> bytes:
             nonlocal after
             assert before is not None
-            if any(part.id not in self._made for part in before.parts):
-                raise _More
+            entries = {part.id: self._made.get(state_of_entry(before, part)) for part in before.parts}
             files = {
                 part: ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
-                for part, entry in self._made.items()
+                for part, entry in entries.items()
+                if entry is not None
             }
+            if len(files) < len(entries):
+                raise _More
             whole, places = _placed(before.schema, schema)
-            changed = rearranged(before, whole, places, schema, files)
-            changed = replace(changed, index=self._index_after(before, schema))
-            numbers = [int(entry.name.split("-")[1]) for entry in self._made.values()]
-            changed = replace(changed, next_part=max([before.next_part, *(number + 1 for number in numbers)]))
+            stays = [name for name in before.index if name not in schema or name in made.index]
+            changed = replace(
+                rearranged(before, whole, places, schema, files),
+                index=(*stays, *(name for name in made.index if name not in stays)),
+                next_part=max([before.next_part, *(_number(entry) + 1 for entry in self._made.values())]),
+            )
             after = as_columns_change(changed, before, "add-columns", folder)
             return manifest.encode(after)
 
-        there = {part.id for part in source.snapshot.parts}
-        gone = [part for part in self._made if part not in there]  # laid out anew meanwhile
-        claim.clear([self._made.pop(part).name for part in gone])
+        there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
+        gone = [state for state in self._made if state not in there]  # laid out anew, or replaced, meanwhile
+        claim.clear([self._made.pop(state).name for state in gone])
         claim.publish(with_columns)
         claim.release()
         assert after is not None
@@ -353,33 +305,30 @@ class _Run:
             after.schema.names,
             after.rows - after.deleted,
             len(self._made),
-            self._resumed,
-            self._without,
-            self._unused,
+            len(self._resumed & self._made.keys()),
+            made.without,
+            made.unused,
         )
-
-    def _index_after(self, before: Manifest, added: Schema) -> tuple[str, ...]:
-        stays = [name for name in before.index if name not in added or name in self._index]
-        return (*stays, *(name for name in self._index if name not in stays))
 
     def _give_up(self, claim: Publisher, error: BaseException) -> None:
         """Leaves finished column parts to a later run where that can go on; Ctrl-C then says how."""
-        wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
+        wrong_data = isinstance(error, UniRecordError) and type(error) not in (UniRecordError, TransformError)
         if claim.published or wrong_data or not self._made:
             claim.abandon()
             return
         claim.suspend()
+        kept = (
+            f"nothing was published, and {len(self._made):,} finished column parts are kept: the same with --resume "
+            "(resume=True in Python) goes on, without it begins anew"
+        )
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(
-                f"interrupted; nothing was published, and {len(self._made):,} finished column parts are kept: the same "
-                "with --resume (resume=True in Python) goes on, without it begins anew"
-            ) from None
+            raise Interrupted(f"interrupted; {kept}") from None
+        if isinstance(error, TransformError):
+            raise TransformError(f"{error}; {kept}") from error.__cause__
 
 
-def _described(columns: Any) -> Any:
-    if isinstance(columns, (Mapping, Schema)):
-        return columns
-    raise ValueError(f'columns is {columns!r}; a function needs them with their types: {{"caption": "text"}}')
+def _number(entry: PartEntry) -> int:
+    return int(entry.name.split("-")[1])
 
 
 def _placed(before: Schema, added: Schema) -> tuple[Schema, list[int]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import marshal
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,12 +29,16 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class JoinedTable:
-    """The new columns, what gives their values, and how many rows on either side have none on the other."""
+    """The new columns, what gives their values, and how many rows on either side have none on the other.
+
+    ``digest``: of all values of the table that count.
+    """
 
     schema: Schema
     maker: TableMaker
     without: int
     unused: int
+    digest: str
 
 
 def join_table(parts: PartSet, columns: Any, given: Any, key: str | Sequence[str] | None) -> JoinedTable:
@@ -68,9 +75,29 @@ def join_table(parts: PartSet, columns: Any, given: Any, key: str | Sequence[str
     every = np.full(parts.rows, -1, np.int64)
     every[there] = places
     used = len(np.unique(places[places >= 0]))
-    return JoinedTable(
-        schema, TableMaker({name: found[name] for name in names}, every), len(lacking), rows - used
-    )
+    maker = TableMaker({name: found[name] for name in names}, every)
+    return JoinedTable(schema, maker, len(lacking), rows - used, _digest(found))
+
+
+def _digest(found: Mapping[str, Any]) -> str:
+    """Of the values, whatever objects hold them: in version 2 of marshal equal ones are not told from the same one."""
+    state = hashlib.sha256()
+    for name, values in found.items():
+        state.update(f"{name}\0{len(values)}\0".encode())
+        if type(values) is np.ndarray and values.dtype != object:
+            state.update(f"{values.dtype.str}{values.shape}".encode())
+            state.update(np.ascontiguousarray(values).view(np.uint8).data)
+            continue
+        for start in range(0, len(values), _AT_ONCE):
+            state.update(_bytes_of(list(values[start : start + _AT_ONCE])))
+    return state.hexdigest()
+
+
+def _bytes_of(values: list[Any]) -> bytes:
+    try:
+        return marshal.dumps(values, 2)
+    except ValueError:  # of an object that it does not know
+        return b"".join(map(pickle.dumps, values))
 
 
 def _as_source(given: Any, overrides: dict[str, Any] | None) -> Source:

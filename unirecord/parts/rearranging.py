@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ..core import xxh3_64
 from ..format.schema import Schema
 from .column_layouts import ColumnFile, Layout, PartColumns, schema_digest
 from .manifest import Manifest, PartEntry
 
-__all__ = ["bytes_of_part", "files_of_part", "files_with_rows", "layout_of", "pruned", "rearranged"]
+__all__ = [
+    "bytes_of_part",
+    "files_of_part",
+    "files_with_rows",
+    "layout_of",
+    "pruned",
+    "rearranged",
+    "state_of",
+    "state_of_entry",
+]
 
 
 def layout_of(found: Manifest, part: PartEntry) -> Layout:
@@ -59,6 +69,19 @@ def _part(
         return part._replace(columns=None)
     number = layouts.setdefault(layout, len(layouts))
     return part._replace(columns=PartColumns(number, tuple(named[file - 1] for file in used[1:])))
+
+
+def state_of_entry(found: Manifest, part: PartEntry) -> str:
+    """32 hex digits that tell what the rows of a part hold in its columns: others once any column is replaced."""
+    files = () if part.columns is None else part.columns.files
+    places = () if part.columns is None else found.layouts[part.columns.layout].columns
+    return state_of(part.id, [file.id for file in files], places)
+
+
+def state_of(part_id: bytes, files: Sequence[bytes], places: Sequence[tuple[int, int]]) -> str:
+    """The same, of its id, the ids of its column parts, and its layout; () without one."""
+    content = repr((part_id, list(files), list(places))).encode()
+    return "".join(f"{xxh3_64(content, seed):016x}" for seed in (0, 1))
 
 
 def pruned(found: Manifest) -> Manifest:

@@ -13,9 +13,10 @@ from .classes import class_difference, classes_of
 from .column_layouts import Layout
 from .deletions import Deletion
 from .fetched import Beginnings
+from .rearranging import state_of
 from .same_rows import BlockFacts
 
-__all__ = ["Listing", "PartRef", "Snapshot", "join_snapshots"]
+__all__ = ["Listing", "PartRef", "Snapshot", "join_snapshots", "state_of_part"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,12 @@ class Snapshot:
     def deleted(self) -> int:
         """How many of them have been deleted."""
         return sum(part.deletion.rows for part in self.parts if part.deletion is not None)
+
+
+def state_of_part(snapshot: Snapshot, part: PartRef) -> str:
+    """What `state_of_entry` says of the part in the manifest that the snapshot was read from."""
+    places = snapshot.layouts[part.layout - 1].columns if part.layout else ()
+    return state_of(part.id or b"", [file.id or b"" for file in part.files], places)
 
 
 def join_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
