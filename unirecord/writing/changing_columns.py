@@ -11,16 +11,13 @@ from typing import Any
 from ..errors import MissingError, SchemaError
 from ..format.schema import Schema
 from ..parts import manifest
-from ..parts.dataset_path import resolve
 from ..parts.manifest import Manifest
-from ..parts.part_set import PartSet
 from ..parts.rearranging import rearranged
-from ..parts.same_rows import BlockFacts, block_facts, kept_rows
 from ..parts.versions import published_as
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
-from .republishing import held
+from .republishing import OvertakenError, held, with_same_blocks
 
 __all__ = ["ColumnsChanged", "as_columns_change", "drop_columns", "rename_columns"]
 
@@ -128,10 +125,6 @@ def _indexed(before: Manifest, index: Iterable[str]) -> Manifest:
     return replace(before, index=tuple(index))
 
 
-class _Changed(Exception):
-    """Another writer has published since the dataset was looked at; only in an object store can one."""
-
-
 def _change(
     path: str | os.PathLike[str],
     command: str,
@@ -146,7 +139,7 @@ def _change(
                 "part again: unirecord write --columns, --rename"
             )
         while True:
-            with suppress(_Changed), held(folder) as claim:
+            with suppress(OvertakenError), held(folder) as claim:
                 before = claim.before
                 assert before is not None
                 after = as_columns_change(change(before), before, command, folder)
@@ -155,7 +148,7 @@ def _change(
                     now: Manifest | None, before: Manifest = before, after: Manifest = after
                 ) -> bytes:
                     if now is not before:
-                        raise _Changed
+                        raise OvertakenError
                     return manifest.encode(after)
 
                 claim.publish(publish)
@@ -164,19 +157,4 @@ def _change(
 
 def as_columns_change(changed: Manifest, before: Manifest, command: str, folder: str) -> Manifest:
     """The version after ``before`` with other columns and the same rows: what is in play, and in which order, stays."""
-    after = published_as(changed, before, command, folder)
-    named = os.path.join(folder, manifest.NAME)
-    return replace(after, optional=kept_rows(after, before, _facts(before, folder, named), named))
-
-
-def _facts(before: Manifest, folder: str, named: str) -> BlockFacts:
-    """By what blocks were chosen before, so that they stay as they are."""
-    known = block_facts(before, named)
-    if known is not None:
-        return known
-    parts = PartSet(resolve(folder), knows_deletions=True)
-    try:
-        size = round(parts.mean_block_row_bytes * parts.rows)
-        return BlockFacts(parts.group_rows(), parts.rows, size)
-    finally:
-        parts.close()
+    return with_same_blocks(published_as(changed, before, command, folder), before, folder)

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from ..core import xxh3_64
 from ..errors import MissingError, UniRecordError
 from ..parts import manifest
-from ..parts.data_file import DataFile
 from ..parts.dataset_path import deletion_of
 from ..parts.deletions import deletion_name, encode_deletion, rows_deleted
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
-from ..parts.same_rows import BlockFacts, block_facts, kept_rows
 from ..parts.versions import published_as
 from ..progress import Progress, Tracker
 from ..sizes import parse_size
@@ -27,7 +25,7 @@ from ..storage.registry import location_of
 from ..storage.staged import write_staged
 from .batch_writer import PART_BYTES
 from .relaying import NewPart, Relaying, cut_evenly, joined_small
-from .republishing import held
+from .republishing import held, with_same_blocks
 
 __all__ = ["Relaid", "bare_deletions", "compact", "deleted_rows", "relay", "reshard", "without_bare"]
 
@@ -206,7 +204,7 @@ def relay(
             ]
             after = replace(before, parts=tuple(entries), next_part=before.next_part + len(moving))
             after = published_as(after, before, command, folder)
-            after = replace(after, optional=kept_rows(after, before, _facts(folder, before), folder))
+            after = with_same_blocks(after, before, folder)
             after = _marked(
                 after, [entry for entry, new in zip(entries, plan, strict=True) if _is_bare(new, bare, drop)]
             )
@@ -270,21 +268,3 @@ def _with_deleted(
     made.append(name)
     write_staged(os.path.join(folder, name), os.path.join(folder, manifest.NAME), content)
     return entry._replace(deleted=DeletedRows(name, len(gone), len(content), f"{xxh3_64(content):016x}"))
-
-
-def _facts(folder: str, before: Manifest) -> BlockFacts:
-    """By what blocks were chosen before, so that they stay as they are."""
-    known = block_facts(before, folder)
-    if known is not None:
-        return known
-    group_rows = 1
-    for entry in before.parts:
-        if entry.rows:
-            with DataFile(os.path.join(folder, entry.name)) as data:
-                head = data.head()
-                groups = data.end_page(head).group
-            group_rows = head.header.shape.group_rows or -(-entry.rows // max(groups, 1))
-            break
-    return BlockFacts(
-        group_rows, sum(entry.rows for entry in before.parts), sum(entry.bytes for entry in before.parts)
-    )

@@ -24,7 +24,7 @@ from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
 from .publisher import Publisher
-from .republishing import held
+from .republishing import OvertakenError, held
 
 __all__ = ["Deleted", "delete", "rows_that_go"]
 
@@ -81,12 +81,8 @@ def delete(
                 "part again without them"
             )
         while True:
-            with suppress(_Changed), held(folder) as claim:
+            with suppress(OvertakenError), held(folder) as claim:
                 return _delete(folder, claim, where, rows)
-
-
-class _Changed(Exception):
-    """Another writer has published since the rows were looked for; only in an object store can one."""
 
 
 def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Deleted:
@@ -100,7 +96,7 @@ def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Dele
     def without_them(now: Manifest | None) -> bytes:
         nonlocal after
         if now is not before:
-            raise _Changed
+            raise OvertakenError
         after = published_as(replace(before, parts=entries), before, "delete", folder)
         return manifest.encode(after)
 

@@ -6,11 +6,15 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ..errors import MissingError
 from ..parts import manifest
+from ..parts.dataset_path import resolve
 from ..parts.manifest import Manifest
+from ..parts.part_set import PartSet
+from ..parts.same_rows import BlockFacts, block_facts, kept_rows
 from ..parts.versions import files_of, path_of_version, published_as, read_version
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
@@ -19,7 +23,11 @@ from .directory_claim import DirectoryClaim
 from .publisher import Publisher, open_publisher
 from .single_writer import check_target_folder
 
-__all__ = ["held", "restore"]
+__all__ = ["OvertakenError", "held", "restore", "with_same_blocks"]
+
+
+class OvertakenError(Exception):
+    """Another writer has published since the dataset was looked at; only in an object store can one."""
 
 
 @contextmanager
@@ -39,6 +47,20 @@ def held(path: str) -> Iterator[Publisher]:
         yield claim
     finally:
         (claim.suspend if on_disk else claim.release)()
+
+
+def with_same_blocks(after: Manifest, before: Manifest, folder: str) -> Manifest:
+    """``after``, which follows ``before`` with the same rows, saying by what blocks are chosen: as before."""
+    named = os.path.join(folder, manifest.NAME)
+    known = block_facts(before, named)
+    if known is None:
+        parts = PartSet(resolve(folder), knows_deletions=True)
+        try:
+            size = round(parts.mean_block_row_bytes * parts.rows)
+            known = BlockFacts(parts.group_rows(), parts.rows, size)
+        finally:
+            parts.close()
+    return replace(after, optional=kept_rows(after, before, known, named))
 
 
 def restore(
