@@ -36,6 +36,8 @@ typedef struct {
   int64_t worst; /* a reading, or -1 */
   ur_status status;
   ur_error error;
+  const ur_cell_queue *queue;
+  bool together; /* what comes next has been on its way together with all the others */
 } landed_cells;
 
 static ur_status check_reading(const ur_reading *job, ur_error *error) {
@@ -52,8 +54,7 @@ static ur_status check_cached(void *context, int64_t r) {
   return status;
 }
 
-static void check_landed(void *context, int64_t r) {
-  landed_cells *cells = context;
+static void check_cell(landed_cells *cells, int64_t r) {
   const ur_reading *job = &cells->readings[r];
   ur_error error = {0};
   if (!job->check || (cells->worst >= 0 && cells->worst < r)) return;
@@ -66,10 +67,41 @@ static void check_landed(void *context, int64_t r) {
   cells->error = error;
 }
 
+/* The time in which all cells were on their way together: each is given its share. */
+static void share_time(const ur_cell_queue *queue) {
+  uint64_t total = 0;
+  ur_laps *laps = NULL;
+  for (int64_t r = 0; r < queue->count; r++) {
+    const ur_group *group = queue->readings[r].group;
+    if (group->lap != NULL) laps = group->lap->laps;
+    total += queue->readings[r].cell.bytes; /* exact: cells of a batch, which has been measured */
+  }
+  if (laps == NULL) return;
+  uint64_t spent = ur_laps_spent(laps);
+  for (int64_t r = 0; r < queue->count; r++)
+    if (queue->readings[r].group->lap != NULL)
+      ur_lap_share(queue->readings[r].group->lap, spent, queue->readings[r].cell.bytes, total);
+}
+
+static void check_landed(void *context, int64_t r) {
+  landed_cells *cells = context;
+  const ur_group *group = cells->readings[r].group;
+  check_cell(cells, r);
+  if (group->lap == NULL) return;
+  if (cells->together && group->part->file->io == UR_IO_FETCH) return;
+  if (cells->together) share_time(cells->queue);
+  else ur_lap_look(group->lap);
+  cells->together = false;
+}
+
 static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error *error) {
   ur_landing landing = {.call = check_landed, .checks = is_checked, .check = check_cached, .context = cells};
   if (queue->span_count == 0) return UR_OK;
+  int32_t io = queue->spans[0].file->io;
+  cells->together = io == UR_IO_FETCH || io == UR_IO_URING || io == UR_IO_URING_DIRECT;
+  if (queue->readings[0].group->lap != NULL) ur_laps_pass(queue->readings[0].group->lap->laps);
   ur_status status = queue->ops->read(queue->spans, queue->span_count, &landing, error);
+  if (cells->together) share_time(queue);
   return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[landing.failed].group, -1, -1);
 }
 
@@ -85,6 +117,7 @@ static ur_status deliver(const ur_cell_queue *queue, ur_error *error) {
       if (context == NULL) context = ur_codec_context_take();
       status = context == NULL ? ur_fail(error, UR_NO_MEMORY, "no memory to decompress")
                                : ur_decode_cell(job->group, job->i, job->output, context, from, &job->cell, error);
+      ur_lap_end(job->group->lap);
     } else if (job->unit_bytes != job->to && from != NULL && job->cell.bytes > 0) {
       memcpy(job->to, from, job->cell.bytes);
     }
@@ -94,7 +127,7 @@ static ur_status deliver(const ur_cell_queue *queue, ur_error *error) {
 }
 
 ur_status ur_queue_flush(ur_cell_queue *queue, ur_error *error) {
-  landed_cells cells = {.readings = queue->readings, .worst = -1};
+  landed_cells cells = {.readings = queue->readings, .queue = queue, .worst = -1};
   ur_status status = read_spans(queue, &cells, error);
   if (status != UR_OK) return status;
   for (int64_t r = 0; r < queue->count; r++) /* what is empty was not read */

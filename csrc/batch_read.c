@@ -109,17 +109,30 @@ static ur_status open_groups(ur_read *read, ur_error *error) {
   const ur_run *runs = read->plan.runs;
   for (; read->opened < count; read->opened++) {
     int64_t g = read->opened;
-    if (count > 1 && g % ANNOUNCED == 0) announce(read->set, &read->plan, g);
+    if (count > 1 && g % ANNOUNCED == 0) {
+      announce(read->set, &read->plan, g);
+      ur_laps_pass(read->laps);
+    }
     if (g + PARTS_AHEAD < count) ur_set_touch(read->set, runs[g + PARTS_AHEAD].part);
     ur_status status = open_group(read->set, &read->plan, &runs[g], &read->groups[g], error);
     if (status != UR_OK) return status;
+    read->groups[g].lap = ur_laps_of(read->laps, g);
+    ur_lap_end(read->groups[g].lap);
     if (count > 1) ur_part_touch(read->groups[g].part);
   }
   return look_at_groups(read, error);
 }
 
+/* From now on the clock runs for each part of the plan. */
+static void time_parts(ur_read *read, ur_laps *laps) {
+  if (laps == NULL) return;
+  ur_laps_begin(laps, read->plan.count);
+  for (int64_t g = 0; g < laps->count; g++) laps->of[g] = (ur_lap){.laps = laps, .part = read->plan.runs[g].part};
+  if (laps->count > 0) read->laps = laps;
+}
+
 ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
-                       ur_error *error) {
+                       ur_laps *laps, ur_error *error) {
   *read = (ur_read){.rows = n, .groups = &read->one};
   if (n < 0) return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows are not possible", n);
   if (!ur_set_enter(set, error)) return UR_CLOSED;
@@ -128,11 +141,13 @@ ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t 
   if (status == UR_OK && ur_direct_open(read, rows, outputs, count)) return UR_OK;
   if (status == UR_OK) status = ur_plan_rows(set, rows, n, &read->plan, error);
   if (status != UR_OK) return status;
+  time_parts(read, laps);
   return set->layers == NULL ? open_groups(read, error) : set->layers->reads->open(read, error);
 }
 
-ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_error *error) {
-  *read = (ur_read){.rows = n, .groups = &read->one};
+ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_laps *laps,
+                               ur_error *error) {
+  *read = (ur_read){.rows = n, .groups = &read->one, .laps = laps};
   if (!ur_set_enter(set, error)) return UR_CLOSED;
   read->set = set;
   read->plan = *plan;
@@ -220,6 +235,14 @@ static bool has_blobs(const ur_read *read, const ur_output *outputs, int32_t cou
   return false;
 }
 
+/* Beside blobs, scalars take no time to speak of but that in which the system clears the batch's memory. */
+static void share_time(const ur_read *read) {
+  if (read->opened == 0 || read->groups[0].lap == NULL) return;
+  uint64_t spent = ur_laps_spent(read->laps);
+  for (int64_t g = 0; g < read->opened; g++)
+    ur_lap_share(read->groups[g].lap, spent, (uint64_t)read->groups[g].count, (uint64_t)read->rows);
+}
+
 ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
   if (read->layers != NULL) return read->set->layers->reads->gather(read, outputs, output_count, error);
   ur_status status = UR_OK;
@@ -227,9 +250,14 @@ ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t 
     ur_direct_gather(read, outputs, output_count);
     return UR_OK;
   }
-  for (int64_t g = 0; g < read->opened && status == UR_OK; g++)
+  ur_laps_pass(read->laps);
+  bool blobs = has_blobs(read, outputs, output_count);
+  for (int64_t g = 0; g < read->opened && status == UR_OK; g++) {
     status = gather_scalars(read, &read->groups[g], outputs, output_count, error);
-  if (status == UR_OK && has_blobs(read, outputs, output_count))
+    if (!blobs) ur_lap_end(read->groups[g].lap);
+  }
+  if (blobs) share_time(read);
+  if (status == UR_OK && blobs)
     status = ur_gather_cells(read->groups, read->opened, outputs, output_count, error);
   if (status == UR_OK) ur_direct_learn(read, outputs, output_count);
   return status;
@@ -238,7 +266,7 @@ ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t 
 static ur_status read_rows(ur_set *set, const int64_t *rows, int64_t n, ur_output *outputs, int32_t output_count,
                            ur_error *error) {
   ur_read read;
-  ur_status status = ur_read_open(&read, set, rows, n, outputs, output_count, error);
+  ur_status status = ur_read_open(&read, set, rows, n, outputs, output_count, NULL, error);
   if (status == UR_OK) status = ur_read_measure(&read, outputs, output_count, error);
   if (status == UR_OK) status = check_room(&read, outputs, output_count, error);
   if (status == UR_OK) status = ur_read_gather(&read, outputs, output_count, error);

@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "fail.h"
 #include "fork.h"
@@ -57,12 +56,6 @@ struct ur_loader {
   _Atomic uint64_t stat_bytes, stat_wait_ns;
   uint8_t apart_from_consumers[LINE];
 };
-
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void pause_briefly(int look) {
   if (look % 16 == 15) sched_yield();
@@ -125,7 +118,8 @@ static uint64_t fill_claimed(ur_loader *loader, ur_scratch *s, int64_t number, i
   } else {
     ur_fail(&error, UR_NO_MEMORY, "no memory for a loader's thread");
   }
-  uint64_t end = now_ns();
+  uint64_t end = ur_now_ns();
+  s->laps.took = end - start;
   atomic_fetch_add_explicit(&loader->stat_read_ns, end - start, memory_order_relaxed);
   publish(loader, number, batch, &error);
   return end;
@@ -135,9 +129,9 @@ static void *run_worker(void *argument) {
   ur_loader *loader = argument;
   ur_scratch s;
   if (ur_scratch_make(&loader->filler, &s)) s.advise_until = 2 * (int64_t)loader->filler.options.prefetch;
-  uint64_t before = now_ns();
+  uint64_t before = ur_now_ns();
   for (int64_t number; (number = claim(loader)) >= 0;) {
-    uint64_t start = now_ns();
+    uint64_t start = ur_now_ns();
     atomic_fetch_add_explicit(&loader->stat_idle_ns, start - before, memory_order_relaxed);
     before = fill_claimed(loader, &s, number, 1, start);
   }
@@ -258,10 +252,10 @@ static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *err
     ur_status status = start_threads(loader, error);
     if (status != UR_OK) return status;
   }
-  uint64_t start = now_ns();
+  uint64_t start = ur_now_ns();
   fill_unclaimed(loader, number, start);
   int ready = wait_for(loader, number);
-  atomic_fetch_add_explicit(&loader->stat_wait_ns, now_ns() - start, memory_order_relaxed);
+  atomic_fetch_add_explicit(&loader->stat_wait_ns, ur_now_ns() - start, memory_order_relaxed);
   if (!ready) return ur_fail(error, UR_CLOSED, "the loader has been stopped");
 
   place *p = &loader->ring[number % loader->places];
@@ -305,6 +299,13 @@ void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats) {
       .idle_ns = atomic_load(&loader->stat_idle_ns),
   };
   ur_loader_release(loader);
+}
+
+int64_t ur_loader_part_times(ur_loader *loader, ur_part_time *times, int64_t room) {
+  atomic_fetch_add(&loader->references, 1);
+  int64_t timed = ur_times_copy(loader->filler.times, times, room);
+  ur_loader_release(loader);
+  return timed;
 }
 
 static void end_threads(ur_loader *loader) {

@@ -3,6 +3,7 @@
 #define UR_LOADER_FILL_H
 
 #include "batch_pool.h"
+#include "laps.h"
 #include "stream.h"
 #include "unirecord.h"
 
@@ -24,6 +25,7 @@ typedef struct {
   ur_column_info *infos;
   int64_t *batch_ends; /* NULL: all batches but the last are of one size */
   int64_t batches;
+  ur_times *times;     /* of all parts; the one thing here that changes, by atomic operations */
 } ur_filler;
 
 /* What one thread needs to fill batches. */
@@ -34,6 +36,7 @@ typedef struct {
   int64_t *offsets;  /* of all outputs of variable width, as measured */
   ur_output *outputs;
   ur_column_view *views;
+  ur_laps laps;           /* how long reading took of each part of its batch */
   ur_stretches stretches; /* of a stream's samples */
   int64_t looked;    /* batches since this thread's page faults were last counted */
   long major_faults;

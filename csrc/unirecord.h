@@ -591,6 +591,16 @@ typedef struct {
   uint64_t idle_ns;        /* sum over threads of time without a free place to fill */
 } ur_loader_stats;
 
+/* How long reading rows of a part took, of those batches that were timed: those slow enough for it to cost nothing, which
+ * the time of the batch before tells. Threads' times add up. */
+typedef struct {
+  int64_t part;            /* its number in the set */
+  int64_t batches;         /* timed, with rows of it */
+  uint64_t bytes;          /* of its values in these */
+  uint64_t ns;             /* from the bytes before until its own were there: opening it, reading, verifying, copying. Where a
+                              function brings the bytes, those of a batch share its time by their sizes */
+} ur_part_time;
+
 /* Threads start at the first ur_loader_next. The loader keeps a reference to the set and the pool. */
 UR_API ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_options *options, ur_loader **loader,
                                ur_error *error);
@@ -599,6 +609,9 @@ UR_API ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_optio
  * loader goes on with the batch after; the failed batch's number and row count are in `info`, its `batch` is NULL. */
 UR_API ur_status ur_loader_next(ur_loader *loader, ur_batch_info *info, ur_error *error);
 UR_API void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats);
+
+/* The parts that have been timed, in no order: writes the first `room` of them, and returns how many there are. */
+UR_API int64_t ur_loader_part_times(ur_loader *loader, ur_part_time *times, int64_t room);
 UR_API void ur_loader_stop(ur_loader *loader);    /* ends the threads; ur_loader_next answers UR_CLOSED from then on */
 UR_API void ur_loader_release(ur_loader *loader); /* NULL is allowed; implies ur_loader_stop; batches stay good */
 UR_API void ur_batch_release(ur_batch *batch);    /* NULL is allowed */

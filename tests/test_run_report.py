@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,38 @@ def test_numbers_stand_to_the_right_and_times_in_one_line() -> None:
     kinds = [(tag, dict(found).get("class")) for tag, found in tags]
     assert kinds.count(("span", "time")) == 1
     assert kinds.count(("td", "number")) == kinds.count(("th", "number")) == 5 + 3
+
+
+def saved_parts(job: Path, parts: object, **more: object) -> str:
+    """The page about figures of a loader that say this of its parts."""
+    figures = unirecord.UniRecordDataset(job / "data").batches(4).stats().to_dict()
+    changed = {"of": "loader", **figures, "parts": parts, "parts_timed": 3, "parts_s": 2.0, **more}
+    (job / "receipts" / "rank-0.stats.json").write_text(json.dumps(changed))
+    assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
+    return checked((job / "run.html").read_bytes()).text
+
+
+def test_the_parts_that_took_the_longest_are_shown(job: Path) -> None:
+    quick = {"path": "data/part-0.urec", "batches": 5, "bytes": 4_000_000, "seconds": 0.5}
+    slow = {"path": f"data/slowest{HOSTILE}.urec", "batches": 1_234, "bytes": 0, "seconds": 1.5}
+    text = saved_parts(job, [quick, slow])
+    assert text.index("data/slowest") < text.index("part-0.urec")
+    for shown in ("1,234", "4.0 MB", "1.500 s", "8 MB/s", "75.0%", "25.0%", "and 1 parts that took less"):
+        assert shown in text
+    assert "Parts" not in saved_parts(job, [])
+
+
+@pytest.mark.parametrize(
+    "parts", [{}, [3], [{"path": 3}], [{"path": "a", "batches": -1, "bytes": 1, "seconds": 1}]]
+)
+def test_parts_that_no_loader_writes_are_named(job: Path, parts: object) -> None:
+    assert "cannot be read" in saved_parts(job, parts)
+
+
+def test_figures_of_an_earlier_version_have_no_parts(job: Path) -> None:
+    figures = UniRecordDataset(job / "data").batches(4).stats().to_dict()
+    for name in ("parts", "parts_timed", "parts_s"):
+        del figures[name]
+    (job / "receipts" / "rank-0.stats.json").write_text(json.dumps({"of": "loader", **figures}))
+    [found] = saved_stats(str(job / "receipts"))
+    assert (found.problem, found.parts) == ("", ())

@@ -37,7 +37,7 @@ static ur_status read_arrays(ur_set *set, bool *direct, ur_error *error) {
   ur_read read;
   memset(data, 0xEE, sizeof data);
   memset(valid, 0, sizeof valid);
-  ur_status status = ur_read_open(&read, set, rows, ALL, &output, 1, error);
+  ur_status status = ur_read_open(&read, set, rows, ALL, &output, 1, NULL, error);
   *direct = status == UR_OK && read.direct != NULL;
   if (status == UR_OK) status = ur_read_measure(&read, &output, 1, error);
   if (status == UR_OK) EXPECT_EQUAL(output.used, sizeof data);
@@ -90,7 +90,7 @@ static void other_columns_and_wrong_rows_are_read_as_ever(void) {
                          {.column = ARRAY, .offsets = offsets}};
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
     ur_read read;
-    EXPECT_EQUAL(ur_read_open(&read, set, rows, PARTS, &outputs[i], 1, NULL), UR_OK);
+    EXPECT_EQUAL(ur_read_open(&read, set, rows, PARTS, &outputs[i], 1, NULL, NULL), UR_OK);
     EXPECT(read.direct == NULL);
     ur_read_close(&read);
   }
@@ -163,7 +163,7 @@ static void it_ends_and_a_child_begins_anew(void) {
   int64_t row = 0;
   ur_output output = {.column = ARRAY};
   ur_read under_way;
-  EXPECT_EQUAL(ur_read_open(&under_way, set, &row, 1, &output, 1, NULL), UR_OK);
+  EXPECT_EQUAL(ur_read_open(&under_way, set, &row, 1, &output, 1, NULL, NULL), UR_OK);
   EXPECT(under_way.direct != NULL);
   pid_t child = fork();
   if (child == 0) {

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
+#include "laps.h"
 #include "part_contents.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -77,6 +78,60 @@ static void batches_come_in_order_with_the_rows_of_the_order(void) {
         EXPECT_EQUAL(stats.batches, number);
         ur_loader_release(loader);
       }
+}
+
+/* The first batch of a thread is timed, whatever it takes. */
+static void reading_is_timed_part_by_part(void) {
+  for (int io = UR_IO_MAP; io <= UR_IO_URING; io++) {
+    ur_loader_options options = usual(1, 4);
+    options.batch_size = SAMPLES;
+    ur_loader *loader = new_loader(&options, io);
+    EXPECT_EQUAL(ur_loader_part_times(loader, NULL, 0), 0);
+    ur_batch_info info;
+    EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_OK);
+    bool met[PARTS] = {false};
+    int64_t parts = 0;
+    for (int64_t i = 0; i < info.rows; i++) {
+      parts += !met[row_of(&info, i) / ROWS];
+      met[row_of(&info, i) / ROWS] = true;
+    }
+    ur_part_time times[PARTS + 1];
+    EXPECT(parts > 1);
+    EXPECT_EQUAL(ur_loader_part_times(loader, times, 1), parts);
+    EXPECT_EQUAL(ur_loader_part_times(loader, times, PARTS), parts);
+    uint64_t ns = 0, bytes = 0;
+    for (int64_t i = 0; i < parts; i++) {
+      EXPECT_EQUAL(times[i].batches, 1);
+      EXPECT(met[times[i].part] && times[i].bytes > 0);
+      met[times[i].part] = false;
+      ns += times[i].ns;
+      bytes += times[i].bytes;
+    }
+    EXPECT_EQUAL(bytes, info.data_bytes);
+    ur_loader_stats stats;
+    ur_loader_statistics(loader, &stats);
+    EXPECT(ns > 0 && ns <= stats.read_ns);
+    ur_batch_release(info.batch);
+    ur_loader_release(loader);
+  }
+}
+
+static void quick_batches_are_not_timed(void) {
+  ur_laps laps = {0};
+  EXPECT(ur_laps_are_due(&laps));
+  ur_laps_begin(&laps, 3);
+  EXPECT(ur_laps_of(NULL, 1) == NULL);
+  for (int64_t g = 0; g < 3; g++) laps.of[g] = (ur_lap){.laps = &laps, .part = g};
+  for (int64_t g = 0; g < 3; g++) ur_lap_end(ur_laps_of(&laps, g));
+  EXPECT_EQUAL(laps.looks, 5);
+  laps.took = 5 * UR_LAP_NS - 1;
+  EXPECT(!ur_laps_are_due(&laps));
+  laps.took = 5 * UR_LAP_NS;
+  EXPECT(ur_laps_are_due(&laps));
+  ur_laps_begin(&laps, 1);
+  EXPECT(ur_laps_of(&laps, 0) == NULL); /* two looks for the batch are all that it takes */
+  EXPECT_EQUAL(laps.looks, 2);
+  ur_laps_free(&laps);
 }
 
 static void batches_may_differ_in_size(void) {
@@ -435,6 +490,8 @@ int main(void) {
   store_parts(folder, paths, PARTS, ROWS);
   EXPECT_EQUAL(ur_order_new(ALL, UR_ORDER_SHUFFLE, 7, 1, 0, 0, NULL, 0, &order, NULL), UR_OK);
   batches_come_in_order_with_the_rows_of_the_order();
+  reading_is_timed_part_by_part();
+  quick_batches_are_not_timed();
   batches_may_differ_in_size();
   selections_turn_rows_of_the_order_into_rows_of_the_set();
   several_consumers_share_the_batches();

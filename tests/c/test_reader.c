@@ -56,7 +56,7 @@ static void rows_of_several_parts_come_in_the_order_asked(void) {
     ur_output measured[] = {{.column = 0}, {.column = 1, .offsets = found.offsets[1]}, {.column = 2},
                             {.column = 3, .offsets = found.offsets[3]}};
     ur_read read;
-    EXPECT_EQUAL(ur_read_open(&read, set, rows, n, NULL, 0, &error), UR_OK);
+    EXPECT_EQUAL(ur_read_open(&read, set, rows, n, NULL, 0, NULL, &error), UR_OK);
     EXPECT_EQUAL(ur_read_measure(&read, measured, 4, &error), UR_OK);
     ur_read_close(&read);
     for (int c = 0; c < 4; c++) EXPECT_EQUAL(measured[c].used, found.used[c]);

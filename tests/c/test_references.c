@@ -190,9 +190,9 @@ static void calls_out_of_range_are_refused(void) {
   forged.offset = 1 << 30;
   EXPECT_EQUAL(ur_part_check(opened, &forged, 0, 8, &error), UR_ARGUMENT);
   ur_read read;
-  EXPECT_EQUAL(ur_read_open(&read, set, rows, -1, NULL, 0, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_read_open(&read, set, rows, -1, NULL, 0, NULL, &error), UR_ARGUMENT);
   ur_read_close(&read);
-  EXPECT_EQUAL(ur_read_open(&read, set, rows, 2, NULL, 0, &error), UR_OK);
+  EXPECT_EQUAL(ur_read_open(&read, set, rows, 2, NULL, 0, NULL, &error), UR_OK);
   ur_output output = {.column = -1};
   EXPECT_EQUAL(ur_read_measure(&read, &output, 1, &error), UR_ARGUMENT);
   EXPECT_EQUAL(ur_read_measure(&read, &output, -1, &error), UR_ARGUMENT);

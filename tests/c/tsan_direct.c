@@ -23,7 +23,7 @@ static void *read_at_random(void *argument) {
     ur_read read;
     int parts = i < READS / 2 ? KNOWN : PARTS; /* from the middle on there are more than may stay open */
     for (int k = 0; k < BATCH; k++) rows[k] = rand_r(&seed) % (ROWS * parts);
-    ur_status status = ur_read_open(&read, set, rows, BATCH, &output, 1, NULL);
+    ur_status status = ur_read_open(&read, set, rows, BATCH, &output, 1, NULL, NULL);
     if (status == UR_OK && read.direct != NULL) atomic_fetch_add(&direct, 1);
     if (status == UR_OK) status = ur_read_measure(&read, &output, 1, NULL);
     if (status == UR_OK) status = ur_read_gather(&read, &output, 1, NULL);

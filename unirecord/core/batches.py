@@ -21,6 +21,9 @@ from .streams import NativeStream
 _INFO: Final = struct.Struct("=8xQQqqqQQQ")
 assert _INFO.size == ffi.sizeof("ur_batch_info")
 
+PART_TIME: Final = np.dtype([("part", "<i8"), ("batches", "<i8"), ("bytes", "<u8"), ("ns", "<u8")])
+assert PART_TIME.itemsize == ffi.sizeof("ur_part_time")
+
 # Looked up once: batches of small rows come every few microseconds.
 _next_batch, _gc, _buffer, _unpack_info = lib.ur_loader_next, ffi.gc, ffi.buffer, _INFO.unpack
 _digest, _from_buffer = lib.ur_xxh3_64, ffi.from_buffer
@@ -110,7 +113,7 @@ class NativeBatch:
 class NativeLoader:
     """The C loader of one pass. One consumer at a time; ``close`` ends its threads."""
 
-    __slots__ = ("_error", "_fail", "_fields", "_info", "_pointer", "_release", "handle")
+    __slots__ = ("_error", "_fail", "_fields", "_info", "_pointer", "_release", "handle", "paths")
 
     def __init__(
         self,
@@ -164,6 +167,7 @@ class NativeLoader:
         if lib.ur_loader_new(parts.pointer, pool.pointer, options, out, self._error) != lib.UR_OK:
             self._fail(self._error)
         self._pointer = out[0]
+        self.paths = parts.paths  # by the number of the part
         self.handle = Handle(out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream)
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)
@@ -183,3 +187,10 @@ class NativeLoader:
         lib.ur_loader_stop(self._pointer)
         lib.ur_loader_statistics(self._pointer, stats)
         return int(stats.read_ns)
+
+    def part_times(self) -> npt.NDArray[np.void]:
+        """The parts that have been timed, in no order: ``part``, ``batches``, ``bytes`` and ``ns`` of each."""
+        room = int(lib.ur_loader_part_times(self._pointer, ffi.NULL, 0))
+        times = np.zeros(room, PART_TIME)
+        told = int(lib.ur_loader_part_times(self._pointer, ffi.from_buffer("ur_part_time[]", times), room))
+        return times[:told]

@@ -254,6 +254,7 @@ class BatchLoader(Generic[Batch]):
 
     def _count_reading(self, reader: BatchReader) -> None:
         self._recorder.read_ns += reader.read_ns
+        self._recorder.part_times.merge(reader.part_times)
 
 
 def _name_left_out(plan: Plan, rows: Sequence[int]) -> None:

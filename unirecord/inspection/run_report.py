@@ -20,6 +20,7 @@ _RANGES: Final = 10  # of positions, of each kind and epoch
 _PROBLEMS: Final = 200
 _RANKS: Final = 8  # that are named
 _STAGES: Final = 1_000
+_PARTS: Final = 200
 
 
 def run_report(found: AuditReport, stats: Sequence[SavedStats] = ()) -> bytes:
@@ -160,7 +161,39 @@ def _waits(stats: Sequence[SavedStats]) -> Markup:
         _table("waits", [*head, "bound by"], rows, {1, 2, 3, 5, 6}) if rows else "",
         _table("stages", of_stages, stages[:_STAGES], {2, 3}) if stages else "",
         _more(len(stages) - _STAGES, "stages"),
+        _parts(stats),
         element("ul", *wrong) if wrong else "",
+    )
+
+
+def _parts(stats: Sequence[SavedStats]) -> Markup:
+    """The parts of the dataset that reading took the longest of, all ranks together."""
+    slowest = sorted(
+        ((part, one) for one in stats for part in one.parts), key=lambda found: -found[0].seconds
+    )
+    if not slowest:
+        return join()
+    rows = [
+        [
+            part.path, one.name, f"{part.batches:,.0f}", f"{part.bytes / 1e6:,.1f} MB", f"{part.seconds:,.3f} s",
+            f"{part.bytes / part.seconds / 1e6:,.0f} MB/s" if part.seconds else "",
+            _share(part.seconds / one.parts_s if one.parts_s else 0.0),
+        ]
+        for part, one in slowest[:_PARTS]
+    ]  # fmt: skip
+    timed = sum(one.parts_timed for one in stats)
+    seconds = sum(one.parts_s for one in stats)
+    says = (
+        f"The slowest parts first. Batches that take long enough are timed part by part: {seconds:,.1f} s of all "
+        f"reading, {timed:,.0f} parts counted for each rank. Batches that come out of memory are too quick for it. "
+        "Share: of what was timed on that rank."
+    )
+    head = ["part", "figures of", "batches", "bytes", "reading", "rate", "share"]
+    return join(
+        element("h3", "Parts"),
+        element("p", says, class_="soft"),
+        _table("parts", head, rows, {2, 3, 4, 5}),
+        _more(round(timed) - len(rows), "parts that took less"),
     )
 
 

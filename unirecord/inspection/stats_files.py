@@ -10,11 +10,13 @@ from typing import Any, Final
 from ..loading.stats_file import STATS_SUFFIX
 from ..storage.registry import location_of
 
-__all__ = ["SavedStage", "SavedStats", "saved_stats"]
+__all__ = ["SavedPart", "SavedStage", "SavedStats", "saved_stats"]
 
 _MOST_FILES: Final = 1_000
 _MOST_BYTES: Final = 1 << 20
 _MOST_STAGES: Final = 1_000
+_MOST_PARTS: Final = 100
+_LONGEST_PATH: Final = 1_000
 _MOST: Final = 1e18  # of any figure
 
 
@@ -31,6 +33,16 @@ class SavedStage:
 
 
 @dataclass(frozen=True)
+class SavedPart:
+    """Reading one part: batches that were timed, bytes of its values in these, and how long that took."""
+
+    path: str
+    batches: float
+    bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
 class SavedStats:
     """One file: whose figures they are by its name; ``problem`` where it cannot be read, and nothing else is known."""
 
@@ -43,6 +55,9 @@ class SavedStats:
     transform_s: float = 0.0
     bound: str = ""
     stages: tuple[SavedStage, ...] = ()
+    parts: tuple[SavedPart, ...] = ()
+    parts_timed: float = 0
+    parts_s: float = 0.0
 
 
 def saved_stats(folder: str) -> list[SavedStats]:
@@ -75,6 +90,7 @@ def _taken(name: str, found: Any) -> SavedStats:
             wait_s=_number(found, "wait_s"),
             read_s=_number(found, "read_s"),
             transform_s=_number(found, "transform_s"),
+            **_parts(found),
         )
     stages = found.get("stages")
     if not isinstance(stages, list):
@@ -89,6 +105,25 @@ def _taken(name: str, found: Any) -> SavedStats:
     )
 
 
+def _parts(found: Any) -> dict[str, Any]:
+    """What a loader's file says of parts; nothing where an earlier version has written it."""
+    if "parts" not in found:
+        return {}
+    parts = found["parts"]
+    if not isinstance(parts, list):
+        raise ValueError("parts are no list")
+    return {
+        "parts": tuple(map(_part, parts[:_MOST_PARTS])),
+        "parts_timed": _number(found, "parts_timed"),
+        "parts_s": _number(found, "parts_s"),
+    }
+
+
+def _part(found: Any) -> SavedPart:
+    figures = {field: _number(found, field) for field in ("batches", "bytes", "seconds")}
+    return SavedPart(_text(found, "path", _LONGEST_PATH), **figures)
+
+
 def _stage(found: Any) -> SavedStage:
     fields = ("elements", "workers", "wait_in", "wait_out", "share")
     return SavedStage(_text(found, "name"), **{field: _number(found, field) for field in fields})
@@ -101,8 +136,8 @@ def _number(found: Any, name: str) -> float:
     return float(value)
 
 
-def _text(found: Any, name: str) -> str:
+def _text(found: Any, name: str, most: int = 200) -> str:
     value = found.get(name) if isinstance(found, dict) else None
     if not isinstance(value, str):
         raise ValueError(f"{name} is no text")
-    return value[:200]
+    return value[:most]

@@ -18,6 +18,7 @@ from ..order.shard_order import EpochRun
 from .batch import BatchBuilder
 from .delivered import Delivered
 from .options import LoaderOptions
+from .part_times import PartTimes
 from .plan import Batches, Plan
 from .windows_ahead import WindowsAhead
 
@@ -69,7 +70,8 @@ class BatchReader:
     """Reads a pass.
 
     When it is over, ``trailing`` has the rows left out after the last batch because they are corrupt, and ``end`` is
-    the position after these and what ``leaving`` leaves out there; ``read_ns`` is the time of all threads.
+    the position after these and what ``leaving`` leaves out there; ``read_ns`` is the time of all threads,
+    and ``part_times`` how much of it was timed part by part.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class BatchReader:
         self.trailing: tuple[int, ...] = ()
         self.end = run.start
         self.read_ns = 0
+        self.part_times = PartTimes()
         self._run = run
         self._batch_size = options.batch_size
         self._skip = options.on_corrupt == "skip"
@@ -178,6 +181,7 @@ class BatchReader:
                 del delivered
         finally:
             self.read_ns += native.close()
+            self.part_times.add(native.paths, native.part_times())
         return before + read, left_out
 
     @staticmethod
