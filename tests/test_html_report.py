@@ -183,6 +183,36 @@ def test_values_that_are_large_or_damaged_are_said(tmp_path: Path, monkeypatch: 
     assert "(damaged: " in found.text
 
 
+def test_many_columns_make_no_large_page(tmp_path: Path) -> None:
+    columns, noise = 1_100, np.random.default_rng(0)
+    schema = {f"c{i}": ["float32[200]", "string", "int32", "bytes", "bytes"][i % 5] for i in range(columns)}
+    camera = [jpeg((320, 240)) for _ in range(2)]
+    with Writer(tmp_path / "wide", schema) as writer:
+        for _ in range(12):
+            kinds = [noise.random(200, np.float32), "<&>" * 100, 7, camera[0], camera[1]]
+            writer.write({name: kinds[i % 5] for i, name in enumerate(schema)})
+    content = html_report(tmp_path / "wide")
+    assert len(content) < 3_000_000
+    found = checked(content)
+    for said in (
+        "and 100 more columns",
+        "900 more columns are not looked at",
+        "900 more columns are not shown",
+    ):
+        assert said in found.text
+
+
+def test_pictures_beyond_a_size_are_described(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = html_report(str(data))
+    monkeypatch.setattr("unirecord.inspection.html_report._SHEET_BYTES", 0)
+    monkeypatch.setattr("unirecord.inspection.html_report._EXAMPLE_BYTES", 1)
+    found = checked(html_report(str(data)))
+    assert "more columns are not drawn here" in found.text
+    assert "uint8 16×16" in found.text
+    drawn = [tag for tag, _ in Parsed(whole).tags].count("img")
+    assert [tag for tag, _ in found.tags].count("img") == 1 < drawn  # the first cell of the first row
+
+
 def test_the_command_writes_it_and_replaces_pages_alone(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

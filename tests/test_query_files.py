@@ -314,3 +314,23 @@ def test_groups_of_several_columns_nulls_and_nan(tmp_path: Path) -> None:
         ("(None, None)", 1),
     ]
     assert [group.rows for group in combination_counts(parts, ["x"])] == [3, 2, 1]
+
+
+def test_of_many_strings_evenly_spaced_ones_are_looked_at(tmp_path: Path) -> None:
+    rows = 90_000  # of fewer, strings have a dictionary
+    keys = [None if i % 10 == 9 else "often" if i % 10 == 0 else f"{i:05d}" for i in range(rows)]
+    with Writer(tmp_path / "data", {"key": "string?", "kind": "string"}) as writer:
+        writer.write_batch({"key": keys, "kind": ["ab"[i % 2] for i in range(rows)]})
+    parts = PartSet(resolve(tmp_path / "data"))
+    whole = column_statistics(parts, "key", None, rows)
+    assert (whole.exact, whole.distinct, whole.nulls, whole.min) == (True, 72_001, 9_000, "00001")
+    some = column_statistics(parts, "key", None, 30_000)
+    assert (some.exact, some.distinct, some.min, some.max, some.nulls) == (False, None, None, None, 9_000)
+    assert some.common == [
+        ("often", 9_000)
+    ]  # each tenth of them is among each third row, and stands for three
+    assert sum(some.counts) == 27_000
+    assert column_statistics(parts, "kind", None, 10) == column_statistics(
+        parts, "kind"
+    )  # it has a dictionary
+    parts.close()

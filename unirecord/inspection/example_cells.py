@@ -31,14 +31,14 @@ def is_picture(value: object) -> bool:
     return kind is not None and kind.is_picture
 
 
-def example(value: Any) -> Markup:
-    """One value; what cannot be shown is described."""
+def example(value: Any, drawn: bool = True) -> Markup:
+    """One value; what cannot be shown is described, and pictures and arrays unless they are to be ``drawn``."""
     if value is None:
         return element("span", "null", class_="soft")
     if isinstance(value, bytes):
-        return thumbnail(value) or element("span", described(value), class_="soft")
+        return (thumbnail(value) if drawn else None) or element("span", described(value), class_="soft")
     if isinstance(value, np.ndarray):
-        return _array(value)
+        return _array(value, drawn)
     if isinstance(value, str):
         return join(_cut(value))
     if isinstance(value, float | np.floating):
@@ -101,16 +101,16 @@ def _picture(small: tuple[bytes, int, int], says: str) -> Markup:
     return element("img", src=source, alt=says, title=says, width=width, height=height)
 
 
-def _array(value: np.ndarray[Any, Any]) -> Markup:
+def _array(value: np.ndarray[Any, Any], drawn: bool) -> Markup:
     says = f"{value.dtype} {'×'.join(map(str, value.shape))}"
     numbers = value.dtype.kind in "biuf" and 0 < value.size <= _MOST_LINE
     if numbers and value.ndim == 1 and value.size <= 8:
         return join(", ".join(f"{one:.6g}" for one in value.tolist()))
-    if numbers and value.ndim == 1:
+    if numbers and drawn and value.ndim == 1:
         finite = value[np.isfinite(value)].astype(np.float64)
         if len(finite):
             return join(line(finite.tolist(), says), element("span", says, class_="soft"))
-    if numbers and _is_raster(value):
+    if numbers and drawn and _is_raster(value):
         return _raster(value, says) or element("span", says, class_="soft")
     return element("span", says, class_="soft")
 

@@ -14,6 +14,7 @@ from .statistics import ColumnStatistics
 
 __all__ = ["card", "cards", "table_of_columns"]
 
+_LISTED: Final = 1_000  # columns
 _MOST_COMMON: Final = 5
 _MOST_TEXT: Final = 60
 _SIZED: Final = ("bytes", "text", "object")
@@ -24,7 +25,7 @@ def table_of_columns(found: Description) -> Markup:
     head = ("column", "type", "different", "nulls", "least", "greatest", "data", "index", "share of all")
     total = max(1, found.data_bytes + found.index_bytes)
     rows = []
-    for column in found.columns:
+    for column in found.columns[:_LISTED]:
         takes = column.data_bytes + column.index_bytes
         about = "" if column.exact else "about "
         rows.append(
@@ -42,7 +43,11 @@ def table_of_columns(found: Description) -> Markup:
         )
     header = element("thead", element("tr", *(element("th", name, scope="col") for name in head)))
     body = element("table", header, element("tbody", *rows))
-    return element("div", body, class_="scroll", tabindex="0", role="region", aria_label="columns")
+    left = len(found.columns) - len(rows)
+    return join(
+        element("div", body, class_="scroll", tabindex="0", role="region", aria_label="columns"),
+        element("p", f"and {left:,} more columns", class_="soft") if left else "",
+    )
 
 
 def _type(column: ColumnDescription) -> str:
@@ -106,4 +111,7 @@ def _common(found: ColumnStatistics) -> Markup:
         for value, count in found.common[:_MOST_COMMON]
     ]
     many = f"{found.distinct:,} different values" if found.distinct is not None else "many different values"
-    return element("table", element("caption", f"{many}; the most frequent"), *rows, style="width:100%")
+    about = "" if found.exact else ", estimated from evenly spaced rows"
+    return element(
+        "table", element("caption", f"{many}; the most frequent{about}"), *rows, style="width:100%"
+    )

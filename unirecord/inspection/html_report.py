@@ -25,9 +25,13 @@ from .statistics import BINS, column_statistics
 __all__ = ["html_report", "write_html_report"]
 
 _EXAMPLES: Final = 12  # rows that are shown whole
-_PICTURES: Final = 48  # of each column of pictures
+_PICTURES: Final = 48  # of a column of pictures …
+_SHEETS: Final = 144  # … and of all of them
+_SHEET_BYTES: Final = 900_000  # of the page, in which pictures are drawn on contact sheets …
+_EXAMPLE_BYTES: Final = 900_000  # … and rows are shown whole, after the first
 _PARTS: Final = 50  # that are listed
 _COLUMNS: Final = 200  # that are looked at
+_TEXTS: Final = 2_000_000  # strings without a dictionary that are looked at, of all columns
 
 
 def write_html_report(path: Any, target: str) -> int:
@@ -46,15 +50,15 @@ def html_report(path: Any, *above: Markup) -> bytes:
     found = describe(path)
     parts = PartSet(resolve(path), io="auto", knows_deletions=True)
     try:
-        statistics = [column_statistics(parts, column.name) for column in found.columns[:_COLUMNS]]
+        looked_at = found.columns[:_COLUMNS]
+        texts = _TEXTS // max(1, len(looked_at))
+        statistics = [column_statistics(parts, column.name, None, texts) for column in looked_at]
         rows = _spaced(live_rows(parts), _EXAMPLES)
         names = [column.name for column in found.columns[:_COLUMNS]]
         samples = [cells_of_row(parts, names, row) for row in rows]
-        sheets = [
-            _sheet(parts, column.name)
-            for column in found.columns
-            if any(is_picture(sample.get(column.name)) for sample in samples)
-        ]
+        sheets = _sheets(
+            parts, [name for name in names if any(is_picture(sample[name]) for sample in samples)]
+        )
     finally:
         parts.close()
     title = os.path.basename(found.path.rstrip("/")) or found.path
@@ -87,10 +91,22 @@ def _spaced(rows: Selection, most: int) -> list[int]:
     return [rows[place * len(rows) // wanted] for place in range(wanted)]
 
 
-def _sheet(parts: PartSet, name: str) -> Markup:
+def _sheets(parts: PartSet, names: Sequence[str]) -> list[Markup]:
+    """A contact sheet of each column of pictures, the smaller the more there are."""
+    sheets: list[Markup] = []
+    most = max(1, min(_PICTURES, _SHEETS // max(1, len(names))))
+    for place, name in enumerate(names):
+        if sum(map(len, sheets)) >= _SHEET_BYTES:
+            left = f"Pictures of {len(names) - place:,} more columns are not drawn here."
+            return [*sheets, element("p", left, class_="soft")]
+        sheets.append(_sheet(parts, name, most))
+    return sheets
+
+
+def _sheet(parts: PartSet, name: str, most: int) -> Markup:
     """A contact sheet of a column of pictures."""
     figures = []
-    for row in _spaced(live_rows(parts), _PICTURES):
+    for row in _spaced(live_rows(parts), most):
         value = cells_of_row(parts, [name], row)[name]
         picture = thumbnail(value) if isinstance(value, bytes) else None
         figures.append(element("figure", picture or "(no picture)", element("figcaption", f"row {row:,}")))
@@ -148,17 +164,23 @@ def _examples(found: Description, rows: Sequence[int], samples: Sequence[dict[st
     head = element(
         "tr", element("th", "row", scope="col"), *(element("th", name, scope="col") for name in names)
     )
-    body = [
-        element(
-            "tr",
-            element("th", f"{row:,}", scope="row"),
-            *(element("td", example(sample[name]), class_="wide") for name in names),
-        )
-        for row, sample in zip(rows, samples, strict=True)
-    ]
+    body: list[Markup] = []
+    size = 0
+    for row, sample in zip(rows, samples, strict=True):
+        if size >= _EXAMPLE_BYTES:
+            break
+        cells: list[Markup] = []
+        for name in names:
+            cells.append(element("td", example(sample[name], drawn=size < _EXAMPLE_BYTES), class_="wide"))
+            size += len(cells[-1])
+        body.append(element("tr", element("th", f"{row:,}", scope="row"), *cells))
     shown_rows = element("table", element("thead", head), element("tbody", *body))
-    return element(
-        "div", shown_rows, class_="scroll", tabindex="0", role="region", aria_label="examples of rows"
+    left = len(found.columns) - len(names)
+    return join(
+        element(
+            "div", shown_rows, class_="scroll", tabindex="0", role="region", aria_label="examples of rows"
+        ),
+        element("p", f"{left:,} more columns are not shown here.", class_="soft") if left else "",
     )
 
 

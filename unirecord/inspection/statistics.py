@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns.part_columns import columns_of
 from ..parts.part_set import PartSet
 from ..query.tree import Field
 from .chunks import Rows, chunks, scalar_field
@@ -26,7 +27,8 @@ class ColumnStatistics:
 
     ``min``, ``max``, ``mean``, quantiles and histogram leave out nulls and NaN (and infinities, but for min and max).
     For strings these are those of the lengths in characters but for ``min`` and ``max``; for blob columns, of the sizes
-    in bytes. ``exact`` is False where quantiles and histogram come from evenly spaced rows; ``distinct`` is then None.
+    in bytes. ``exact`` is False where quantiles and histogram come from evenly spaced rows; ``distinct`` is then None,
+    of strings ``min`` and ``max`` too, and ``common`` is estimated.
     ``bins`` are the histogram's edges, one more than its ``counts``; ``common`` the most frequent values.
     """
 
@@ -50,19 +52,42 @@ class ColumnStatistics:
         return asdict(self)
 
 
-def column_statistics(parts: PartSet, name: str, rows: Rows | None = None) -> ColumnStatistics:
-    """Statistics of one column over all rows, or over ``rows`` (ascending)."""
+def column_statistics(
+    parts: PartSet, name: str, rows: Rows | None = None, texts: int | None = None
+) -> ColumnStatistics:
+    """Statistics of one column over all rows, or over ``rows`` (ascending).
+
+    ``texts``: of strings without a dictionary no more than so many are looked at, in evenly spaced rows of all.
+    """
     column = parts.schema[parts.schema.ordinal(name)]
     found = ColumnStatistics(column.name, str(column), rows=parts.rows if rows is None else len(rows))
     if column.is_blob:
         _describe_sizes(found, parts, rows)
         return found
     chosen = scalar_field(parts.schema, name)
-    if chosen.type in ("string", "bool"):
+    if texts is not None and rows is None and parts.rows > texts and _is_plain(parts, chosen):
+        _describe_spaced(found, chosen, parts, texts)
+    elif chosen.type in ("string", "bool"):
         _describe_values(found, chosen, value_counts(parts, chosen, rows))
     else:
         _describe_numbers(found, chosen, parts, rows)
     return found
+
+
+def _is_plain(parts: PartSet, chosen: Field) -> bool:
+    return chosen.type == "string" and any(
+        columns.rows and columns.dictionary(chosen.ordinal) is None for columns in columns_of(parts)
+    )
+
+
+def _describe_spaced(found: ColumnStatistics, chosen: Field, parts: PartSet, most: int) -> None:
+    """Strings by the distinct ones of evenly spaced rows, each of which stands for as many rows."""
+    stride = -(-parts.rows // most)
+    counts = value_counts(parts, chosen, np.arange(0, parts.rows, stride))
+    _describe_values(found, chosen, counts)
+    found.exact, found.distinct, found.min, found.max = False, None, None, None
+    found.common = [(value, count * stride) for value, count in found.common if count > 1]
+    found.nulls = sum(len(chunk) - int(chunk.valid(chosen).sum()) for chunk in chunks(parts, None))
 
 
 def _describe_values(found: ColumnStatistics, chosen: Field, counts: dict[Any, int]) -> None:
