@@ -94,8 +94,8 @@ static void announce(const ur_set *set, const ur_plan *plan, int64_t from) {
     int64_t part = plan->runs[i].part;
     if (atomic_load(&set->slots[part].part) == NULL) ranges[count++] = (ur_range){.part = part, .file = UR_FILE_DATA};
   }
-  ur_error ignored;
-  if (count > 1) (void)set->options.fetch(set->options.context, ranges, count, &ignored);
+  ur_source source = {set->options.fetch, set->options.context, 0, set->options.cache};
+  if (count > 1) (void)ur_source_fetch(&source, ranges, count, NULL);
 }
 
 static ur_status open_groups(ur_read *read, ur_error *error) {

@@ -114,6 +114,15 @@ ur_status ur_source_fetch(const ur_source *source, const ur_range *ranges, int64
 ur_status ur_source_read(const ur_source *source, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to,
                          ur_error *error);
 
+/* Whom a thread tells that it is about to wait for a source's function; `tell` may be NULL. */
+typedef struct {
+  void (*tell)(void *context);
+  void *context;
+} ur_told;
+
+/* From now on of the calling thread; returns what was before. */
+ur_told ur_source_tells(ur_told who);
+
 #define UR_BROUGHT_AGAIN 2 /* times that bytes which are wrong are brought anew, before they are an error */
 
 /* Says that what came of part source->part was wrong, so that nothing which is kept of it is given again; false where

@@ -6,8 +6,17 @@
 #include "fail.h"
 #include "io.h"
 
+static _Thread_local ur_told told;
+
+ur_told ur_source_tells(ur_told who) {
+  ur_told before = told;
+  told = who;
+  return before;
+}
+
 ur_status ur_source_fetch(const ur_source *source, const ur_range *ranges, int64_t count, ur_error *error) {
   ur_error said = {.part = -1, .row = -1, .column = -1, .offset = UR_NOWHERE};
+  if (told.tell != NULL) told.tell(told.context);
   ur_status status = source->fetch(source->context, ranges, count, &said);
   if (status == UR_OK) return UR_OK;
   bool known = false;

@@ -3,7 +3,8 @@
  * A worker claims the next number when it is less than `delivered + prefetch`, fills the batch without the lock, and
  * marks its place ready. The consumer waits for the place of the number it wants; a number that no one has claimed it
  * fills itself. Each side is woken only when it says that it sleeps, and looks for a while before it does: a futex costs
- * more than a batch of small rows.
+ * more than a batch of small rows. Workers beyond `threads_near` rest, and the others claim what is less than
+ * `delivered + prefetch_near`, once as many batches as there are places went by of which nothing came from elsewhere.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -11,14 +12,16 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fail.h"
 #include "fork.h"
+#include "io.h"
 #include "loader_fill.h"
 
-enum { LINE = 64, LOOKS = 200 };
+enum { LINE = 64, LOOKS = 200, NEAR = 0, RESERVE = 1 };
 
 typedef struct {
   _Atomic int64_t ready; /* number of the batch that is ready here, or -1 */
@@ -36,15 +39,17 @@ struct ur_loader {
   pthread_mutex_t consumer; /* held by the one consumer at a time that takes a batch */
   ur_scratch own;              /* the consumer's, for batches that it fills itself */
   pthread_mutex_t lock;
-  pthread_cond_t work;  /* a place has come free, or stop */
+  pthread_cond_t work[2]; /* a place has come free for workers of this kind, or stop */
   pthread_cond_t ready; /* a place has become ready, or stop */
   pthread_t *threads;
   int32_t started;
-  int64_t places;
+  int64_t places, near; /* near: of these, in use while nothing comes from elsewhere */
   place *ring;
   _Atomic int stopped;
-  _Atomic int32_t sleeping_workers;   /* changed with the lock held */
-  _Atomic int32_t sleeping_consumers; /* likewise */
+  _Atomic int32_t sleeping_workers[2]; /* of each kind; changed with the lock held */
+  _Atomic int32_t sleeping_consumers;  /* likewise */
+  _Atomic int64_t far_until;           /* the number before which all workers claim batches */
+  _Atomic int32_t entered;             /* workers that have begun */
 
   /* What each side writes for every batch has cache lines of its own. */
   uint8_t apart_from_all[LINE];
@@ -66,26 +71,34 @@ static void pause_briefly(int look) {
 
 /* ---- workers ---------------------------------------------------------------------------------------------------- */
 
+static bool is_near(ur_loader *loader, int64_t number) { return number >= atomic_load(&loader->far_until); }
+
+static bool has_room(ur_loader *loader, int kind, int64_t number) {
+  bool near = is_near(loader, number);
+  if (near && kind == RESERVE) return false;
+  return number < atomic_load(&loader->delivered) + (near ? loader->near : loader->places);
+}
+
 /* The next number, once there is room for it; -1: there is no more work. */
-static int64_t claim(ur_loader *loader) {
+static int64_t claim(ur_loader *loader, int kind) {
   for (int look = 0;; look++) {
     int64_t number = atomic_load_explicit(&loader->claimed, memory_order_relaxed);
     if (number >= loader->filler.batches || atomic_load(&loader->stopped)) return -1;
-    if (number < atomic_load(&loader->delivered) + loader->places) {
+    if (has_room(loader, kind, number)) {
       if (atomic_compare_exchange_weak(&loader->claimed, &number, number + 1)) return number;
       continue;
     }
-    if (look < LOOKS) {
+    if (look < LOOKS && !(kind == RESERVE && is_near(loader, number))) {
       pause_briefly(look);
       continue;
     }
     pthread_mutex_lock(&loader->lock);
-    loader->sleeping_workers++;
+    loader->sleeping_workers[kind]++;
     while (!atomic_load(&loader->stopped) && atomic_load(&loader->claimed) < loader->filler.batches &&
-           atomic_load(&loader->claimed) >= atomic_load(&loader->delivered) + loader->places) {
-      pthread_cond_wait(&loader->work, &loader->lock);
+           !has_room(loader, kind, atomic_load(&loader->claimed))) {
+      pthread_cond_wait(&loader->work[kind], &loader->lock);
     }
-    loader->sleeping_workers--;
+    loader->sleeping_workers[kind]--;
     pthread_mutex_unlock(&loader->lock);
   }
 }
@@ -97,6 +110,20 @@ static void wake(ur_loader *loader, _Atomic int32_t *sleeping, pthread_cond_t *c
   pthread_mutex_lock(&loader->lock);
   pthread_cond_broadcast(condition);
   pthread_mutex_unlock(&loader->lock);
+}
+
+static void wake_workers(ur_loader *loader) {
+  wake(loader, &loader->sleeping_workers[NEAR], &loader->work[NEAR]);
+  if (!is_near(loader, atomic_load(&loader->claimed))) {
+    wake(loader, &loader->sleeping_workers[RESERVE], &loader->work[RESERVE]);
+  }
+}
+
+/* A thread is about to wait for bytes from elsewhere. Of two at once either number will do. */
+static void goes_far(void *context) {
+  ur_loader *loader = context;
+  int64_t claimed = atomic_load(&loader->claimed);
+  if (atomic_exchange(&loader->far_until, claimed + loader->places) <= claimed) wake_workers(loader);
 }
 
 static void publish(ur_loader *loader, int64_t number, ur_batch *batch, const ur_error *error) {
@@ -112,12 +139,14 @@ static void publish(ur_loader *loader, int64_t number, ur_batch *batch, const ur
 static uint64_t fill_claimed(ur_loader *loader, ur_scratch *s, int64_t number, int advise, uint64_t start) {
   ur_batch *batch = NULL;
   ur_error error = {0};
+  ur_told before = ur_source_tells((ur_told){goes_far, loader});
   if (s->rows != NULL || ur_scratch_make(&loader->filler, s)) {
     if (advise) ur_filler_advise(&loader->filler, s, number);
     if (ur_filler_fill(&loader->filler, s, number, &batch, &error) != UR_OK) batch = NULL;
   } else {
     ur_fail(&error, UR_NO_MEMORY, "no memory for a loader's thread");
   }
+  (void)ur_source_tells(before);
   uint64_t end = ur_now_ns();
   s->laps.took = end - start;
   atomic_fetch_add_explicit(&loader->stat_read_ns, end - start, memory_order_relaxed);
@@ -130,7 +159,9 @@ static void *run_worker(void *argument) {
   ur_scratch s;
   if (ur_scratch_make(&loader->filler, &s)) s.advise_until = 2 * (int64_t)loader->filler.options.prefetch;
   uint64_t before = ur_now_ns();
-  for (int64_t number; (number = claim(loader)) >= 0;) {
+  int32_t near = loader->filler.options.threads_near;
+  int kind = near == 0 || atomic_fetch_add(&loader->entered, 1) < near ? NEAR : RESERVE;
+  for (int64_t number; (number = claim(loader, kind)) >= 0;) {
     uint64_t start = ur_now_ns();
     atomic_fetch_add_explicit(&loader->stat_idle_ns, start - before, memory_order_relaxed);
     before = fill_claimed(loader, &s, number, 1, start);
@@ -156,6 +187,7 @@ static void free_loader(ur_loader *loader) {
 
 static ur_status make_places(ur_loader *loader, ur_error *error) {
   loader->places = loader->filler.options.prefetch;
+  loader->near = loader->filler.options.prefetch_near > 0 ? loader->filler.options.prefetch_near : loader->places;
   loader->threads = calloc((size_t)loader->filler.options.threads, sizeof *loader->threads);
   loader->ring = calloc((size_t)loader->places, sizeof *loader->ring);
   if (!loader->threads || !loader->ring) return ur_fail(error, UR_NO_MEMORY, "no memory for a loader");
@@ -177,7 +209,8 @@ ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_options *opt
   }
   pthread_mutex_init(&loader->consumer, NULL);
   pthread_mutex_init(&loader->lock, NULL);
-  pthread_cond_init(&loader->work, NULL);
+  pthread_cond_init(&loader->work[NEAR], NULL);
+  pthread_cond_init(&loader->work[RESERVE], NULL);
   pthread_cond_init(&loader->ready, NULL);
   *out = loader;
   return UR_OK;
@@ -271,7 +304,7 @@ static ur_status take_next(ur_loader *loader, ur_batch_info *info, ur_error *err
   p->batch = NULL;
   atomic_store(&p->ready, -1);
   atomic_store(&loader->delivered, number + 1);
-  wake(loader, &loader->sleeping_workers, &loader->work);
+  wake_workers(loader);
   return status;
 }
 
@@ -313,7 +346,8 @@ static void end_threads(ur_loader *loader) {
   pthread_mutex_lock(&loader->lock);
   int first = !atomic_exchange(&loader->stopped, 1);
   int32_t started = loader->started;
-  pthread_cond_broadcast(&loader->work);
+  pthread_cond_broadcast(&loader->work[NEAR]);
+  pthread_cond_broadcast(&loader->work[RESERVE]);
   pthread_cond_broadcast(&loader->ready);
   pthread_mutex_unlock(&loader->lock);
   if (!first) return;
@@ -331,7 +365,8 @@ void ur_loader_release(ur_loader *loader) {
   if (loader->owner == ur_forks()) {
     end_threads(loader);
     pthread_cond_destroy(&loader->ready);
-    pthread_cond_destroy(&loader->work);
+    pthread_cond_destroy(&loader->work[NEAR]);
+    pthread_cond_destroy(&loader->work[RESERVE]);
     pthread_mutex_destroy(&loader->lock);
     pthread_mutex_destroy(&loader->consumer);
   }

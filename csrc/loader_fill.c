@@ -29,6 +29,8 @@ static ur_status check_options(const ur_set *set, const ur_loader_options *o, ur
   if (o->batch_size < 1) return ur_fail(error, UR_ARGUMENT, "batch_size must be >= 1");
   if (o->prefetch < 1 || o->prefetch > 4096) return ur_fail(error, UR_ARGUMENT, "prefetch must be in 1..4096");
   if (o->threads < 1 || o->threads > 1024) return ur_fail(error, UR_ARGUMENT, "threads must be in 1..1024");
+  if (o->prefetch_near < 0 || o->prefetch_near > o->prefetch || o->threads_near < 0 || o->threads_near > o->threads)
+    return ur_fail(error, UR_ARGUMENT, "prefetch_near and threads_near must be 0, or in 1..prefetch and 1..threads");
   if (o->output_count < 0 || (o->output_count > 0 && o->columns == NULL)) {
     return ur_fail(error, UR_ARGUMENT, "output_count must be >= 0, with columns");
   }

@@ -558,7 +558,8 @@ typedef struct {
                               * sizes, `batch_size` at most, up to `samples`; copied */
   int64_t batches;
   int32_t on_corrupt;       /* 0: a corrupt row fails its batch; 1: corrupt rows are left out, and counted */
-  int32_t reserved;
+  int32_t prefetch_near;    /* 0, or in 1..prefetch: batches, and threads in 1..threads, while nothing comes by way of */
+  int32_t threads_near;     /* ur_set_options.fetch: what a cache has is not spread over more memory than it needs */
   const ur_stream *stream;  /* NULL, or samples of it in place of rows of the set: `columns` are ur_stream_output, rows of the
                                order (or of `bitmap` or `selection`) are samples; borrowed until the loader is released */
 } ur_loader_options;

@@ -1,9 +1,11 @@
 /* test_fetch.c - parts whose bytes a function brings: the same rows, blocks that come once, failures that are said. */
+#define _GNU_SOURCE
 #include "part_contents.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 enum { ROWS = 40, THREADS = 4 };
 
@@ -17,12 +19,19 @@ typedef struct {
   bool for_good;  /* that byte is wrong whenever it comes from then on */
   ur_range wrong; /* the range that it ended */
   atomic_int doubts, advised; /* parts that were said to be wrong, and bytes to be read soon */
+  atomic_int gathering;       /* calls for cells that wait for one another, until there are this many; 0: none does */
+  atomic_int gathered;
 } store;
 
 static bool has_wrong_byte(const store *from, const ur_range *range) {
   uint64_t at = from->wrong.offset + from->wrong.bytes - 1;
   return from->for_good && from->wrong.bytes > 0 && range->part == from->wrong.part && range->file == from->wrong.file &&
          range->offset <= at && at < range->offset + range->bytes;
+}
+
+static void gather(store *from) {
+  atomic_fetch_add(&from->gathered, 1);
+  for (int i = 0; i < 20000 && atomic_load(&from->gathered) < atomic_load(&from->gathering); i++) (void)usleep(1000);
 }
 
 static ur_status bring(void *context, const ur_range *ranges, int64_t count, ur_error *error) {
@@ -41,6 +50,7 @@ static ur_status bring(void *context, const ur_range *ranges, int64_t count, ur_
     }
     return UR_OK;
   }
+  if (ranges[0].keep == 1 && ranges[0].file == UR_FILE_DATA) gather(from);
   int call = atomic_fetch_add(&from->calls, 1);
   if (call == from->failing) {
     error->part = from->blamed;
@@ -254,6 +264,37 @@ static void wrong_calls_are_refused(void) {
   drop_store(&from);
 }
 
+/* One of them reads while nothing has to come; all do when one has to wait. */
+static void a_loaders_threads_wait_together(void) {
+  static const int32_t columns[] = {0, 1, 2, 3};
+  store from = make_store(0, 1);
+  ur_set *set = NULL;
+  ur_pool *pool = NULL;
+  ur_loader *loader = NULL;
+  ur_order *order = NULL;
+  ur_batch_info info;
+  EXPECT_EQUAL(open_store(&from, 2, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+  EXPECT_EQUAL(ur_pool_new(2, &pool, NULL), UR_OK);
+  EXPECT_EQUAL(ur_order_new(2 * ROWS, UR_ORDER_SEQUENTIAL, 0, 0, 0, 0, NULL, 0, &order, NULL), UR_OK);
+  ur_loader_options options = {.order = order, .selection_step = 1, .stride = 1, .samples = 2 * ROWS, .batch_size = 5,
+                               .prefetch = 8, .prefetch_near = 1, .threads = THREADS, .threads_near = 1,
+                               .output_count = 4, .columns = columns};
+  EXPECT_EQUAL(ur_loader_new(set, pool, &options, &loader, NULL), UR_OK);
+  atomic_store(&from.gathering, THREADS);
+  for (int64_t number = 0; number < 2 * ROWS / 5; number++) {
+    EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_OK);
+    EXPECT_EQUAL(info.number, number);
+    EXPECT(atomic_load(&from.gathered) >= THREADS); /* before the first of them was done */
+    ur_batch_release(info.batch);
+  }
+  EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_END);
+  ur_loader_release(loader);
+  ur_order_release(order);
+  ur_pool_release(pool);
+  ur_set_release(set);
+  drop_store(&from);
+}
+
 static ur_set *shared;
 
 static void *read_all(void *context) {
@@ -292,6 +333,7 @@ int main(void) {
   rows_that_will_be_read_are_said_as_the_bytes_of_their_cells();
   heads_alone_describe_a_part_and_give_no_row();
   wrong_calls_are_refused();
+  a_loaders_threads_wait_together();
   threads_share_what_has_come();
   return 0;
 }

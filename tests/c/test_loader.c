@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "laps.h"
 #include "part_contents.h"
@@ -60,6 +61,7 @@ static void batches_come_in_order_with_the_rows_of_the_order(void) {
       for (int drop = 0; drop < 2; drop++) {
         ur_loader_options options = usual(threads, threads == 3 ? 1 : 4);
         options.drop_last = drop;
+        options.prefetch_near = options.threads_near = drop;
         ur_loader *loader = new_loader(&options, io);
         ur_batch_info info;
         int64_t number = 0, samples = 0;
@@ -164,6 +166,32 @@ static void batches_may_differ_in_size(void) {
   ur_pool *pool = NULL;
   EXPECT_EQUAL(ur_pool_new(2, &pool, NULL), UR_OK);
   EXPECT_EQUAL(ur_loader_new(set, pool, &options, &loader, NULL), UR_ARGUMENT);
+  ur_set_release(set);
+  ur_pool_release(pool);
+}
+
+static void few_batches_are_begun_while_nothing_is_waited_for(void) {
+  ur_set *set = open_set(UR_IO_MAP);
+  ur_pool *pool = NULL;
+  ur_loader *loader = NULL;
+  ur_batch_info info;
+  ur_loader_options options = usual(4, 9);
+  options.prefetch_near = 2;
+  options.threads_near = 1;
+  EXPECT_EQUAL(ur_pool_new(16, &pool, NULL), UR_OK);
+  EXPECT_EQUAL(ur_loader_new(set, pool, &options, &loader, NULL), UR_OK);
+  EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_OK);
+  for (int i = 0; i < 10000 && ur_pool_allocations(pool) < 3; i++) (void)usleep(1000);
+  (void)usleep(20000);
+  EXPECT_EQUAL(ur_pool_allocations(pool), 3); /* the one that is held, and two */
+  for (int64_t number = 1; number < BATCHES; number++) {
+    ur_batch_release(info.batch);
+    EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_OK);
+    EXPECT_EQUAL(info.number, number);
+  }
+  ur_batch_release(info.batch);
+  EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_END);
+  ur_loader_release(loader);
   ur_set_release(set);
   ur_pool_release(pool);
 }
@@ -332,7 +360,7 @@ static void wrong_options_are_refused(void) {
   ur_set *set = open_set(UR_IO_MAP);
   ur_pool *pool = NULL;
   EXPECT_EQUAL(ur_pool_new(1, &pool, NULL), UR_OK);
-  for (int wrong = 0; wrong < 15; wrong++) {
+  for (int wrong = 0; wrong < 19; wrong++) {
     ur_loader_options options = usual(1, 1);
     const int32_t unknown[] = {0, 1, 2, 9};
     switch (wrong) {
@@ -350,6 +378,10 @@ static void wrong_options_are_refused(void) {
       case 11: options.columns = unknown; break;
       case 12: options.stride = INT64_MAX / 2; break;
       case 13: options.first = INT64_MAX - 5; break;
+      case 14: options.prefetch_near = -1; break;
+      case 15: options.prefetch_near = 2; break;
+      case 16: options.threads_near = -1; break;
+      case 17: options.threads_near = 2; break;
       default: options.samples = INT64_MAX; break;
     }
     ur_loader *loader = NULL;
@@ -493,6 +525,7 @@ int main(void) {
   reading_is_timed_part_by_part();
   quick_batches_are_not_timed();
   batches_may_differ_in_size();
+  few_batches_are_begun_while_nothing_is_waited_for();
   selections_turn_rows_of_the_order_into_rows_of_the_set();
   several_consumers_share_the_batches();
   stopping_at_any_moment_ends_consumers_and_threads();

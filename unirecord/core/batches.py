@@ -133,12 +133,14 @@ class NativeLoader:
         prefetch: int,
         threads: int,
         skip_corrupt: bool,
+        near: tuple[int, int] = (0, 0),
         stream: NativeStream | None = None,
         batch_ends: npt.NDArray[np.int64] | None = None,
     ) -> None:
         """``batch_ends``: for batches of different sizes, ``batch_size`` at most, the sample before which each ends.
 
         ``stream``: of it, and of the set that it is cut from, in place of the rows of ``parts``.
+        ``near``: ``prefetch`` and ``threads`` while no thread waits for what is fetched; 0: the same.
         """
         if stream is not None:
             parts = stream.parts
@@ -152,6 +154,7 @@ class NativeLoader:
         options.first, options.stride, options.samples = first, stride, samples
         options.batch_size, options.drop_last = batch_size, drop_last
         options.prefetch, options.threads = prefetch, threads
+        options.prefetch_near, options.threads_near = near
         options.output_count = len(columns)
         numbers = ffi.new("int32_t[]", list(columns))
         options.columns = numbers

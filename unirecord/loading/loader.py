@@ -98,12 +98,14 @@ class BatchReader:
         self._natives: Iterator[tuple[NativeLoader, Batches | None]] = iter(())
         self._windows: WindowsAhead | None = None
         self._ahead = 0  # batches that may be read beyond those handed out
+        fetched = plan.data.parts.is_fetched
         if run.samples:  # else there may be no part, whose columns the C loader would ask for
             given: dict[str, Any] = {
                 "pool": memory.pool(plan, options),
                 "drop_last": options.drop_last,
-                "prefetch": options.prefetch_for(plan.row_bytes, plan.data.parts.is_fetched),
-                "threads": options.threads(plan.data.parts.is_fetched),
+                "prefetch": (most := options.prefetch_for(plan.row_bytes, fetched)),
+                "threads": (threads := options.threads(fetched)),
+                "near": (min(most, options.prefetch_for(plan.row_bytes)), min(threads, options.threads())),
                 "skip_corrupt": self._skip,
             }
             if leaving is None:
