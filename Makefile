@@ -84,7 +84,7 @@ test-c: $(C_TESTS:tests/c/%.c=build/c/%) ## the C core under strict warnings and
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
 # The same under ThreadSanitizer, for the code that threads share.
-TSAN_TESTS := test_pool test_loader test_fetch test_cache tsan_direct tsan_set tsan_rings
+TSAN_TESTS := test_pool test_loader test_fetch test_cache test_scan tsan_direct tsan_set tsan_rings
 TSAN_FLAGS := $(subst address$(comma)undefined,thread,$(C_TEST_FLAGS))
 
 build/tsan/core/%.o: csrc/%.c $(C_HEADERS)

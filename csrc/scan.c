@@ -7,17 +7,9 @@
 
 #include "layout.h"
 #include "unirecord.h"
+#include "wide.h"
 
 #define CHUNK 1024
-
-/* One loop body for several instruction sets, chosen when the module is loaded; not under sanitizers, which run before
- * the choice can. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define WIDE
-#endif
 
 /* ---- ranges */
 
@@ -183,7 +175,7 @@ static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (
   return place;
 }
 
-/* ---- taking the rows */
+/* ---- marking the rows */
 
 /* How many bytes of a chunk's mask are 1: eight sums side by side, of at most CHUNK / 8 each, which fit in bytes. */
 WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
@@ -201,39 +193,18 @@ WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
 
 _Static_assert(CHUNK / 8 <= UINT8_MAX, "the sums of a chunk fit in bytes");
 
-static int any_true(const uint8_t *mask) {
-  uint64_t words[8], all = 0;
-  memcpy(words, mask, sizeof words);
-  for (int i = 0; i < 8; i++) all |= words[i];
-  return all != 0;
-}
-
-/* Writes the rows of eight bytes of a mask; not branch-free where fewer than eight places are left to write to. */
-static int64_t take_eight(const uint8_t *mask, int64_t first, int64_t room, int64_t *rows) {
-  int64_t found = 0;
-  for (int64_t j = 0; j < 8; j++) {
-    if (room >= 8 || mask[j]) rows[found] = first + j;
-    found += mask[j];
-  }
-  return found;
-}
-
-/* Writes the rows whose byte is 1, and nothing beyond them. */
-static int64_t take_true(const uint8_t *mask, int64_t n, int64_t first, int64_t *rows) {
-  int64_t total = count_true(mask, n), found = 0, i = 0;
-  while (i + 64 <= n && found < total) {
-    int64_t stop = i + 64;
-    if (!any_true(mask + i)) i = stop;
-    for (; i < stop; i += 8) {
-      uint64_t word;
-      memcpy(&word, mask + i, sizeof word);
-      if (word != 0) found += take_eight(mask + i, first + i, total - found, rows + found);
+/* Writes a chunk's mask as bits, the first row's the lowest: a product brings the bytes of a word to one. */
+WIDE static void mark_true(const uint8_t *mask, int64_t n, uint64_t *marks) {
+  for (int64_t i = 0; i < n; i += 64) {
+    uint64_t bits = 0, word = 0;
+    int64_t stop = n - i < 64 ? n - i : 64, j = 0;
+    for (; j + 8 <= stop; j += 8) {
+      memcpy(&word, mask + i + j, sizeof word);
+      bits |= (word * UINT64_C(0x0102040810204080)) >> 56 << j;
     }
+    for (; j < stop; j++) bits |= (uint64_t)mask[i + j] << j;
+    marks[i / 64] = bits;
   }
-  for (; found < total; i++) {
-    if (mask[i]) rows[found++] = first + i;
-  }
-  return total;
 }
 
 static int step_is_sound(const ur_scan_step *s) {
@@ -244,15 +215,9 @@ static int step_is_sound(const ur_scan_step *s) {
   return s->op >= UR_SCAN_BITS && s->op <= UR_SCAN_MASK;
 }
 
-/* Takes all rows of a run; returns how many. */
-WIDE static int64_t take_all(int64_t start, int64_t stop, int64_t base, int64_t *rows) {
-  for (int64_t row = start; rows && row < stop; row++) rows[row - start] = row + base;
-  return stop > start ? stop - start : 0;
-}
-
-/* Tries a run chunk by chunk; returns how many rows were taken, or -1 with *broken = the row with corrupt data. */
-static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t start, int64_t stop, int64_t base,
-                       int64_t *rows, int64_t *broken) {
+/* Tries a run chunk by chunk; returns how many rows pass, or -1 with *broken = the row with corrupt data. */
+static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t start, int64_t stop, uint64_t *marks,
+                       int64_t *broken) {
   uint8_t masks[UR_SCAN_MASKS][CHUNK];
   int64_t found = 0;
   for (int64_t row = start; row < stop; row += CHUNK) {
@@ -264,26 +229,29 @@ static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t st
         return -1;
       }
     }
-    found += rows ? take_true(masks[0], n, row + base, rows + found) : count_true(masks[0], n);
+    found += count_true(masks[0], n);
+    if (marks) mark_true(masks[0], n, marks + (row - start) / 64);
   }
   return found;
 }
 
-ur_status ur_scan_rows(const ur_scan_step *steps, int32_t step_count, const int64_t *runs, int64_t run_count,
-                       int64_t base, int64_t *rows, int64_t *count) {
-  int64_t found = 0;
+_Static_assert(CHUNK % 64 == 0, "a chunk's marks are whole words");
+
+ur_status ur_scan_mark(const ur_scan_step *steps, int32_t step_count, const ur_scan_run *runs, int64_t run_count,
+                       int64_t *next, uint64_t *marks, int64_t *counts, int64_t *broken) {
   if (step_count < 1) return UR_ARGUMENT;
   for (int32_t s = 0; s < step_count; s++) {
     if (!step_is_sound(&steps[s])) return UR_ARGUMENT;
   }
-  for (int64_t i = 0; i < run_count; i++) {
-    const int64_t *run = runs + 3 * i;
-    int64_t *into = rows ? rows + found : NULL;
-    int64_t taken = run[2] ? take_all(run[0], run[1], base, into)
-                           : try_run(steps, step_count, run[0], run[1], base, into, count);
-    if (taken < 0) return UR_CORRUPT;
-    found += taken;
+  for (int64_t i; (i = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < run_count;) {
+    const ur_scan_run *run = &runs[i];
+    counts[i] = run->stop - run->start;
+    if (run->whole) continue;
+    counts[i] = try_run(steps, step_count, run->start, run->stop, marks ? marks + run->marks : NULL, broken);
+    if (counts[i] < 0) {
+      __atomic_store_n(next, run_count, __ATOMIC_RELAXED); /* the others need not go on */
+      return UR_CORRUPT;
+    }
   }
-  *count = found;
   return UR_OK;
 }

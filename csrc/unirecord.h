@@ -648,12 +648,25 @@ typedef struct {
   uint64_t table_entries;
 } ur_scan_step;
 
-/* Runs the steps over rows [runs[3i], runs[3i + 1]) and takes the rows for which mask 0 is true in the end; where
- * runs[3i + 2] is not 0 it takes all of them untried. rows[] gets row + base of each in order, if `rows` is not NULL (no
- * more is written than they are), and *count how many they are. Each step's data must reach over all runs that are tried.
- * UR_CORRUPT when a code has no entry in its table: *count is then the row. */
-UR_API ur_status ur_scan_rows(const ur_scan_step *steps, int32_t step_count, const int64_t *runs, int64_t run_count,
-                              int64_t base, int64_t *rows, int64_t *count);
+/* Rows [start, stop), which all pass if `whole`; else the marks of its rows, one bit each, begin with word `marks`. */
+typedef struct {
+  int64_t start;
+  int64_t stop;
+  int64_t whole;
+  int64_t marks;
+} ur_scan_run;
+
+/* Tries the steps on the rows of runs[*next], of the run after it, and so on; threads that share `next`, which starts as
+ * 0, share the runs. A row passes for which mask 0 is true in the end. counts[i] is how many of run i pass; their bits are
+ * set in `marks`, unless it is NULL, the others' cleared, as are those behind the last row in its word. Each step's data must
+ * reach over all runs that are tried. UR_CORRUPT when a code has no entry in its table: *broken is then the row. */
+UR_API ur_status ur_scan_mark(const ur_scan_step *steps, int32_t step_count, const ur_scan_run *runs, int64_t run_count,
+                              int64_t *next, uint64_t *marks, int64_t *counts, int64_t *broken);
+
+/* Writes the numbers of the rows that pass, `base` added: those of run i to rows[places[i]] .. rows[places[i + 1] - 1], as
+ * many as ur_scan_mark counted, ascending, and nothing beyond. `places` has one more entry than there are runs. */
+UR_API void ur_scan_take(const ur_scan_run *runs, int64_t run_count, int64_t *next, const uint64_t *marks,
+                         const int64_t *places, int64_t base, int64_t *rows);
 
 typedef enum { UR_TEXT_BETWEEN = 0, UR_TEXT_LIKE = 1 } ur_text_op;
 

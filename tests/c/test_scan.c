@@ -1,10 +1,12 @@
 /* test_scan.c - scans over buffers of exact size give what a slow loop gives, and touch nothing beside them. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "expect.h"
+#include "scan_rows.h"
 #include "unirecord.h"
 
 enum { ROWS = 9001, INT32 = 6, UINT64 = 9, FLOAT16 = 10, FLOAT32 = 11, UINT16 = 5 };
@@ -24,9 +26,9 @@ static void expect_rows(const ur_scan_step *steps, int32_t count, const uint8_t 
     for (int64_t row = runs[3 * run]; row < runs[3 * run + 1]; row++)
       if (runs[3 * run + 2] || passes[row]) expected[wanted++] = row + 100;
   int64_t *got = malloc((size_t)wanted * sizeof *got + 1);
-  EXPECT(ur_scan_rows(steps, count, runs, 4, 100, NULL, &found) == UR_OK);
+  EXPECT(scan_rows(steps, count, runs, 4, 100, NULL, &found) == UR_OK);
   EXPECT(found == wanted);
-  EXPECT(ur_scan_rows(steps, count, runs, 4, 100, got, &found) == UR_OK);
+  EXPECT(scan_rows(steps, count, runs, 4, 100, got, &found) == UR_OK);
   EXPECT(found == wanted);
   EXPECT(memcmp(got, expected, (size_t)wanted * sizeof *got) == 0);
   free(got);
@@ -71,7 +73,7 @@ static void test_halves_are_ordered_as_numbers(void) {
   const uint8_t passes[] = {0, 0, 1, 1, 1, 1, 0, 0, 0};
   int64_t runs[] = {0, 9, 0}, rows[9], count = 0;
   ur_scan_step step = {.op = UR_SCAN_RANGE, .type = FLOAT16, .data = halves, .low = 0x8000, .high = 0x3c00};
-  EXPECT(ur_scan_rows(&step, 1, runs, 1, 0, rows, &count) == UR_OK);
+  EXPECT(scan_rows(&step, 1, runs, 1, 0, rows, &count) == UR_OK);
   EXPECT(count == 4);
   for (int64_t i = 0; i < count; i++) EXPECT(passes[rows[i]]);
 }
@@ -128,9 +130,56 @@ static void test_codes_beyond_the_table_are_corrupt(void) {
   expect_rows(&step, 1, passes, ROWS);
   codes[5000] = 3;
   int64_t runs[] = {0, ROWS, 0}, count = 0;
-  EXPECT(ur_scan_rows(&step, 1, runs, 1, 0, NULL, &count) == UR_CORRUPT);
+  EXPECT(scan_rows(&step, 1, runs, 1, 0, NULL, &count) == UR_CORRUPT);
   EXPECT(count == 5000);
   free(codes);
+}
+
+typedef struct {
+  ur_scan_step *step;
+  ur_scan_run *runs;
+  int64_t count, marking, taking, counts[100], places[101], *rows;
+  uint64_t *marks;
+} shared_scan;
+
+static void *mark_some(void *context) {
+  shared_scan *scan = context;
+  int64_t broken = 0;
+  EXPECT(ur_scan_mark(scan->step, 1, scan->runs, scan->count, &scan->marking, scan->marks, scan->counts, &broken) == UR_OK);
+  return NULL;
+}
+
+static void *take_some(void *context) {
+  shared_scan *scan = context;
+  ur_scan_take(scan->runs, scan->count, &scan->taking, scan->marks, scan->places, 0, scan->rows);
+  return NULL;
+}
+
+static void in_two_threads(void *(*work)(void *), shared_scan *scan) {
+  pthread_t other;
+  EXPECT(pthread_create(&other, NULL, work, scan) == 0);
+  work(scan);
+  pthread_join(other, NULL);
+}
+
+static void test_threads_share_the_runs(void) {
+  enum { EACH = 90, RUNS = 100 };
+  static uint8_t bytes[EACH * RUNS];
+  static uint64_t marks[RUNS * 2];
+  ur_scan_run runs[RUNS];
+  ur_scan_step step = {.op = UR_SCAN_BYTES, .data = bytes};
+  int64_t wanted = 0, *rows = NULL;
+  for (int i = 0; i < EACH * RUNS; i++) bytes[i] = draw(1 + (uint32_t)i / 3000) == 0; /* all pass, then ever fewer */
+  for (int i = 0; i < RUNS; i++) runs[i] = (ur_scan_run){i * EACH, (i + 1) * EACH, i % 7 == 0, 2 * i};
+  shared_scan scan = {.step = &step, .runs = runs, .count = RUNS, .marks = marks};
+  in_two_threads(mark_some, &scan);
+  for (int i = 0; i < RUNS; i++) scan.places[i + 1] = scan.places[i] + scan.counts[i];
+  scan.rows = rows = malloc((size_t)scan.places[RUNS] * sizeof *rows);
+  in_two_threads(take_some, &scan);
+  for (int i = 0; i < EACH * RUNS; i++)
+    if (bytes[i] || runs[i / EACH].whole) EXPECT(rows[wanted++] == i);
+  EXPECT(wanted == scan.places[RUNS]);
+  free(rows);
 }
 
 static void test_senseless_steps_are_refused(void) {
@@ -143,9 +192,9 @@ static void test_senseless_steps_are_refused(void) {
   bad[3].op = 6;
   bad[4].op = UR_SCAN_RANGE;
   bad[5].op = UR_SCAN_TABLE;
-  EXPECT(ur_scan_rows(&good, 1, runs, 1, 0, NULL, &count) == UR_OK);
-  EXPECT(ur_scan_rows(&good, 0, runs, 1, 0, NULL, &count) == UR_ARGUMENT);
-  for (int i = 0; i < 6; i++) EXPECT(ur_scan_rows(&bad[i], 1, runs, 1, 0, NULL, &count) == UR_ARGUMENT);
+  EXPECT(scan_rows(&good, 1, runs, 1, 0, NULL, &count) == UR_OK);
+  EXPECT(scan_rows(&good, 0, runs, 1, 0, NULL, &count) == UR_ARGUMENT);
+  for (int i = 0; i < 6; i++) EXPECT(scan_rows(&bad[i], 1, runs, 1, 0, NULL, &count) == UR_ARGUMENT);
 }
 
 /* kinds: one digit an element, 0 this byte, 1 any one character, 2 any characters */
@@ -203,6 +252,7 @@ int main(void) {
   test_every_byte_of_a_mask();
   test_no_row_and_every_row();
   test_codes_beyond_the_table_are_corrupt();
+  test_threads_share_the_runs();
   test_senseless_steps_are_refused();
   test_patterns();
   test_bounds_and_broken_offsets();

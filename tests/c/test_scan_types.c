@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "expect.h"
+#include "scan_rows.h"
 #include "unirecord.h"
 
 enum { ROWS = 9000, STEPS = 6, CASES = 400, TYPES = 12, FLOAT16 = 10, FLOAT32 = 11, FLOAT64 = 12 };
@@ -125,9 +126,9 @@ static void try_case(void) {
       if (masks[0] || runs[3 * r + 2]) expected[expected_count++] = row + base;
     }
   }
-  EXPECT_EQUAL(ur_scan_rows(steps, count, runs, 3, base, NULL, &found_count), UR_OK);
+  EXPECT_EQUAL(scan_rows(steps, count, runs, 3, base, NULL, &found_count), UR_OK);
   EXPECT_EQUAL(found_count, expected_count);
-  EXPECT_EQUAL(ur_scan_rows(steps, count, runs, 3, base, found, &found_count), UR_OK);
+  EXPECT_EQUAL(scan_rows(steps, count, runs, 3, base, found, &found_count), UR_OK);
   EXPECT_EQUAL(found_count, expected_count);
   for (int64_t i = 0; i < expected_count; i++) EXPECT_EQUAL(found[i], expected[i]);
 }
@@ -148,9 +149,9 @@ static void every_unsound_step_is_refused(void) {
       case 8: s.op = -1; break;
       default: s.op = 6; break;
     }
-    EXPECT_EQUAL(ur_scan_rows(&s, 1, run, 1, 0, NULL, &count), UR_ARGUMENT);
+    EXPECT_EQUAL(scan_rows(&s, 1, run, 1, 0, NULL, &count), UR_ARGUMENT);
   }
-  EXPECT_EQUAL(ur_scan_rows(NULL, 0, run, 1, 0, NULL, &count), UR_ARGUMENT);
+  EXPECT_EQUAL(scan_rows(NULL, 0, run, 1, 0, NULL, &count), UR_ARGUMENT);
 }
 
 int main(void) {

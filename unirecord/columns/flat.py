@@ -23,6 +23,7 @@ class Vector:
         self.array = array
         self._check = check
         self._sound = False  # all of it has been checked
+        self.swept = False  # `check` has been called for all of it, so that all is known to be sound
         self._seen: set[int] = set()  # blocks checked for reads of a few elements
         self._per_block = max(1, BLOCK_BYTES // max(array.itemsize, 1))
 

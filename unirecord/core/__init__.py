@@ -60,6 +60,7 @@ from .scan import Program as Program
 from .scan import Step as Step
 from .scan import match_between as match_between
 from .scan import match_pattern as match_pattern
+from .scan import take_marked as take_marked
 from .streams import APART as APART
 from .streams import DOCUMENTS as DOCUMENTS
 from .streams import ELEMENTS as ELEMENTS

@@ -1,4 +1,4 @@
-"""Scans over flat arrays, and tests of strings: csrc/scan.c and scan_text.c."""
+"""Scans over flat arrays, and tests of strings: csrc/scan.c, scan_take.c and scan_text.c."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ TYPE_CODES: Final = {
     "f4": 11,
     "f8": 12,
 }
+Int64s = npt.NDArray[np.int64]
 RANGE: Final[int] = lib.UR_SCAN_RANGE
 TABLE: Final[int] = lib.UR_SCAN_TABLE
 BITS: Final[int] = lib.UR_SCAN_BITS
@@ -84,18 +85,40 @@ class Program:
         self._kept[place] = ffi.from_buffer(data) if len(data) else ffi.NULL
         self._c[place].data, self._c[place].first = self._kept[place], first
 
-    def run(self, runs: npt.NDArray[np.int64], base: int, rows: npt.NDArray[np.int64] | None) -> int:
-        """Fills ``rows`` (unless None) with the rows that pass, ``base`` added; returns how many there are."""
-        count = ffi.new("int64_t *")
-        into = ffi.NULL if rows is None else ffi.from_buffer("int64_t[]", rows)
-        status = lib.ur_scan_rows(
-            self._c, len(self.steps), ffi.from_buffer("int64_t[]", runs), len(runs) // 3, base, into, count
+    def mark(
+        self, runs: Int64s, following: Int64s, marks: npt.NDArray[np.uint64] | None, counts: Int64s
+    ) -> None:
+        """Tries the runs [n, 4] from number ``following[0]`` on, as ``ur_scan_mark`` does; only counts if no marks."""
+        broken = ffi.new("int64_t *")
+        status = lib.ur_scan_mark(
+            self._c,
+            len(self.steps),
+            ffi.from_buffer("ur_scan_run[]", runs),
+            len(runs),
+            ffi.from_buffer("int64_t[]", following),
+            ffi.NULL if marks is None else ffi.from_buffer("uint64_t[]", marks),
+            ffi.from_buffer("int64_t[]", counts),
+            broken,
         )
         if status == lib.UR_CORRUPT:
-            raise CorruptionError("a code has no entry in the dictionary of its column", row=int(count[0]))
+            raise CorruptionError("a code has no entry in the dictionary of its column", row=int(broken[0]))
         if status != lib.UR_OK:
-            raise AssertionError(f"ur_scan_rows refused its arguments: status {status}")
-        return int(count[0])
+            raise AssertionError(f"ur_scan_mark refused its arguments: status {status}")
+
+
+def take_marked(
+    runs: Int64s, following: Int64s, marks: npt.NDArray[np.uint64], places: Int64s, base: int, rows: Int64s
+) -> None:
+    """Writes the rows marked in the runs from number ``following[0]`` on, ``base`` added, to their places."""
+    lib.ur_scan_take(
+        ffi.from_buffer("ur_scan_run[]", runs),
+        len(runs),
+        ffi.from_buffer("int64_t[]", following),
+        ffi.from_buffer("uint64_t[]", marks),
+        ffi.from_buffer("int64_t[]", places),
+        base,
+        ffi.from_buffer("int64_t[]", rows),
+    )
 
 
 def bits_of(dtype: np.dtype[Any], value: int | float) -> int:

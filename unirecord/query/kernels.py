@@ -19,6 +19,7 @@ from ..core import TABLE as TABLE
 from ..core import Program as Program
 from ..core import Step as Step
 from ..core import match_between, match_pattern
+from ..core import take_marked as take_marked
 from .text_tests import Between, Like
 
 

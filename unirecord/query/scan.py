@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -11,28 +11,19 @@ import numpy.typing as npt
 
 from ..columns.flat import Vector
 from .bound_condition import BoundCondition
-from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step
+from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step, take_marked
 from .parallel import in_threads
 from .part_fields import Mask, RowsAt
 from .zone_states import ALL, NONE, SOME, ZONE, States
 
-SLICE = 1 << 18  # rows that one call tries: 2 MiB of row numbers
-PROBE = 1 << 15  # rows that tell whether many pass
-COMPUTED_SLICE = 1 << 18  # … where numpy works out numbers first; in smaller ones threads wait for each other
-DENSE = 8  # more than one row in so many found: count first
+SLICE = 1 << 16  # rows that a thread takes at a time, in C
+COMPUTED_SLICE = (
+    1 << 18
+)  # … where it takes them in Python: in smaller ones threads wait for each other's turn
+TAKE_ALONE = 1 << 17  # row numbers that one thread writes before another would be awake
 Rows = npt.NDArray[np.int64]
-
-
-@dataclass
-class Slice:
-    """Neighbouring runs of rows: triples start, stop, and whether all of them pass."""
-
-    runs: npt.NDArray[np.int64]
-
-    @property
-    def room(self) -> int:
-        """Rows in it."""
-        return int((self.runs[1::3] - self.runs[::3]).sum())
+Runs = npt.NDArray[np.int64]  # [n, 4] of start, stop, whether all of them pass, and where their marks begin
+Marks = npt.NDArray[np.uint64]
 
 
 def runs_of(states: States, rows: int) -> npt.NDArray[np.int64]:
@@ -46,21 +37,23 @@ def runs_of(states: States, rows: int) -> npt.NDArray[np.int64]:
     return cast("npt.NDArray[np.int64]", runs[keep])
 
 
-def slices_of(runs: npt.NDArray[np.int64], most: int, first: int | None = None) -> Iterator[Slice]:
-    """The runs cut and joined to slices of at most ``most`` rows, the first one of at most ``first``."""
-    pending: list[tuple[int, int, int]] = []
-    room = first or most
-    for start, stop, whole in runs.tolist():
-        while start < stop:
-            end = min(stop, start + room)
-            pending.append((start, end, whole))
-            room -= end - start
-            start = end
-            if room == 0:
-                yield Slice(np.array(pending, np.int64).ravel())
-                pending, room = [], most
-    if pending:
-        yield Slice(np.array(pending, np.int64).ravel())
+def cut(runs: npt.NDArray[np.int64], most: int) -> Runs:
+    """The runs [n, 3] in pieces of at most ``most`` rows, each with words of its own for the marks of its rows."""
+    pieces = -(-(runs[:, 1] - runs[:, 0]) // most)
+    of = np.repeat(np.arange(len(runs)), pieces)
+    number = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    found = np.empty((len(of), 4), np.int64)
+    found[:, 0] = runs[of, 0] + number * most
+    found[:, 1] = np.minimum(found[:, 0] + most, runs[of, 1])
+    found[:, 2] = runs[of, 2]
+    words = np.where(found[:, 2], 0, (found[:, 1] - found[:, 0] + 63) // 64)
+    found[:, 3] = np.cumsum(words) - words
+    return found
+
+
+def _words(runs: Runs) -> int:
+    """Words that hold the marks of these runs."""
+    return int((runs[:, 1] - runs[:, 0] + 63).sum() // 64 + len(runs))
 
 
 class Scan:
@@ -70,17 +63,11 @@ class Scan:
         self.steps: list[Step] = []
         self.tests: list[tuple[int, BoundCondition]] = []  # step number, and what fills its bytes
         self.vectors: dict[int, tuple[Vector, bool]] = {}  # what C reads; bits, not elements, if True
-        self.kept: dict[tuple[int, int], Mask] | None = None  # outcomes of tests, by step and first row
         self._compile(bound, SET, 0)
 
     def program(self) -> Program:
         """The steps for one thread."""
         return Program(self.steps)
-
-    @property
-    def most(self) -> int:
-        """Rows of a slice."""
-        return COMPUTED_SLICE if self.tests else SLICE
 
     def _compile(self, bound: BoundCondition, combine: int, target: int) -> None:
         if target + 1 < MASKS and bound.terms:
@@ -121,72 +108,75 @@ class Scan:
         if into != target:
             self.steps.append(Step(MASK, combine, target, mask=into))
 
-    def try_slice(self, part: Slice, program: Program, base: int, rows: npt.NDArray[np.int64] | None) -> int:
-        """Fills ``rows`` with the rows of the slice that pass; returns how many."""
-        tried = [(start, stop) for start, stop, whole in part.runs.reshape(-1, 3).tolist() if not whole]
-        for vector, is_bits in self.vectors.values():
-            for start, stop in tried:
-                vector.check(start // 8 if is_bits else start, (stop + 7) // 8 if is_bits else stop)
-        if not self.tests:
-            return program.run(part.runs, base, rows)
-        found = 0
-        for run in part.runs.reshape(-1, 3):
-            for place, bound in self.tests if not run[2] else ():
-                mask = self._tested(place, bound, int(run[0]), int(run[1]))
-                program.point(place, np.ascontiguousarray(mask).view(np.uint8), int(run[0]))
-            found += program.run(run, base, None if rows is None else rows[found:])
-        return found
+    def check(self, runs: npt.NDArray[np.int64], rows: int, threads: int) -> None:
+        """Checks what C is going to read of a part with so many rows: block by block, or that the file is unchanged."""
+        tried = runs[runs[:, 2] == 0]
+        if not len(tried):
+            return
 
-    def _tested(self, place: int, bound: BoundCondition, start: int, stop: int) -> Mask:
-        """What a test says of rows; where it is kept, it is handed out once more."""
-        mask = None if self.kept is None else self.kept.pop((place, start), None)
-        if mask is None:
-            mask = bound.test(RowsAt(start, stop))
-            if self.kept is not None:
-                self.kept[place, start] = mask
-        return mask
+        def check(run: tuple[int, ...], vectors: list[tuple[Vector, bool]]) -> None:
+            for vector, is_bits in vectors:
+                start, stop = run[:2]
+                vector.check(start // 8 if is_bits else start, (stop + 7) // 8 if is_bits else stop)
+
+        swept = [(vector, is_bits) for vector, is_bits in self.vectors.values() if vector.swept]
+        check((int(tried[0, 0]), int(tried[-1, 1])), swept)
+        if others := [(vector, is_bits) for vector, is_bits in self.vectors.values() if not vector.swept]:
+            in_threads(check, lambda: others, cut(tried, COMPUTED_SLICE).tolist(), threads)
+            if int((tried[:, 1] - tried[:, 0]).sum()) == rows:
+                for vector, _ in others:
+                    vector.swept = True
+
+    def mark(self, runs: Runs, marks: Marks | None, threads: int) -> Rows:
+        """How many rows of each run pass; marks them, unless ``marks`` is None. `check` has been called."""
+        counts = np.empty(len(runs), np.int64)
+        if self.tests:
+            whole = runs[:, 2] != 0
+            counts[whole] = (runs[:, 1] - runs[:, 0])[whole]
+
+            def mark(number: int, program: Program) -> None:
+                self.mark_one(runs[number : number + 1], marks, counts[number : number + 1], program)
+
+            in_threads(mark, self.program, np.flatnonzero(~whole).tolist(), threads)
+        else:
+            program, following = self.program(), np.zeros(1, np.int64)
+            in_threads(
+                lambda _, own: program.mark(runs, following, marks, counts),
+                lambda: None,
+                range(threads),
+                threads,
+            )
+        return counts
+
+    def mark_one(self, run: Runs, marks: Marks | None, counts: Rows, program: Program) -> None:
+        """As `mark`, of one run."""
+        start, stop, whole, _ = run[0].tolist()
+        for place, bound in self.tests if not whole else ():
+            program.point(place, self._tested(bound, start, stop).view(np.uint8), start)
+        program.mark(run, np.zeros(1, np.int64), marks, counts)
+
+    @staticmethod
+    def _tested(bound: BoundCondition, start: int, stop: int) -> Mask:
+        return np.ascontiguousarray(bound.test(RowsAt(start, stop)))
 
 
 def scan_rows(bound: BoundCondition, rows: int, base: int, threads: int) -> Rows:
-    """The rows of a part that pass, ``base`` added, ascending."""
-    scan = Scan(bound)
-    slices = list(slices_of(runs_of(bound.states, rows), scan.most, min(PROBE, scan.most)))
-    if not slices:
-        return np.empty(0, np.int64)
-
-    def find(part: Slice, own: tuple[Program, Rows]) -> Rows:
-        program, scratch = own
-        return scratch[: scan.try_slice(part, program, base, scratch)].copy()
-
-    def state() -> tuple[Program, Rows]:
-        return scan.program(), np.empty(scan.most, np.int64)
-
-    first = find(slices[0], (scan.program(), np.empty(slices[0].room, np.int64)))
-    if len(scan.tests) <= 1 and len(slices) > 1 and len(first) * DENSE > slices[0].room:
-        return _dense_rows(scan, slices, base, threads)
-    return np.concatenate([first, *in_threads(find, state, slices[1:], threads)])
-
-
-def _dense_rows(scan: Scan, slices: list[Slice], base: int, threads: int) -> Rows:
-    """The rows in two passes: counted, then each written to its place, so that many rows are not copied.
-
-    What a test said is kept from the first for the second: a byte a row, where an eighth of the rows take as much.
-    """
-    scan.kept = {}
-
-    def count(part: Slice, program: Program) -> int:
-        return scan.try_slice(part, program, base, None)
-
-    counts = in_threads(count, scan.program, slices, threads)
-    places = np.concatenate([[0], np.cumsum(counts)]).tolist()
-    found = np.empty(places[-1], np.int64)
-
-    def fill(numbered: tuple[int, Slice], program: Program) -> int:
-        number, part = numbered
-        start, stop = places[number], places[number + 1]
-        return scan.try_slice(part, program, base, found[start:stop])
-
-    in_threads(fill, scan.program, list(enumerate(slices)), threads)
+    """The rows of a part that pass, ``base`` added, ascending: marked and counted, then written to their places."""
+    scan, whole = Scan(bound), runs_of(bound.states, rows)
+    scan.check(whole, rows, threads)
+    runs = cut(whole, COMPUTED_SLICE if scan.tests else SLICE)
+    marks = np.empty(_words(runs), np.uint64)
+    places = np.zeros(len(runs) + 1, np.int64)
+    np.cumsum(scan.mark(runs, marks, threads), out=places[1:])
+    found = np.empty(int(places[-1]), np.int64)
+    following = np.zeros(1, np.int64)
+    takers = threads if len(found) > TAKE_ALONE else 1
+    in_threads(
+        lambda _, own: take_marked(runs, following, marks, places, base, found),
+        lambda: None,
+        range(takers),
+        takers,
+    )
     return found
 
 
@@ -194,32 +184,31 @@ def scan_into(
     bound: BoundCondition, rows: int, base: int, threads: int, take: Callable[[Rows], None]
 ) -> None:
     """Hands the rows of a part that pass, ``base`` added, to ``take``: a piece for each slice, from the threads."""
-    scan = Scan(bound)
+    scan, whole = Scan(bound), runs_of(bound.states, rows)
+    scan.check(whole, rows, threads)
+    runs = cut(whole, COMPUTED_SLICE)
+    runs[:, 3] = 0  # a thread's marks are those of one run
+    most = int((runs[:, 1] - runs[:, 0]).max(initial=0))
 
-    def find(part: Slice, own: tuple[Program, Rows]) -> None:
-        program, scratch = own
-        found = scan.try_slice(part, program, base, scratch)
-        if found:
-            take(scratch[:found])
+    def find(number: int, own: tuple[Program, Marks, Rows]) -> None:
+        program, marks, scratch = own
+        run, places = runs[number : number + 1], np.zeros(2, np.int64)
+        scan.mark_one(run, marks, places[1:], program)
+        if places[1]:
+            take_marked(run, np.zeros(1, np.int64), marks, places, base, scratch)
+            take(scratch[: places[1]])
 
-    def state() -> tuple[Program, Rows]:
-        return scan.program(), np.empty(scan.most, np.int64)
+    def state() -> tuple[Program, Marks, Rows]:
+        return scan.program(), np.empty(most // 64 + 1, np.uint64), np.empty(most, np.int64)
 
-    in_threads(find, state, list(slices_of(runs_of(bound.states, rows), scan.most)), threads)
+    in_threads(find, state, range(len(runs)), threads)
 
 
 def scan_count(bound: BoundCondition, rows: int, threads: int) -> int:
     """How many rows of a part pass; none is written down."""
-    scan = Scan(bound)
-    runs = runs_of(bound.states, rows)
-    sure = runs[runs[:, 2] == 1]
-    total = int((sure[:, 1] - sure[:, 0]).sum())
-
-    def count(part: Slice, program: Program) -> int:
-        return scan.try_slice(part, program, 0, None)
-
-    slices = list(slices_of(runs[runs[:, 2] == 0], scan.most))
-    return total + sum(in_threads(count, scan.program, slices, threads))
+    scan, whole = Scan(bound), runs_of(bound.states, rows)
+    scan.check(whole, rows, threads)
+    return int(scan.mark(cut(whole, COMPUTED_SLICE if scan.tests else SLICE), None, threads).sum())
 
 
 def effort_of(bound: BoundCondition) -> int:
