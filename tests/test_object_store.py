@@ -200,6 +200,13 @@ def test_many_requests_are_in_flight_at_once(server: Server) -> None:
     assert server.most_in_flight >= 16
 
 
+def test_a_pipeline_reads_as_far_ahead_as_batches_do(server: Server) -> None:
+    server.latency = 0.1
+    with UniRecordDataset("s3://bucket/one.urec", columns=["x"], shuffle=True) as ds:
+        assert sum(len(batch["x"]) for batch in ds.pipeline().batch(8)) == ROWS
+        assert server.most_in_flight > 4 * 8  # of each thread that reads a disk, a batch
+
+
 def test_what_many_threads_want_of_an_index_comes_once(root: Path, server: Server) -> None:
     rows = 60_000
     with Writer(root / "bucket" / "long.urec", {"n": "int64", "m": "int64"}) as writer:

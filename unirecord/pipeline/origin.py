@@ -309,8 +309,8 @@ class DatasetPass:
         """Reads the pass, with threads of the C core; batches into memory that ``lend(size)`` gives."""
         lend = lend if graph.batch else None  # samples are put together elsewhere
         plan = self._plan if graph.columns is None else self._plan.with_columns(graph.columns)
-        size = graph.batch or rows_at_once(plan.row_bytes)
-        ahead = graph.prefetch or LoaderOptions(size).prefetch_for(plan.row_bytes)
+        size, fetched = graph.batch or rows_at_once(plan.row_bytes), plan.data.parts.is_fetched
+        ahead = graph.prefetch or LoaderOptions(size).prefetch_for(plan.row_bytes, fetched)
         if graph.prefetch and not graph.batch:
             size, ahead = min(size, graph.prefetch), 1
         fitting = int(budget.memory / 4 / max(1.0, plan.row_bytes * size))
@@ -318,7 +318,7 @@ class DatasetPass:
             size,
             drop_last=graph.drop_last,
             on_corrupt=self._on_corrupt,
-            num_threads=min(4, budget.cpus),
+            num_threads=None if fetched else min(4, budget.cpus),  # those of a store wait and do not compute
             prefetch=max(1, min(ahead, fitting)),
         )
         return iter(
