@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali trainers exports demo bench wheel release clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali notebooks trainers exports demo bench wheel release clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -257,6 +257,17 @@ $(DALI)/ready: Makefile
 
 dali: venv build $(DALI)/ready ## DALI, in an environment of its own
 	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(DALI)/bin/python -m pytest -q dali_reads.py
+
+# The example notebook in a kernel of Jupyter, completion and Ctrl-C, in an environment of its own.
+NOTEBOOKS := build/notebooks
+
+$(NOTEBOOKS)/ready: Makefile
+	$(PYTHON) -m venv $(NOTEBOOKS)
+	$(NOTEBOOKS)/bin/python -m pip install -qq nbclient ipykernel matplotlib tqdm ipywidgets numpy pillow cffi msgpack "pytest>=8" hypothesis
+	@touch $@
+
+notebooks: venv build $(NOTEBOOKS)/ready ## the example notebook, completion and Ctrl-C in Jupyter
+	cd tests && PYTHONPATH=$(CURDIR) PATH=$(CURDIR)/$(NOTEBOOKS)/bin:$$PATH $(CURDIR)/$(NOTEBOOKS)/bin/python -m pytest -q notebook_cells.py
 
 # Sources read, and exports read back, by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
 CACHE ?= benchmarks/.cache

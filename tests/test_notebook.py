@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -128,6 +130,34 @@ def test_completion_offers_public_names_alone(path: Path) -> None:
         assert {"head", "sample", "plot", "batches", "schema"} <= offered
     names = {name for name in dir(unirecord) if not name.startswith("__")}
     assert names == {n for n in unirecord.__all__ if n != "__version__"} | set(unirecord._ADAPTERS)
+
+
+def test_what_is_printed_says_what_it_is(path: Path) -> None:
+    with UniRecordDataset(path, columns=["label", "score"]) as ds:
+        assert repr(ds.batches(8)) == f"BatchLoader(batches of 8 of {ds!r})"
+        made = ds.pipeline().map(dict).batch(4)
+        assert repr(made) == "Pipeline(read label, score → map(dict) → batch(4))"
+
+
+def test_completion_can_look_at_every_property() -> None:
+    """Jedi, by which notebooks complete names, offers nothing at all for an object with a property of such a type."""
+    for name in unirecord.__all__:
+        public = getattr(unirecord, name)
+        properties = {
+            found: get_type_hints(value.fget).get("return")
+            for found in (dir(public) if isinstance(public, type) else ())
+            if isinstance(value := inspect.getattr_static(public, found), property) and resolvable(value.fget)
+        }
+        asked = {found: hint for found, hint in properties.items() if re.search(r"typing\.\w+\[", repr(hint))}
+        assert not asked, name
+
+
+def resolvable(function: Any) -> bool:
+    try:
+        get_type_hints(function)
+    except NameError:  # a name for type checkers alone, which Jedi leaves alone too
+        return False
+    return True
 
 
 class Bar:

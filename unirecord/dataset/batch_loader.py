@@ -83,6 +83,9 @@ class BatchLoader(Generic[Batch]):
     def __len__(self) -> int:
         return self._cursor.batches_left(self._options.batch_size, self._options.drop_last)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batches of {self.batch_size:,} of {self._dataset!r})"
+
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration that of ``epoch``."""
         self._cursor.position.set_epoch(epoch)

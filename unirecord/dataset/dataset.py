@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..elsewhere import OF_DATASETS, no_attribute
 from ..format.schema import Schema
 from ..loading.opened import OpenedData, PathLike
-from ..loading.options import OnCorrupt, check_callable, check_on_corrupt
+from ..loading.options import check_callable, check_on_corrupt
 from ..loading.plan import Plan
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
 from ..parts.cache_options import CacheOptions
@@ -30,6 +30,10 @@ from .views import Given, Sample, Unchanged, ViewOptions
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
+
+    from ..loading.options import (
+        OnCorrupt,
+    )  # completion in notebooks fails at properties it finds to be a Literal
 
 __all__ = ["UniRecordDataset"]
 

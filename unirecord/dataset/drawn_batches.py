@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..elsewhere import OF_DRAWS, no_attribute
 from ..format.schema import Schema
-from ..loading.options import LoaderOptions, OnCorrupt, ReadAhead, check_callable
+from ..loading.options import LoaderOptions, ReadAhead, check_callable
 from ..order.spec import Sharding
 from ..order.steps import JobSteps
 from .batch_loader import BatchLoader
@@ -22,6 +22,10 @@ from .views import UNCHANGED, Unchanged
 if TYPE_CHECKING:
     import tensorflow
     from typing_extensions import Unpack
+
+    from ..loading.options import (
+        OnCorrupt,
+    )  # completion in notebooks fails at properties it finds to be a Literal
 
 __all__ = ["DrawnBatches"]
 

@@ -362,6 +362,10 @@ class Pipeline:
         """What has been chosen so far, for ``ds.pipeline(plan=...)``: nothing is then tried out."""
         return self._passes.plan()
 
+    def __repr__(self) -> str:
+        steps = " → ".join(line.strip() for line in str(self._design.draft).splitlines())
+        return f"{type(self).__name__}({steps})"
+
     def __str__(self) -> str:
         before, after = self._design.draft, self._design.rewritten
         return f"{before}\n\nas it runs:\n{after}" if after != before else str(before)
