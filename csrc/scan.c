@@ -4,8 +4,12 @@
  * 0 or 1; 16 masks of 1,024 rows are 16 KiB of stack, which small threads have.
  */
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "layout.h"
+#include "scan_numbers.h"
 #include "unirecord.h"
 #include "wide.h"
 
@@ -169,6 +173,7 @@ static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (
     case UR_SCAN_BITS: try_bits(s, row, n, out); break;
     case UR_SCAN_BYTES: try_bytes(data + (row - s->first), n, s->negated != 0, out); break;
     case UR_SCAN_ROWS: try_rows(s, row, n, out); break;
+    case UR_SCAN_NUMBERS: ur_try_numbers(s, row, n, out); break;
     default: try_bytes(masks[s->mask], n, s->negated != 0, out); break;
   }
   if (place == n && s->combine != UR_SCAN_SET) merge(s->combine, out, n, masks[s->target]);
@@ -193,18 +198,31 @@ WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
 
 _Static_assert(CHUNK / 8 <= UINT8_MAX, "the sums of a chunk fit in bytes");
 
-/* Writes a chunk's mask as bits, the first row's the lowest: a product brings the bytes of a word to one. */
-WIDE static void mark_true(const uint8_t *mask, int64_t n, uint64_t *marks) {
-  for (int64_t i = 0; i < n; i += 64) {
-    uint64_t bits = 0, word = 0;
-    int64_t stop = n - i < 64 ? n - i : 64, j = 0;
-    for (; j + 8 <= stop; j += 8) {
-      memcpy(&word, mask + i + j, sizeof word);
-      bits |= (word * UINT64_C(0x0102040810204080)) >> 56 << j;
-    }
-    for (; j < stop; j++) bits |= (uint64_t)mask[i + j] << j;
-    marks[i / 64] = bits;
+/* The lowest bits of 64 bytes, the first one's the lowest. */
+static inline uint64_t low_bits(const uint8_t *mask) {
+  uint64_t bits = 0;
+#ifdef __SSE2__
+  for (int j = 0; j < 64; j += 16) {
+    __m128i sixteen = _mm_slli_epi16(_mm_loadu_si128((const __m128i *)(const void *)(mask + j)), 7);
+    bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(sixteen) << j;
   }
+#else
+  for (int j = 0; j < 64; j += 8) { /* a product brings those of a word to one byte */
+    uint64_t word;
+    memcpy(&word, mask + j, sizeof word);
+    bits |= (word * UINT64_C(0x0102040810204080)) >> 56 << j;
+  }
+#endif
+  return bits;
+}
+
+/* Writes a chunk's mask as bits. */
+static void mark_true(const uint8_t *mask, int64_t n, uint64_t *marks) {
+  int64_t i = 0;
+  for (; i + 64 <= n; i += 64) marks[i / 64] = low_bits(mask + i);
+  if (i == n) return;
+  marks[i / 64] = 0;
+  for (int64_t j = i; j < n; j++) marks[i / 64] |= (uint64_t)mask[j] << (j - i);
 }
 
 static int step_is_sound(const ur_scan_step *s) {
@@ -212,6 +230,7 @@ static int step_is_sound(const ur_scan_step *s) {
   if (s->combine < UR_SCAN_SET || s->combine > UR_SCAN_OR) return 0;
   if (s->op == UR_SCAN_RANGE) return width_of(s->type) != 0;
   if (s->op == UR_SCAN_TABLE) return s->type == UR_TYPE_UINT8 || s->type == UR_TYPE_UINT16 || s->type == UR_TYPE_UINT32;
+  if (s->op == UR_SCAN_NUMBERS) return ur_numbers_are_sound(s);
   return s->op >= UR_SCAN_BITS && s->op <= UR_SCAN_MASK;
 }
 

@@ -42,6 +42,7 @@ WIDE static void take_marked(const byte_places *of, const uint64_t *marks, int64
   for (; room > 0; first += 64) {
     uint64_t word = *marks++, less = word;
     int64_t found = 0;
+    if (word == 0) continue;
     for (int i = 0; i < FEW; i++) less &= less - 1;
     if (less == 0 || room < 64) {
       found = take_some(word, first, rows);

@@ -625,12 +625,36 @@ typedef enum {
   UR_SCAN_BITS = 2,  /* bit r mod 8 of byte r / 8 is 1, r counted from the byte's row `first`, a multiple of 8 */
   UR_SCAN_BYTES = 3, /* the row's byte is not 0 */
   UR_SCAN_ROWS = 4,  /* low <= the row's number <= high, as int64 */
-  UR_SCAN_MASK = 5   /* what mask number `mask` says */
+  UR_SCAN_MASK = 5,  /* what mask number `mask` says */
+  UR_SCAN_NUMBERS = 6 /* the last of `numbers`, a test of whole numbers, worked out as `type`: int32 or int64 */
 } ur_scan_op;
 
 enum { UR_SCAN_MASKS = 16 }; /* the masks of one scan */
 
 typedef enum { UR_SCAN_SET = 0, UR_SCAN_AND = 1, UR_SCAN_OR = 2 } ur_scan_combine;
+
+typedef enum {
+  UR_NUMBER_LOAD = 0,     /* pushes the row's value */
+  UR_NUMBER_CONSTANT = 1, /* pushes `value` */
+  UR_NUMBER_MINUS = 2,    /* turns the sign of the top one */
+  UR_NUMBER_ADD = 3,      /* this and the next two join the two on top: a + b, a - b, a * b, b the topmost */
+  UR_NUMBER_SUBTRACT = 4,
+  UR_NUMBER_MULTIPLY = 5,
+  UR_NUMBER_WITHIN = 6,   /* low <= a <= high, of the step, as int64; a is the only one left */
+  UR_NUMBER_EQUAL = 7,    /* this and the next two compare the only two: a == b, a < b, a <= b */
+  UR_NUMBER_LESS = 8,
+  UR_NUMBER_AT_MOST = 9
+} ur_number_op;
+
+enum { UR_NUMBER_DEPTH = 8 }; /* numbers on the stack */
+
+/* One operation on a stack of numbers, row by row; what is too large for the type wraps. */
+typedef struct {
+  int32_t op;       /* ur_number_op */
+  int32_t type;     /* of LOAD: type code of the values, whole numbers */
+  const void *data; /* of LOAD: flat little-endian array from row 0 on, no alignment needed */
+  int64_t value;
+} ur_scan_number;
 
 /* One condition. Its outcome, turned round if `negated`, goes into mask number `target` as `combine` says. */
 typedef struct {
@@ -646,6 +670,8 @@ typedef struct {
   uint64_t high;
   const uint8_t *table;
   uint64_t table_entries;
+  const ur_scan_number *numbers; /* of NUMBERS: the last is one of WITHIN to AT_MOST, and no other is */
+  int32_t number_count;
 } ur_scan_step;
 
 /* Rows [start, stop), which all pass if `whole`; else the marks of its rows, one bit each, begin with word `marks`. */

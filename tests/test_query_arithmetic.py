@@ -13,7 +13,9 @@ from unirecord.query import compile_query
 from unirecord.query.bound_condition import BoundCondition
 from unirecord.query.scan import Scan
 
-SCHEMA = Schema.parse({"a": "int32", "b": "int64", "c": "int8", "n": "int32?", "ok": "bool", "s": "string"})
+SCHEMA = Schema.parse(
+    {"a": "int32", "b": "int64", "c": "int8", "n": "int32?", "ok": "bool", "s": "string", "m": "int16?"}
+)
 ROWS = 70
 EDGES = {
     "a": [0, 1, -1, 2**31 - 1, -(2**31), 7, 1000],
@@ -22,8 +24,10 @@ EDGES = {
     "n": [None, 0, 4, -4, 2**31 - 1],
     "ok": [True, False, True],
     "s": ["", "a", "b"],
+    "m": [3, None, -3, 32767, -32768, 0, 1, 2],
 }
 DATA = {name: [values[row % len(values)] for row in range(ROWS)] for name, values in EDGES.items()}
+NESTED = "a + (c + (a + (c + (a + (c + (a + (c + (a + c))))))))"  # deeper than the C core's stack
 Test = Callable[..., bool]
 CASES: list[tuple[str, Test]] = [
     ("a * 2 > c * 8 + 6", lambda a, c, **_: a * 2 > c * 8 + 6),
@@ -39,6 +43,11 @@ CASES: list[tuple[str, Test]] = [
     ("-7 % c == 2", lambda c, **_: c != 0 and -7 % c == 2),
     ("a + 0 == a", lambda **_: True),
     ("n * 3 <= a", lambda a, n, **_: n is not None and n * 3 <= a),
+    ("n + m > 3", lambda m, n, **_: None not in (m, n) and n + m > 3),
+    ("not (n - m <= -1)", lambda m, n, **_: None not in (m, n) and n - m > -1),
+    ("-m == n * -1 + 1", lambda m, n, **_: None not in (m, n) and -m == 1 - n),
+    ("a * m < b", lambda a, b, m, **_: m is not None and a * m < b),
+    (f"{NESTED} > 0", lambda a, c, **_: 5 * (a + c) > 0),
     ("a / 3 > c + 0.5", lambda a, c, **_: a / 3 > c + 0.5),
     ("ok and a * 2 > c", lambda a, c, ok, **_: ok and a * 2 > c),
     ('s == "a" or a + 1 > c or b - 1 < c', lambda a, b, c, s, **_: s == "a" or a + 1 > c or b - 1 < c),
@@ -89,6 +98,33 @@ def test_numbers_are_worked_out_once(text: str, monkeypatch: pytest.MonkeyPatch)
     compile_query(text, SCHEMA).rows([MemoryColumns(SCHEMA, DATA)])
     assert tried
     assert len(tried) == len(set(tried))
+
+
+@pytest.mark.parametrize(
+    ("text", "in_python"),
+    [
+        ("a * c - n > 5 - m", False),
+        ("-a + 3 == c", False),
+        ("2147483647 * 4 + a > b - b", True),  # b - b: 65 bits
+        ("a // 2 > c", True),
+        ("a + 0.5 > c", True),
+        (f"{NESTED} > 0", True),
+        ("row * 2 > a", True),
+    ],
+)
+def test_sums_and_products_are_worked_out_in_c(
+    text: str, in_python: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    tested = Scan._tested
+
+    def counted(bound: BoundCondition, start: int, stop: int) -> np.ndarray:
+        tried.append(start)
+        return tested(bound, start, stop)
+
+    monkeypatch.setattr(Scan, "_tested", staticmethod(counted))
+    assert compile_query(text, SCHEMA).count([MemoryColumns(SCHEMA, DATA, zoned=False)]) > 0
+    assert bool(tried) == in_python
 
 
 def test_row_counts_around_every_border() -> None:

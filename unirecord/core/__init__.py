@@ -51,11 +51,15 @@ from .scan import BITS as BITS
 from .scan import BYTES as BYTES
 from .scan import MASK as MASK
 from .scan import MASKS as MASKS
+from .scan import NUMBER_DEPTH as NUMBER_DEPTH
+from .scan import NUMBERS as NUMBERS
 from .scan import OR as OR
 from .scan import RANGE as RANGE
 from .scan import ROWS as ROWS
 from .scan import SET as SET
 from .scan import TABLE as TABLE
+from .scan import NumberOp as NumberOp
+from .scan import NumberStep as NumberStep
 from .scan import Program as Program
 from .scan import Step as Step
 from .scan import match_between as match_between

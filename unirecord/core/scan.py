@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
@@ -33,15 +34,44 @@ BITS: Final[int] = lib.UR_SCAN_BITS
 BYTES: Final[int] = lib.UR_SCAN_BYTES
 ROWS: Final[int] = lib.UR_SCAN_ROWS
 MASK: Final[int] = lib.UR_SCAN_MASK
+NUMBERS: Final[int] = lib.UR_SCAN_NUMBERS
 SET: Final[int] = lib.UR_SCAN_SET
 AND: Final[int] = lib.UR_SCAN_AND
 OR: Final[int] = lib.UR_SCAN_OR
 MASKS: Final[int] = lib.UR_SCAN_MASKS
+NUMBER_DEPTH: Final[int] = lib.UR_NUMBER_DEPTH
+
+
+class NumberOp(IntEnum):
+    """``ur_number_op``."""
+
+    LOAD = lib.UR_NUMBER_LOAD
+    CONSTANT = lib.UR_NUMBER_CONSTANT
+    MINUS = lib.UR_NUMBER_MINUS
+    ADD = lib.UR_NUMBER_ADD
+    SUBTRACT = lib.UR_NUMBER_SUBTRACT
+    MULTIPLY = lib.UR_NUMBER_MULTIPLY
+    WITHIN = lib.UR_NUMBER_WITHIN
+    EQUAL = lib.UR_NUMBER_EQUAL
+    LESS = lib.UR_NUMBER_LESS
+    AT_MOST = lib.UR_NUMBER_AT_MOST
+
+
+@dataclass
+class NumberStep:
+    """One operation on a stack of whole numbers, as ``ur_scan_number``; ``data`` starts at row 0."""
+
+    op: NumberOp
+    data: npt.NDArray[Any] | None = None
+    value: int = 0
 
 
 @dataclass
 class Step:
-    """One condition of a scan, as ``ur_scan_step``; ``data`` starts at row ``first``."""
+    """One condition of a scan, as ``ur_scan_step``; ``data`` starts at row ``first``.
+
+    ``numbers`` are worked out in ``dtype``, int32 or int64.
+    """
 
     op: int
     combine: int
@@ -53,6 +83,8 @@ class Step:
     low: int | float = 0
     high: int | float = 0
     table: npt.NDArray[np.uint8] | None = None
+    dtype: np.dtype[Any] | None = None
+    numbers: Sequence[NumberStep] = ()
 
 
 class Program:
@@ -74,11 +106,25 @@ class Program:
             if step.table is not None:
                 c.table, c.table_entries = ffi.from_buffer("uint8_t[]", step.table), len(step.table)
             dtype = np.dtype(np.int64) if step.data is None else step.data.dtype
-            if step.op in (RANGE, ROWS):
+            if step.dtype is not None:
+                self._point_numbers(place, step, step.dtype)
+            if step.op in (RANGE, ROWS, NUMBERS):
                 c.low, c.high = bits_of(dtype, step.low), bits_of(dtype, step.high)
             if step.data is not None:
                 c.type = TYPE_CODES[dtype.str[1:]]
                 self.point(place, step.data, step.first)
+
+    def _point_numbers(self, place: int, step: Step, dtype: np.dtype[Any]) -> None:
+        numbers = ffi.new("ur_scan_number[]", len(step.numbers))
+        kept: list[Any] = [numbers]
+        for c, number in zip(numbers, step.numbers, strict=True):
+            c.op, c.value = number.op, number.value
+            if number.data is not None and len(number.data):
+                kept.append(ffi.from_buffer(number.data))
+                c.type, c.data = TYPE_CODES[number.data.dtype.str[1:]], kept[-1]
+        self._kept[place] = kept
+        self._c[place].type = TYPE_CODES[dtype.str[1:]]
+        self._c[place].numbers, self._c[place].number_count = numbers, len(numbers)
 
     def point(self, place: int, data: npt.NDArray[Any], first: int) -> None:
         """Sets the data of a step."""

@@ -8,6 +8,7 @@ from . import bound_condition, compute, computed_zones, tree, zone_states
 from .bind_text import bind_text, compare_text
 from .bound_condition import MAX_RANGES, BoundCondition, fixed, in_ranges, present
 from .kernels import ROWS, SET, Step
+from .number_steps import number_test
 from .part_fields import Mask, PartFields, RowsAt
 from .tree import PART, ROW, Condition, Leaf
 
@@ -120,4 +121,8 @@ def _computed(leaf: Leaf, fields: PartFields) -> BoundCondition:
         found = compute.not_null(leaf.operand, fields, at)
         return found if leaf.negated else ~found
 
-    return BoundCondition("computed", leaf, computed_zones.states_of(leaf, fields), test)
+    states = computed_zones.states_of(leaf, fields)
+    found = number_test(leaf, fields) if states.any() else None
+    if found is None:
+        return BoundCondition("computed", leaf, states, test)
+    return BoundCondition("computed", leaf, states, test, found.steps, found.vectors, found.bits)

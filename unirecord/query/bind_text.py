@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..columns.flat import Dictionary, Strings
 from . import zone_states
 from .bound_condition import MAX_RANGES, BoundCondition, Ranges, fixed, in_ranges, needed_validity
-from .kernels import SET, TABLE, Step, match_strings
+from .kernels import AND, BITS, SET, TABLE, Step, match_strings
 from .part_fields import Mask, PartFields, RowsAt
 from .text_tests import AnyOf, Between, TextTest
 from .tree import CompareText, Text
@@ -78,11 +78,11 @@ def _table(leaf: Text, fields: PartFields, dictionary: Dictionary, ranges: Range
         return mask if validity is None else mask & at.bits(validity)
 
     states = zone_states.unknown(rows) if zones is None else zone_states.of_table(zones, table)
-    step = Step(TABLE, SET, 0, data=codes.array, table=table)
+    bits = () if validity is None else (validity,)
+    steps = [Step(TABLE, SET, 0, data=codes.array, table=table)]
+    steps += [Step(BITS, AND, 0, data=vector.array) for vector in bits]
     search = () if leaf.negated else ranges
-    return BoundCondition(
-        "dictionary", leaf, states, test, [step], [codes], validity, search, leaf.field.ordinal
-    )
+    return BoundCondition("dictionary", leaf, states, test, steps, [codes], bits, search, leaf.field.ordinal)
 
 
 def _passing(entries: int, ranges: Ranges, negated: bool) -> npt.NDArray[np.uint8]:

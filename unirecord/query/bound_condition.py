@@ -9,7 +9,7 @@ import numpy as np
 
 from ..columns.flat import Vector, Zones
 from . import zone_states
-from .kernels import BITS, OR, RANGE, SET, Step
+from .kernels import AND, BITS, OR, RANGE, SET, Step
 from .part_fields import Mask, PartFields, RowsAt
 from .tree import ROW, Condition, Field
 from .zone_states import ALL, NONE, States
@@ -23,7 +23,7 @@ class BoundCondition:
     """A condition on one part.
 
     ``test`` tries it on rows. ``steps``, if any, do the same in C into mask 0; they read an element a row of
-    ``vectors`` and then want the bits of ``bits``. ``search`` are the ranges of values to look up in the sorted rows
+    ``vectors`` and bits of ``bits``. ``search`` are the ranges of values to look up in the sorted rows
     of ``column``; with none, no lookup can answer it. ``terms`` are those of an "and" or "or".
     """
 
@@ -33,7 +33,7 @@ class BoundCondition:
     test: Callable[[RowsAt], Mask]
     steps: list[Step] = field(default_factory=list)
     vectors: list[Vector] = field(default_factory=list)
-    bits: Vector | None = None
+    bits: Sequence[Vector] = ()
     search: Ranges = ()
     column: int = ROW
     terms: tuple[BoundCondition, ...] = ()
@@ -83,7 +83,7 @@ def present(condition: Condition, column: Field, fields: PartFields, has_value: 
     states = zone_states.unknown(rows) if zones is None else zone_states.of_presence(zones, has_value)
     step = Step(BITS, SET, 0, not has_value, data=vector.array)
     return BoundCondition(
-        "nulls", condition, states, lambda c: c.bits(vector) == has_value, [step], [], vector
+        "nulls", condition, states, lambda c: c.bits(vector) == has_value, [step], [], (vector,)
     )
 
 
@@ -117,8 +117,10 @@ def in_ranges(
         states = np.maximum.reduce([zone_states.of_range(zones, low, high, negated) for low, high in ranges])
     steps = [Step(RANGE, OR, 0, negated, data=vector.array, low=low, high=high) for low, high in ranges]
     steps[0] = replace(steps[0], combine=SET)
+    bits = () if validity is None else (validity,)
+    steps += [Step(BITS, AND, 0, data=validity.array) for validity in bits]
     return BoundCondition(
-        how, condition, states, test, steps, [vector], validity, () if negated else ranges, column.ordinal
+        how, condition, states, test, steps, [vector], bits, () if negated else ranges, column.ordinal
     )
 
 

@@ -11,11 +11,15 @@ from ..core import BITS as BITS
 from ..core import BYTES as BYTES
 from ..core import MASK as MASK
 from ..core import MASKS as MASKS
+from ..core import NUMBER_DEPTH as NUMBER_DEPTH
+from ..core import NUMBERS as NUMBERS
 from ..core import OR as OR
 from ..core import RANGE as RANGE
 from ..core import ROWS as ROWS
 from ..core import SET as SET
 from ..core import TABLE as TABLE
+from ..core import NumberOp as NumberOp
+from ..core import NumberStep as NumberStep
 from ..core import Program as Program
 from ..core import Step as Step
 from ..core import match_between, match_pattern

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..columns.flat import Vector
 from .bound_condition import BoundCondition
-from .kernels import AND, BITS, BYTES, MASK, MASKS, OR, SET, Program, Step, take_marked
+from .kernels import AND, BYTES, MASK, MASKS, OR, SET, Program, Step, take_marked
 from .parallel import in_threads
 from .part_fields import Mask, RowsAt
 from .zone_states import ALL, NONE, SOME, ZONE, States
@@ -96,10 +96,8 @@ class Scan:
         for vector in bound.vectors:
             self.vectors[id(vector)] = (vector, False)
         steps = list(bound.steps)
-        if bound.bits is not None:
-            self.vectors[id(bound.bits)] = (bound.bits, True)
-            if bound.vectors:
-                steps.append(Step(BITS, AND, 0, data=bound.bits.array))
+        for bits in bound.bits:
+            self.vectors[id(bits)] = (bits, True)
         if len(steps) == 1:
             self.steps.append(replace(steps[0], combine=combine, target=target))
             return
