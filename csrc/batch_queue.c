@@ -37,6 +37,8 @@ typedef struct {
   ur_status status;
   ur_error error;
   const ur_cell_queue *queue;
+  const ur_landing *landing;
+  bool brought;  /* by a function, which may say when each was there */
   bool together; /* what comes next has been on its way together with all the others */
 } landed_cells;
 
@@ -68,29 +70,24 @@ static void check_cell(landed_cells *cells, int64_t r) {
 }
 
 /* The time in which all cells were on their way together: each is given its share. */
-static void share_time(const ur_cell_queue *queue) {
+static void share_time(const ur_cell_queue *queue, uint64_t spent) {
   uint64_t total = 0;
-  ur_laps *laps = NULL;
-  for (int64_t r = 0; r < queue->count; r++) {
-    const ur_group *group = queue->readings[r].group;
-    if (group->lap != NULL) laps = group->lap->laps;
-    total += queue->readings[r].cell.bytes; /* exact: cells of a batch, which has been measured */
-  }
-  if (laps == NULL) return;
-  uint64_t spent = ur_laps_spent(laps);
+  /* exact: cells of a batch, which has been measured */
+  for (int64_t r = 0; r < queue->count; r++) total += queue->readings[r].cell.bytes;
   for (int64_t r = 0; r < queue->count; r++)
-    if (queue->readings[r].group->lap != NULL)
-      ur_lap_share(queue->readings[r].group->lap, spent, queue->readings[r].cell.bytes, total);
+    ur_lap_share(queue->readings[r].group->lap, spent, queue->readings[r].cell.bytes, total);
 }
 
 static void check_landed(void *context, int64_t r) {
   landed_cells *cells = context;
-  const ur_group *group = cells->readings[r].group;
+  ur_lap *lap = cells->readings[r].group->lap;
   check_cell(cells, r);
-  if (group->lap == NULL) return;
-  if (cells->together && group->part->file->io == UR_IO_FETCH) return;
-  if (cells->together) share_time(cells->queue);
-  else ur_lap_look(group->lap);
+  if (lap == NULL || (cells->brought && cells->landing->came == 0)) return;
+  uint64_t now = cells->brought ? cells->landing->came : ur_now_ns();
+  if (!cells->brought) lap->laps->looks++;
+  uint64_t spent = ur_laps_spent_until(lap->laps, now);
+  if (cells->together) share_time(cells->queue, spent);
+  else lap->ns += spent;
   cells->together = false;
 }
 
@@ -98,10 +95,14 @@ static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error 
   ur_landing landing = {.call = check_landed, .checks = is_checked, .check = check_cached, .context = cells};
   if (queue->span_count == 0) return UR_OK;
   int32_t io = queue->spans[0].file->io;
-  cells->together = io == UR_IO_FETCH || io == UR_IO_URING || io == UR_IO_URING_DIRECT;
-  if (queue->readings[0].group->lap != NULL) ur_laps_pass(queue->readings[0].group->lap->laps);
+  const ur_lap *lap = queue->readings[0].group->lap; /* all have one, or none */
+  cells->landing = &landing;
+  cells->brought = io == UR_IO_FETCH;
+  cells->together = cells->brought || io == UR_IO_URING || io == UR_IO_URING_DIRECT;
+  landing.wants_times = lap != NULL;
+  if (lap != NULL) ur_laps_pass(lap->laps);
   ur_status status = queue->ops->read(queue->spans, queue->span_count, &landing, error);
-  if (cells->together) share_time(queue);
+  if (lap != NULL && (cells->together || cells->brought)) share_time(queue, ur_laps_spent(lap->laps));
   return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[landing.failed].group, -1, -1);
 }
 

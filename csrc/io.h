@@ -39,6 +39,8 @@ typedef struct {
   ur_status (*check)(void *context, int64_t tag); /* what it would find, of a span that can be had elsewhere */
   void *context;
   int64_t failed; /* out: the tag of the span that could not be read */
+  bool wants_times; /* where the way of reading learns when each span was there, it calls in that order … */
+  uint64_t came;    /* … and says here when that was, by ur_now_ns(); else 0 */
 } ur_landing;
 
 /* Where a span ends. */

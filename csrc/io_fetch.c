@@ -5,6 +5,7 @@
 #include "cache.h"
 #include "fail.h"
 #include "io.h"
+#include "laps.h"
 
 static _Thread_local ur_told told;
 
@@ -57,6 +58,25 @@ static int64_t take_cached(ur_span *spans, int64_t count, const ur_landing *land
   return left;
 }
 
+static int by_coming(const void *left, const void *right) {
+  const ur_span *a = left, *b = right;
+  return (a->left > b->left) - (a->left < b->left);
+}
+
+/* Says of the spans that they are there: in the order in which they came, where it is known. */
+static void land(ur_span *spans, int64_t count, ur_landing *landing) {
+  if (landing->wants_times) {
+    uint64_t now = ur_now_ns();
+    qsort(spans, (size_t)count, sizeof *spans, by_coming);
+    for (int64_t i = 0; i < count; i++)
+      if (spans[i].left > now) spans[i].left = now;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    landing->came = spans[i].left;
+    landing->call(landing->context, spans[i].tag);
+  }
+}
+
 /* Spans of files that have these ops, which are of one set and so of one function and cache. */
 static ur_status fetch_spans(ur_span *spans, int64_t count, ur_landing *landing, ur_error *error) {
   if (spans[0].file->source.cache != NULL) count = take_cached(spans, count, landing);
@@ -66,15 +86,18 @@ static ur_status fetch_spans(ur_span *spans, int64_t count, ur_landing *landing,
   landing->failed = spans[0].tag;
   if (ranges == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory to fetch %" PRId64 " ranges", count);
   ur_spans_sort(spans, count);
-  for (int64_t i = 0; i < count; i++)
+  for (int64_t i = 0; i < count; i++) {
+    spans[i].left = 0; /* when it came */
     ranges[i] = (ur_range){.part = spans[i].file->source.part,
                            .offset = spans[i].offset,
                            .bytes = spans[i].bytes,
                            .to = spans[i].to,
                            .file = UR_FILE_DATA,
-                           .keep = 1};
+                           .keep = 1,
+                           .came = landing->wants_times ? &spans[i].left : NULL};
+  }
   ur_status status = ur_source_fetch(&spans[0].file->source, ranges, count, &said);
-  for (int64_t i = 0; i < count && status == UR_OK; i++) landing->call(landing->context, spans[i].tag);
+  if (status == UR_OK) land(spans, count, landing);
   for (int64_t i = 0; i < count && status != UR_OK; i++)
     if (ranges[i].part == said.part) landing->failed = spans[i].tag;
   free(ranges);

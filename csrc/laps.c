@@ -19,11 +19,15 @@ void ur_laps_begin(ur_laps *laps, int64_t count) {
 
 void ur_laps_free(ur_laps *laps) { free(laps->of); }
 
-uint64_t ur_laps_spent(ur_laps *laps) {
-  uint64_t now = ur_now_ns(), spent = now - laps->last;
-  laps->last = now;
-  laps->looks++;
+uint64_t ur_laps_spent_until(ur_laps *laps, uint64_t now) {
+  uint64_t spent = now > laps->last ? now - laps->last : 0;
+  laps->last += spent; /* exact: to `now` */
   return spent;
+}
+
+uint64_t ur_laps_spent(ur_laps *laps) {
+  laps->looks++;
+  return ur_laps_spent_until(laps, ur_now_ns());
 }
 
 void ur_lap_look(ur_lap *lap) { lap->ns += ur_laps_spent(lap->laps); }

@@ -50,10 +50,12 @@ static inline ur_lap *ur_laps_of(ur_laps *laps, int64_t g) {
   return laps == NULL || laps->count < 2 ? NULL : &laps->of[g];
 }
 
-/* Since the last look: of one part; of none; of several by `bytes` of `total`, where `spent` is what ur_laps_spent said. */
+/* Since the last look: of one part; of none; of several by `bytes` of `total`, where `spent` is what
+ * ur_laps_spent said. */
 void ur_lap_look(ur_lap *lap);
 void ur_laps_pass(ur_laps *laps);
 uint64_t ur_laps_spent(ur_laps *laps);
+uint64_t ur_laps_spent_until(ur_laps *laps, uint64_t now);
 void ur_lap_share(ur_lap *lap, uint64_t spent, uint64_t bytes, uint64_t total);
 
 static inline void ur_lap_end(ur_lap *lap) {

@@ -330,6 +330,8 @@ typedef struct {
   uint8_t *to;    /* NULL of all ranges of a call that only says that they will be read soon */
   int32_t file;   /* ur_file_kind */
   int32_t keep;   /* 1: cells, or blocks of an index: a cache may keep them, since their digests are checked whoever brings them */
+  uint64_t *came; /* NULL, or where to say when the bytes were there, in nanoseconds of CLOCK_MONOTONIC: for ur_part_time. Whoever
+                     does not know leaves it alone */
 } ur_range;
 
 /* Brings ranges from wherever the files are: all of them, or it fills *error with a part of the ranges, a status and a
@@ -598,8 +600,9 @@ typedef struct {
   int64_t part;            /* its number in the set */
   int64_t batches;         /* timed, with rows of it */
   uint64_t bytes;          /* of its values in these */
-  uint64_t ns;             /* from the bytes before until its own were there: opening it, reading, verifying, copying. Where a
-                              function brings the bytes, those of a batch share its time by their sizes */
+  uint64_t ns;             /* from the bytes before until its own were there: opening it, reading, verifying, copying. Reads under
+                              way together share the time until the first of them is there, by their sizes; where a function
+                              brings the bytes and does not say when, all of it */
 } ur_part_time;
 
 /* Threads start at the first ur_loader_next. The loader keeps a reference to the set and the pool. */

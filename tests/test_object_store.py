@@ -390,3 +390,14 @@ def test_the_example_of_the_page_runs(root: Path, server: Server) -> None:
     exec(compile(block, "docs/storage.md", "exec"), names)
     assert len(names["ds"]) == ROWS
     assert len(names["batch"]["n"]) == ROWS % 256
+
+
+def test_a_loader_names_the_parts_that_it_has_read_there(server: Server) -> None:
+    with UniRecordDataset("s3://bucket/many") as ds:
+        loader = ds.batches(ROWS)
+        assert len(list(loader)) == 1
+        stats = loader.stats()
+        assert {part.path for part in stats.parts} == {ds.locate(row)[0] for row in range(ROWS)}
+        assert sum(part.bytes for part in stats.parts) == stats.bytes
+        assert stats.parts_timed == len(stats.parts) > 1
+        assert 0 < stats.parts_s <= stats.read_s

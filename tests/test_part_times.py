@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from time import CLOCK_MONOTONIC, clock_gettime_ns
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from numpy.typing import NDArray
 
 import unirecord
 from unirecord import UniRecordDataset
+from unirecord.core import Put, Range
+from unirecord.core.fetching import Fetching
+from unirecord.core.library import ffi
 from unirecord.loading.part_times import PartTimes
 
 
@@ -95,3 +100,19 @@ def test_of_joined_columns_the_parts_of_the_rows_are_named(data: Path) -> None:
     stats = loader.stats()
     assert {part.path for part in stats.parts} == paths
     assert sum(part.bytes for part in stats.parts) == stats.bytes
+
+
+def test_bytes_that_are_brought_say_when_they_came() -> None:
+    def fetch(ranges: Sequence[Range], put: Put) -> None:
+        for number in (2, 0, 1):  # as they come
+            put(number, bytes(ranges[number].size))
+
+    came, to = ffi.new("uint64_t[3]", [0, 0, 7]), ffi.new("uint8_t[30]")
+    ranges = ffi.new("ur_range[3]")
+    for i in range(3):
+        ranges[i].part, ranges[i].bytes, ranges[i].to = i, 10, to + 10 * i
+        ranges[i].came = came + i if i < 2 else ffi.NULL
+    before = clock_gettime_ns(CLOCK_MONOTONIC)
+    Fetching(fetch).deliver(ranges, 3)
+    assert before <= came[0] <= came[1] <= clock_gettime_ns(CLOCK_MONOTONIC)
+    assert came[2] == 7  # nobody has asked

@@ -21,6 +21,8 @@ typedef struct {
   atomic_int doubts, advised; /* parts that were said to be wrong, and bytes to be read soon */
   atomic_int gathering;       /* calls for cells that wait for one another, until there are this many; 0: none does */
   atomic_int gathered;
+  useconds_t late;  /* how much later than those of others cells of the second part come; it then says when each came … */
+  bool far;         /* … or that they will come in some centuries */
 } store;
 
 static bool has_wrong_byte(const store *from, const ur_range *range) {
@@ -32,6 +34,20 @@ static bool has_wrong_byte(const store *from, const ur_range *range) {
 static void gather(store *from) {
   atomic_fetch_add(&from->gathered, 1);
   for (int i = 0; i < 20000 && atomic_load(&from->gathered) < atomic_load(&from->gathering); i++) (void)usleep(1000);
+}
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void say_when(const store *from, const ur_range *ranges, int64_t count) {
+  for (int part = 0; part < 2; part++) {
+    if (part == 1) (void)usleep(from->late);
+    for (int64_t i = 0; i < count; i++)
+      if (ranges[i].part == part && ranges[i].came != NULL) *ranges[i].came = from->far ? UINT64_MAX : now_ns();
+  }
 }
 
 static ur_status bring(void *context, const ur_range *ranges, int64_t count, ur_error *error) {
@@ -70,6 +86,7 @@ static ur_status bring(void *context, const ur_range *ranges, int64_t count, ur_
     range->to[range->bytes - 1] ^= 1;
     from->wrong = *range;
   }
+  if (from->late > 0 && ranges[0].keep == 1 && ranges[0].file == UR_FILE_DATA) say_when(from, ranges, count);
   return UR_OK;
 }
 
@@ -265,6 +282,40 @@ static void wrong_calls_are_refused(void) {
 }
 
 /* One of them reads while nothing has to come; all do when one has to wait. */
+static void a_part_that_comes_late_is_told(void) {
+  for (int far = 0; far < 2; far++) {
+    store from = make_store(0, 1);
+    ur_set *set = NULL;
+    ur_pool *pool = NULL;
+    ur_order *order = NULL;
+    ur_loader *loader = NULL;
+    from.late = 20000;
+    from.far = far;
+    EXPECT_EQUAL(open_store(&from, 2, UR_VERIFY_FIRST, &set, NULL), UR_OK);
+    EXPECT_EQUAL(ur_pool_new(2, &pool, NULL), UR_OK);
+    EXPECT_EQUAL(ur_order_new(2 * ROWS, UR_ORDER_SEQUENTIAL, 0, 0, 0, 0, NULL, 0, &order, NULL), UR_OK);
+    int32_t columns[] = {0, 1, 2, 3};
+    ur_loader_options options = {.order = order, .selection_step = 1, .stride = 1, .samples = 2 * ROWS,
+                                 .batch_size = 2 * ROWS, .prefetch = 1, .threads = 1, .output_count = 4, .columns = columns};
+    EXPECT_EQUAL(ur_loader_new(set, pool, &options, &loader, NULL), UR_OK);
+    ur_batch_info info;
+    EXPECT_EQUAL(ur_loader_next(loader, &info, NULL), UR_OK);
+    ur_batch_release(info.batch);
+    ur_part_time times[2];
+    EXPECT_EQUAL(ur_loader_part_times(loader, times, 2), 2);
+    int late = times[1].part == 1;
+    if (!far) EXPECT(times[late].ns >= from.late * UINT64_C(1000)); /* of which the other part has no share */
+    ur_loader_stats stats;
+    ur_loader_statistics(loader, &stats);
+    EXPECT(times[0].ns + times[1].ns <= stats.read_ns);
+    ur_loader_release(loader);
+    ur_order_release(order);
+    ur_pool_release(pool);
+    ur_set_release(set);
+    drop_store(&from);
+  }
+}
+
 static void a_loaders_threads_wait_together(void) {
   static const int32_t columns[] = {0, 1, 2, 3};
   store from = make_store(0, 1);
@@ -333,6 +384,7 @@ int main(void) {
   rows_that_will_be_read_are_said_as_the_bytes_of_their_cells();
   heads_alone_describe_a_part_and_give_no_row();
   wrong_calls_are_refused();
+  a_part_that_comes_late_is_told();
   a_loaders_threads_wait_together();
   threads_share_what_has_come();
   return 0;

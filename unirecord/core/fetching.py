@@ -6,6 +6,7 @@ import errno
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import CLOCK_MONOTONIC, clock_gettime_ns
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,7 @@ _RANGE: Final = np.dtype(
         ("to", "<u8"),
         ("file", "<i4"),
         ("keep", "<i4"),
+        ("came", "<u8"),
     ]
 )
 assert _RANGE.itemsize == ffi.sizeof("ur_range")
@@ -91,6 +93,8 @@ class Fetching:
                 raise FetchError(range_.part, range_.in_index, f"{len(found)} bytes came for {range_.size}")
             to = ffi.buffer(ranges[number].to, range_.size)
             ffi.memmove(to, found, range_.size)
+            if ranges[number].came:
+                ranges[number].came[0] = clock_gettime_ns(CLOCK_MONOTONIC)
             missing.discard(number)
             return to
 

@@ -40,7 +40,7 @@ class LoaderStats:
         buffers: pieces of memory for batches that have been allocated.
         parts: the parts that reading took the longest of, at most 100, the slowest first. Counted when a pass ends.
             Batches are timed part by part where they take so long that this costs nothing (5 µs for each look at the
-            clock), as from disks and networks. Of an object store the parts of a batch share its time by their sizes.
+            clock), as from disks, networks and object stores.
         parts_timed: how many parts have been timed.
         parts_s: seconds of all of them, a part of ``read_s``.
     """
