@@ -1,8 +1,18 @@
 /* laps.c - see laps.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "laps.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
+
+uint64_t ur_now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 void ur_laps_begin(ur_laps *laps, int64_t count) {
   laps->count = 0;

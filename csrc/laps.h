@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "unirecord.h"
 
@@ -31,11 +30,7 @@ struct ur_laps {
   ur_lap *of;
 };
 
-static inline uint64_t ur_now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+uint64_t ur_now_ns(void); /* of CLOCK_MONOTONIC */
 
 /* Whether the next batch is timed. */
 static inline bool ur_laps_are_due(const ur_laps *laps) { return laps->took >= (uint64_t)laps->looks * UR_LAP_NS; }
