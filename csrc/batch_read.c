@@ -181,9 +181,9 @@ static ur_status measure_column(const ur_read *read, int32_t column, int64_t *of
 
 /* Brings the blocks of all indexes at once. */
 static ur_status foresee(const ur_read *read, const ur_output *outputs, int32_t count, ur_error *error) {
-  ur_arrivals wanted = {.count = 0};
-  ur_status status = UR_OK;
   if (read->set->options.fetch == NULL) return UR_OK;
+  ur_arrivals wanted = {.count = 0}; /* kilobytes, which a single row need not clear */
+  ur_status status = UR_OK;
   for (int64_t g = 0; g < read->opened && (status == UR_OK || status == UR_CORRUPT); g++) {
     const ur_group *group = &read->groups[g];
     status = ur_index_foresee(&wanted, group->part, group->rows, group->count, outputs, count, error);

@@ -178,6 +178,25 @@ def test_handles_that_are_dropped_give_everything_back(tmp_path: Path, io: str) 
     assert (descriptors(), mappings()) <= (before[0], before[1] + 3)  # type: ignore[index]
 
 
+def test_numbers_of_one_row_are_not_those_of_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "n.urec"
+    with Writer(path, {"x": "int32", "n": "float16?", "ok": "bool"}) as writer:
+        for row in range(6):
+            writer.write({"x": row, "n": None if row % 3 == 1 else row / 2, "ok": row % 2 == 0})
+    outputs = [
+        RowOutput("x", 0, 4, False, dtype=np.int32, scalar=True),
+        RowOutput("n", 1, 2, True, dtype=np.float16, scalar=True),
+        RowOutput("ok", 2, 1, False, dtype=np.bool_, scalar=True),
+    ]
+    reader = RowReader(opened(path), outputs)
+    samples = [reader.read(row) for row in range(6)]
+    for row, sample in enumerate(samples):
+        number = None if row % 3 == 1 else np.float16(row / 2)
+        assert sample == {"x": np.int32(row), "n": number, "ok": np.bool_(row % 2 == 0)}
+        wanted = (np.int32, type(number), np.bool_)
+        assert tuple(type(value) for value in sample.values()) == wanted
+
+
 def mappings() -> int:
     return Path("/proc/self/maps").read_text().count(".urec")
 

@@ -13,13 +13,14 @@ from .parts import NativeSet
 
 # Looked up once: samples are read one at a time through them.
 _read_row, _from_buffer, _buffer, _empty = lib.ur_set_read_row, ffi.from_buffer, ffi.buffer, np.empty
+_BYTES: Final = ffi.typeof("uint8_t[]")
 _FIRST_SIZE: Final = 256  # bytes made room for in a value of variable width, until one is larger
 
 
 class RowOutput(NamedTuple):
     """A column to be read: its ordinal in the schema, and the bytes of a value, 0 when they differ.
 
-    With a ``shape``, which values of fixed width alone can have, values become arrays.
+    With a ``shape``, which values of fixed width alone can have, values become arrays; of ``scalar``, numbers.
     """
 
     name: str
@@ -28,10 +29,11 @@ class RowOutput(NamedTuple):
     nullable: bool
     shape: tuple[int, ...] | None = None
     dtype: npt.DTypeLike = np.uint8
+    scalar: bool = False
 
 
 class RowReader:
-    """Reads a row as a dict: writable arrays, bytes as stored for other values, None for null. One call at a time."""
+    """Reads a row as a dict: writable arrays, numbers, else bytes as stored, None for null. One call at a time."""
 
     __slots__ = (
         "_arrays",
@@ -43,6 +45,7 @@ class RowReader:
         "_outputs",
         "_parts",
         "_pointer",
+        "_scalars",
     )
 
     def __init__(self, parts: NativeSet, outputs: Sequence[RowOutput]) -> None:
@@ -53,16 +56,22 @@ class RowReader:
         self._error = ffi.new("ur_error *")
         self._blank = dict.fromkeys(output.name for output in outputs)
         self._arrays = []
+        self._scalars: list[tuple[str, npt.NDArray[Any]]] = []  # each read into the same place
         self._may_be_null: list[tuple[str, Any]] = []
         self._cells: list[_Cell] = []
         for i, output in enumerate(outputs):
             native = self._outputs[i]
             native.column = output.column
-            if output.shape is None:
+            if output.shape is None and not output.scalar:
                 self._cells.append(_Cell(native, output))
             else:
                 native.capacity = output.size
-                self._arrays.append((native, output.name, output.shape, np.dtype(output.dtype)))
+                if output.shape is not None:
+                    self._arrays.append((native, output.name, output.shape, np.dtype(output.dtype)))
+                else:
+                    place = np.zeros(1, output.dtype)
+                    native.data = _from_buffer(_BYTES, place, True)
+                    self._scalars.append((output.name, place))
                 if output.nullable:
                     native.valid = valid = ffi.new("uint8_t[1]")
                     self._may_be_null.append((output.name, valid))
@@ -72,12 +81,14 @@ class RowReader:
         sample: dict[str, Any] = self._blank.copy()
         for output, name, shape, dtype in self._arrays:
             sample[name] = array = _empty(shape, dtype)
-            output.data = _from_buffer("uint8_t[]", array, True)
+            output.data = _from_buffer(_BYTES, array, True)
         while status := _read_row(self._pointer, row, self._outputs, self._count, self._error):
             if status != lib.UR_TOO_SMALL:
                 self._parts.fail(self._error)
             for cell in self._cells:
                 cell.make_room()
+        for name, place in self._scalars:
+            sample[name] = place[0]  # a copy
         for cell in self._cells:
             if cell.valid is None or cell.valid[0]:
                 sample[cell.name] = _buffer(cell.data, cell.output.used)[:]

@@ -84,14 +84,12 @@ class SampleReader:
 
 def _decoder(column: Column) -> Decode | None:
     """Stored bytes of one value to the value; None: they are the value."""
+    if column.fixed_bytes:
+        return None
     if column.is_array:
-        return None if column.fixed_bytes else lambda cell: decode_cell(column, cell)
+        return lambda cell: decode_cell(column, cell)
     if column.is_string or column.type == "text":
         return bytes.decode
     if column.type == "bytes":
         return None
-    if column.type == "object":
-        return lambda cell: decode_cell(column, cell)
-    dtype = np.dtype(column.dtype)
-    frombuffer = np.frombuffer
-    return lambda cell: frombuffer(cell, dtype)[0]
+    return lambda cell: decode_cell(column, cell)  # an object

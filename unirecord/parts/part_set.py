@@ -128,7 +128,7 @@ class ColumnReader:
         return ColumnResult(data, offsets, valid)
 
     def read_one(self, row: int) -> dict[str, Any]:
-        """The columns of one row by name: bytes as stored, writable arrays of fixed shape, None for null."""
+        """The columns of one row by name: writable arrays, numbers, else bytes as stored; None for null."""
         try:
             reader = self._spare_rows.pop()
         except IndexError:  # there is none, or another thread has taken the last one
@@ -140,7 +140,8 @@ class ColumnReader:
 
 def _row_output(number: int, column: Column) -> RowOutput:
     size, shape = column.fixed_bytes, column.item_shape if column.is_array and column.fixed_bytes else None
-    return RowOutput(column.name, number, size, column.nullable, shape, column.dtype or np.uint8)
+    scalar = not column.is_array and column.dtype is not None
+    return RowOutput(column.name, number, size, column.nullable, shape, column.dtype or np.uint8, scalar)
 
 
 class _Output:
