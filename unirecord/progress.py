@@ -12,6 +12,9 @@ Progress = Callable[[int, int], None]  # (done, in all); in all 0: not known
 class Tracker:
     """Adds up what is done and tells the caller; used from one thread."""
 
+    total: int
+    done: int
+
     def __init__(self, total: int, progress: Progress | None) -> None:
         self.total, self.done, self._progress = total, 0, progress
 

@@ -53,6 +53,9 @@ class ConversionProgress:
     ``resumed``: rows that an earlier run had written, once the stage has said so; ``published``: and published.
     """
 
+    resumed: int
+    published: bool
+
     def __init__(
         self, stage: str, known: int | None, lines: ProgressLines | None, share: str | None = None
     ) -> None:

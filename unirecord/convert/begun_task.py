@@ -71,8 +71,8 @@ class RowsWritten:
     """Which rows of a task come from which unit, and what was left out before it: where a later run can go on."""
 
     def __init__(self, begun: BegunTask) -> None:
-        self.rows = begun.rows
-        self.left_out = list(begun.left_out)
+        self.rows: int = begun.rows
+        self.left_out: list[LeftOut] = list(begun.left_out)
         self._starts = [(begun.rows - begun.skip, begun.unit, len(self.left_out))]
 
     def begin(self, unit: int) -> None:

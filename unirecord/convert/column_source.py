@@ -42,7 +42,7 @@ class FunctionMaker:
     """Calls a function with batches of the rows, dicts of columns as ``read_rows`` gives them."""
 
     def __init__(self, function: Callable[[dict[str, Any]], Mapping[str, Any]], reads: Sequence[str]) -> None:
-        self.reads = tuple(reads)
+        self.reads: tuple[str, ...] = tuple(reads)
         self._function = function
 
     def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
@@ -83,6 +83,11 @@ def _taken(values: Sequence[Any], places: Rows) -> Any:
 
 class ColumnSource(Source):
     """The new columns of each part of a snapshot, a unit each; rows that have been deleted get blank values."""
+
+    schema: Schema
+    units: Sequence[Unit]
+
+    snapshot: Snapshot
 
     kind: ClassVar[str] = "columns"
     about: ClassVar[str] = "columns made of the rows of a dataset"

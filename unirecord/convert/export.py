@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import ExistsError, MissingError
@@ -82,6 +83,8 @@ def export(
 class Exporting:
     """An export that has been checked and not yet begun; ``notes`` says what becomes of values."""
 
+    notes: list[str]
+
     def __init__(
         self,
         path: PathLike | Sequence[PathLike],
@@ -99,14 +102,14 @@ class Exporting:
                 raise ValueError(f"{name} must be a number, {least} or more, got {value!r}")
         if type(overwrite) is not bool:
             raise TypeError(f"overwrite is True or False, got {overwrite!r}")
-        self.path = _target(dst)
+        self.path: str = _target(dst)
         self.sink: Sink = find_sink(self.path, to)
         self._overwrite = overwrite
         self._parts = parts
         self._check_target()
         whole = UniRecordDataset(path, columns=columns, where=where)
         try:
-            self.rows = whole if limit is None else whole.take(limit)
+            self.rows: UniRecordDataset[dict[str, Any]] = whole if limit is None else whole.take(limit)
             chosen = [whole.schema[name] for name in whole.column_names]
             self.notes = self.sink.check(chosen, whole.metadata)
         except BaseException:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from ..columns.ordered import rows_in_order
 from ..core import Order
+from ..format.schema import Schema
 from ..order.spec import OrderSpec
 from ..parts.part_set import PartSet, resolve
 from ..progress import Progress
-from .sources.base import Options, RawBatch, Source, Unit
+from .sources.base import LeftOut, Options, RawBatch, Source, Unit
 from .sources.stored_dataset import rows_at_once, stored_rows
 
 __all__ = ["RowOrder", "StoredRows"]
@@ -41,20 +42,24 @@ class StoredRows(Source):
     a row, and 16 more of numbers while it sorts.
     """
 
+    path: str
+    metadata: dict[str, Any] | None
+    notes: list[str]
+
     kind: ClassVar[str] = "rows in order"
     about: ClassVar[str] = "rows of a dataset"
 
     def __init__(self, folder: str, order: RowOrder, like: Source, content: str) -> None:
         self.path, self.metadata, self.notes = like.path, like.metadata, like.notes
-        self.left_out = []
+        self.left_out: list[LeftOut] = []
         self._left_out_at_first = ()
         self._folder, self._order = folder, order
         self._opened: tuple[PartSet, Any] | None = None
         self.when_done: Callable[[], None] | None = None
         parts, _ = self._open()
-        self.schema = parts.schema
+        self.schema: Schema = parts.schema
         step = rows_at_once(parts, _UNIT_BYTES)
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(
                 f"rows from {start:,} of {self.path} in order",
                 (start, content),

@@ -38,9 +38,9 @@ class BatchPool:
         out = ffi.new("ur_pool **")
         if lib.ur_pool_new(spare, out, ffi.NULL) != lib.UR_OK:
             raise MemoryError("no memory for a pool of batches")
-        self.pointer = out[0]
+        self.pointer: Any = out[0]
         self.lent: list[Any] = []
-        self.handle = Handle(out[0], lib.ur_pool_release, self.lent)
+        self.handle: Handle = Handle(out[0], lib.ur_pool_release, self.lent)
         self._owner = os.getpid()
 
     @property
@@ -73,6 +73,13 @@ class BatchPool:
 class NativeBatch:
     """One batch as the C loader hands it out: a piece of memory and the places of the arrays in it."""
 
+    data_bytes: Any
+    number: Any
+    row_ids_at: Any
+    rows: Any
+    skipped: Any
+    skipped_at: Any
+
     __slots__ = ("_views", "data_bytes", "memory", "number", "row_ids_at", "rows", "skipped", "skipped_at")
 
     def __init__(self, info: Any, fields: Any, release: Any) -> None:
@@ -90,7 +97,7 @@ class NativeBatch:
         ) = _unpack_info(fields)
         # The buffer keeps the piece, and every array made over the buffer keeps the buffer: the piece goes back to the
         # pool when the last of them is gone.
-        self.memory = _buffer(_gc(info.batch, release), memory_bytes)
+        self.memory: Any = _buffer(_gc(info.batch, release), memory_bytes)
 
     def view(self, output: int) -> tuple[int, int, int, int]:
         """Places of an output's arrays: data_at, data_bytes, offsets_at, valid_at (2^64 − 1 = none)."""
@@ -170,8 +177,10 @@ class NativeLoader:
         if lib.ur_loader_new(parts.pointer, pool.pointer, options, out, self._error) != lib.UR_OK:
             self._fail(self._error)
         self._pointer = out[0]
-        self.paths = parts.paths  # by the number of the part
-        self.handle = Handle(out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream)
+        self.paths: tuple[str, ...] = parts.paths  # by the number of the part
+        self.handle: Handle = Handle(
+            out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream
+        )
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)
 

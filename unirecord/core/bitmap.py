@@ -38,17 +38,19 @@ class Bitmap:
     Rank9 and select of Vigna (2008), in memory that nothing is written to: forks share it.
     """
 
+    bits: int
+
     __slots__ = ("_directory", "_words", "bits", "ones", "pointer")
 
     def __init__(self, words: Words, bits: int) -> None:
         """Takes the words over: bit r mod 64 of word r / 64 says whether row r is in it."""
         self._words, self.bits = words, bits
-        self.ones = int(lib.ur_bitmap_ones(_u64(words), bits))
+        self.ones: int = int(lib.ur_bitmap_ones(_u64(words), bits))
         self._directory = np.empty(int(lib.ur_bitmap_directory(bits, self.ones)), np.uint64)
         if lib.ur_bitmap_index(_u64(words), bits, self.ones, _u64(self._directory)) != lib.UR_OK:
             raise ValueError(f"a bitmap of {bits} bits has bits beyond the last one")
         self._words.flags.writeable = self._directory.flags.writeable = False
-        self.pointer = ffi.new("ur_bitmap *")
+        self.pointer: Any = ffi.new("ur_bitmap *")
         self.pointer.words, self.pointer.directory = _u64(words), _u64(self._directory)
         self.pointer.bits, self.pointer.ones = bits, self.ones
 

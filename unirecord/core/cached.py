@@ -31,7 +31,7 @@ class NativeCache:
         if pointer == ffi.NULL:
             raise MemoryError("no memory for what a cache holds")
         self.pointer = pointer
-        self.handle = Handle(pointer, lib.ur_cache_release)
+        self.handle: Handle = Handle(pointer, lib.ur_cache_release)
 
     def set_shelf(self, shelf: int, fd: int, seed: int) -> None:
         """The file that shelf's ranges lie in, whose descriptor is taken over."""

@@ -48,6 +48,11 @@ class Range:
 class FetchError(OSError):
     """Bytes of a part that could not be had: which part and file, and why in one sentence."""
 
+    part: int
+    in_index: bool
+    why: str
+    cause: Exception | None
+
     def __init__(self, part: int, in_index: bool, why: str, cause: Exception | None = None) -> None:
         super().__init__(errno.EIO, why)
         self.part, self.in_index, self.why, self.cause = part, in_index, why, cause
@@ -65,8 +70,10 @@ class Fetching:
     """A function that brings bytes, as the C core calls it: from any of its threads, several at once."""
 
     def __init__(self, fetch: Fetch, ahead: Callable[[Sequence[Range]], None] | None = None) -> None:
-        self.fetch, self.ahead = fetch, ahead  # which is told of ranges that will be read soon
-        self.context = ffi.new_handle(self)
+        self.fetch: Fetch = fetch
+        # Told of ranges that will be read soon.
+        self.ahead: Callable[[Sequence[Range]], None] | None = ahead
+        self.context: Any = ffi.new_handle(self)
         self._interrupts: dict[
             int, BaseException
         ] = {}  # what came in a call, by thread, to be raised after it

@@ -26,7 +26,7 @@ class Handle:
 
     def __init__(self, pointer: Any, release: Callable[[Any], object], *borrowed: object) -> None:
         """``release``: a function of the C core. ``borrowed``: what must outlive it; must not refer to its owner."""
-        self.pointer = pointer
+        self.pointer: Any = pointer
         self._owner = np.empty(1, object)
         self._owner[0] = ffi.gc(pointer, keeping(release, borrowed) if borrowed else release)
 

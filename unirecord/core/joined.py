@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from .fetching import Fetching
 from .handle import Handle
 from .library import ffi, lib
 from .parts import NativePart, NativeSet
@@ -21,19 +22,28 @@ class JoinedSet(NativeSet):
     Opens a part of each layer; the errors of a layer name its files.
     """
 
+    paths: tuple[str, ...]
+    names: tuple[str, ...]
+
+    layers: tuple[NativeSet, ...]
+    places: tuple[tuple[int, int], ...]
+
     __slots__ = ("layers", "places")
 
     def __init__(self, layers: Sequence[NativeSet], places: Sequence[tuple[int, int]]) -> None:
         self.layers, self.places = tuple(layers), tuple(places)
-        self.paths, self.names, self.moved_on = layers[0].paths, (), layers[0].moved_on
-        self.fetching = tuple(fetching for layer in layers for fetching in layer.fetching)
+        self.paths, self.names = layers[0].paths, ()
+        self.moved_on: Callable[[str | None], str] = layers[0].moved_on
+        self.fetching: tuple[Fetching, ...] = tuple(
+            fetching for layer in layers for fetching in layer.fetching
+        )
         out, error = ffi.new("ur_set **"), ffi.new("ur_error *")
         sets = ffi.new("ur_set *[]", [layer.pointer for layer in layers])
         columns = ffi.new("ur_joined_column[]", list(places))
         if lib.ur_set_join(sets, len(layers), columns, len(places), out, error) != lib.UR_OK:
             self.fail(error)
-        self.pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_set_release, *(layer.handle for layer in layers))
+        self.pointer: Any = out[0]
+        self.handle: Handle = Handle(out[0], lib.ur_set_release, *(layer.handle for layer in layers))
 
     def fail(self, error: Any) -> NoReturn:
         """Raises what a failed call on this set says."""

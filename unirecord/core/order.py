@@ -55,8 +55,8 @@ class Order:
             raise ValueError(ffi.string(error.what).decode("utf-8", "replace"))
         self.rows = rows
         self.spec = spec
-        self.pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_order_release)
+        self.pointer: Any = out[0]
+        self.handle: Handle = Handle(out[0], lib.ur_order_release)
 
     def range(self, start: int, stride: int, count: int) -> npt.NDArray[np.int64]:
         """The rows at ``count`` positions from ``start`` on, ``stride`` apart; it wraps past the end."""

@@ -38,8 +38,8 @@ class NativePart:
     __slots__ = ("_paths", "handle", "info")
 
     def __init__(self, pointer: Any, path: str) -> None:
-        self.handle = Handle(pointer, lib.ur_part_release)
-        self.info = ffi.new("ur_part_info *")
+        self.handle: Handle = Handle(pointer, lib.ur_part_release)
+        self.info: Any = ffi.new("ur_part_info *")
         self._paths = (path,)
         lib.ur_part_describe(pointer, self.info)
 
@@ -182,14 +182,14 @@ class NativeSet:
             options.heads_only = heads_only
             for ref, size in zip(refs, sizes, strict=False):
                 ref.data_bytes, ref.index_bytes = size
-        self.paths = tuple(path for path, _, _, _ in parts)
-        self.names = tuple(names)
-        self.moved_on = moved_on
+        self.paths: tuple[str, ...] = tuple(path for path, _, _, _ in parts)
+        self.names: tuple[str, ...] = tuple(names)
+        self.moved_on: Callable[[str | None], str] = moved_on
         out = ffi.new("ur_set **")
         if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
             self.fail(error)
-        self.pointer = out[0]
-        self.handle = Handle(out[0], lib.ur_set_release, *self.fetching, cache)
+        self.pointer: Any = out[0]
+        self.handle: Handle = Handle(out[0], lib.ur_set_release, *self.fetching, cache)
 
     def fail(self, error: Any) -> NoReturn:
         """Raises what a failed call on this set says."""
@@ -239,8 +239,8 @@ class ReadBuffers:
     __slots__ = ("_from", "error", "outputs")
 
     def __init__(self, columns: Sequence[int]) -> None:
-        self.outputs = ffi.new("ur_output[]", max(len(columns), 1))
-        self.error = ffi.new("ur_error *")
+        self.outputs: Any = ffi.new("ur_output[]", max(len(columns), 1))
+        self.error: Any = ffi.new("ur_error *")
         self._from = ffi.from_buffer
         for output, column in zip(self.outputs, columns, strict=False):
             output.column = column

@@ -61,6 +61,9 @@ class Pixels(NamedTuple):
 class PicturePlacer:
     """The core's functions with the options of one operator; any thread may call them at any time."""
 
+    orients: bool
+    takes_truncated: bool
+
     def __init__(self, options: PictureOptions) -> None:
         self._values = None if options.values is None else np.ascontiguousarray(options.values)
         self.orients, self.takes_truncated = options.orient, options.truncated

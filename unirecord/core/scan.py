@@ -91,7 +91,7 @@ class Program:
     """Steps made ready for C; immutable but for what `point` sets, so each thread has its own."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = list(steps)
+        self.steps: list[Step] = list(steps)
         self._c = ffi.new("ur_scan_step[]", len(self.steps))
         self._kept: list[Any] = [None] * len(self.steps)
         for place, step in enumerate(self.steps):

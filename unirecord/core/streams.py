@@ -29,6 +29,8 @@ class NativeStream:
     ``before`` and ``pieces`` (int64[n, 3]) as the header says. ``selection`` is what a selection gives the C loader.
     """
 
+    pointer: Any
+
     def __init__(
         self,
         parts: NativeSet,

@@ -26,7 +26,7 @@ class Cursor:
     def __init__(self, plan: Plan, position: Position, exclusions: Exclusions | None = None) -> None:
         self.plan = plan
         self.position = position
-        self.exclusions = Exclusions() if exclusions is None else exclusions
+        self.exclusions: Exclusions = Exclusions() if exclusions is None else exclusions
 
     def begin(self) -> EpochRun:
         """Starts a pass: over the current epoch if none has been started in it, else over the next."""

@@ -105,7 +105,7 @@ class DrawnBatches:
 
     def to_tf(
         self, *, prefetch: int | None = None, num_threads: int | None = None
-    ) -> tensorflow.data.Dataset:
+    ) -> tensorflow.data.Dataset[Any]:
         """The batches of this rank as a ``tf.data.Dataset``, as ``UniRecordDataset.to_tf`` gives its own.
 
         ``prefetch`` and ``num_threads`` are as for ``batches``.

@@ -223,7 +223,7 @@ class DatasetLoaders(DatasetExcluding[Given]):
         drop_last: bool = False,
         prefetch: int | None = None,
         num_threads: int | None = None,
-    ) -> tensorflow.data.Dataset:
+    ) -> tensorflow.data.Dataset[Any]:
         """This shard as a ``tf.data.Dataset`` of batches (docs/tensorflow.md).
 
         ``batch_size``, ``drop_last``, ``prefetch`` and ``num_threads`` are as for ``batches``.

@@ -30,7 +30,7 @@ def to_tf(
     drop_last: bool = False,
     prefetch: int | None = None,
     num_threads: int | None = None,
-) -> tf.data.Dataset:
+) -> tf.data.Dataset[Any]:
     """Batches of a dataset's shard as dicts of tensors with static types and shapes.
 
     Fixed-width columns are tensors [batch, …], strings, text and bytes ``tf.string`` [batch], arrays whose leading
@@ -98,7 +98,7 @@ def to_tf(
     return batches.with_options(options)
 
 
-def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset:
+def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset[Any]:
     """The same batches, with a cardinality that a pass may stay below; ``assert_cardinality`` would fail it.
 
     Keras takes the batches of its first epoch for those of all where it is told none, and cuts the later ones.

@@ -188,7 +188,7 @@ class TorchLoader(BatchLoader[Batch]):
     ) -> None:
         import torch
 
-        self.device = None if device is None else torch.device(device)
+        self.device: Any | None = None if device is None else torch.device(device)
         cuda = self.device is not None and self.device.type == "cuda"
         pinned = (pin_memory or cuda) and torch.cuda.is_available()
         stages: list[Stage] = []

@@ -34,8 +34,8 @@ class Use:
     def __init__(self, block: _Block, size: int) -> None:
         self.block = block
         self.size = size
-        self.address = block.address
-        self.__array_interface__ = {
+        self.address: int = block.address
+        self.__array_interface__: dict[str, object] = {
             "version": 3,
             "typestr": "|u1",
             "shape": (size,),

@@ -33,7 +33,7 @@ class Scratch:
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
-        self.size = 0
+        self.size: int = 0
 
     def read_at(self, offset: int, size: int) -> bytes:
         return read_at(self._file.fileno(), offset, size)
@@ -54,6 +54,9 @@ class Scratch:
 
 class IndexFile:
     """An index open for reading, its head checked; raises FormatError or CorruptionError when the head is bad."""
+
+    path: str
+    size: int
 
     def __init__(self, path: str, file: Readable) -> None:
         self.path, self.size = path, file.size
@@ -76,7 +79,7 @@ class IndexFile:
             )
         table = layout.COLUMN_BYTES * self.header.columns
         directory = table + layout.SECTION_BYTES * self.header.sections
-        self.table = rest[:table]
+        self.table: bytes = rest[:table]
         self.sections: dict[tuple[int, int], Section] = {}
         for start in range(table, directory, layout.SECTION_BYTES):
             section = layout.unpack_section(
@@ -84,7 +87,7 @@ class IndexFile:
             )
             self.sections[section.kind, section.column] = section
         self._check_places()
-        self.packed_metadata = rest[directory : directory + self.header.metadata_bytes]
+        self.packed_metadata: bytes = rest[directory : directory + self.header.metadata_bytes]
         self.metadata: Metadata = metadata.decode(self.packed_metadata)
         if any(rest[directory + self.header.metadata_bytes :]):
             raise CorruptionError(

@@ -56,10 +56,15 @@ def opened_index(path: str, data: DataFile, head: DataHead) -> Iterator[IndexedG
 class IndexedGroups:
     """What an index knows of the row groups of its data file: nothing when it is not sound, or there is none (None)."""
 
+    name: str
+    file: Readable | None
+    head: DataHead
+    size: int
+
     def __init__(self, name: str, file: Readable | None, head: DataHead, size: int) -> None:
         self.name, self.file, self.head, self.size = name, file, head, size
         self.index: IndexFile | None = None
-        self.asked = False
+        self.asked: bool = False
 
     def _open(self) -> IndexFile | None:
         """The index, if every digest in it holds and it was made for this data file."""

@@ -38,14 +38,14 @@ class Delivered(Generic[T]):
         digest: int = 0,
         rows: NDArray[np.int64] | None = None,
     ) -> None:
-        self.batch = batch
-        self.epoch = epoch
-        self.end = end
-        self.left_out = left_out
-        self.samples = samples
-        self.size = size
-        self.digest = digest
-        self.rows = rows
+        self.batch: T = batch
+        self.epoch: int = epoch
+        self.end: int = end
+        self.left_out: tuple[int, ...] = left_out
+        self.samples: int = samples
+        self.size: int = size
+        self.digest: int = digest
+        self.rows: NDArray[np.int64] | None = rows
 
     def map(self, change: Callable[[T], New]) -> Delivered[New]:
         """The same place with what ``change`` makes of the batch."""

@@ -85,9 +85,9 @@ class BatchReader:
         if isinstance(run.order, SampledOrder):
             options = replace(options, batch_size=run.order.usual_size())
         self.trailing: tuple[int, ...] = ()
-        self.end = run.start
-        self.read_ns = 0
-        self.part_times = PartTimes()
+        self.end: int = run.start
+        self.read_ns: int = 0
+        self.part_times: PartTimes = PartTimes()
         self._run = run
         self._batch_size = options.batch_size
         self._skip = options.on_corrupt == "skip"

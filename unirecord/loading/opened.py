@@ -34,6 +34,10 @@ class OpenedData:
     ``where_from`` names the source of each row, where there are several.
     """
 
+    columns: tuple[tuple[int, Column], ...]
+    reader: SampleReader
+    row_bytes: float
+
     def __init__(
         self,
         path: PathLike | Sequence[PathLike],

@@ -44,10 +44,10 @@ class RaggedArray:
         offsets: NDArray[np.int64],
         valid: NDArray[np.bool_] | None = None,
     ) -> None:
-        self.column = column
-        self.data = data
-        self.offsets = offsets
-        self.valid = valid
+        self.column: Column = column
+        self.data: NDArray[np.uint8] = data
+        self.offsets: NDArray[np.int64] = offsets
+        self.valid: NDArray[np.bool_] | None = valid
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

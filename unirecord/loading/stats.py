@@ -131,15 +131,15 @@ class StatsRecorder:
     def __init__(self) -> None:
         self._waits = array("q", bytes(8 * _KEPT))
         self._count = 0
-        self.samples = 0
-        self.skipped = 0
-        self.bytes = 0
-        self.wait_ns = 0
-        self.wait_transform_ns = 0
+        self.samples: int = 0
+        self.skipped: int = 0
+        self.bytes: int = 0
+        self.wait_ns: int = 0
+        self.wait_transform_ns: int = 0
         self.consumer_ns = 0
-        self.transform_ns = 0
+        self.transform_ns: int = 0
         self.read_ns = 0
-        self.part_times = PartTimes()
+        self.part_times: PartTimes = PartTimes()
         self._lock = Lock()
 
     def delivered(self, samples: int, skipped: int, size: int, waited_ns: int) -> None:

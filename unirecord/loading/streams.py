@@ -18,7 +18,7 @@ from ..order.packing import Packing
 from ..order.selection import Selection
 from ..order.spec import OrderSpec
 from ..order.windows import Windows, WindowTable
-from ..parts.part_set import Empty, PartSet, Snapshot
+from ..parts.part_set import Empty, Io, PartSet, Snapshot, Verify
 from .opened import OpenedData
 from .samples import SampleReader
 
@@ -53,6 +53,12 @@ class StreamRule:
 class StreamParts:
     """The samples of a stream as the rows of a set of parts, for all that reads rows by their numbers."""
 
+    base: PartSet
+    rule: StreamRule
+    dtype: np.dtype[Any]
+    elements: int
+    is_fetched: bool
+
     live = None  # no sample has been deleted: they are made of the rows that are there
 
     def __init__(self, base: PartSet, rule: StreamRule, selection: Selection, dtype: np.dtype[Any]) -> None:
@@ -71,7 +77,7 @@ class StreamParts:
             self.elements = table.elements
         self.rows: int = samples
         self.starts: Numbers = np.array([0, samples], np.int64)
-        self.stream = NativeStream(
+        self.stream: NativeStream = NativeStream(
             native,
             kind,
             ordinal,
@@ -86,14 +92,16 @@ class StreamParts:
             padding=None if rule.padding is None else _as_element(rule.padding, dtype),
             element_bytes=dtype.itemsize,
         )
-        self.io, self.verify, self.is_fetched = base.io, base.verify, base.is_fetched
+        self.io: Io = base.io
+        self.verify: Verify = base.verify
+        self.is_fetched = base.is_fetched
         outputs = [(rule.column, _type_name(dtype))]
         outputs += [(name, "int64") for name in (rule.documents, rule.positions) if name is not None]
         if len({name for name, _ in outputs}) < len(outputs):
             raise SchemaError(f"columns of the same name: {[name for name, _ in outputs]}; give others")
         asked = ((ELEMENTS, rule.column), (DOCUMENTS, rule.documents), (POSITIONS, rule.positions))
-        self.outputs = [number for number, name in asked if name is not None]
-        self.schema = Schema(Column(name, kind_of, (rule.length,)) for name, kind_of in outputs)
+        self.outputs: list[int] = [number for number, name in asked if name is not None]
+        self.schema: Schema = Schema(Column(name, kind_of, (rule.length,)) for name, kind_of in outputs)
 
     @property
     def io_name(self) -> str:

@@ -16,7 +16,7 @@ class WhereFrom:
 
     def __init__(self, column: str, names: Sequence[str], first_rows: Sequence[int]) -> None:
         self.column = column
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = tuple(names)
         self._names = np.array(names, object)
         self._first_rows = np.array(first_rows, np.int64)
 

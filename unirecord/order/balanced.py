@@ -22,16 +22,21 @@ _MOST_BATCHES = 1 << 62
 class Balanced(BatchRule):
     """``classes`` classes a batch, ``per_class`` rows of each; an endless sequence of which an epoch is a stretch."""
 
+    samples: int
+
+    classes: int
+    per_class: int
+
     name = "balanced"
 
     def __init__(self, class_of: Numbers, classes: int, per_class: int, batches: int) -> None:
         """``class_of`` numbers the class of each row, from 0, none left out."""
         self.classes, self.per_class, self.samples = classes, per_class, batches
-        self.rows = len(class_of)
-        self.counts = np.bincount(class_of)
-        self.starts = np.concatenate([[0], np.cumsum(self.counts)])
-        self.by_class = np.argsort(class_of, kind="stable").astype(np.int64)
-        self.digest = f"{xxh3_64(np.ascontiguousarray(class_of, '<i8')):016x}"
+        self.rows: int = len(class_of)
+        self.counts: NDArray[np.int64] = np.bincount(class_of)
+        self.starts: NDArray[np.int64] = np.concatenate([[0], np.cumsum(self.counts)])
+        self.by_class: NDArray[np.int64] = np.argsort(class_of, kind="stable").astype(np.int64)
+        self.digest: str = f"{xxh3_64(np.ascontiguousarray(class_of, '<i8')):016x}"
 
     def order(self, spec: OrderSpec) -> BalancedOrder:
         """The batches of an epoch."""
@@ -53,8 +58,8 @@ class BalancedOrder(BatchOrder):
     def __init__(self, rule: Balanced, spec: OrderSpec) -> None:
         super().__init__(spec)
         self._rule = rule
-        self.rows = rule.samples
-        self.largest = rule.classes * rule.per_class
+        self.rows: int = rule.samples
+        self.largest: int = rule.classes * rule.per_class
         self._begin = spec.epoch * rule.samples
         if self._begin + rule.samples > _MOST_BATCHES:
             raise ValueError(f"epoch {spec.epoch} of {rule.samples} batches lies behind batch 2^62")

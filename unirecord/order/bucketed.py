@@ -31,26 +31,27 @@ class Bucketed(BatchRule):
         drop_last: bool,
     ) -> None:
         """A batch has ``batch_size`` rows, or as many of the bucket's longest as ``max_length`` holds."""
-        self.edges = tuple(edges)
+        self.edges: tuple[int, ...] = tuple(edges)
         self._asked = (batch_size, max_length, drop_last)
-        self.rows = len(lengths)
+        self.rows: int = len(lengths)
         bucket = np.searchsorted(np.array(edges, np.int64), lengths, side="left")
         self._by_bucket = np.argsort(bucket, kind="stable").astype(np.int64)
-        self.counts = np.bincount(bucket, minlength=len(edges) + 1)
-        self.starts = np.concatenate([[0], np.cumsum(self.counts)])
+        self.counts: NDArray[np.int64] = np.bincount(bucket, minlength=len(edges) + 1)
+        self.starts: NDArray[np.int64] = np.concatenate([[0], np.cumsum(self.counts)])
         longest = np.zeros(len(self.counts), np.int64)
         np.maximum.at(longest, bucket, lengths)
         if batch_size is not None:
-            self.sizes = np.full(len(longest), batch_size, np.int64)
+            sizes = np.full(len(longest), batch_size, np.int64)
         else:
             assert max_length is not None
-            self.sizes = max_length // np.maximum(longest, 1)
-        self.sizes = np.minimum(self.sizes, np.maximum(self.counts, 1))  # none has more rows than its bucket
+            sizes = max_length // np.maximum(longest, 1)
+        # None has more rows than its bucket.
+        self.sizes: NDArray[np.int64] = np.minimum(sizes, np.maximum(self.counts, 1))
         whole = self.counts // self.sizes
-        self.batches_of = whole if drop_last else -(-self.counts // self.sizes)
-        self.before = np.concatenate([[0], np.cumsum(self.batches_of)])
-        self.samples = int(self.before[-1])
-        self.digest = f"{xxh3_64(np.ascontiguousarray(lengths, '<i8')):016x}"
+        self.batches_of: NDArray[np.int64] = whole if drop_last else -(-self.counts // self.sizes)
+        self.before: NDArray[np.int64] = np.concatenate([[0], np.cumsum(self.batches_of)])
+        self.samples: int = int(self.before[-1])
+        self.digest: str = f"{xxh3_64(np.ascontiguousarray(lengths, '<i8')):016x}"
 
     def order(self, spec: OrderSpec) -> BucketedOrder:
         """The batches of an epoch."""
@@ -87,8 +88,8 @@ class BucketedOrder(BatchOrder):
     def __init__(self, rule: Bucketed, spec: OrderSpec) -> None:
         super().__init__(spec)
         self._rule = rule
-        self.rows = rule.samples
-        self.largest = int(rule.sizes.max(initial=1))
+        self.rows: int = rule.samples
+        self.largest: int = int(rule.sizes.max(initial=1))
 
     def batches(self, positions: Numbers) -> tuple[Numbers, Numbers]:
         """(the rows of these batches one after the other, where each ends)."""

@@ -71,11 +71,11 @@ class Stages:
 
     def __init__(self, stages: Sequence[tuple[int, tuple[int, ...]]], seed: int) -> None:
         tables = {weights: Turns(weights, seed) for _, weights in stages}
-        self.starts = np.array([start for start, _ in stages], np.int64)
-        self.weights = [weights for _, weights in stages]
-        self.turns = [tables[weights] for weights in self.weights]
-        self.sources = len(self.weights[0])
-        self.drawn = [[0] * self.sources]  # of each source, before each stage
+        self.starts: NDArray[np.int64] = np.array([start for start, _ in stages], np.int64)
+        self.weights: list[tuple[int, ...]] = [weights for _, weights in stages]
+        self.turns: list[Turns] = [tables[weights] for weights in self.weights]
+        self.sources: int = len(self.weights[0])
+        self.drawn: list[list[int]] = [[0] * self.sources]  # of each source, before each stage
         for i, length in enumerate(np.diff(self.starts).tolist()):
             table = self.turns[i]
             self.drawn.append([n + table.before(s, length) for s, n in enumerate(self.drawn[-1])])
@@ -121,10 +121,10 @@ class Mixture:
         self, sources: Sequence[Source], stages: Sequence[tuple[int, tuple[int, ...]]], samples: int
     ) -> None:
         """``stages`` are (first turn, integer weights of the sources), ``samples`` the turns of an epoch."""
-        self.sources = tuple(sources)
-        self.stages = tuple(stages)
-        self.samples = check_integer("samples", samples, 1, _MOST_TURNS)
-        self.first_rows = np.array([source.first_row for source in sources], np.int64)
+        self.sources: tuple[Source, ...] = tuple(sources)
+        self.stages: tuple[tuple[int, tuple[int, ...]], ...] = tuple(stages)
+        self.samples: int = check_integer("samples", samples, 1, _MOST_TURNS)
+        self.first_rows: NDArray[np.int64] = np.array([source.first_row for source in sources], np.int64)
         self._seeded: tuple[int, Stages] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -38,8 +38,8 @@ class Turns:
         cycles = -(-_LEAST_TURNS // total)
         plain, first, last = _earliest_place_first(weights)
         table = np.concatenate([_exchanged(plain, first, last, seed, cycle) for cycle in range(cycles)])
-        self.length = len(table)
-        self.counts = np.array(weights, np.int64) * cycles
+        self.length: int = len(table)
+        self.counts: NDArray[np.int64] = np.array(weights, np.int64) * cycles
         self._source = table.astype(np.min_scalar_type(len(weights)))
         self._within = np.empty(self.length, np.int32)
         self._places: list[Numbers] = []

@@ -29,7 +29,7 @@ class SampledOrder(BatchOrder):
         super().__init__(spec)
         self.rows = 1 << 62  # nobody knows
         self.largest = 1
-        self.digests = {0: 0}
+        self.digests: dict[int, int] = {0: 0}
         self._places = places
         self._lists = iter(sampler)
         self._held: dict[int, Numbers] = {}

@@ -31,6 +31,9 @@ class Selection:
     read-only and are shared, not copied, by ``take``, ``skip`` and slices.
     """
 
+    start: int
+    step: int
+
     __slots__ = ("_ascending", "_digest", "_sieve", "array", "bitmap", "length", "rows", "start", "step")
 
     def __init__(
@@ -43,11 +46,11 @@ class Selection:
         bitmap: Bitmap | None = None,
     ) -> None:
         """A range, of the bitmap's rows where there is one; or an array."""
-        self.rows = check_integer("rows", rows, 0)
+        self.rows: int = check_integer("rows", rows, 0)
         self.array: Rows | None = None
         self.bitmap = bitmap
         self.start, self.step = start, step
-        self.length = (rows if bitmap is None else bitmap.ones) if length is None else length
+        self.length: int = (rows if bitmap is None else bitmap.ones) if length is None else length
         self._digest: str | None = None
         self._ascending: bool | None = None
         self._sieve: Sieve | None = None

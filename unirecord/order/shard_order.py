@@ -66,7 +66,7 @@ class ShardOrder:
         self.sharding = sharding
         self.spec = spec
         self._part_starts = part_starts
-        self.shuffled = rule is not None or spec.mode != "sequential"
+        self.shuffled: bool = rule is not None or spec.mode != "sequential"
         self._cache: tuple[int, Any] | None = None
         self._length = sharding.length  # these four make `row` cheap
         self._stride, self._first, self._total = sharding.num_shards, sharding.first, sharding.rows

@@ -30,9 +30,9 @@ class Weighted:
     def __init__(self, weights: NDArray[np.float64], samples: int) -> None:
         """Weights are finite, 0 or more, and not all 0."""
         self.samples = samples
-        self.rows = len(weights)
-        self.digest = f"{xxh3_64(np.ascontiguousarray(weights, '<f8')):016x}"
-        self.ends = np.cumsum(weights)
+        self.rows: int = len(weights)
+        self.digest: str = f"{xxh3_64(np.ascontiguousarray(weights, '<f8')):016x}"
+        self.ends: NDArray[np.float64] = np.cumsum(weights)
 
     def order(self, spec: OrderSpec) -> WeightedOrder:
         """The draws of an epoch."""

@@ -38,8 +38,8 @@ class WeightedOnce:
         """Weights are finite, 0 or more, and those of ``samples`` rows at least more than 0."""
         self.weights = weights
         self.samples = samples
-        self.rows = len(weights)
-        self.digest = f"{xxh3_64(np.ascontiguousarray(weights, '<f8')):016x}"
+        self.rows: int = len(weights)
+        self.digest: str = f"{xxh3_64(np.ascontiguousarray(weights, '<f8')):016x}"
 
     def order(self, spec: OrderSpec) -> WeightedOnceOrder:
         """The draws of an epoch: they are sorted, 8 bytes a sample, and 40 more meanwhile."""

@@ -92,7 +92,7 @@ class CachedParts:
         self._shelves = self._open_shelves()
         self._numbers = {shelf.url: i for i, shelf in enumerate(self._shelves)}
         self._of_object: list[dict[int, int]] = [{} for _ in self._shelves]  # file of each object's number
-        self.table = NativeCache(len(files), len(self._shelves))
+        self.table: NativeCache = NativeCache(len(files), len(self._shelves))
         for i, shelf in enumerate(self._shelves):
             self.table.set_shelf(i, shelf.bytes_descriptor, shelf.seed)
         for number, file in enumerate(files):

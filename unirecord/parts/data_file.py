@@ -78,7 +78,7 @@ class DataFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._file = location_of(path).open(path)
-        self.size = self._file.size
+        self.size: int = self._file.size
 
     def __enter__(self) -> DataFile:
         return self

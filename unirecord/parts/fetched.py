@@ -92,7 +92,7 @@ class Fetcher:
         self._coming: dict[Hashable, Future[Any]] = {}  # and what has just come
         self._came: deque[Hashable] = deque()
         self._lock = threading.Lock()
-        self.ahead = ReadAhead(self._begin)
+        self.ahead: ReadAhead = ReadAhead(self._begin)
 
     def add(self, path: str, data_bytes: int, index_bytes: int, beginnings: Beginnings | None) -> None:
         """One part more, looked up if its sizes are not known."""

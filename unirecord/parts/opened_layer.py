@@ -50,11 +50,11 @@ class OpenedLayer:
         if cache is None and fetch is not None:
             cache = default_cache()
         self.layer = layer
-        self.is_fetched = fetch is not None
+        self.is_fetched: bool = fetch is not None
         self.cache_options = cache
-        self.cached = _cached(layer, cache, fetch, sizes)
+        self.cached: CachedParts | None = _cached(layer, cache, fetch, sizes)
         self.ahead: ReadAhead | None = None if fetch is None else fetch.ahead
-        self.native = NativeSet(
+        self.native: NativeSet = NativeSet(
             [(ref.path, ref.id, ref.rows, ref.content) for ref in refs],
             io,
             verify,

@@ -59,8 +59,8 @@ class Part:
         self.schema = schema
         self._stored = schema if stored is None else stored
         self._columns = range(len(schema)) if columns is None else columns
-        self.info = native.info  # ur_part_info of csrc/unirecord.h
-        self.id = native.id
+        self.info: Any = native.info  # ur_part_info of csrc/unirecord.h
+        self.id: bytes = native.id
         self.rows: int = native.info.rows
 
     @cached_property

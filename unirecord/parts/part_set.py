@@ -24,6 +24,7 @@ from ..core import (
 )
 from ..errors import ClosedError, UniRecordError
 from ..format.column import Column
+from ..format.schema import Schema
 from ..storage.lease import take_lease
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
@@ -182,8 +183,8 @@ class PartSet:
         if verify not in VERIFY_CODES:
             raise ValueError(f"verify is {verify!r}; expected one of {', '.join(map(repr, VERIFY_CODES))}")
         self.snapshot = snapshot
-        self.schema = snapshot.schema
-        self.rows = snapshot.rows
+        self.schema: Schema = snapshot.schema
+        self.rows: int = snapshot.rows
         self.starts: NDArray[np.int64] = np.cumsum(
             [0, *(part.rows for part in snapshot.parts)], dtype=np.int64
         )
@@ -203,8 +204,8 @@ class PartSet:
         self._native: NativeSet = self._layers[0].native
         if len(self._layers) > 1:
             self._native = JoinedSet([layer.native for layer in self._layers], self._places)
-        self.is_fetched = self._layers[0].is_fetched
-        self.cache_options = self._layers[0].cache_options
+        self.is_fetched: bool = self._layers[0].is_fetched
+        self.cache_options: CacheOptions | None = self._layers[0].cache_options
         self._ahead = [layer.ahead for layer in self._layers if layer.ahead is not None]
         self.io, self.verify = io, verify
         self._readers: dict[tuple[int, ...], ColumnReader] = {}

@@ -54,14 +54,14 @@ class Chunk:
         notes: tuple[Note, ...] = (),
         error: BaseException | None = None,
     ) -> None:
-        self.values = values
-        self.begins = begins
-        self.ends = ends
-        self.rows = rows
-        self.keys = keys
-        self.notes = notes
-        self.error = error
-        self.size = 0
+        self.values: list[Any] = values
+        self.begins: Sequence[Place] = begins
+        self.ends: Sequence[Place] = ends
+        self.rows: Sequence[Any] = rows
+        self.keys: Sequence[Any] = keys
+        self.notes: tuple[Note, ...] = notes
+        self.error: BaseException | None = error
+        self.size: int = 0
         self.made: Sequence[tuple[Chunk, int]] = ()
 
     @classmethod

@@ -21,7 +21,7 @@ class Worker:
     __slots__ = ("calling", "thread", "wake")
 
     def __init__(self) -> None:
-        self.calling = False
+        self.calling: bool = False
         self.wake: SimpleQueue[None] = SimpleQueue()
         self.thread: threading.Thread
 

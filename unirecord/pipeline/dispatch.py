@@ -35,6 +35,8 @@ class Dispatch:
     ``taken`` and ``taken_bytes``, of results, are changed by the consumer alone, without the lock.
     """
 
+    lanes: list[Lane]
+
     def __init__(self, lanes: Sequence[Lane], memory: int, tuner: Tuning) -> None:
         self.lanes, self._backwards = list(lanes), list(lanes)[::-1]
         self.out: SimpleQueue[list[Chunk] | None] = SimpleQueue()

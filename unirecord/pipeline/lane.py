@@ -37,12 +37,12 @@ class Task:
     __slots__ = ("bytes", "chunk", "group", "results", "shared", "slots")
 
     def __init__(self, chunk: Chunk, slots: Sequence[Any] = (), group: int = 0) -> None:
-        self.group = group
-        self.chunk = chunk
-        self.slots = slots
+        self.group: int = group
+        self.chunk: Chunk = chunk
+        self.slots: Sequence[Any] = slots
         self.results: list[Chunk] | None = None
-        self.bytes = 0
-        self.shared = False  # whether it is done by one of the shared threads
+        self.bytes: int = 0
+        self.shared: bool = False  # whether it is done by one of the shared threads
 
     @classmethod
     def done(cls, result: Chunk) -> Task:
@@ -54,6 +54,8 @@ class Task:
 
 class Lane(StageTimes):
     """All of it is looked at and changed under the lock of the pass, but for ``call``."""
+
+    ended: bool
 
     def __init__(
         self,
@@ -68,23 +70,23 @@ class Lane(StageTimes):
         self.processes: Any = call if stage.processes else None
         self.upstream = upstream
         self._feed = None if upstream is None else Feed(upstream)
-        self.calls_user = upstream is not None and self.processes is None  # for as long as that takes
+        self.calls_user: bool = upstream is not None and self.processes is None  # for as long as that takes
         self.slots = slots
         self.ahead: Lane | None = None  # a stage of groups, whose work is done in the tasks of this one
         self._formed = 0
-        self.fixed = (
+        self.fixed: int = (
             stage.processes or stage.threads
         )  # at most so many tasks at a time; 0: the shared threads
         self.inflight: deque[Task] = deque()
         self.ready: deque[Chunk] = deque()
-        self.running = 0
+        self.running: int = 0
         self._given_window = stage.prefetch or stage.under_way
         self._cheap_window = 0
         self.handed_out = 0  # of the last lane: results that the consumer has not taken
         self.ended = self._broken = False
-        self.dropped = False  # whether a last group was left out
-        self.largest = 0  # bytes of a result
-        self.per_task = 1
+        self.dropped: bool = False  # whether a last group was left out
+        self.largest: int = 0  # bytes of a result
+        self.per_task: int = 1
         self._together = stage.together and not stage.processes
         self._task_ns = _PROCESS_NS if stage.processes else _TOGETHER_NS if self._together else _TASK_NS
         self._task_bytes = _TOGETHER_BYTES if self._together else _TASK_BYTES

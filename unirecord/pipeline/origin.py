@@ -242,6 +242,10 @@ class DatasetOrigin:
 class DatasetPass:
     """One pass over the shard."""
 
+    epoch: int
+    start: int
+    calls_user: bool
+
     def __init__(
         self,
         cursor: Cursor,
@@ -258,7 +262,8 @@ class DatasetPass:
         self._make_receipts = receipts
         self._of_pass: PassReceipts | None = None
         self.names: Named = RowNames(self._plan)
-        self.processes, self.calls_user = None, False
+        self.processes: None = None
+        self.calls_user: bool = False
 
     @property
     def followed(self) -> bool:

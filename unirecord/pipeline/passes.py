@@ -65,10 +65,10 @@ class Passes:
         self._at: tuple[OriginPass, Place] | None = None
         self._resumed: tuple[int, int, list[int]] | None = None
         self._receipts: PassReceipts | None = None
-        self.figures = StatsOfPasses()
+        self.figures: StatsOfPasses = StatsOfPasses()
         self._tuned: PipelinePlan | None = None
         self.tuner: Tuner | None = None
-        self.memory = SlotMemory(design.lend)
+        self.memory: SlotMemory = SlotMemory(design.lend)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, by the results handed out."""

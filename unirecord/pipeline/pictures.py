@@ -78,8 +78,8 @@ class Decode:
         decoder: str = "auto",
     ) -> None:
         given = {name: value for name, value in locals().items() if name != "self"}
-        self.shape = result_shape(size, colours, layout)
-        self.dtype = np.dtype(dtype)
+        self.shape: tuple[int, int, int] = result_shape(size, colours, layout)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
         self._channels = self.shape[0 if layout == "chw" else 2]
         values = values_of(dtype, self._channels, mean, std)
         options = picture_options(
@@ -96,10 +96,10 @@ class Decode:
             allow_truncated,
             max_pixels,
         )
-        self.random = crop == "random-resized" or 0 < flip < 1
+        self.random: bool = crop == "random-resized" or 0 < flip < 1
         self._fill = _fill_of(on_error, values, layout)
         self._on_error = on_error if isinstance(on_error, str) else "fill"
-        self.decoder = choose_decoder(one_of("decoder", decoder, ("auto", *DECODERS)))
+        self.decoder: str = choose_decoder(one_of("decoder", decoder, ("auto", *DECODERS)))
         self._given = given
         self._placer = PicturePlacer(options)
         self._counting = threading.Lock()

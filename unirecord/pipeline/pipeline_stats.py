@@ -171,6 +171,12 @@ class PipelineStats:
 class StatsOfPasses:
     """Collects the figures of a pipeline's passes."""
 
+    results: int
+    skipped: int
+    filled: int
+    wait_ns: int
+    consumer_ns: int
+
     def __init__(self) -> None:
         self.results = self.skipped = self.filled = 0
         self.wait_ns = self.consumer_ns = 0

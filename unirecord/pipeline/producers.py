@@ -45,7 +45,7 @@ class GeneratorOrigin:
 
     columns: tuple[str, ...] | None = None
     stored: tuple[Column, ...] = ()
-    shard = (0, 1)
+    shard: tuple[int, int] = (0, 1)
 
     def condition(self, text: str) -> str:
         """There are no rows that could meet one."""

@@ -49,7 +49,7 @@ class Running:
         """``memory``: bytes of what is made ahead. ``threads``: at most so many; None: as many as lanes need."""
         self._source = source
         self._held = [source]  # until it has been closed
-        self.lanes = list(lanes)
+        self.lanes: list[Lane] = list(lanes)
         self._tuner, self._most = tuner, threads
         self._lock, self._dispatch = threading.Lock(), Dispatch(lanes, memory, tuner)
         self._out = self._dispatch.out

@@ -44,7 +44,7 @@ class Channel:
         self._maps: dict[int, mmap.mmap] = {}
         self._let_go: deque[int] = deque()  # of the other side's pieces; finalizers append to it
         self._said = 0
-        self.allocations = 0
+        self.allocations: int = 0
 
     # ---- sending -----------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class SlotMemory:
     def __init__(self, get: Callable[[int], NDArray[np.uint8]] | None = None) -> None:
         self._get = get
         self._free: defaultdict[int, deque[NDArray[np.uint8]]] = defaultdict(deque)
-        self.allocations = 0
+        self.allocations: int = 0
 
     def lend(self, size: int) -> NDArray[np.uint8]:
         """``size`` bytes, which come back when the last view of them is gone."""
@@ -55,6 +55,8 @@ class Slots:
 
     So samples that stay together in a batch already lie one behind the other.
     """
+
+    size: int
 
     def __init__(self, size: int, dtype: np.dtype[Any], shape: tuple[int, ...], memory: SlotMemory) -> None:
         self.size, self._dtype, self._shape = size, dtype, shape

@@ -81,7 +81,7 @@ class DatasetSource:
         self._plan, self._run, self._options, self._memory = plan, run, options, memory
         self._batched, self._keyed, self._raw, self._conditions = batched, keyed, raw, tuple(conditions)
         self._leaving, self._aligned = leaving, aligned
-        self.read_ns = 0
+        self.read_ns: int = 0
 
     def __iter__(self) -> Iterator[Chunk]:
         if self._batched and self._leaving is not None:

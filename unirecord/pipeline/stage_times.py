@@ -14,8 +14,16 @@ _MUCH_LONGER = 4.0  # times what was known; more is believed when it comes again
 class StageTimes:
     """Nanoseconds, and counts of tasks and elements; changed under the lock of the pass."""
 
+    busy_ns: int
+    cpu_ns: int
+    elements: int
+    tasks: int
+    wait_in_ns: int
+    wait_out_ns: int
+    cpu_share: float
+
     def __init__(self) -> None:
-        self.element_ns = 0.0  # what an element takes, about
+        self.element_ns: float = 0.0  # what an element takes, about
         self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
         self.wait_in_ns = self.wait_out_ns = 0
         self.cpu_share, self._sampled_at = 1.0, -_CPU_SAMPLE_NS

@@ -21,6 +21,9 @@ class Trial:
     ratios differ among themselves.
     """
 
+    before: int
+    tried: int
+
     def __init__(self, before: int, tried: int, rates: Sequence[float]) -> None:
         self.before, self.tried = before, tried
         self._known = max(rates)

@@ -91,18 +91,18 @@ class Tuner:
         self._cpus, self._whole = budget.cpus, budget.whole
         self._waited_for_cores, self._seen_delay, self._delay = waited_for_cores, 0, 0.0
         self._frozen = frozen
-        self.workers = plan.workers if plan is not None else budget.cpus
-        self.reasons = [
+        self.workers: int = plan.workers if plan is not None else budget.cpus
+        self.reasons: list[str] = [
             f"{self.workers} threads, as " + ("planned" if frozen else "before")
             if plan
             else f"{self.workers} threads: one for each core"
         ]
-        self.cores_used = 0.0
-        self.counts_reading = (
+        self.cores_used: float = 0.0
+        self.counts_reading: bool = (
             False  # as one of the threads: with it, more cores than the budget's would compute
         )
-        self.wait_ns = 0
-        self.settled = frozen
+        self.wait_ns: int = 0
+        self.settled: bool = frozen
         self._due = 0  # the clock when a look is over
         self._since = self._seen_wait = 0
         self._before: list[tuple[int, ...]] = []

@@ -204,10 +204,10 @@ class Portable(Exception):
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()
-        self.kept = _picklable(error)
-        self.cause = None if error.__cause__ is None else _picklable(error.__cause__)
+        self.kept: BaseException = _picklable(error)
+        self.cause: BaseException | None = None if error.__cause__ is None else _picklable(error.__cause__)
         shown = error.__cause__ or error
-        self.trace = "".join(traceback.format_exception(type(shown), shown, shown.__traceback__))
+        self.trace: str = "".join(traceback.format_exception(type(shown), shown, shown.__traceback__))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _loaded, (self.kept, self.cause, self.trace)

@@ -19,6 +19,10 @@ Mask = npt.NDArray[np.bool_]
 class RowsAt:
     """Rows [start, stop) of a part, or the rows in ``rows`` where that is given."""
 
+    start: int
+    stop: int
+    rows: npt.NDArray[np.int64] | None
+
     def __init__(self, start: int, stop: int, rows: npt.NDArray[np.int64] | None = None) -> None:
         self.start, self.stop, self.rows = start, stop, rows
 
@@ -46,6 +50,12 @@ class RowsAt:
 
 class PartFields:
     """The columns of one part, with the pseudo columns: its number and the number of its first row."""
+
+    columns: FlatColumns
+    part: int
+    base: int
+    name: str
+    rows: int
 
     def __init__(self, columns: FlatColumns, part: int, base: int) -> None:
         self.columns, self.part, self.base = columns, part, base

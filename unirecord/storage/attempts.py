@@ -26,8 +26,8 @@ class Attempts:
 
     def __init__(self, path: str) -> None:
         folder, name = os.path.split(os.path.abspath(path))
-        self.root = os.path.join(folder, f".{name}.attempts")
-        self.run = os.path.join(self.root, secrets.token_hex(8))
+        self.root: str = os.path.join(folder, f".{name}.attempts")
+        self.run: str = os.path.join(self.root, secrets.token_hex(8))
 
     def start(self, orphan_seconds: float = ORPHAN_SECONDS) -> None:
         """Makes the run's folder, and removes those of runs in which nothing has changed for so long."""

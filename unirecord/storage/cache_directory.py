@@ -58,6 +58,9 @@ class CacheDirectory:
     Thread-safe. OSError when it cannot be made or locked.
     """
 
+    path: str
+    limit: int
+
     def __init__(self, path: str, limit: int) -> None:
         self.path, self.limit = os.path.abspath(path), limit
         make_directories(self.path)

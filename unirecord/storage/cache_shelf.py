@@ -106,6 +106,10 @@ class Shelf:
     FileNotFoundError when it is not there, ShelfError when its files are not those of a shelf.
     """
 
+    journal: str
+    path: str
+    seed: int
+
     def __init__(self, folder: str, url: str) -> None:
         self.url = url
         self.journal, self.path = paths_of(folder, url)
@@ -117,9 +121,9 @@ class Shelf:
             self._log.close()  # or whoever clears the shelf would find it in use
             raise
         self._read = 0  # records that have been read, damaged ones included
-        self.damaged = 0
+        self.damaged: int = 0
         self.objects: dict[tuple[int, int], int] = {}  # number of each identity; the latest counts
-        self.pinned = False
+        self.pinned: bool = False
 
     def _look_at_head(self) -> tuple[int, int]:
         if lock(self._log, self.journal, shared=True) is not True:

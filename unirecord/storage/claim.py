@@ -28,12 +28,15 @@ class HeldHereError(BusyError):
 class Place:
     """Where a claim was made: process, thread, and the line of the caller outside this package."""
 
+    process: int
+    thread: int
+
     def __init__(self) -> None:
         self.process, self.thread = os.getpid(), threading.get_ident()
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("unirecord."):
             frame = frame.f_back
-        self.line = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        self.line: str = f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 class Holder(Protocol):

@@ -60,18 +60,24 @@ class Batch:
 class Flight:
     """A request until it has its answer: the copies of it that are on their way, and how often it has failed."""
 
+    batch: Batch
+    number: int
+    began: float
+    first: float
+
     __slots__ = (
         *("attempts", "batch", "began", "call", "client", "copies", "count"),
         *("done", "first", "hedged", "is_long", "number", "renewals", "store"),
     )
 
     def __init__(self, batch: Batch, number: int, call: Call | Read) -> None:
-        self.batch, self.number, self.call = batch, number, call
-        self.store = call.store if isinstance(call, Read) else None
-        self.count = call.count if isinstance(call, Read) else 1
+        self.batch, self.number = batch, number
+        self.call: Call | Read = call
+        self.store: Store | None = call.store if isinstance(call, Read) else None
+        self.count: int = call.count if isinstance(call, Read) else 1
         self.copies: dict[asyncio.Future[Any], float] = {}
         self.client: Any = None  # that it was last asked of
         self.attempts = self.renewals = 0
         self.began = self.first = 0.0  # this attempt, and the first one
         self.hedged = self.done = False
-        self.is_long = isinstance(call, Read) and call.size >= _LONG
+        self.is_long: bool = isinstance(call, Read) and call.size >= _LONG

@@ -28,7 +28,7 @@ class LinkSpeed:
         self._latencies: deque[float] = deque(maxlen=_KEPT)
         self._bodies: deque[tuple[int, float]] = deque(maxlen=_KEPT)
         self._noted = 0
-        self.gap = GAP_BYTES
+        self.gap: int = GAP_BYTES
 
     def note(self, size: int, answered: float, sent: float) -> None:
         """An answer began after so many seconds, and its ``size`` bytes took ``sent`` more."""

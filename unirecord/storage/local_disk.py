@@ -68,7 +68,7 @@ class LocalFile:
 
     def __init__(self, path: str) -> None:
         self._fd = _open_regular(path)
-        self.size = os.fstat(self._fd).st_size
+        self.size: int = os.fstat(self._fd).st_size
 
     def __enter__(self) -> LocalFile:
         return self

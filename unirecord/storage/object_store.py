@@ -292,7 +292,7 @@ class ObjectFile:
         [found] = requests().all([location._look(path)])
         if not isinstance(found, dict):
             raise failure(path, found)
-        self.size = int(found["size"])
+        self.size: int = int(found["size"])
         self._versions = Versions()
         self._versions.check(path, found)
 

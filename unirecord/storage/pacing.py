@@ -44,10 +44,13 @@ class Pace:
     1989).
     """
 
+    most: int
+    limit: float
+
     def __init__(self, most: int) -> None:
         self.most, self.limit = most, float(most)
         self.in_flight = 0
-        self.closed_until = -math.inf
+        self.closed_until: float = -math.inf
         self._cut = -math.inf
 
     def may_start(self, now: float) -> bool:

@@ -75,6 +75,9 @@ class Requests:
     Those that fail by the store's fault are made again; those that are late are made a second time, beside the first.
     """
 
+    durations: Durations
+    hedged: int
+
     def __init__(self) -> None:
         self._process = os.getpid()
         self._loop = _Loop()

@@ -21,6 +21,9 @@ _LOCK: Final = "writer"
 class Spool:
     """A folder where the system keeps temporary files (``TMPDIR``). What dead writers left there is removed."""
 
+    folder: str
+    lock: StagedFile
+
     def __init__(self, target: str) -> None:
         _remove_dead()
         while True:

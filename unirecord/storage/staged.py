@@ -31,10 +31,10 @@ class StagedFile:
 
     def __init__(self, path: str, *, claims: str | None = None, like: str | None = None) -> None:
         self.path = path
-        self.temporary = temporary_name(path)
-        self.size = 0
-        self.given_up = True  # nobody has it yet: `keep`
-        self.place = Place()
+        self.temporary: str = temporary_name(path)
+        self.size: int = 0
+        self.given_up: bool = True  # nobody has it yet: `keep`
+        self.place: Place = Place()
         self._begun = 0  # bytes that the disk has been set to work on
         self._name = self.temporary
         holders.add(self)

@@ -34,10 +34,10 @@ class StagedFolder:
     def __init__(self, path: str, *, overwrite: bool, make: bool = True, keep: bool = False) -> None:
         self.path = path
         self._make = make
-        self.folder = temporary_name(path)
+        self.folder: str = temporary_name(path)
         self._old = temporary_name(path + ".old")
         self._overwrite = overwrite
-        self.bytes = 0  # of all files, once published
+        self.bytes: int = 0  # of all files, once published
         self._mark = self._take()
         try:
             self._mark.keep()

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..errors import UniRecordError
 from .link_speed import LinkSpeed
-from .pacing import Retries, retries_of
+from .pacing import Budget, Retries, retries_of
 from .storage_options import StorageOptions
 from .store_failures import failure
 
@@ -43,14 +43,17 @@ class Store:
     ``patient`` makes requests again by itself, as those that write need.
     """
 
+    root: str
+    options: StorageOptions | None
+
     def __init__(
         self, root: str, options: StorageOptions | None, retry_config: Mapping[str, Any] | None
     ) -> None:
         self.root, self.options = root, options
         self.retries: Retries = (options and options.retries) or retries_of(retry_config)
-        self.budget = None if options is None else options.budget()
+        self.budget: Budget | None = None if options is None else options.budget()
         self.has_answered = False
-        self.speed = LinkSpeed()
+        self.speed: LinkSpeed = LinkSpeed()
         self._retry_config = retry_config
         self._making = threading.Lock()
         self._once: Any = None

@@ -70,7 +70,7 @@ class OsCalls:
         os.rmdir(path)
 
 
-os_calls = OsCalls()
+os_calls: OsCalls = OsCalls()
 
 
 class Descriptor:
@@ -80,8 +80,8 @@ class Descriptor:
     """
 
     def __init__(self, path: str, flags: int, mode: int = 0o666) -> None:
-        self.number = -1
-        self.locked = False
+        self.number: int = -1
+        self.locked: bool = False
         _open.add(self)
         self.number = os_calls.open(path, flags, mode)
 

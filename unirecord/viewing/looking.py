@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import CorruptionError
+from ..format.column import Column
+from ..format.schema import Schema
 from ..inspection.cells_of_row import cells_of_row
 from ..inspection.example_cells import is_picture
 from ..inspection.sorting import sorted_rows
 from ..loading.samples import SampleReader
+from ..parts.part_set import PartSet
 
 __all__ = ["ChosenRows", "Looking"]
 
@@ -45,15 +48,15 @@ class Looking:
     def __init__(self, path: Any) -> None:
         self.path = path
         self.ds: UniRecordDataset[Any] = UniRecordDataset(path)
-        self.parts = self.ds._cursor.plan.data.parts
-        self.schema = self.ds.schema
-        self.scalars = [(ordinal, column) for ordinal, column in self.schema.scalars][:_TABLE_COLUMNS]
-        self.more_scalars = len(list(self.schema.scalars)) - len(self.scalars)
+        self.parts: PartSet = self.ds._cursor.plan.data.parts
+        self.schema: Schema = self.ds.schema
+        self.scalars: list[tuple[int, Column]] = list(self.schema.scalars)[:_TABLE_COLUMNS]
+        self.more_scalars: int = len(list(self.schema.scalars)) - len(self.scalars)
         self._values = SampleReader(self.parts, self.scalars)
         self._lock = threading.Lock()
         self._views: OrderedDict[str, UniRecordDataset[Any]] = OrderedDict()
         self._orders: OrderedDict[tuple[str, str, bool], Rows] = OrderedDict()
-        self.pictures = self._picture_columns()
+        self.pictures: list[int] = self._picture_columns()
 
     def close(self) -> None:
         """Close the dataset; nothing may be asked afterwards."""

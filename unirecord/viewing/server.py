@@ -44,8 +44,8 @@ class ViewServer(ThreadingHTTPServer):
     request_queue_size = 32
 
     def __init__(self, path: Any, port: int = 0) -> None:
-        self.looking = Looking(path)
-        self.token = secrets.token_urlsafe(24)
+        self.looking: Looking = Looking(path)
+        self.token: str = secrets.token_urlsafe(24)
         self._context = copy_context()  # how object stores are reached
         self._guard = threading.Lock()
         self._open: set[socket.socket] = set()

@@ -32,7 +32,7 @@ from .appending_folders import (
 )
 from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, check_directory_free
-from .part_sequence import stays
+from .part_sequence import Delivery, stays
 
 __all__ = ["AppendClaim"]
 
@@ -49,11 +49,17 @@ class AppendClaim:
     stopped stays, for the run that ``resumes`` it; one that begins it anew drops it: ``dropped`` is how many parts.
     """
 
-    deliver = staticmethod(stays)
+    folder: str
+    journal: Journal
+    last_kept: int
+    parts: list[str]
+    published: bool
+
+    deliver: Delivery = staticmethod(stays)
 
     def __init__(self, path: str, dataset_id: bytes = b"", *, resumes: bool = False) -> None:
         self.path = path
-        self.dropped = 0
+        self.dropped: int = 0
         self._id, self._resumes = dataset_id, resumes
         self._is_kept = False  # the folder, if this is stopped
         self._found: StagedFolder | None = None  # that of an earlier run, held and not taken over yet

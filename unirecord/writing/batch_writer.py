@@ -51,6 +51,8 @@ def open_target(
 class BatchWriter:
     """Writes batches of one schema to a target. After a failure the target is to be aborted by whoever opened it."""
 
+    content: PartContent
+
     def __init__(self, target: GroupTarget, content: PartContent, shape: Shape | None = None) -> None:
         """``shape``: where rows follow others of theirs; the dictionaries in ``content`` are then those of these."""
         self._target, self.content = target, content

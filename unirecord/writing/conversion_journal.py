@@ -42,7 +42,7 @@ class Journal:
     def __init__(self, folder: str, tag: str = "") -> None:
         self.folder = folder
         self.tag = tag  # what its names have besides
-        self.plan_name = f".conversion{tag}.json"
+        self.plan_name: str = f".conversion{tag}.json"
 
     def begin(self, plan: dict[str, Any]) -> None:
         """Begins anew with a plan."""

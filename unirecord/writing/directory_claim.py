@@ -21,7 +21,7 @@ from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
 from .appending_folders import clear_dead_appends
 from .conversion_journal import JOURNAL_FILE, PLAN_FILE, Journal, as_object, owns
-from .part_sequence import stays
+from .part_sequence import Delivery, stays
 from .version_files import clear_stale, keep_version, named_by_versions, prune
 
 __all__ = ["DirectoryClaim", "Unfinished", "check_directory_free"]
@@ -44,19 +44,24 @@ class DirectoryClaim:
     ExistsError. ``dropped`` is how many were removed.
     """
 
-    deliver = staticmethod(stays)  # they are where they belong
+    journal: Journal
+    before: Manifest | None
+    parts: list[str]
+    last_kept: int
+
+    deliver: Delivery = staticmethod(stays)  # they are where they belong
 
     def __init__(
         self, path: str, *, overwrite: bool = False, append: bool = False, unfinished: Unfinished = "refuse"
     ) -> None:
         self.path = path
-        self.folder = path
-        self.dropped = 0
+        self.folder: str = path
+        self.dropped: int = 0
         self._keeps = append
         self._unfinished = unfinished if unfinished != "refuse" or not (overwrite or append) else "drop"
         resume = unfinished == "resume"
         check_directory_free(path, overwrite=overwrite, append=append, resume=resume)
-        self.manifest = self._take(append)
+        self.manifest: StagedFile = self._take(append)
         try:
             self.journal = Journal(self.folder)
             if self.in_place:

@@ -37,7 +37,7 @@ class DirectoryWriter:
         unfinished: Unfinished = "refuse",
     ) -> None:
         self.path = path
-        self.id = dataset_id
+        self.id: bytes = dataset_id
         self._append = append
         self._claim = open_publisher(
             path, dataset_id, overwrite=overwrite, append=append, unfinished=unfinished
@@ -45,7 +45,7 @@ class DirectoryWriter:
         if self._claim.dropped and unfinished == "refuse":
             warnings.warn(f"{path} {begins_anew(self._claim.dropped)}", stacklevel=2)
         numbers = [int(name.split("-")[1]) for name in self._claim.parts]
-        self.first = self.before.next_part if self.before else max(numbers, default=-1) + 1
+        self.first: int = self.before.next_part if self.before else max(numbers, default=-1) + 1
         like = os.path.join(path, manifest.NAME)
         self._parts = PartSequence(
             self._claim.folder,
@@ -55,7 +55,7 @@ class DirectoryWriter:
             like,
             self._claim.deliver,
         )
-        self.target_bytes = self._parts.target_bytes
+        self.target_bytes: int | None = self._parts.target_bytes
 
     @property
     def before(self) -> Manifest | None:

@@ -66,7 +66,7 @@ class Traces:
     """
 
     def __init__(self) -> None:
-        self.too_plain = 0
+        self.too_plain: int = 0
         self.unread = 0
         self._runs: dict[int, list[tuple[bytes, int]]] = {}  # by the word at an offset in it
         self._all: set[bytes] = set()

@@ -43,7 +43,7 @@ class Zones:
     """Least and greatest value of each zone of ``zone_rows`` rows, across blocks."""
 
     def __init__(self, dtype: Any, zone_rows: int) -> None:
-        self.dtype = np.dtype(dtype)
+        self.dtype: Any = np.dtype(dtype)
         self._zone_rows = zone_rows
         self._values = np.zeros(0, self.dtype)
         self._valid: npt.NDArray[np.bool_] = np.zeros(0, bool)
@@ -97,7 +97,7 @@ class FixedColumn:
         assert column.dtype is not None
         self.column = column
         self._zone_rows = zone_rows
-        self.dtype = np.dtype(np.uint8) if column.type == "bool" else column.dtype
+        self.dtype: np.dtype[Any] = np.dtype(np.uint8) if column.type == "bool" else column.dtype
         self._bits = ValidityBits()
         self._zones = Zones(self.dtype, zone_rows)
         self._nulls = 0

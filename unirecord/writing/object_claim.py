@@ -53,14 +53,14 @@ class ObjectClaim:
         self._plans = Plans(path, names, self._writes)
         if not overwrite and not append and self._version is not None:
             self._check_resumed(resumes)
-        self.last_kept = max(kept_versions(names), default=0)
-        self.parts = [] if self.before is None else sorted(files_of(self.before))
+        self.last_kept: int = max(kept_versions(names), default=0)
+        self.parts: list[str] = [] if self.before is None else sorted(files_of(self.before))
         self._say_unnamed(names, resumes=resumes, overwrite=overwrite)
         self._asked: bytes | None = None  # what is being published, or was when the answer was lost
         self._published = False
         self._spool = Spool(path)
-        self.folder = self._spool.folder
-        self.deliver = Uploads(self.folder, path, self._writes)
+        self.folder: str = self._spool.folder
+        self.deliver: Uploads = Uploads(self.folder, path, self._writes)
         self.journal: Journal = ObjectJournal(path, tag_of(dataset_id), self._writes)
 
     def _check_resumed(self, resumes: bool) -> None:

@@ -105,7 +105,7 @@ class Plans:
 
     def __init__(self, path: str, names: Iterable[str], writes: ObjectWrites) -> None:
         self._path, self._writes = path, writes
-        self.there = _among(names, path, writes)
+        self.there: list[Plan] = _among(names, path, writes)
         self.own: Plan | None = None
 
     def begin(self, plan: dict[str, Any], journal: Journal) -> None:

@@ -59,7 +59,7 @@ class PartSequence:
     ) -> None:
         self.folder = folder
         self.target_bytes: int | None = max(max_part_bytes // _GROUPS_PER_PART, _SMALLEST_TARGET)
-        self.entries = list(finished)
+        self.entries: list[PartEntry] = list(finished)
         self.named: list[str] = []  # names of parts that may have been given
         self.dataset_id = dataset_id
         self._number = number

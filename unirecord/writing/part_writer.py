@@ -57,8 +57,8 @@ class PartWriter:
         self.id = part_id
         self.shape = shape
         self.content = content
-        self.rows = 0
-        self.groups = 0
+        self.rows: int = 0
+        self.groups: int = 0
         self._digests = bytearray()  # of dictionaries and scalar pages
         head, _ = layout.pack_file_head(
             part_id,

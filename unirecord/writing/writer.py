@@ -68,6 +68,8 @@ class Writer:
         ValueError, TypeError: another wrong argument.
     """
 
+    path: str
+
     def __init__(
         self,
         path: Path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
@@ -20,7 +20,7 @@ class ArrayRecordSink(PathSink):
     kind = "arrayrecord"
     about = "ArrayRecord (tf.train.Example)"
     suffix = ".arrayrecord"
-    requires = "array_record"
+    requires: ClassVar[str] = "array_record"
 
     def load(self) -> None:
         """Import array_record."""

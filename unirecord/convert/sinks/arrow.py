@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, Final
+from typing import BinaryIO, ClassVar, Final
 
 from ...dataset.dataset import UniRecordDataset
 from .base import Advance, FileSink
@@ -19,7 +19,7 @@ class ParquetSink(FileSink):
     kind = "parquet"
     about = "Parquet"
     suffix = ".parquet"
-    requires = "pyarrow"
+    requires: ClassVar[str] = "pyarrow"
 
     def load(self) -> None:
         """Import pyarrow."""
@@ -49,7 +49,7 @@ class ArrowSink(FileSink):
     kind = "arrow"
     about = "Arrow (Feather)"
     suffix = ".arrow"
-    requires = "pyarrow"
+    requires: ClassVar[str] = "pyarrow"
 
     def load(self) -> None:
         """Import pyarrow."""

@@ -22,7 +22,7 @@ class LanceSink(FolderSink):
     kind: ClassVar[str] = "lance"
     about = "Lance"
     suffix = ".lance"
-    requires = "pylance"
+    requires: ClassVar[str] = "pylance"
 
     def load(self) -> None:
         """Import pylance."""

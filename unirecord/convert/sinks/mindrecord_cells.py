@@ -29,10 +29,12 @@ class Field:
 
     def __init__(self, column: Column) -> None:
         self.column = column
-        self.name = column.name
-        self.kind = _WIDENED.get(column.type, column.type)
-        self.is_blob = column.is_array or self.kind == "bytes"
-        self.sql = {"string": "TEXT", "float32": "NUMERIC", "float64": "NUMERIC"}.get(self.kind, "INTEGER")
+        self.name: str = column.name
+        self.kind: str = _WIDENED.get(column.type, column.type)
+        self.is_blob: bool = column.is_array or self.kind == "bytes"
+        self.sql: str = {"string": "TEXT", "float32": "NUMERIC", "float64": "NUMERIC"}.get(
+            self.kind, "INTEGER"
+        )
         self.cell: Callable[[Any], bytes] = self._array if column.is_array else bytes
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ class PicturePair(NamedTuple):
 
 class AnnotatedPictures(Source):
     """A folder in which each picture has a file that says what is on it."""
+
+    units: Sequence[Unit]
 
     item: ClassVar[str] = "picture"
     reads: ClassVar[str] = "a folder"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
@@ -27,6 +27,8 @@ _SPLIT: Final = "dataset_dict.json"
 
 class ArrowFiles(ArrowSource):
     """Arrow files of one schema: with a table of their batches (Feather), or streams, as `save_to_disk` writes them."""
+
+    units: Sequence[Unit]
 
     kind: ClassVar[str] = "arrow"
     about: ClassVar[str] = "Arrow or Feather files, or a saved Hugging Face dataset"

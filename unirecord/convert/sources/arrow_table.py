@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from .arrow_types import ArrowEvidence, annotated, annotations_of, class_names, features_of, is_file, is_time
 from .arrow_values import arrow_errors, arrow_values
 from .base import RawBatch, Source, column_names
@@ -21,6 +22,11 @@ _NEEDS: Final = "Arrow data"
 
 class ArrowSource(Source):
     """A source whose rows come as Arrow record batches."""
+
+    schema: Schema
+
+    notes: list[str]
+    metadata: dict[str, Any] | None
 
     item: ClassVar[str] = "row"
     read_file: Callable[[str], bytes] | None = None

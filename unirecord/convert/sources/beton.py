@@ -7,13 +7,14 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .json_text import parse_json
@@ -52,6 +53,11 @@ class _Field:
 
 class BetonFile(Source):
     """A .beton file. Pictures that were kept as JPEG stay such; those kept as pixels are arrays, or PNG beside JPEG."""
+
+    schema: Schema
+    units: Sequence[Unit]
+
+    notes: list[str]
 
     kind: ClassVar[str] = "ffcv"
     about: ClassVar[str] = "an FFCV file (.beton)"

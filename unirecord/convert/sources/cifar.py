@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
@@ -28,6 +29,11 @@ _META: Final = ("batches.meta", "meta", "batches.meta.txt", "fine_label_names.tx
 
 class CifarFiles(Source):
     """Files of CIFAR. ``image`` is uint8 [32, 32, 3]; ``label`` of CIFAR-100 is the fine one of its two."""
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    metadata: dict[str, Any] | None
 
     kind: ClassVar[str] = "cifar"
     about: ClassVar[str] = "CIFAR-10 or CIFAR-100 files"

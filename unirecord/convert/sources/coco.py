@@ -6,12 +6,13 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
@@ -33,6 +34,13 @@ class CocoFile(Source):
     ``boxes`` are x, y, width, height in pixels; ``labels`` are numbers in the dataset's list of classes, which are the
     categories by their ids; ``masks`` are what the file says: polygons, or run lengths.
     """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    metadata: dict[str, Any] | None
+
+    classes: list[str]
 
     kind: ClassVar[str] = "coco"
     about: ClassVar[str] = "COCO annotations (JSON) with their pictures"

@@ -22,6 +22,8 @@ _HEAD: Final = 64
 class ArrowBlock:
     """The cells of a block, column by column: as text, or as the values that the columns hold."""
 
+    rows: int
+
     def __init__(self, pa: Any, compute: Any, columns: list[Any], rows: int) -> None:
         self._pa, self._compute = pa, compute
         self._columns, self.rows = columns, rows

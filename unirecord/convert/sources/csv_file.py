@@ -32,6 +32,13 @@ class CsvFile:
         lines: how many lines stand before them.
     """
 
+    file: InputPath
+    name: str
+    header: list[str]
+    start: int
+    lines: int
+    delimiter: str
+
     def __init__(self, file: InputPath) -> None:
         """Read the header. Raises `SchemaError` where there is none."""
         self.file, self.name = file, file.name

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
@@ -29,6 +30,11 @@ class ExampleRecords(Source):
 
     Types are those of the first records of each file. ``--schema record=bytes`` keeps Examples as they are, too.
     """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
 
     @abstractmethod
     def record_files(self) -> list[InputPath]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
 from .file_labels import LABELS, FileLabels, is_label_file, label_file
@@ -25,6 +26,12 @@ _TEXTS: Final = (".txt", ".text", ".md")
 
 class FileFolder(Source):
     """The files below a folder in natural order, byte for byte; text files as text."""
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
+    left_out: list[LeftOut]
 
     kind: ClassVar[str] = "files"
     about: ClassVar[str] = "a folder of any files"

@@ -58,6 +58,9 @@ class FileLabels:
         left_out: files without a row, and rows without a file.
     """
 
+    name: str
+    path: str
+
     def __init__(
         self, table: InputPath, files: Sequence[str], own: Sequence[str], item: str = "file"
     ) -> None:
@@ -78,7 +81,7 @@ class FileLabels:
                     values.tolist() if hasattr(values, "tolist") and values.ndim == 1 else list(values)
                 )
         self.name, self.path = table.name, table.path
-        self.notes = list(source.notes)
+        self.notes: list[str] = list(source.notes)
         self.left_out: list[LeftOut] = []
         self._item = item
         key = self._key(columns, files)
@@ -89,7 +92,7 @@ class FileLabels:
                 f"{', '.join(dropped)} of {table.name} are left out: the {item}s say that themselves"
             )
         kept = [name for name in columns if name != key and name not in dropped]
-        self.types = {name: source.schema[name].spec for name in kept}
+        self.types: dict[str, str | dict[str, object]] = {name: source.schema[name].spec for name in kept}
         self._columns = {name: columns[name] for name in kept}
         self.notes.append(f"{', '.join(kept) or 'nothing'} from {table.name}, by its column {key!r}")
 

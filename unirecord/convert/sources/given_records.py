@@ -32,6 +32,10 @@ class GivenRecords(Source):
     become arrays, and PIL pictures uint8 arrays of their pixels.
     """
 
+    units: Sequence[Unit]
+    schema: Schema
+    metadata: dict[str, Any] | None
+
     kind: ClassVar[str] = "records"
     about: ClassVar[str] = "records of a program"
 

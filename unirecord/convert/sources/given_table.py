@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -41,6 +41,9 @@ def _is_hugging_face(given: Any) -> bool:
 
 class GivenTable(ArrowSource):
     """A table that a program holds. A pandas index is no column; a float NaN stays NaN and is no null."""
+
+    read_file: Callable[[str], bytes] | None
+    units: Sequence[Unit]
 
     kind: ClassVar[str] = "table"
     about: ClassVar[str] = "a DataFrame, an Arrow table or a Hugging Face dataset"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
@@ -23,6 +24,11 @@ _MOST: Final = 10_000  # datasets of a file
 
 class Hdf5File(Source):
     """An HDF5 file whose datasets have one length, a row per entry of the first axis; groups are part of the names."""
+
+    schema: Schema
+    units: Sequence[Unit]
+
+    notes: list[str]
 
     kind: ClassVar[str] = "hdf5"
     about: ClassVar[str] = "an HDF5 file"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
@@ -47,6 +48,11 @@ class _Array:
 
 class IdxFiles(Source):
     """``train-images-idx3-ubyte`` and ``train-labels-idx1-ubyte`` (or one file of either kind), also compressed."""
+
+    schema: Schema
+    units: Sequence[Unit]
+
+    notes: list[str]
 
     kind: ClassVar[str] = "idx"
     about: ClassVar[str] = "IDX files (MNIST)"

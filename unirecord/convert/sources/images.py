@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from ...errors import MissingError, SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .coco import CocoFile
@@ -34,6 +35,15 @@ class ImageFolder(Source):
     With class folders (``cat/1.png``, ``dog/a/2.jpg``) a picture's class is the first folder of its path, and its
     label the class's number in natural order (2 before 10). A flat folder gives no ``label`` and no ``class``.
     """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    metadata: dict[str, Any] | None
+    notes: list[str]
+    left_out: list[LeftOut]
+
+    classes: list[str]
 
     kind: ClassVar[str] = "images"
     reads_ahead: ClassVar[bool] = True

@@ -30,6 +30,8 @@ def arrow_kind(column: Column) -> str | None:
 class ArrowLines:
     """The values of a block, column by column."""
 
+    rows: int
+
     def __init__(self, compute: Any, columns: dict[str, Any], rows: int) -> None:
         self._compute, self._columns, self.rows = compute, columns, rows
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .ahead import made_ahead
@@ -34,6 +35,11 @@ _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers`
 
 class JsonLines(TextFiles):
     """Files with one JSON object a line. A key that is missing means null, as ``null`` does."""
+
+    schema: Schema
+
+    units: Sequence[Unit]
+    notes: list[str]
 
     kind: ClassVar[str] = "jsonl"
     about: ClassVar[str] = "JSON Lines files"

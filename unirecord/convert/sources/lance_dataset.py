@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -24,6 +24,8 @@ _VERSIONS: Final = "_versions"
 
 class LanceDataset(ArrowSource):
     """A folder that Lance wrote; rows that were deleted are not there."""
+
+    units: Sequence[Unit]
 
     kind: ClassVar[str] = "lance"
     about: ClassVar[str] = "a Lance dataset"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
@@ -47,6 +48,11 @@ class _Piece(NamedTuple):
 
 class LitDataChunks(Source):
     """A folder with ``index.json`` and chunks. The leaves of an item are columns, called by where they are in it."""
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
 
     kind: ClassVar[str] = "litdata"
     about: ClassVar[str] = "LitData chunks"

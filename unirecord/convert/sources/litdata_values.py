@@ -31,6 +31,8 @@ _MOST_DIMS: Final = 32
 class LitDataLeaf:
     """A leaf of the items, called ``name``; ``encoding`` is what the index calls its format."""
 
+    kind: str
+
     def __init__(self, name: str, encoding: str) -> None:
         self.name = name
         self.kind, _, argument = encoding.partition(":")

@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
@@ -33,6 +34,9 @@ with lmdb.open(sys.argv[2], subdir=folder, readonly=True, lock=False) as env, en
 
 class LmdbFolder(Source):
     """An LMDB database: ``key`` and ``value`` as bytes. What a value holds, only the program that wrote it knows."""
+
+    units: Sequence[Unit]
+    schema: Schema
 
     kind: ClassVar[str] = "lmdb"
     about: ClassVar[str] = "an LMDB database"

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_names
 from .input_path import InputPath
@@ -48,6 +49,11 @@ class _Shard:
 
 class MdsShards(Source):
     """A folder that MosaicML's `MDSWriter` wrote, or shards alone. Pickles stay bytes."""
+
+    schema: Schema
+
+    units: Sequence[Unit]
+    notes: list[str]
 
     kind: ClassVar[str] = "mds"
     reads_ahead: ClassVar[bool] = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Final
 
@@ -34,6 +34,11 @@ _TYPES: Final = ("int32", "int64", "float32", "float64", "string", "bytes")
 
 class MindRecordFiles(Source):
     """A set of MindRecord files, in the order of its shards; given one file, the whole set that it names."""
+
+    units: Sequence[Unit]
+    indexed: Sequence[str]
+
+    schema: Schema
 
     kind: ClassVar[str] = "mindrecord"
     reads_ahead: ClassVar[bool] = True

@@ -7,13 +7,14 @@ import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import MAX_SPOOL_BYTES, InputPath
@@ -59,6 +60,11 @@ class _Array:
 
 class NpyFiles(Source):
     """Arrays of one length. A structured array has a column per field. Nothing is unpickled."""
+
+    schema: Schema
+    units: Sequence[Unit]
+
+    notes: list[str]
 
     kind: ClassVar[str] = "npy"
     about: ClassVar[str] = "NumPy files (.npy, .npz)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from ...progress import Progress
@@ -22,6 +22,8 @@ _SAMPLE_ROWS: Final = 1_000
 
 class ParquetFiles(ArrowSource):
     """Parquet files of one schema, by pyarrow."""
+
+    units: Sequence[Unit]
 
     kind: ClassVar[str] = "parquet"
     about: ClassVar[str] = "Parquet files"

@@ -13,7 +13,7 @@ class ReadAhead:
     def __init__(self, file: BinaryIO, ahead: int, stop: int | None = None) -> None:
         """``ahead``: bytes of a piece, which stays in memory as long as a view of it."""
         self._file, self._ahead = file, ahead
-        self.size = file.seek(0, 2)
+        self.size: int = file.seek(0, 2)
         self._stop = self.size if stop is None else stop
         self._start, self._piece = 0, memoryview(b"")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -31,6 +31,11 @@ _UNIT_ROWS: Final = (64, 1 << 16)
 
 class StoredDataset(Source):
     """A dataset of UniRecord, a directory or one part, with its metadata, annotations and codecs."""
+
+    indexed: Sequence[str]
+    units: Sequence[Unit]
+
+    schema: Schema
 
     kind: ClassVar[str] = "unirecord"
     about: ClassVar[str] = "a UniRecord dataset"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ...core import ColumnLook, look_through_csv
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .ahead import made_ahead
 from .base import Options, RawBatch, Unit, column_names
@@ -26,6 +27,11 @@ class CsvTable(TextFiles):
 
     Empty cells are null. A column is int64, uint64, float64 or bool when all its cells are, else string.
     """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
 
     kind: ClassVar[str] = "csv"
     about: ClassVar[str] = "CSV or TSV files"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ...progress import Progress
@@ -15,6 +15,8 @@ __all__ = ["TextFiles"]
 
 class TextFiles(Source):
     """A text file, or a folder or pattern of them. ``place`` of a unit: the number of the file, and a `BlockPlace`."""
+
+    units: Sequence[Unit]
 
     reads: ClassVar[str] = "a file, or a folder of them"
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit
 from .overrides import apply_overrides
@@ -16,6 +17,9 @@ __all__ = ["TextLines"]
 
 class TextLines(Source):
     """UTF-8 text, a row per line without its end; empty lines are rows, too."""
+
+    units: Sequence[Unit]
+    schema: Schema
 
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "a text file (a row per line)"

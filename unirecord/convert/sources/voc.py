@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 from xml.etree import ElementTree
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .base import LeftOut, Options
@@ -29,6 +30,14 @@ class VocFolder(AnnotatedPictures):
     ``boxes`` are xmin, ymin, xmax, ymax as the files say, which count pixels from 1; ``labels`` number the names of
     the classes in natural order. Segmentations are not read.
     """
+
+    pairs: list[PicturePair]
+    schema: Schema
+
+    left_out: list[LeftOut]
+    metadata: dict[str, Any] | None
+
+    classes: list[str]
 
     kind: ClassVar[str] = "voc"
     about: ClassVar[str] = "Pascal VOC"

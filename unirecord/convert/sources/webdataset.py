@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.column import Column
+from ...format.schema import Schema
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .arrow_types import nullable
@@ -46,6 +47,11 @@ class WebDatasetShards(Source):
     ``cls``, ``id`` and ``index`` hold integers, ``txt`` text, ``json`` objects, ``npy`` arrays; all else is bytes, and
     nothing is unpickled.
     """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
 
     kind: ClassVar[str] = "webdataset"
     reads_ahead: ClassVar[bool] = True

@@ -7,6 +7,7 @@ import os
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .base import LeftOut, Options
@@ -30,6 +31,14 @@ class YoloFolder(AnnotatedPictures):
     values (outlines, keypoints), ``shapes`` holds those of each object instead. A picture without a file, or with an
     empty one, has no objects. ``split`` is the name of the folder beside ``images``.
     """
+
+    pairs: list[PicturePair]
+    schema: Schema
+
+    left_out: list[LeftOut]
+    metadata: dict[str, Any] | None
+
+    classes: list[str]
 
     kind: ClassVar[str] = "yolo"
     about: ClassVar[str] = "pictures with YOLO labels"

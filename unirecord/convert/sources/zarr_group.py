@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .folder_walk import walk
@@ -29,6 +30,11 @@ _PICKLED: Final = b"pickle"
 
 class ZarrGroup(Source):
     """Arrays of one length, a row per entry of the first axis; groups are part of the names. Formats 2 and 3."""
+
+    schema: Schema
+    units: Sequence[Unit]
+
+    notes: list[str]
 
     kind: ClassVar[str] = "zarr"
     about: ClassVar[str] = "a Zarr folder"

@@ -17,6 +17,9 @@ __all__ = ["BatchColumns"]
 class BatchColumns:
     """Columns by their ordinal in the schema; those of which nothing is asked need not be there."""
 
+    name: str
+    rows: int
+
     def __init__(self, name: str, rows: int, columns: Mapping[int, ColumnData]) -> None:
         self.name, self.rows = name, rows
         self._columns = columns

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 from ...errors import CorruptionError, FormatError, SchemaError
+from ...format.schema import Schema
 from ...progress import Progress
 from ..sources.base import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .base import Step, pieces
@@ -25,6 +26,17 @@ class SteppedSource(Source):
             out, with the rest of the unit. None: as the source does.
     """
 
+    metadata: dict[str, Any] | None
+    asked: Mapping[str, str]
+
+    share: float
+    path: str
+    notes: list[str]
+    read_once: bool
+
+    inner: Source
+    steps: tuple[Step, ...]
+
     kind: ClassVar[str] = "chosen rows"
     about: ClassVar[str] = "rows of another source"
 
@@ -36,11 +48,13 @@ class SteppedSource(Source):
         inner.keeps_misfits = on_error == "skip"
         self.path, self.metadata, self.notes = inner.path, inner.metadata, inner.notes
         self.read_once, self.asked = inner.read_once, inner.asked
-        self.left_out = list(inner.left_out)
+        self.left_out: list[LeftOut] = list(inner.left_out)
         self._left_out_at_first = tuple(inner.left_out)
-        self.units = [Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)]
-        self.computes = inner.computes or any(step.rows_at_once for step in self.steps)
-        self.schema = inner.schema
+        self.units: Sequence[Unit] = [
+            Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)
+        ]
+        self.computes: bool = inner.computes or any(step.rows_at_once for step in self.steps)
+        self.schema: Schema = inner.schema
         for step in self.steps:
             self.schema = step.schema(self.schema)
 

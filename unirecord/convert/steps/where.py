@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...format.schema import Schema
 from ...format.values import RecordEncoder
-from ...query.query import compile_query
+from ...query.query import Query, compile_query
 from ...query.tree import fields_in
 from ..sources.base import RawBatch, Unit, WrongSourceError
 from .base import Change, Step, chosen_rows
@@ -22,12 +22,12 @@ class Where(Step):
     chooses = True
 
     def __init__(self, text: str, schema: Schema) -> None:
-        self.query = compile_query(text, schema)
+        self.query: Query = compile_query(text, schema)
         if any(field.ordinal < 0 for field in fields_in(self.query.condition)):
             raise WrongSourceError(
                 "--where: row and part are numbers in a dataset, which raw data have not; --limit takes the first rows"
             )
-        self.columns = self.query.columns
+        self.columns: tuple[str, ...] = self.query.columns
         self._schema = Schema(schema[name] for name in self.columns)
         self._places = [schema.names.index(name) for name in self.columns]
 

@@ -23,6 +23,9 @@ class PackedStrings(Sequence[bytes]):
         ends: int64 [B + 1], never falling, inside of ``data``; the first need not be 0.
     """
 
+    data: npt.NDArray[Any]
+    ends: npt.NDArray[np.int64]
+
     def __init__(self, data: Array, ends: npt.NDArray[np.int64]) -> None:
         """ValueError where the ends fall, or lead out of the data."""
         if int(ends[0]) < 0 or int(ends[-1]) > len(data) or (ends[1:] < ends[:-1]).any():
