@@ -27,7 +27,7 @@ ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const
   if (job != NULL) {
     *job = (ur_digesting){.owner = ur_forks(), .data = data, .starts = starts, .lengths = lengths, .count = count,
                           .first_seed = first_seed, .seed_step = seed_step, .digests = digests};
-    if (pthread_create(&job->thread, NULL, run, job) == 0) return job;
+    if (ur_thread_begin(&job->thread, run, job) == 0) return job;
     free(job);
   }
   ur_digest_ranges(data, starts, lengths, count, first_seed, seed_step, digests);

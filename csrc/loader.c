@@ -220,7 +220,7 @@ static ur_status start_threads(ur_loader *loader, ur_error *error) {
   int failed = 0;
   pthread_mutex_lock(&loader->lock);
   while (!atomic_load(&loader->stopped) && loader->started < loader->filler.options.threads && failed == 0) {
-    failed = pthread_create(&loader->threads[loader->started], NULL, run_worker, loader);
+    failed = ur_thread_begin(&loader->threads[loader->started], run_worker, loader);
     if (failed == 0) loader->started++;
   }
   int none = loader->started == 0 && !atomic_load(&loader->stopped);

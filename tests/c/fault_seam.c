@@ -263,7 +263,12 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 int __wrap_pthread_mutex_init(pthread_mutex_t *lock, const pthread_mutexattr_t *attributes);
 int __wrap_pthread_setspecific(pthread_key_t key, const void *value);
 
+static void (*before_threads)(void);
+
+void fault_before_threads(void (*call)(void)) { before_threads = call; }
+
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
+  if (before_threads != NULL) before_threads();
   return due(FAULT_THREAD) ? plan.error : __real_pthread_create(thread, attributes, run, argument);
 }
 

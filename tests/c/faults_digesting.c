@@ -1,9 +1,12 @@
 /* faults_digesting.c - digests computed meanwhile are those computed at once, with and without memory and a thread for it. */
+#define _GNU_SOURCE
 #include "expect.h"
 #include "fault_seam.h"
 #include "unirecord.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +50,46 @@ static void a_forked_child_finds_them_too(void) {
   for (int i = 0; i < PIECES; i++) EXPECT_EQUAL(found[i], expected[i]);
 }
 
+static atomic_int armed, beginning;
+static int begins[2];
+
+/* Long enough for a fork to come in between, if it may. */
+static void begin_slowly(void) {
+  atomic_store(&beginning, 1);
+  EXPECT(write(begins[1], "", 1) == 1);
+  (void)usleep(20000);
+  atomic_store(&beginning, 0);
+}
+
+static void *digest_all(void *argument) {
+  while (!atomic_load(&armed)) (void)usleep(100);
+  all_are_found(data, starts, 1);
+  return argument;
+}
+
+static void no_fork_comes_while_a_thread_begins(void) {
+  pthread_t thread;
+  char byte = 0;
+  EXPECT(pipe(begins) == 0);
+  EXPECT(pthread_create(&thread, NULL, digest_all, NULL) == 0);
+  fault_before_threads(begin_slowly);
+  atomic_store(&armed, 1);
+  EXPECT(read(begins[0], &byte, 1) == 1);
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    int between = atomic_load(&beginning);
+    fault_before_threads(NULL);
+    all_are_found(data, starts, 1); /* nothing is held that its own threads need */
+    _exit(between);
+  }
+  int status = -1;
+  EXPECT_EQUAL(waitpid(child, &status, 0), child);
+  EXPECT_EQUAL(status, 0);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  fault_before_threads(NULL);
+}
+
 int main(void) {
   for (int i = 0; i < ROOM; i++) data[i] = (uint8_t)(i * 131 + i / 251);
   for (uint64_t i = 0; i < PIECES; i++) {
@@ -61,5 +104,6 @@ int main(void) {
   nothing_is_missing_when(FAULT_MEMORY);
   nothing_is_missing_when(FAULT_THREAD);
   a_forked_child_finds_them_too();
+  no_fork_comes_while_a_thread_begins();
   return 0;
 }
