@@ -1,4 +1,4 @@
-"""Entrants side by side on one workload: each in a process of its own, rounds interleaved."""
+"""Entrants side by side on one workload: each in a process of its own, in an order that changes with the round."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Measurement = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures, and how thoroughly."""
+    """What a round of a run measures, and how thoroughly."""
 
     workloads: Sequence[Workload]
     caches: Sequence[str]
     threads: Sequence[int]
-    rounds: int
+    round: int
     seconds: float
     only: Sequence[str] = ()
     small: bool = False
@@ -43,7 +43,7 @@ def _obstacle(field: Field, entrant: Entrant, raw: Raw) -> str:
 def compare(
     field: Field, plan: Plan, suite: str, workload: Workload, entrants: Sequence[Entrant]
 ) -> Iterator[Measurement]:
-    """One measurement per entrant, cache state, number of threads and round; a line with "absent" for who can't run."""
+    """One measurement per entrant, cache state and number of threads; a line with "absent" for who can't run."""
     raw = generate(workload, field.data / workload.name / "raw")
     able = []
     for entrant in entrants:
@@ -55,15 +55,14 @@ def compare(
         else:
             able.append(entrant)
     for cache in plan.caches:
-        for threads in plan.threads[:1] if cache == "scarce" else plan.threads:
-            for number in range(plan.rounds):
-                taking = [one for one in able if cache in one.caches]
-                Random(number).shuffle(taking)  # nobody always follows the same one, and the state it leaves
-                place = {"suite": suite, "workload": workload.name, "round": number}
-                yield from _round(field, plan, raw, taking, cache, threads, place)
+        for threads in plan.threads if cache == "hot" else plan.threads[:1]:
+            taking = [one for one in able if cache in one.caches]
+            Random(plan.round).shuffle(taking)  # nobody always follows the same one, and the state it leaves
+            place = {"suite": suite, "workload": workload.name, "round": plan.round}
+            yield from _timed(field, plan, raw, taking, cache, threads, place)
 
 
-def _round(
+def _timed(
     field: Field,
     plan: Plan,
     raw: Raw,

@@ -43,24 +43,22 @@ def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
         folder = field.data / "compression" / f"{kind}-{rows}"
         task = [sys.executable, str(HERE / "tasks" / "compressed.py"), kind, str(folder), str(rows)]
         place = {"suite": "compression", "workload": kind}
-        for number in range(plan.rounds):
-            again = {**place, "round": number}
-            yield from _told(again, "UniRecord", call([*task, str(plan.seconds), *map(str, plan.threads)]))
-            for threads in plan.threads:
-                places = [str(folder / name) for name in ("cells.bin", "places.bin", "dictionary.bin")]
-                places[2] = places[2] if (folder / "dictionary.bin").exists() else "-"
-                command = [
-                    str(field.cache / "zstd_floor"),
-                    *places,
-                    str(rows),
-                    str(threads),
-                    str(plan.seconds),
-                ]
-                result = {"failed": reason} if reason else call(command)
-                if "samples_per_s" in result:
-                    value = {"value": result["samples_per_s"], "unit": "samples/s"}
-                    result = {"measurements": [{"entrant": f"{FLOOR}, {threads} threads", **value}]}
-                yield from _told(again, f"{FLOOR}, {threads} threads", result)
+        yield from _told(place, "UniRecord", call([*task, str(plan.seconds), *map(str, plan.threads)]))
+        for threads in plan.threads:
+            places = [str(folder / name) for name in ("cells.bin", "places.bin", "dictionary.bin")]
+            places[2] = places[2] if (folder / "dictionary.bin").exists() else "-"
+            command = [
+                str(field.cache / "zstd_floor"),
+                *places,
+                str(rows),
+                str(threads),
+                str(plan.seconds),
+            ]
+            result = {"failed": reason} if reason else call(command)
+            if "samples_per_s" in result:
+                value = {"value": result["samples_per_s"], "unit": "samples/s"}
+                result = {"measurements": [{"entrant": f"{FLOOR}, {threads} threads", **value}]}
+            yield from _told(place, f"{FLOOR}, {threads} threads", result)
         for name, peer in PEERS.items():
             if plan.only and not any(part.lower() in name.lower() for part in plan.only):
                 continue

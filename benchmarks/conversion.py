@@ -91,7 +91,7 @@ def _content(folder: Path) -> Path:
 
 
 def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
-    """Rows a second, from files in memory to what is on the disk; rounds interleaved, in a new order each."""
+    """Rows a second, from files in memory to what is on the disk; in a new order each round."""
     for case in CASES:
         wanted = [part.lower() for part in plan.only if part.lower() not in MINE.lower()]
         if wanted and not any(part in case.title.lower() for part in wanted):
@@ -104,12 +104,11 @@ def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
         fill(source)
         ways = [Way(MINE, "unirecord", options=case.options), *case.beside]
         for workers in plan.threads:
-            for number in range(plan.rounds):
-                taking = [way for way in ways if workers in way.workers]
-                Random(number).shuffle(taking)
-                for way in taking:
-                    measured = run(field, way, source, rows, workers)
-                    yield {**place, "entrant": way.name, "threads": workers, "round": number, **measured}
+            taking = [way for way in ways if workers in way.workers]
+            Random(plan.round).shuffle(taking)
+            for way in taking:
+                measured = run(field, way, source, rows, workers)
+                yield {**place, "entrant": way.name, "threads": workers, **measured}
 
 
 def run(field: Field, way: Way, source: Path, rows: int, workers: int) -> Measurement:

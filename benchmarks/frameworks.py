@@ -70,7 +70,7 @@ def _ray(field: Field, plan: Plan) -> Iterator[Measurement]:
     for workload in named:
         field.write(PLAIN, generate(workload, field.data / workload.name / "raw"))
     command = [sys.executable, str(HERE / "tasks" / "ray_reading.py"), "--data", str(field.data)]
-    command += ["--rounds", str(plan.rounds), "--workload", *(workload.name for workload in named)]
+    command += ["--workload", *(workload.name for workload in named)]
     result = call(command)
     if "failed" in result:
         yield {"suite": "frameworks", "workload": "", "entrant": RAY, "absent": result["failed"]}

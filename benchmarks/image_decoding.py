@@ -105,15 +105,14 @@ def floors(
         yield BESIDE, [*floor[:4], "0", seconds], build_floor(field)
 
 
-def rounds(plan: Plan, place: Measurement, taking: list[tuple[str, list[str], str]]) -> Iterator[Measurement]:
-    """Rounds interleaved, in a new order each; rates include making the batch."""
-    for number in range(plan.rounds):
-        Random(number).shuffle(taking)
-        for name, command, absent in taking:
-            measured = {"absent": absent} if absent else call(command)
-            if "failed" in measured:
-                measured = {"absent": measured["failed"]}
-            yield {**place, "entrant": name, "round": number, **measured}
+def timed(plan: Plan, place: Measurement, taking: list[tuple[str, list[str], str]]) -> Iterator[Measurement]:
+    """One after the other, in a new order each round; rates include making the batch."""
+    Random(plan.round).shuffle(taking)
+    for name, command, absent in taking:
+        measured = {"absent": absent} if absent else call(command)
+        if "failed" in measured:
+            measured = {"absent": measured["failed"]}
+        yield {**place, "entrant": name, **measured}
 
 
 def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
@@ -129,7 +128,7 @@ def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
                 *floors(field, plan, folder, count, threads),
                 *drivers(field, plan, ENTRANTS, folder, threads),
             ]
-            yield from rounds(plan, {**place, "threads": threads}, taking)
+            yield from timed(plan, {**place, "threads": threads}, taking)
 
 
 def operators(field: Field, plan: Plan) -> Iterator[Measurement]:
@@ -141,4 +140,4 @@ def operators(field: Field, plan: Plan) -> Iterator[Measurement]:
         return
     for threads in plan.threads:
         taking = list(drivers(field, plan, OPERATORS, folder, threads))
-        yield from rounds(plan, {**place, "threads": threads}, taking)
+        yield from timed(plan, {**place, "threads": threads}, taking)

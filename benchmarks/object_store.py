@@ -7,7 +7,6 @@ python benchmarks/object_store.py [--rows N] [--latency-ms T] [--rounds N] [--on
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -177,23 +176,22 @@ def epochs(
         else:
             ready.append(reading)
     with serving(field.data, latency, bandwidth) as server:
-        for number in range(plan.rounds):
-            for reading in ready:
-                found = _read(field, raw, server, reading, number)
-                line = {"suite": "store", "workload": title, "entrant": reading.name, "round": number}
-                if "failed" in found:
-                    yield {**line, "absent": found["failed"]}
-                    continue
-                rate = found["samples"] / found["seconds"]
-                share = found["bytes"] / raw.total_bytes
-                yield {
-                    **line,
-                    "value": rate,
-                    "unit": "rows/s",
-                    "requests": found["requests"],
-                    "bytes_of_data": share,
-                    "processor_us": 1e6 * found["processor_s"] / found["samples"],
-                }
+        for reading in ready:
+            found = _read(field, raw, server, reading, plan.round)
+            line = {"suite": "store", "workload": title, "entrant": reading.name}
+            if "failed" in found:
+                yield {**line, "absent": found["failed"]}
+                continue
+            rate = found["samples"] / found["seconds"]
+            share = found["bytes"] / raw.total_bytes
+            yield {
+                **line,
+                "value": rate,
+                "unit": "rows/s",
+                "requests": found["requests"],
+                "bytes_of_data": share,
+                "processor_us": 1e6 * found["processor_s"] / found["samples"],
+            }
 
 
 def _make_long(folder: Path, rows: int) -> None:
@@ -214,28 +212,26 @@ def opening(field: Field, plan: Plan, rows: int, latency: float) -> Iterator[Mea
         for name, key in (("directory", folder.name), ("part by its name", f"{folder.name}/{part.name}")):
             url = f"{server}/store/{key}"
             UniRecordDataset(url).close()  # what a process pays once is not what is measured
-            for number in range(plan.rounds):
-                before, began = server.counts(), time.perf_counter()
-                with UniRecordDataset(url, shuffle=True) as ds:
-                    opened, then = time.perf_counter() - began, server.counts()
-                    assert len(ds) == rows
-                    assert 0 <= ds[rows // 3]["x"] < 100
-                    first = time.perf_counter() - began
-                figures = {
-                    "open": (1e3 * opened, "ms"),
-                    "open, requests": (then[0] - before[0], "requests"),
-                    "open and a row": (1e3 * first, "ms"),
-                    "open and a row, requests": (server.counts()[0] - before[0], "requests"),
+            before, began = server.counts(), time.perf_counter()
+            with UniRecordDataset(url, shuffle=True) as ds:
+                opened, then = time.perf_counter() - began, server.counts()
+                assert len(ds) == rows
+                assert 0 <= ds[rows // 3]["x"] < 100
+                first = time.perf_counter() - began
+            figures = {
+                "open": (1e3 * opened, "ms"),
+                "open, requests": (then[0] - before[0], "requests"),
+                "open and a row": (1e3 * first, "ms"),
+                "open and a row, requests": (server.counts()[0] - before[0], "requests"),
+            }
+            for what, (value, unit) in figures.items():
+                yield {
+                    "suite": "store",
+                    "workload": f"{rows:.0e} rows, {name}".replace("e+0", "e"),
+                    "entrant": what,
+                    "value": value,
+                    "unit": unit,
                 }
-                for what, (value, unit) in figures.items():
-                    yield {
-                        "suite": "store",
-                        "workload": f"{rows:.0e} rows, {name}".replace("e+0", "e"),
-                        "entrant": what,
-                        "round": number,
-                        "value": value,
-                        "unit": unit,
-                    }
 
 
 def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
@@ -289,15 +285,14 @@ def main() -> None:
     args = parser.parse_args()
     if args.quick:
         args.rows, args.opened_rows, args.rounds = QUICK_ROWS, QUICK_OPENED_ROWS, 1
-    plan = Plan([], [], [], args.rounds, 0.0, args.only, args.quick)
     with tempfile.TemporaryDirectory(dir=args.data) as folder:
         field, latency = Field(args.cache.resolve(), Path(folder)), args.latency_ms / 1e3
-        found = [
-            json.loads(json.dumps(one))
-            for one in epochs(field, plan, args.rows, latency, 1e6 * args.bandwidth_mb)
-        ]
-        if not args.only:
-            found += opening(field, plan, args.opened_rows, latency)
+        found: list[Measurement] = []
+        for number in range(args.rounds):
+            plan = Plan([], [], [], number, 0.0, args.only, args.quick)
+            found += epochs(field, plan, args.rows, latency, 1e6 * args.bandwidth_mb)
+            if not args.only:
+                found += opening(field, plan, args.opened_rows, latency)
         _show(found)
 
 

@@ -17,7 +17,7 @@ from workloads import Raw
 BATCH = 256
 AGREE = 0.05  # two warm-up passes agree when the slower one has at least 0.95 of the faster one's pace
 MOST_PASSES = 8
-PASS = 10  # a warm-up pass lasts at most this many times the timed part
+PASS = 4  # a warm-up pass lasts at most this many times the timed part
 
 
 class Unsuitable(Exception):

@@ -17,6 +17,7 @@ from medians import Key, Medians, rate, ratio, table, times
 UNIRECORD, FLOOR = "UniRecord", "floor"
 TITLES = targets.TITLES
 SUMMARY = (("rows", "hot"), ("arrays", "hot"), ("blobs", "hot"), ("blobs", "cold"), ("blobs", "scarce"))
+BESIDE = "\n\nOn a second processor:\n\n"
 CACHES = {"hot": "cached", "cold": "uncached", "scarce": "more than memory"}
 
 
@@ -272,13 +273,27 @@ def plots(stored: Mapping[str, Any]) -> dict[str, str]:
     return drawn
 
 
+def _processor_of(text: str) -> str:
+    """The processor that a table's caption names; "" where it has none."""
+    found = re.search(r"^\*\d{4}-\d\d-\d\d, (.+)\*$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _beside(text: str, old: str) -> str:
+    """`text` in the place of `old`, of which the newest table of another processor stays below it."""
+    first, _, second = old.partition(BESIDE)
+    if _processor_of(first) not in ("", _processor_of(text)):
+        second = first
+    return text + (BESIDE + second.rstrip("\n") if second else "")
+
+
 def fill(page: str, texts: Mapping[str, str]) -> str:
     """Replaces what stands between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
     for name, text in texts.items():
         pattern = re.compile(
-            rf"(<!-- begin {re.escape(name)} -->\n).*?(<!-- end {re.escape(name)} -->)", re.DOTALL
+            rf"(<!-- begin {re.escape(name)} -->\n)(.*?)(<!-- end {re.escape(name)} -->)", re.DOTALL
         )
-        page = pattern.sub(lambda found: f"{found[1]}{text}\n{found[2]}", page)  # noqa: B023  (called before the next turn)
+        page = pattern.sub(lambda found: f"{found[1]}{_beside(text, found[2])}\n{found[3]}", page)  # noqa: B023  (called before the next turn)
     return page
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
     states = ["hot", "cold", "scarce"]
     parser.add_argument("--cache-state", nargs="*", choices=states, default=states)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="how often all of it is measured")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="no suite begins a further round after as many, and the tables have the medians of what there is",
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="timed part of a run")
     parser.add_argument(
         "--cache", type=Path, default=environments.DEFAULT_CACHE, help="environments and data"
@@ -90,18 +98,30 @@ def parse() -> argparse.Namespace:
     return arguments
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(arguments: argparse.Namespace, number: int) -> Plan:
     return Plan(
         workloads=[
             quick(WORKLOADS[name]) if arguments.quick else WORKLOADS[name] for name in arguments.workload
         ],
         caches=arguments.cache_state,
         threads=arguments.threads,
-        rounds=arguments.rounds,
+        round=number,
         seconds=arguments.seconds,
         only=arguments.only,
         small=arguments.quick,
     )
+
+
+def measure(arguments: argparse.Namespace, field_: Field, results: Results) -> None:
+    """Each round is a whole run, so that a run that ends early has all tables, and rounds are far apart in time."""
+    began = time.monotonic()
+    for number in range(arguments.rounds):
+        for name in arguments.suite:
+            if number and time.monotonic() - began > 60 * arguments.minutes:
+                return
+            for measurement in suites.SUITES[name](field_, plan_of(arguments, number)):
+                results.add({"round": number, **measurement})
+            say(f"round {number}, {name}: {(time.monotonic() - began) / 60:.1f} minutes since the start")
 
 
 def main() -> int:
@@ -114,9 +134,7 @@ def main() -> int:
     if arguments.keep:
         results.load()
     if not arguments.report_only:
-        for name in arguments.suite:
-            for measurement in suites.SUITES[name](field_, plan_of(arguments)):
-                results.add(measurement)
+        measure(arguments, field_, results)
     if path.exists() and not arguments.quick:
         report.write(json.loads(path.read_text()), arguments.docs)
     say(f"results: {path}")

@@ -64,15 +64,9 @@ def _task(field: Field, plan: Plan, name: str, python: str, *options: str) -> It
         yield {"suite": name, **measurement}
 
 
-def _rounds(field: Field, plan: Plan, name: str, *options: str) -> Iterator[Measurement]:
-    for number in range(plan.rounds):
-        for measurement in _task(field, plan, name, sys.executable, *options):
-            yield {**measurement, "round": number}
-
-
 def opening(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Time to open and read one row, and memory for it, from 10^3 to 10^8 rows."""
-    yield from _rounds(field, plan, "opening")
+    yield from _task(field, plan, "opening", sys.executable)
 
 
 def latency(field: Field, plan: Plan) -> Iterator[Measurement]:
@@ -80,19 +74,17 @@ def latency(field: Field, plan: Plan) -> Iterator[Measurement]:
     for workload in plan.workloads:
         if workload.name == "rows":
             field.write(UNVERIFIED, _raw(field, workload))
-            yield from _rounds(field, plan, "latency")
+            yield from _task(field, plan, "latency", sys.executable)
 
 
 def verifying(field: Field, plan: Plan) -> Iterator[Measurement]:
     """First epochs under each `verify`, each in a fresh process; later epochs in turns."""
     for workload in plan.workloads:
         field.write(UNVERIFIED, _raw(field, workload))
-        for number in range(plan.rounds):
-            turn = VERIFY[number % 3 :] + VERIFY[: number % 3]
-            for verify in (*((one,) for one in turn), turn):
-                options = ("--workload", workload.name, "--verify", *verify)
-                for measurement in _task(field, plan, "verifying", sys.executable, *options):
-                    yield {**measurement, "round": number}
+        turn = VERIFY[plan.round % 3 :] + VERIFY[: plan.round % 3]
+        for verify in (*((one,) for one in turn), turn):
+            options = ("--workload", workload.name, "--verify", *verify)
+            yield from _task(field, plan, "verifying", sys.executable, *options)
 
 
 def parts(field: Field, plan: Plan) -> Iterator[Measurement]:
@@ -100,7 +92,7 @@ def parts(field: Field, plan: Plan) -> Iterator[Measurement]:
     for workload in plan.workloads:
         if workload.name != "arrays":
             _raw(field, workload)
-            yield from _rounds(field, plan, "parts", "--workload", workload.name)
+            yield from _task(field, plan, "parts", sys.executable, "--workload", workload.name)
 
 
 def pipeline(field: Field, plan: Plan) -> Iterator[Measurement]:
@@ -116,7 +108,7 @@ def pipeline(field: Field, plan: Plan) -> Iterator[Measurement]:
 def language(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Windows of tokens, beside a numpy memmap of the same tokens and Megatron's GPTDataset."""
     of_numpy = ("numpy memmap, a slice a window", "numpy memmap, a strided view")
-    yield from _rounds(field, plan, "language", "--entrants", "UniRecord", *of_numpy)
+    yield from _task(field, plan, "language", sys.executable, "--entrants", "UniRecord", *of_numpy)
     name = "Megatron GPTDataset"
     reason = field.ready(Entrant(name, environment="megatron"))
     if reason:
@@ -142,16 +134,14 @@ WRITERS = (
 def writing(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Rows a second written, until the file is closed."""
     names = [_raw(field, workload).name for workload in plan.workloads if workload.name != "arrays"]
-    for number in range(plan.rounds):
-        turn = number % len(WRITERS)  # each is first once: disks take the first gigabytes faster
-        for writer, environment in (*WRITERS[turn:], *WRITERS[:turn]):
-            reason = field.ready(Entrant(writer, environment=environment))
-            if reason:
-                yield {"suite": "writing", "workload": "", "entrant": writer, "absent": reason}
-                continue
-            options = ("--writer", writer, "--workload", *names)
-            for measurement in _task(field, plan, "writing", field.python(environment), *options):
-                yield {**measurement, "round": number}
+    turn = plan.round % len(WRITERS)  # each is first once: disks take the first gigabytes faster
+    for writer, environment in (*WRITERS[turn:], *WRITERS[:turn]):
+        reason = field.ready(Entrant(writer, environment=environment))
+        if reason:
+            yield {"suite": "writing", "workload": "", "entrant": writer, "absent": reason}
+            continue
+        options = ("--writer", writer, "--workload", *names)
+        yield from _task(field, plan, "writing", field.python(environment), *options)
 
 
 SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ import image_decoding  # noqa: E402
 import plot  # noqa: E402  (found through the path above)
 import protocol  # noqa: E402
 import report  # noqa: E402
+import run  # noqa: E402
 from compare import Plan, compare  # noqa: E402
 from entrants import ENTRANTS, Entrant, Field, call, last_json  # noqa: E402
 from medians import Medians, rate, ratio, table, times  # noqa: E402
@@ -33,7 +34,7 @@ from workloads import Workload, generate  # noqa: E402
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="the floor is a C program")
 FIXED = Workload("fixed", "rows", 300, 512)
 LOGNORMAL = Workload("lognormal", "blobs", 300, 0, 1000)
-PLAN = Plan((), ("hot",), (1, 2), rounds=1, seconds=0.01)
+PLAN = Plan((), ("hot",), (1, 2), round=0, seconds=0.01)
 
 
 @needs_compiler
@@ -95,6 +96,47 @@ def test_tables_are_put_between_their_markers() -> None:
         report.fill(page, {"one": "new", "two": "x"})
         == "before\n<!-- begin one -->\nnew\n<!-- end one -->\nafter\n"
     )
+
+
+def test_the_newest_table_of_another_processor_stays_beside_the_new_one() -> None:
+    page = "<!-- begin one -->\n<!-- end one -->\n"
+    days = iter(range(1, 9))
+
+    def after(processor: str) -> list[str]:
+        nonlocal page
+        page = report.fill(page, {"one": f"figures\n\n*2026-01-0{next(days)}, {processor}*"})
+        return [line.strip("*") for line in page.splitlines() if line.startswith("*")]
+
+    assert after("red") == ["2026-01-01, red"]
+    assert after("red") == ["2026-01-02, red"]
+    assert after("blue") == ["2026-01-03, blue", "2026-01-02, red"]
+    assert after("blue") == ["2026-01-04, blue", "2026-01-02, red"]
+    assert after("red") == ["2026-01-05, red", "2026-01-04, blue"]
+    assert page.count("On a second processor:") == 1
+    assert page.endswith("*2026-01-04, blue*\n<!-- end one -->\n")
+
+
+def test_every_round_is_a_whole_run_and_none_begins_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[str, int]] = []
+    clock = [0.0]
+
+    def suite(name: str) -> Callable[[Field, Plan], Iterator[dict[str, object]]]:
+        def yields(_: Field, plan: Plan) -> Iterator[dict[str, object]]:
+            begun.append((name, plan.round))
+            clock[0] += 100.0
+            yield {"suite": name, "workload": "w", "entrant": "e", "value": 1.0}
+
+        return yields
+
+    monkeypatch.setattr(run.suites, "SUITES", {"a": suite("a"), "b": suite("b")})
+    monkeypatch.setattr(run.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sys, "argv", ["run.py", "--suite", "a", "b", "--minutes", "4"])
+    results = run.Results(tmp_path / "results.json", {})
+    run.measure(run.parse(), Field(tmp_path, tmp_path), results)
+    assert begun == [("a", 0), ("b", 0), ("a", 1)]
+    assert [one["round"] for one in results.measurements] == [0, 0, 1]
 
 
 def test_every_table_of_the_page_has_a_text() -> None:
