@@ -11,6 +11,7 @@ import compression_tables
 import conversion_targets
 import pipeline_tables
 import plot
+import scaling
 import targets
 from medians import Key, Medians, rate, ratio, table, times
 
@@ -195,6 +196,7 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "ways": _ways,
     "writing": _writing,
     "sizes": _sizes,
+    scaling.SUITE: scaling.measured,
     "frameworks": _frameworks,
     "stock": _stock,
     "compression": compression_tables.write,
@@ -224,6 +226,8 @@ def sections(stored: Mapping[str, Any]) -> dict[str, str]:
             texts[suite] = write(medians)
     if "conversion" in measured:
         texts["conversion-targets"] = conversion_targets.write(medians)
+    if scaling.SUITE in measured:
+        texts["cores"] = scaling.modelled(medians)
     if "frameworks" in measured:
         texts["framework-targets"] = targets.frameworks(medians)
     if "pipeline" in measured:

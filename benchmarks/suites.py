@@ -11,6 +11,7 @@ import conversion
 import frameworks
 import image_decoding
 import object_store
+import scaling
 from compare import Measurement, Plan, compare
 from entrants import ENTRANTS, HERE, Entrant, Field, call
 from workloads import Raw, Workload, generate
@@ -155,6 +156,7 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "writing": writing,
     "pipeline": pipeline,
     "sizes": sizes,
+    "batch_sizes": scaling.measure,
     "object_cache": object_cache,
     "frameworks": frameworks.measure,
     "pictures": image_decoding.measure,

@@ -25,6 +25,7 @@ import plot  # noqa: E402  (found through the path above)
 import protocol  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
+import scaling  # noqa: E402
 from compare import Plan, compare  # noqa: E402
 from entrants import ENTRANTS, Entrant, Field, call, last_json  # noqa: E402
 from medians import Medians, rate, ratio, table, times  # noqa: E402
@@ -159,6 +160,7 @@ def test_every_table_of_the_page_has_a_text() -> None:
             "object_cache",
             "writing",
             "sizes",
+            "batch_sizes",
             "frameworks",
             "stock",
             "conversion",
@@ -193,6 +195,15 @@ def test_tables_of_what_was_not_measured_stay_as_they_are() -> None:
     measured = {"suite": "latency", "workload": "rows", "entrant": "x", "value": 2.0, "unit": "µs"}
     texts = report.sections({"date": "", "machine": {"processor": ""}, "measurements": [measured]})
     assert set(texts) == {"latency", "machine"}
+
+
+def test_cores_are_modelled_by_what_rows_and_batches_cost() -> None:
+    # Rows that take what the floor's take, and batches that take nothing: the floor itself, on any number of cores.
+    assert scaling.share(16, 256, 1e-7, 1e-7, 1e-15) == pytest.approx(1.0)
+    # One core for the rows of a batch and for Python each: half.
+    assert scaling.share(2, 100, 1e-7, 1e-7, 1e-5) == pytest.approx(0.5)
+    # 16 cores could have 80 M rows a second, but one thread takes no more than 10 M in such batches.
+    assert scaling.share(16, 100, 1e-7, 1e-7, 1e-5) == pytest.approx(1e7 / 1.6e8)
 
 
 def test_plots_are_svg() -> None:
