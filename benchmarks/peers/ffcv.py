@@ -1,4 +1,8 @@
-"""FFCV: its Loader with OrderOption.RANDOM over an NDArrayField, no transform but the decoder."""
+"""FFCV: its Loader over an NDArrayField, no transform but the decoder, set as its tuning guide advises.
+
+That is OrderOption.RANDOM through the page cache where the data fit into memory, and QUASI_RANDOM without it else
+(https://docs.ffcv.io/parameter_tuning.html).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ def write(raw: Raw, directory: Path) -> None:
 
 
 class FfcvReader(Reader):
-    def __init__(self, directory: Path, threads: int, tensors: bool) -> None:
+    def __init__(self, directory: Path, threads: int, tensors: bool, fits: bool) -> None:
         pipeline: list[Any] = [NDArrayDecoder()]
         if tensors:
             pipeline.append(ToTensor())
@@ -45,8 +49,8 @@ class FfcvReader(Reader):
             str(directory / "data.beton"),
             batch_size=BATCH,
             num_workers=threads,
-            order=OrderOption.RANDOM,
-            os_cache=True,
+            order=OrderOption.RANDOM if fits else OrderOption.QUASI_RANDOM,
+            os_cache=fits,
             pipelines={"x": pipeline},
         )
 
@@ -60,5 +64,7 @@ class FfcvReader(Reader):
         return np.asarray(batch[0][0]).tobytes()
 
 
-def open_reader(raw: Raw, directory: Path, threads: int, tensors: str = "no") -> FfcvReader:
-    return FfcvReader(directory, threads, tensors == "yes")
+def open_reader(
+    raw: Raw, directory: Path, threads: int, tensors: str = "no", memory: str = "enough"
+) -> FfcvReader:
+    return FfcvReader(directory, threads, tensors == "yes", memory == "enough")
