@@ -72,6 +72,7 @@ def test_a_cache_is_refused_with_a_sentence_where_it_cannot_be(
         (["verify", URL, *both], "checks what the store has"),
         (["write", URL, str(tmp_path / "copy"), *both], "unirecord fetch"),
         (["log", URL, *both], "manifests alone"),
+        (["fetch", str(root / "bucket" / "rows"), *both], "is on a disk"),
     ):
         assert main(wrong) == 2
         assert said in capsys.readouterr().err
@@ -96,7 +97,10 @@ def test_a_cache_is_listed_checked_pinned_and_cleared(tmp_path: Path, capsys: An
     assert main(["cache", "verify", folder]) == 1
     assert "1 entries were damaged" in capsys.readouterr().err
     assert main(["cache", "verify", folder]) == 0
-    assert main(["cache", "pin", folder, "s3://b/b"]) == 0
+    assert main(["cache", "pin", folder, "s3://b/b/"]) == 0
+    assert "s3://b/b: `clear` leaves it" in capsys.readouterr().out
+    assert main(["cache", "pin", folder, "s3://b/bb"]) == 2
+    assert "did you mean 's3://b/" in capsys.readouterr().err
     assert main(["cache", "clear", folder]) == 0
     capsys.readouterr()
     assert main(["cache", "ls", folder, "--json"]) == 0

@@ -308,6 +308,10 @@ def test_names_that_are_not_there_are_said(server: Server) -> None:
         UniRecordDataset("s3://bucket/none")
     with pytest.raises(unirecord.MissingError, match=r"none\.urec"):
         UniRecordDataset(f"{server.url}/bucket/none.urec")
+    with pytest.raises(unirecord.MissingError, match=r"bucket/none: there is no such file or directory$"):
+        UniRecordDataset(f"{server.url}/bucket/none")  # a web server does not say whether "bucket" is there
+    with pytest.raises(NotADirectoryError, match="name the dataset, or its parts"):
+        UniRecordDataset(f"{server.url}/bucket/*.urec")
     with pytest.raises(unirecord.MissingError, match=r"did you mean 's3://bucket/one.urec'"):
         UniRecordDataset("s3://bucket/onne.urec")
 

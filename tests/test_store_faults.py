@@ -265,11 +265,18 @@ def test_what_a_store_says_is_shown_without_signatures() -> None:
     assert SECRET not in said
 
 
-def test_the_commands_take_storage_options(server: Server, root: Path, capsys: Any) -> None:
+def test_the_commands_take_storage_options(
+    server: Server, root: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = ["--storage-option", f"endpoint={server.url}", "--storage-option", "skip_signature=true"]
     given += ["--storage-option", "region=r", "--storage-option", "max_requests_per_second=100000"]
     for command in (["verify"], ["inspect", "--count"]):
         assert main([*command, "s3://bucket/a.urec", *given]) == 0, capsys.readouterr().err
+    rows = tmp_path / "rows.csv"
+    rows.write_text("n,s\n1,a\n2,b\n")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    assert main(["write", str(rows), "s3://bucket/written", *given]) == 0, capsys.readouterr().err
+    assert main(["inspect", "s3://bucket/written", "--count", *given]) == 0
     assert f"{ROWS}" in capsys.readouterr().out
     for wrong, said in (
         (

@@ -54,6 +54,7 @@ def _run(args: argparse.Namespace) -> int:
         raise UsageError("--json is of ls and verify")
     if args.urls and args.action in ("ls", "verify"):
         raise UsageError(f"{args.action} takes no URL: it looks at the whole cache")
+    args.urls = [url.rstrip("/") for url in args.urls]
     return _ACTIONS[args.action](args, CacheDirectory(args.directory, 0))
 
 
@@ -99,6 +100,7 @@ def _pin(args: argparse.Namespace, directory: CacheDirectory) -> int:
         raise UsageError("pin takes a URL, as `unirecord cache ls` names it")
     for url in args.urls:
         directory.pin(url, not args.off)
+        say(f"{url}: {'`clear` may take it' if args.off else '`clear` leaves it, unless it is named'}")
     return 0
 
 

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..sizes import format_size
+from ..storage.registry import location_of
 from .progress_bar import ProgressBar
 from .storage_option import add_storage_option
 from .terminal import print_json, say
-from .usage import make_parser, names, size
+from .usage import UsageError, make_parser, names, size
 
 __all__ = ["add_parser"]
 
@@ -46,6 +47,8 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if location_of(args.path).in_file_system:
+        raise UsageError(f"{args.path} is on a disk: what is fetched into a cache is in an object store")
     options = {"columns": args.columns, "where": args.where}
     with UniRecordDataset(args.path, cache=args.cache, cache_bytes=args.cache_bytes, **options) as ds:
         rows = 0

@@ -57,6 +57,6 @@ def _is_number(text: str) -> bool:
 
 
 def _paths(args: argparse.Namespace) -> Iterator[str]:
-    for name in ("path", "paths", "source"):
+    for name in ("path", "paths", "source", "target"):
         value = getattr(args, name, None)
         yield from [value] if isinstance(value, str) else map(str, value or ())

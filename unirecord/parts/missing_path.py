@@ -46,7 +46,11 @@ def explain_missing(path: str) -> str:
     folder, name = os.path.split(stem)
     try:
         there = location.names(folder)
-    except OSError:
+    except OSError as error:
+        if (
+            isinstance(error, NotADirectoryError) and not location.in_file_system
+        ):  # a web server lists nothing
+            return f"{path}: there is no such file or directory"
         there = []
     by_stem = {entry.removesuffix(".urec"): entry for entry in sorted(there) if not entry.endswith(_INDEXES)}
     nearest = difflib.get_close_matches(name.removesuffix(".urec"), by_stem, n=_NEAREST, cutoff=0.7)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import BusyError, MissingError
+from ..errors import BusyError, MissingError, did_you_mean
 from . import system
 from .appended_file import make_directories
 from .cache_shelf import KEPT, PINNED, RECORD, Shelf, ShelfError, head_of, paths_of, url_of
@@ -164,7 +164,7 @@ class CacheDirectory:
         known = {url: journal for journal in self.journals() if (url := _url(journal))}
         for url in urls:
             if url not in known:
-                raise MissingError(f"{url}: the cache at {self.path} has nothing of it")
+                raise self._nothing_of(url)
         busy = []
         with self.locked() as held:
             if not held:
@@ -201,6 +201,10 @@ class CacheDirectory:
             file.close()
         return True
 
+    def _nothing_of(self, url: str) -> MissingError:
+        known = [there for journal in self.journals() if (there := _url(journal))]
+        return MissingError(f"{url}: the cache at {self.path} has nothing of it{did_you_mean(url, known)}")
+
     def pin(self, url: str, pinned: bool) -> None:
         """Says whether ``clear`` leaves the shelf of this URL alone. MissingError when there is none."""
         with self.locked() as held:
@@ -209,7 +213,7 @@ class CacheDirectory:
             try:
                 shelf = Shelf(self.path, url)
             except FileNotFoundError:
-                raise MissingError(f"{url}: the cache at {self.path} has nothing of it") from None
+                raise self._nothing_of(url) from None
             shelf.news()
             record = _pin_record(pinned)
             shelf.note(record)

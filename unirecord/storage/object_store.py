@@ -96,7 +96,9 @@ class ObjectStore(Location):
     def names(self, folder: str) -> list[str]:
         """The names in a directory; NotADirectoryError where the store cannot list them."""
         if not self._lists(folder):
-            raise NotADirectoryError(errno.ENOTDIR, "a web server does not say what it has", folder)
+            raise NotADirectoryError(
+                errno.ENOTDIR, "a web server does not say what it has: name the dataset, or its parts", folder
+            )
         found = self._listed(folder)
         if not found:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
