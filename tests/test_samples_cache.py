@@ -114,6 +114,9 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
             cache.state_dict()
         with pytest.raises(ValueError, match="no state of a cache"):
             cache.load_state_dict({})
+    remote: Any = "s3://bucket/train"
+    with pytest.raises(TypeError, match=r"remote is a function .*cache_bytes="):
+        unirecord.samples_cache(remote, tmp_path, "1MB", policy="grow", **ORDER)
     for options in ({"policy": "lru"}, {"producers": 0}):
         with pytest.raises(ValueError, match=r"policy|producers"):
             unirecord.samples_cache(count_up, tmp_path, "1MB", **options, **ORDER)

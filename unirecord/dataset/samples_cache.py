@@ -176,6 +176,11 @@ def samples_cache(
         BusyError: another trainer uses the directory.
         ValueError, TypeError: a wrong argument.
     """
+    if not callable(remote):
+        raise TypeError(
+            f"remote is a function that is called as remote(producer, producers) and gives records, not {remote!r}; "
+            "rows of a dataset in an object store are kept by UniRecordDataset(..., cache=, cache_bytes=)"
+        )
     if policy != "grow":
         raise ValueError(f'policy is {policy!r}; there is "grow"')
     if producers < 1:
