@@ -9,6 +9,7 @@ from ..core import usable_cores
 from ..parts.part_set import Io, resolve
 from ..storage.registry import location_of
 from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
+from .bench_store import StoreLink, measure_link, store_advice
 from .cache_option import add_cache_options
 from .storage_option import add_storage_option
 from .table import table
@@ -18,12 +19,14 @@ from .usage import UsageError, make_parser, names
 __all__ = ["add_parser"]
 
 _DESCRIPTION: Final = """Read shuffled batches in each way of reading and print rates and the time per batch. With
---step-ms, the time of one training step, say whether reading keeps up: the job needs batch / step samples a second."""
+--step-ms, the time of one training step, say whether reading keeps up: the job needs batch / step samples a second.
+Of an object store, its latency and bandwidth are measured too (up to 64 MiB are read), and say what to shuffle by."""
 
 _EXAMPLES: Final = """examples:
   unirecord bench pictures.urec --batch 256
   unirecord bench pictures.urec --batch 256 --step-ms 87     is it enough for this job?
   unirecord bench pictures.urec --io uring-direct --cold     one way, from the disk
+  unirecord bench s3://bucket/train --step-ms 87             and does shuffle="block" or a cache help?
   unirecord bench pictures.urec --json
   unirecord bench pictures.urec --pipeline train:pipeline --step-ms 87"""
 
@@ -87,16 +90,21 @@ def _run(args: argparse.Namespace) -> int:
     if not any(part.rows for part in parts):
         raise UsageError(f"{args.path} has no rows to read")
     ways = list(dict.fromkeys(["auto", *args.io] if args.io else WAYS))
-    if not location_of(parts[0].path).in_file_system:
+    elsewhere = not location_of(parts[0].path).in_file_system
+    if elsewhere:
         if args.cold:
             raise UsageError(f"--cold is for files: nothing of {args.path} is kept between two epochs")
         ways = ["auto", *args.io] if args.io else ["auto"]
     measured = [_measure(args, io) for io in ways]
     need = _need(args, measured[0])
+    link = None
+    whole = args.where is None and not args.columns  # else runs bring what nobody reads
+    if elsewhere and whole and args.cache_folder is None:  # what is in a cache is not asked for, here neither
+        link = measure_link(parts, measured[0].bytes_per_s / measured[0].samples_per_s)
     if args.json:
-        print_json(_report(args, measured, need), indent=2)
+        print_json(_report(args, measured, need, link), indent=2)
     else:
-        _print(args, measured, need)
+        _print(args, measured, need, link)
     return 0
 
 
@@ -140,23 +148,37 @@ def _need(args: argparse.Namespace, auto: Measured) -> Need | None:
     )
 
 
-def _advice(args: argparse.Namespace, measured: list[Measured], need: Need) -> list[str]:
+def _advice(
+    args: argparse.Namespace, measured: list[Measured], need: Need, link: StoreLink | None
+) -> list[str]:
     cores = usable_cores()
-    return advice(need, measured, threads=args.threads or min(4, cores), cores=cores, cold=args.cold)
+    found = advice(need, measured, threads=args.threads or min(4, cores), cores=cores, cold=args.cold)
+    return found if link is None else store_advice(link, need, measured[0]) + found
 
 
-def _report(args: argparse.Namespace, measured: list[Measured], need: Need | None) -> dict[str, Any]:
+def _report(
+    args: argparse.Namespace, measured: list[Measured], need: Need | None, link: StoreLink | None
+) -> dict[str, Any]:
     report: dict[str, Any] = {"path": args.path, "batch": args.batch, "cold": args.cold}
     report["ways"] = [one.to_dict() for one in measured]
     report["shortest_step_ms"] = step_that_hides(measured[0], args.batch)
     if need is not None:
         met = need.met_by(measured[0])
-        report["need"] = {"samples_per_s": need.samples_per_s, "bytes_per_s": need.bytes_per_s, "met": met}
-        report["advice"] = [] if met else _advice(args, measured, need)
+        report["need"] = {
+            "samples_per_s": need.samples_per_s,
+            "reads_per_s": need.samples_per_s,
+            "bytes_per_s": need.bytes_per_s,
+            "met": met,
+        }
+        report["advice"] = [] if met else _advice(args, measured, need, link)
+    if link is not None:
+        report["store"] = link.to_dict(measured[0].samples_per_s)
     return report
 
 
-def _print(args: argparse.Namespace, measured: list[Measured], need: Need | None) -> None:
+def _print(
+    args: argparse.Namespace, measured: list[Measured], need: Need | None, link: StoreLink | None
+) -> None:
     fastest = max(one.samples_per_s for one in measured)
     rows = [("io", "samples/s", "MB/s", "p50 ms", "p99 ms", "first ms", "")]
     for one in measured:
@@ -173,16 +195,20 @@ def _print(args: argparse.Namespace, measured: list[Measured], need: Need | None
     state = "dropped from the page cache before each run" if args.cold else "after a warm-up"
     say(f"{args.path}: shuffled batches of {args.batch:,}, {state}", "")
     say(*table(rows, "<>>>>><"), "")
-    _print_verdict(args, measured, need)
+    if link is not None:
+        say(*link.lines(measured[0].samples_per_s), "")
+    _print_verdict(args, measured, need, link)
 
 
-def _print_verdict(args: argparse.Namespace, measured: list[Measured], need: Need | None) -> None:
+def _print_verdict(
+    args: argparse.Namespace, measured: list[Measured], need: Need | None, link: StoreLink | None
+) -> None:
     auto = measured[0]
     shortest = step_that_hides(auto, args.batch)
     if need is None:
         say(f"Reading keeps up with steps of {shortest:,.3g} ms or more. --step-ms T judges your job's.")
         return
-    asked = f"{need.samples_per_s:,.0f} samples/s, {need.bytes_per_s / 1e6:,.0f} MB/s"
+    asked = f"{need.samples_per_s:,.0f} samples/s, as many reads/s, {need.bytes_per_s / 1e6:,.0f} MB/s"
     say(f"The job needs   {asked}   ({args.batch:,} samples every {args.step_ms:g} ms)")
     say(
         f"Reading gives   {auto.samples_per_s:,.0f} samples/s, {auto.bytes_per_s / 1e6:,.0f} MB/s   (io {auto.used})"
@@ -195,5 +221,5 @@ def _print_verdict(args: argparse.Namespace, measured: list[Measured], need: Nee
     say(
         f"Short: the step waits; reading keeps up with steps of {shortest:,.3g} ms or more. What would change that:"
     )
-    for line in _advice(args, measured, need):
+    for line in _advice(args, measured, need, link):
         say(f"  - {line}")
