@@ -11,6 +11,7 @@ from ..errors import ExistsError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..storage.registry import location_of, path_on_disk
+from ..storage.storage_options import current_storage, storage_of, use_storage
 from ..writing.arguments import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
 from .conversion import Conversion, Standing
 from .ordering import in_order
@@ -107,7 +108,7 @@ def write_dataset(
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
             all else ends it.
         report: where that list is to be, JSON Lines; by default ``path`` with ``.left-out.jsonl`` behind it.
-        storage_options: how an object store is reached that ``path`` is in, as for `UniRecordDataset`.
+        storage_options: how an object store is reached that ``path`` or ``source`` is in, as for `UniRecordDataset`.
         **options: what a kind of source obeys, by the names of ``unirecord write --help``.
 
     Raises:
@@ -125,14 +126,17 @@ def write_dataset(
     )  # fmt: skip
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
-    place, storage = check_path(path), storage_to_write_to(path, storage_options)
+    place = check_path(path)
+    is_read_there = isinstance(source, str) and "://" in source and not location_of(source).in_file_system
+    storage = storage_of(storage_options) if is_read_there else storage_to_write_to(path, storage_options)
     tell = _DroppedParts().tell
     listed = _report_path(report, place, on_error, overwrite=overwrite)
     if choice.split is not None:
         check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
         if limit is not None:
             raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
-    given = source_of(source, schema=schema, names=names, kind=kind, threads=workers, **options)
+    with use_storage(storage or current_storage()):
+        given = source_of(source, schema=schema, names=names, kind=kind, threads=workers, **options)
     if choice.split is not None:
         base = None if id is None else check_id(id)
         wishes = {

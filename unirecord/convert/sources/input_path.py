@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final
 from ...errors import MissingError, SchemaError, StaleError
 from ...progress import Progress
 from ...sizes import format_size
+from ...storage.registry import location_of
 from .compression import SUFFIXES, decompressed, inner_name
 from .folder_walk import natural_order, utf8_name, walk
 
@@ -64,6 +65,11 @@ class InputPath:
     def is_file(self) -> bool:
         """Whether it is one file."""
         return self._members is None and not os.path.isdir(self.path)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is in an object store, where datasets alone are read."""
+        return "://" in self.path and not location_of(self.path).in_file_system
 
     @property
     def suffix(self) -> str:
@@ -205,8 +211,9 @@ def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress
         matches = tuple(sorted(filter(os.path.isfile, glob.glob(name, recursive=True)), key=natural_order))
         if matches:
             return InputPath(name, matches[0], None, spool_bytes, matches)
-        if _PYTHON.fullmatch(name):
-            return InputPath(name, name)  # what a program gives, which lies nowhere
+        found = InputPath(name, name)
+        if _PYTHON.fullmatch(name) or found.is_elsewhere:  # what a program gives, which lies nowhere; a store
+            return found
         raise MissingError(_explain_missing(name)) from None
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return InputPath(name, name, None, spool_bytes)

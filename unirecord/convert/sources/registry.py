@@ -107,6 +107,8 @@ def _asked_for(kind: str, source: InputPath) -> type[Source]:
     make = next((one for one in SOURCES if one.kind == kind), None)
     if make is None:
         raise WrongSourceError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
+    if source.is_elsewhere and make is not StoredDataset:
+        raise _not_read_there(source)
     if not make.can_read(source):
         there = "a folder" if source.is_folder else "a file"
         raise WrongSourceError(f"{source.name} is {there}; {kind} are read from {make.reads}")
@@ -122,7 +124,16 @@ def _that_takes(options: Options, source: InputPath, recognised: type[Source]) -
     return others[0] if len(others) == 1 else recognised
 
 
+def _not_read_there(source: InputPath) -> WrongSourceError:
+    return WrongSourceError(
+        f"{source.name} is in an object store, where datasets of UniRecord alone are read; copy it to a disk first"
+    )
+
+
 def _recognised(source: InputPath) -> type[Source]:
+    others = (make for make in SOURCES if make is not StoredDataset)
+    if source.is_elsewhere and any(source.suffix in make.suffixes for make in others):
+        raise _not_read_there(source)
     for make in SOURCES:
         if make.recognises(source):
             return make

@@ -19,6 +19,7 @@ from ...parts import manifest
 from ...parts.dataset_path import resolve
 from ...parts.part_set import ColumnResult, PartSet
 from ...progress import Progress
+from ...storage.storage_options import current_storage, use_storage
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
 from .overrides import apply_overrides
@@ -49,7 +50,9 @@ class StoredDataset(Source):
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
-        """What is recognised."""
+        """What is recognised; of an object store all, since nothing else is read there."""
+        if source.is_elsewhere:
+            return True
         if source.is_folder:
             return manifest.NAME in source.peek and any(name.endswith(".urec") for name in source.peek)
         named = source.is_file and source.suffix in cls.suffixes
@@ -59,6 +62,7 @@ class StoredDataset(Source):
         """Read what the dataset says of itself."""
         self._opened: PartSet | None = None
         self._identity: str | None = None
+        self._storage = current_storage()
         parts = self._parts()
         found = parts.snapshot
         self._identity = found.identity
@@ -92,7 +96,8 @@ class StoredDataset(Source):
 
     def _parts(self) -> PartSet:
         if self._opened is None:
-            found = resolve(self.input.path)
+            with use_storage(self._storage):
+                found = resolve(self.input.path)
             if self._identity not in (None, found.identity):
                 raise StaleError(
                     f"{self.path} was written anew while it was read, so nothing was published: convert it again"
