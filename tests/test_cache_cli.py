@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from cached_dataset import URL, epoch, expected, open_cached, root, server
 from cached_rows import Rows, fetched, on_the_disk, ranges
+from faults import count_only, fail_at, system
 from objectstore import Server
 
 from unirecord.cli import main
@@ -33,6 +35,19 @@ def test_rows_are_fetched_ahead(
     assert main(["fetch", URL, "--cache", str(tmp_path / "small"), "--cache-bytes", "200kB"]) == 0
     assert "the cache is full" in capsys.readouterr().out
     assert on_the_disk(tmp_path / "small") <= 200_000
+
+
+def test_fetching_ends_where_the_disk_is_full(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["fetch", URL, "--cache-bytes", "1GB", "--cache"]
+    with system(count_only) as calls:
+        assert main([*line, str(tmp_path / "count")]) == 0
+    with system(fail_at(calls.count // 2, errno.ENOSPC, forever=True)):
+        assert main([*line, str(tmp_path / "full")]) == 1
+    assert "the disk takes no more" in capsys.readouterr().out
+    assert main([*line, str(tmp_path / "full"), "--json"]) == 0
+    assert '"stopped": false' in capsys.readouterr().out
 
 
 def test_commands_that_read_rows_take_a_cache(

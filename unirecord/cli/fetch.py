@@ -17,7 +17,7 @@ from .usage import UsageError, make_parser, names, size
 __all__ = ["add_parser"]
 
 _DESCRIPTION: Final = """Read rows of a dataset in an object store once, so that a cache on a local disk has them when
-training asks for them. What the cache has already is not fetched; when it is full, fetching ends."""
+training asks for them. What the cache has already is not fetched; when it, or the disk, is full, fetching ends."""
 
 _EXAMPLES: Final = """examples:
   unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB
@@ -56,15 +56,19 @@ def _run(args: argparse.Namespace) -> int:
             for batch in ds.batches(256):
                 rows += len(next(iter(batch.values())))
                 bar.update(rows)
-                if ds.cache_stats().full:
+                now = ds.cache_stats()
+                if now.full or now.stopped:
                     break
         total, stats = len(ds), ds.cache_stats()
+    code = 1 if stats.stopped else 0
     if args.json:
         print_json({"rows": rows, "rows_in_all": total, **asdict(stats)})
-        return 0
-    full = f"; the cache is full, so {total - rows:,} rows are left" if stats.full and rows < total else ""
+        return code
+    left = f", so {total - rows:,} rows are left" if rows < total else ""
+    full = "; the disk takes no more" + left if stats.stopped else "; the cache is full" + left
+    full = full if stats.stopped or (stats.full and left) else ""
     say(
         f"{args.path}: {rows:,} of {total:,} rows; {format_size(stats.fetched_bytes)} fetched, "
         f"{format_size(stats.kept_bytes)} of it kept, {format_size(stats.hit_bytes)} were there{full}"
     )
-    return 0
+    return code

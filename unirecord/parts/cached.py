@@ -43,6 +43,7 @@ class CacheStats:
         kept_bytes: of those, bytes that this process put into the cache.
         damaged: entries that were not as written, and have been dropped.
         full: whether the cache has no room for more.
+        stopped: whether nothing more is kept because the disk refused it: it is full, or broken.
     """
 
     hits: int = 0
@@ -51,13 +52,15 @@ class CacheStats:
     kept_bytes: int = 0
     damaged: int = 0
     full: bool = False
+    stopped: bool = False
 
 
 def sum_of(stats: Sequence[CacheStats]) -> CacheStats:
     """The figures of several sets of files together."""
     names = ("hits", "hit_bytes", "fetched_bytes", "kept_bytes", "damaged")
     sums = {name: sum(getattr(each, name) for each in stats) for name in names}
-    return CacheStats(**sums, full=any(each.full for each in stats))
+    flags = {name: any(getattr(each, name) for each in stats) for name in ("full", "stopped")}
+    return CacheStats(**sums, **flags)
 
 
 @dataclass(frozen=True)
@@ -308,6 +311,7 @@ class CachedParts:
             self._kept,
             damaged + sum(shelf.damaged for shelf in self._shelves),
             self._full,
+            self._broken,
         )
 
     def close(self) -> None:
