@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import tracemalloc
@@ -20,6 +21,7 @@ from unirecord.errors import CorruptionError, FormatError, UniRecordError
 from unirecord.format.schema import Schema
 from unirecord.parts import manifest
 from unirecord.parts.manifest import Manifest, PartEntry
+from unirecord.parts.part_list import find_parts
 
 SCHEMA = Schema.parse({"x": "int32", "b": {"type": "float32", "shape": [-1, 4]}})
 DIGEST = manifest.schema_digest(SCHEMA)
@@ -86,6 +88,83 @@ def test_parts_found_all_at_once_are_those_read_one_by_one(
     assert manifest.decode(text, "m") == made
     monkeypatch.setattr(manifest, "find_parts", lambda text: None)
     assert manifest.decode(text, "m") == made
+
+
+@given(
+    st.integers(0),
+    st.text('0123456789af,"{}[]-:', max_size=3).map(str.encode) | st.binary(max_size=3),
+    st.integers(0, 3),
+)
+def test_a_list_is_read_all_at_once_only_as_it_is_read_one_by_one(
+    place: int, put: bytes, instead_of: int
+) -> None:
+    text = manifest.encode(GOOD)
+    start, stop = text.index(b'"parts":[') + len(b'"parts":['), text.index(b"]", text.index(b'"parts":['))
+    at = start + place % (stop - start)
+    changed = text[:at] + put + text[at + instead_of :]
+    unsigned = re.sub(rb'"digest":"[0-9a-f]{16}"', b'"digest":""', changed, count=1)
+    digest = f"{xxhash.xxh3_64_intdigest(unsigned[:-1]):016x}".encode()
+    signed = unsigned.replace(b'"digest":""', b'"digest":"' + digest + b'"', 1)
+
+    def decoded() -> object:
+        try:
+            return manifest.decode(signed, "m")
+        except UniRecordError as error:
+            return type(error)
+
+    at_once = decoded()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(manifest, "find_parts", lambda text: None)
+        assert at_once == decoded()
+
+
+def test_parts_found_all_at_once_are_a_sequence_like_any_other() -> None:
+    found = manifest.decode(manifest.encode(GOOD), "m").parts
+    assert isinstance(found, manifest.ListedParts)
+    assert (found[0], found[-1], found[:1], found[::-1]) == (
+        entry(1),
+        entry(6),
+        (entry(1),),
+        (entry(6), entry(1)),
+    )
+    assert list(found) == [entry(1), entry(6)]
+    assert list(reversed(found)) == [entry(6), entry(1)]
+    assert found == (entry(1), entry(6))
+    for other in ((entry(1),), (entry(1), entry(1)), 1):
+        assert found != other
+    assert found.index(entry(6)) == 1
+    assert repr(found) == repr(GOOD.parts)
+    assert [type(value) for value in found[0]] == [type(value) for value in entry(1)]
+    for number in (2, -3):
+        with pytest.raises(IndexError):
+            found[number]
+
+
+def test_parts_of_a_dataset_are_no_objects_until_they_are_asked_for(tmp_path: Path) -> None:
+    many = 3_000
+    entries = tuple(entry(number) for number in range(many))
+    (tmp_path / "manifest.json").write_bytes(manifest.encode(replace(GOOD, parts=entries, next_part=many)))
+    for part in entries:
+        (tmp_path / part.name).touch()
+        (tmp_path / (part.name + ".idx")).touch()
+    unirecord.UniRecordDataset(tmp_path)  # what is imported and kept is there
+    gc.collect()
+    before = len(gc.get_objects())
+    dataset = unirecord.UniRecordDataset(tmp_path)
+    assert len(gc.get_objects()) - before < many // 10
+    assert dataset.num_rows == sum(part.rows for part in entries)
+
+
+@pytest.mark.parametrize(
+    "listed", [b"," * 500_000, b'{"bytes":' * 60_000, b'{"bytes":1,' * 50_000, b"1" * 500_000]
+)
+def test_memory_for_a_list_that_is_none_follows_its_size(listed: bytes) -> None:
+    text = b'{"format":"unirecord","parts":[' + listed + b"]}"
+    tracemalloc.start()
+    assert find_parts(text) is None
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * len(text)
 
 
 def test_every_changed_byte_is_refused() -> None:

@@ -40,6 +40,7 @@ from .parts import IO_NAMES as IO_NAMES
 from .parts import VERIFY_CODES as VERIFY_CODES
 from .parts import NativePart as NativePart
 from .parts import NativeSet as NativeSet
+from .parts import PartRefs as PartRefs
 from .parts import ReadBuffers as ReadBuffers
 from .pictures import PictureOptions as PictureOptions
 from .pictures import PicturePlacer as PicturePlacer

@@ -177,7 +177,7 @@ class NativeLoader:
         if lib.ur_loader_new(parts.pointer, pool.pointer, options, out, self._error) != lib.UR_OK:
             self._fail(self._error)
         self._pointer = out[0]
-        self.paths: tuple[str, ...] = parts.paths  # by the number of the part
+        self.paths: Sequence[str] = parts.paths  # by the number of the part
         self.handle: Handle = Handle(
             out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream
         )

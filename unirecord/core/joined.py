@@ -22,7 +22,7 @@ class JoinedSet(NativeSet):
     Opens a part of each layer; the errors of a layer name its files.
     """
 
-    paths: tuple[str, ...]
+    paths: Sequence[str]
     names: tuple[str, ...]
 
     layers: tuple[NativeSet, ...]

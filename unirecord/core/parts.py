@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -106,29 +106,55 @@ _REF = np.dtype(
 )
 
 
-def _refs(parts: Sequence[tuple[str, bytes | None, int, int]], of_parts: Sequence[int]) -> tuple[Any, ...]:
-    """An array of ur_part_ref, and the memory it points to; without a call for each part, as there may be 100,000."""
-    fields = np.zeros(max(len(parts), 1), _REF)
+class PartRefs(NamedTuple):
+    """What a set is told of its parts, as columns: there may be a hundred thousand.
+
+    ``ids``: 16 bytes of each, None where none is known; ``known``: of which parts it is. ``rows``: -1 where they are
+    not known, ``contents``: digests of their contents, 0 likewise.
+    """
+
+    paths: Sequence[str]
+    ids: bytes
+    known: npt.NDArray[np.bool_] | None  # None: of all
+    rows: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[str, bytes | None, int, int]]) -> PartRefs:
+        """Of (path, id or None, rows or -1, content digest or 0)."""
+        paths, ids, rows, contents = zip(*parts, strict=True) if parts else ((), (), (), ())
+        return cls(
+            paths,
+            b"".join(part_id or bytes(_ID_BYTES) for part_id in ids),
+            np.array([part_id is not None for part_id in ids], np.bool_),
+            np.array(rows, np.int64),
+            np.array(contents, np.uint64),
+        )
+
+
+def _refs(parts: PartRefs, of_parts: Sequence[int]) -> tuple[Any, ...]:
+    """An array of ur_part_ref, and the memory it points to; without a call for each part."""
+    count = len(parts.paths)
+    fields = np.zeros(max(count, 1), _REF)
     refs = ffi.from_buffer("ur_part_ref[]", fields)
-    if not parts:
+    if not count:
         return (refs,)
-    paths, ids, rows, contents = zip(*parts, strict=True)
-    names = np.frombuffer(os.fsencode("\0".join(paths)) + b"\0", np.uint8)
+    names = np.frombuffer(os.fsencode("\0".join(parts.paths)) + b"\0", np.uint8)
     ends = np.flatnonzero(names == 0)
-    if len(ends) != len(parts):
+    if len(ends) != count:
         raise ValueError("the path of a part has a zero byte in it")
     fields["data_path"] = names.ctypes.data + np.concatenate(([0], ends[:-1] + 1))
-    fields["rows"], fields["content_digest"] = rows, np.array(contents, np.uint64)
+    fields["rows"], fields["content_digest"] = parts.rows, parts.contents
     if of_parts:
         fields["layout"] = of_parts
-    packed = np.frombuffer(b"".join(part_id or bytes(_ID_BYTES) for part_id in ids), np.uint8)
-    known = np.array([part_id is not None for part_id in ids])
-    fields["id"] = np.where(known, packed.ctypes.data + _ID_BYTES * np.arange(len(parts)), 0)
+    packed = np.frombuffer(parts.ids, np.uint8)
+    places = packed.ctypes.data + _ID_BYTES * np.arange(count)
+    fields["id"] = places if parts.known is None else np.where(parts.known, places, 0)
     return refs, names, packed
 
 
 class NativeSet:
-    """The rows of several parts as one row space, opened as needed; ``parts``: (path, id or None, rows or -1).
+    """The rows of several parts as one row space, opened as needed; ``parts``: also as `PartRefs.of` takes them.
 
     ``data_bytes``: of all parts together, for ``io="auto"`` to compare with memory. ``table``: the column table that
     every part must have, else it is a CorruptionError to open it; empty: any, as long as all have the same. ``schema``:
@@ -147,7 +173,7 @@ class NativeSet:
 
     def __init__(
         self,
-        parts: Sequence[tuple[str, bytes | None, int, int]],
+        parts: PartRefs | Sequence[tuple[str, bytes | None, int, int]],
         io: str,
         verify: str,
         names: Sequence[str] = (),
@@ -165,7 +191,8 @@ class NativeSet:
     ) -> None:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
-        refs, *kept = _refs(parts, of_parts)
+        given = parts if isinstance(parts, PartRefs) else PartRefs.of(parts)
+        refs, *kept = _refs(given, of_parts)
         if layouts:
             kept.append(held := ffi.new("int32_t[]", [column for each in layouts for column in each]))
             options.layouts, options.layout_count = held, len(layouts)
@@ -182,11 +209,11 @@ class NativeSet:
             options.heads_only = heads_only
             for ref, size in zip(refs, sizes, strict=False):
                 ref.data_bytes, ref.index_bytes = size
-        self.paths: tuple[str, ...] = tuple(path for path, _, _, _ in parts)
+        self.paths: Sequence[str] = given.paths
         self.names: tuple[str, ...] = tuple(names)
         self.moved_on: Callable[[str | None], str] = moved_on
         out = ffi.new("ur_set **")
-        if lib.ur_set_open(refs, len(parts), options, out, error) != lib.UR_OK:
+        if lib.ur_set_open(refs, len(self.paths), options, out, error) != lib.UR_OK:
             self.fail(error)
         self.pointer: Any = out[0]
         self.handle: Handle = Handle(out[0], lib.ur_set_release, *self.fetching, cache)

@@ -35,7 +35,7 @@ class Layer:
 
     columns: tuple[int, ...]
     schema: Schema
-    refs: tuple[PartRef, ...]
+    refs: Sequence[PartRef]
     stored: tuple[Stored, ...] = ()
     of_parts: tuple[int, ...] = ()
     packed_schema: bytes = b""
@@ -50,7 +50,7 @@ def layers_of(snapshot: Snapshot) -> tuple[Layer, ...]:
     """As few layers as possible; one, of all columns, where no part has a layout. The first has the first column."""
     schema = snapshot.schema
     packed = metadata.packed_schema(schema) if snapshot.one_schema else b""
-    if not any(part.layout for part in snapshot.parts):
+    if not snapshot.layouts:
         return (Layer(tuple(range(len(schema))), schema, snapshot.parts, packed_schema=packed),)
     together: dict[tuple[int, ...], list[int]] = {}
     for column in range(len(schema)):

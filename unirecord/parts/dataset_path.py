@@ -19,11 +19,12 @@ from ..storage.storage_options import current_storage, use_storage
 from . import manifest
 from .deletions import Deletion
 from .fetched import Beginnings, fetch_for
-from .manifest import Manifest, PartEntry
+from .manifest import ListedParts, Manifest, PartEntry
 from .missing_path import datasets_among, explain_lost_file, explain_missing, meant_instead, missing_file
 from .part import decode_metadata
+from .part_refs import ListedRefs, PartRef
 from .same_rows import block_facts, files_identity, parts_identity, rows_identity
-from .snapshot import Listing, PartRef, Snapshot, join_snapshots
+from .snapshot import Listing, Snapshot, join_snapshots
 from .versions import kept_name, located_version, read_newest, read_version, split_version
 
 __all__ = ["PartRef", "Snapshot", "deletion_of", "has_moved_on", "resolve", "use_snapshot"]
@@ -207,7 +208,11 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
     else:
         raise _overtaken(path)
     folder = os.path.join(path, "")
-    parts = tuple(_ref_of(folder, path, part) for part in found.parts)
+    parts: Sequence[PartRef]
+    if isinstance(found.parts, ListedParts):
+        parts = ListedRefs(folder, found.parts)
+    else:
+        parts = tuple(_ref_of(folder, path, part) for part in found.parts)
     user = None if found.metadata is None else unpack_object(found.metadata)
     named = os.path.join(path, manifest.NAME)
     return Snapshot(

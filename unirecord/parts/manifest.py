@@ -25,13 +25,15 @@ from .column_layouts import (
     encode_part_columns,
     schema_digest,
 )
-from .manifest_fields import MOST, PART_NAME, checked_hex, checked_number, checked_part
-from .part_list import DeletedRows, PartEntry, PartList, find_parts
+from .listed_rules import COLUMNS, DELETIONS, check_entries, check_listed
+from .manifest_fields import PART_NAME, checked_hex, checked_number, checked_part
+from .part_list import DeletedRows, ListedParts, PartEntry, PartList, find_parts
 
 __all__ = [
     "NAME",
     "PART_NAME",
     "DeletedRows",
+    "ListedParts",
     "Manifest",
     "PartEntry",
     "decode",
@@ -61,13 +63,10 @@ _KEYS = {
 }
 _LAYOUTS = "layouts"
 _MAY_BE = {"optional", "required", _LAYOUTS}  # left out when empty
-_DELETIONS = "deletions"
-_COLUMNS = "columns"
-_KNOWN = frozenset({_COLUMNS, _DELETIONS})  # what "required" may name
+_KNOWN = frozenset({COLUMNS, DELETIONS})  # what "required" may name
 _DELETION_KEYS = {"name", "rows", "bytes", "digest"}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
 _STAND_IN = b"0"  # for parts that were found without it, where the rest of the text is read
-_MAX_ROWS = 1 << 62  # of a set of parts: UR_MAX_ROWS of csrc
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Manifest:
     schema: Schema
     index: tuple[str, ...]
     metadata: bytes | None = None  # the user's, as msgpack
-    parts: tuple[PartEntry, ...] = field(default=())
+    parts: Sequence[PartEntry] = field(default=())
     created_by: str = CREATED_BY
     optional: dict[str, Any] = field(default_factory=dict)  # what readers may ignore: kept
     digest: str = field(compare=False, default="")  # of the text that it was read from
@@ -87,11 +86,15 @@ class Manifest:
     @property
     def rows(self) -> int:
         """Rows that are stored, those that have been deleted too."""
+        if isinstance(self.parts, ListedParts):
+            return sum(self.parts.fields.rows.tolist())
         return sum(part.rows for part in self.parts)
 
     @property
     def deleted(self) -> int:
         """How many of them have been deleted."""
+        if isinstance(self.parts, ListedParts):
+            return 0
         return sum(part.deleted.rows for part in self.parts if part.deleted is not None)
 
 
@@ -125,8 +128,8 @@ def encode(manifest: Manifest) -> bytes:
         content["optional"] = manifest.optional
     if manifest.layouts:
         content[_LAYOUTS] = encode_layouts(manifest.layouts)
-    needed = [_COLUMNS] if manifest.layouts else []
-    needed += [_DELETIONS] if manifest.deleted else []
+    needed = [COLUMNS] if manifest.layouts else []
+    needed += [DELETIONS] if manifest.deleted else []
     if needed:
         content["required"] = needed
     content["digest"] = f"{xxh3_64(_dump(content)):016x}"
@@ -144,7 +147,7 @@ def _encode_part(part: PartEntry) -> dict[str, Any]:
         "content": part.content,
     }
     if part.deleted is not None:
-        content[_DELETIONS] = asdict(part.deleted)
+        content[DELETIONS] = asdict(part.deleted)
     if part.columns is not None:
         content.update(encode_part_columns(part.columns))
     return content
@@ -233,34 +236,15 @@ def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
         raise ValueError("parts is not a list")
     next_part = checked_number(content["next_part"], "next_part")
     layouts = decode_layouts(content[_LAYOUTS], schema) if _LAYOUTS in content else ()
+    needed, digest = content.get("required", []), schema_digest(schema)
+    said = needed, layouts, digest
+    entries: Sequence[PartEntry]
     if listed is None:
         entries = tuple(_decode_part(part, next_part, layouts) for part in parts)
+        check_entries(entries, *said)
     else:
         entries = listed.parts
-        _check_last(listed, next_part)
-    if sum(entry.rows for entry in entries) > _MAX_ROWS:
-        raise ValueError("its parts have more than 2^62 rows")
-    more = [file for entry in entries if entry.columns is not None for file in entry.columns.files]
-    if sum(entry.bytes for entry in entries) + sum(file.bytes for file in more) > MOST:
-        raise ValueError("its parts have 2^63 bytes or more")
-    for what in ("name", "id"):
-        if len({getattr(file, what) for files in (entries, more) for file in files}) != len(entries) + len(
-            more
-        ):
-            raise ValueError(f"two parts have the same {what}")
-    needed = content.get("required", [])
-    if any(entry.deleted is not None for entry in entries) != (_DELETIONS in needed):
-        raise ValueError('"required" and the parts do not agree whether rows have been deleted')
-    if {entry.columns.layout for entry in entries if entry.columns is not None} != set(range(len(layouts))):
-        raise ValueError("it has a layout that no part has")
-    if bool(layouts) != (_COLUMNS in needed):
-        raise ValueError('"required" and "layouts" do not agree whether columns are elsewhere')
-    digest = schema_digest(schema)
-    for entry in entries:
-        if entry.columns is None and entry.schema != digest:
-            raise ValueError(
-                f"part {entry.name} has another schema ({entry.schema}) than the dataset ({digest})"
-            )
+        check_listed(listed.parts, next_part, *said)
     return Manifest(
         bytes.fromhex(checked_hex(content["id"], 32, "id")),
         checked_number(content["generation"], "generation", least=1),
@@ -276,15 +260,8 @@ def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
     )
 
 
-def _check_last(listed: PartList, next_part: int) -> None:
-    """The names go with the ids; their numbers must have been given out."""
-    if listed.last >= next_part:
-        name = max(listed.parts, key=lambda part: int(part.name.split("-")[1])).name
-        raise ValueError(f"the number in the name {name} is not below next_part {next_part}")
-
-
 def _decode_part(part: Any, next_part: int, layouts: Sequence[Layout]) -> PartEntry:
-    if not isinstance(part, dict) or set(part) - {_DELETIONS, LAYOUT, COLUMN_FILES} != _PART_KEYS:
+    if not isinstance(part, dict) or set(part) - {DELETIONS, LAYOUT, COLUMN_FILES} != _PART_KEYS:
         raise ValueError(f"a part needs the keys {sorted(_PART_KEYS)}")
     name, part_id = checked_part(part["name"], part["id"], next_part)
     rows, size, index_size = (checked_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
@@ -296,9 +273,9 @@ def _decode_part(part: Any, next_part: int, layouts: Sequence[Layout]) -> PartEn
 
 
 def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedRows | None:
-    if _DELETIONS not in part:
+    if DELETIONS not in part:
         return None
-    found = part[_DELETIONS]
+    found = part[DELETIONS]
     if not isinstance(found, dict) or set(found) != _DELETION_KEYS:
         raise ValueError(f"the deletions of a part need the keys {sorted(_DELETION_KEYS)}")
     rows, size = (

@@ -9,7 +9,7 @@ from typing import Final
 
 from ..storage.registry import location_of
 from . import manifest
-from .manifest import Manifest
+from .manifest import ListedParts, Manifest
 
 __all__ = ["datasets_among", "explain_lost_file", "explain_missing", "meant_instead", "missing_file"]
 
@@ -95,10 +95,10 @@ def missing_file(path: str, found: Manifest) -> str | None:
     if not location_of(path).in_file_system:
         return None
     there = set(location_of(path).names(path))
-    names = [part.name for part in found.parts]
-    usual = there.issuperset(names) and there.issuperset([name + ".idx" for name in names])
-    if usual and not any(part.deleted is not None or part.columns is not None for part in found.parts):
-        return None
+    if isinstance(found.parts, ListedParts):
+        names = found.parts.fields.names
+        if there.issuperset(names) and there.issuperset([name + ".idx" for name in names]):
+            return None
     for part in found.parts:
         if part.deleted is not None and part.deleted.name not in there:
             return part.deleted.name

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..core import NativeSet
+from ..storage.registry import location_of
 from ..storage.storage_options import StorageOptions, use_storage
 from .cache_options import CacheOptions, default_cache
 from .cached import CachedParts, file_of
 from .column_layers import Layer
 from .fetched import Fetcher, fetch_for
 from .part import Part
+from .part_refs import ListedRefs, PartRef, core_refs
 from .read_ahead import ReadAhead
 
 __all__ = ["OpenedLayer"]
@@ -38,11 +40,7 @@ class OpenedLayer:
     ) -> None:
         refs = layer.refs
         with use_storage(storage):
-            fetch, sizes = fetch_for(
-                [(ref.path, ref.bytes, ref.index_bytes) for ref in refs],
-                [ref.beginnings for ref in refs],
-                verify != "never",
-            )
+            fetch, sizes = _fetch_for(refs, verify != "never")
         if fetch is not None and io != "auto":
             raise ValueError(
                 f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'
@@ -55,7 +53,7 @@ class OpenedLayer:
         self.cached: CachedParts | None = _cached(layer, cache, fetch, sizes)
         self.ahead: ReadAhead | None = None if fetch is None else fetch.ahead
         self.native: NativeSet = NativeSet(
-            [(ref.path, ref.id, ref.rows, ref.content) for ref in refs],
+            core_refs(refs),
             io,
             verify,
             layer.schema.names,
@@ -83,6 +81,14 @@ class OpenedLayer:
             self.ahead.clear()
         if self.cached is not None:
             self.cached.close()
+
+
+def _fetch_for(refs: Sequence[PartRef], checked: bool) -> tuple[Fetcher | None, Sequence[tuple[int, int]]]:
+    if isinstance(refs, ListedRefs) and location_of(refs.paths.folder).in_file_system:
+        return None, ()
+    return fetch_for(
+        [(ref.path, ref.bytes, ref.index_bytes) for ref in refs], [ref.beginnings for ref in refs], checked
+    )
 
 
 def _moved_on(has_moved_on: Callable[[], bool], fetch: Fetcher | None, path: str | None) -> str:

@@ -1,24 +1,19 @@
-"""The parts that the text of a manifest lists, found all at once: a dataset may have a hundred thousand."""
+"""The parts that a manifest lists, one by one or as columns: a dataset may have a hundred thousand."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from .column_layouts import PartColumns
-from .manifest_fields import MOST
+from .listed_text import PartFields, read_fields
 
-_NUMBER = rb"(0|[1-9][0-9]{0,18})"
+__all__ = ["DeletedRows", "ListedParts", "PartEntry", "PartList", "find_parts"]
+
 _BEGIN = b',"parts":['
 _END = b"]"
-# A part as it is written: keys in order, nothing left out and nothing between them, a name that goes with the id.
-_PART = re.compile(
-    rb'\{"bytes":' + _NUMBER + rb',"content":"([0-9a-f]{16})","id":"(([0-9a-f]{8})[0-9a-f]{24})","index_bytes":'
-    + _NUMBER + rb',"name":"(part-([0-9]{6,12})-\4\.urec)","rows":' + _NUMBER + rb',"schema":"([0-9a-f]{16})"\},'
-)  # fmt: skip
-# bytes of a part besides its sizes, its name and its rows
-_ALWAYS = len(b'{"bytes":,"content":"","id":"","index_bytes":,"name":"","rows":,"schema":""},') + 16 + 32 + 16
+_ID_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -47,14 +42,60 @@ class PartEntry(NamedTuple):
     )
 
 
+class ListedParts(Sequence[PartEntry]):
+    """Parts with nothing deleted and all columns in their own files; each is made an entry when it is asked for.
+
+    So a hundred thousand are a few arrays, and no hundred thousand objects for Python to look after.
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: PartFields) -> None:
+        self.fields = fields
+
+    def __len__(self) -> int:
+        return len(self.fields.names)
+
+    @overload
+    def __getitem__(self, number: int) -> PartEntry: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[PartEntry, ...]: ...
+    def __getitem__(self, number: int | slice) -> PartEntry | tuple[PartEntry, ...]:
+        if isinstance(number, slice):
+            return tuple(self[i] for i in range(*number.indices(len(self))))
+        i = range(len(self))[number]
+        fields = self.fields
+        return PartEntry(
+            fields.names[i],
+            fields.ids[i * _ID_BYTES : (i + 1) * _ID_BYTES],
+            int(fields.rows[i]),
+            int(fields.bytes[i]),
+            int(fields.index_bytes[i]),
+            fields.schemas[i].decode(),
+            f"{fields.contents[i]:016x}",
+        )
+
+    def __iter__(self) -> Iterator[PartEntry]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (ListedParts, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and all(map(PartEntry.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
 @dataclass(frozen=True)
 class PartList:
-    """Parts that are written as a part is, the text around them, and the largest number in a name."""
+    """Parts that are written as a part is, and the text around them."""
 
     before: bytes
     after: bytes
-    parts: tuple[PartEntry, ...]
-    last: int
+    parts: ListedParts
 
 
 def find_parts(text: bytes) -> PartList | None:
@@ -65,22 +106,7 @@ def find_parts(text: bytes) -> PartList | None:
     """
     before, begin, rest = text.partition(_BEGIN)
     listed, end, after = rest.partition(_END)
-    listed += b","
-    found = _PART.findall(listed)
-    if not found or not end or _BEGIN in rest:
+    if not listed or not end or _BEGIN in rest:
         return None
-    sizes, contents, ids, _, indexes, names, numbers, rows, schemas = zip(*found, strict=True)
-    varying = sum(sum(map(len, column)) for column in (sizes, indexes, names, rows))
-    if varying + len(found) * _ALWAYS != len(listed):  # there is something between parts that is none
-        return None
-    counts = [list(map(int, column)) for column in (rows, sizes, indexes)]
-    if max(map(max, counts)) > MOST:
-        return None
-    parts = map(
-        PartEntry, _texts(names), map(bytes.fromhex, _texts(ids)), *counts, _texts(schemas), _texts(contents)
-    )
-    return PartList(before + begin, end + after, tuple(parts), max(map(int, numbers)))
-
-
-def _texts(column: tuple[bytes, ...]) -> list[str]:
-    return b",".join(column).decode().split(",")
+    fields = read_fields(listed + b",")
+    return None if fields is None else PartList(before + begin, end + after, ListedParts(fields))

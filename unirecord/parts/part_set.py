@@ -35,6 +35,7 @@ from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
 from .deletions import deleted_rows, live_rows
 from .opened_layer import OpenedLayer
 from .part import JoinedPart, Part
+from .part_refs import ListedRefs, rows_of
 
 __all__ = [
     "ColumnResult",
@@ -185,9 +186,7 @@ class PartSet:
         self.snapshot = snapshot
         self.schema: Schema = snapshot.schema
         self.rows: int = snapshot.rows
-        self.starts: NDArray[np.int64] = np.cumsum(
-            [0, *(part.rows for part in snapshot.parts)], dtype=np.int64
-        )
+        self.starts: NDArray[np.int64] = np.cumsum([0, *rows_of(snapshot.parts)], dtype=np.int64)
         self._starts: list[int] = self.starts.tolist()
         opened = partial(
             OpenedLayer,
@@ -322,6 +321,8 @@ class PartSet:
 
     @cached_property
     def _data_bytes(self) -> int:
+        if isinstance(self.snapshot.parts, ListedRefs):
+            return sum(self.snapshot.parts.listed.fields.bytes.tolist())
         with use_storage(self.snapshot.storage):
             return sum(
                 file.bytes if file.bytes >= 0 else location_of(file.path).size(file.path)

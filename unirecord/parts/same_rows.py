@@ -12,7 +12,7 @@ from ..errors import FormatError, UniRecordError
 from ..storage.registry import location_of
 from . import manifest
 from .column_layouts import encode_layouts
-from .manifest import Manifest
+from .manifest import ListedParts, Manifest
 from .versions import kept_name, kept_versions, located_version
 
 __all__ = [
@@ -59,6 +59,8 @@ def files_identity(found: Manifest) -> str:
 
 def parts_identity(found: Manifest) -> str:
     """32 hex digits that change with every part, and file of deleted rows, that comes or goes; not with columns."""
+    if isinstance(found.parts, ListedParts):
+        return _digest(found.id + found.parts.fields.ids)
     deleted = (part.deleted.digest.encode() for part in found.parts if part.deleted is not None)
     return _digest(found.id + b"".join(part.id for part in found.parts) + b"".join(deleted))
 

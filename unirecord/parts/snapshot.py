@@ -11,28 +11,11 @@ from ..format.schema import Schema
 from ..storage.storage_options import StorageOptions
 from .classes import class_difference, classes_of
 from .column_layouts import Layout
-from .deletions import Deletion
-from .fetched import Beginnings
+from .part_refs import PartRef, deleted_of, rows_of
 from .rearranging import state_of
 from .same_rows import BlockFacts
 
 __all__ = ["Listing", "PartRef", "Snapshot", "join_snapshots", "state_of_part"]
-
-
-@dataclass(frozen=True, slots=True)
-class PartRef:
-    """One part: its data file, and what is known of it (id None, rows and bytes -1: nothing)."""
-
-    path: str
-    id: bytes | None = None
-    rows: int = -1
-    bytes: int = -1
-    content: int = 0  # the content digest; 0: not known
-    index_bytes: int = -1
-    beginnings: Beginnings | None = field(compare=False, repr=False, default=None)
-    deletion: Deletion | None = None
-    layout: int = 0  # 0: its file has the columns of the dataset; n: they are where layout n - 1 says
-    files: tuple[PartRef, ...] = ()  # its column parts
 
 
 @dataclass(frozen=True)
@@ -52,7 +35,7 @@ class Snapshot:
     ``one_schema``: whether the schemas of all parts are to be the same byte for byte; else their annotations differ.
     """
 
-    parts: tuple[PartRef, ...]
+    parts: Sequence[PartRef]
     schema: Schema
     index: tuple[str, ...]
     metadata: object
@@ -69,12 +52,12 @@ class Snapshot:
     @property
     def rows(self) -> int:
         """Rows of all parts, those that have been deleted too."""
-        return sum(part.rows for part in self.parts)
+        return sum(rows_of(self.parts))
 
     @property
     def deleted(self) -> int:
         """How many of them have been deleted."""
-        return sum(part.deletion.rows for part in self.parts if part.deletion is not None)
+        return deleted_of(self.parts)
 
 
 def state_of_part(snapshot: Snapshot, part: PartRef) -> str:

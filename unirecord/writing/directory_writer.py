@@ -111,7 +111,7 @@ class DirectoryWriter:
         after = Manifest(self.id, generation, next_part, content.schema, content.index, user, tuple(entries))
         if self._append and before is not None:
             after = replace(
-                after, id=before.id, metadata=before.metadata, parts=before.parts + after.parts,
+                after, id=before.id, metadata=before.metadata, parts=(*before.parts, *after.parts),
                 optional=before.optional, layouts=before.layouts,
             )  # fmt: skip
             return published_as(after, before, "append", self.path)

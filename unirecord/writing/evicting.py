@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import MissingError, UniRecordError
@@ -79,7 +80,7 @@ def evict(
     return replace(found, collected=gc(folder, keep=1)) if collect else found
 
 
-def _planned(folder: str, before: Manifest, limit: int) -> tuple[Evicted, tuple[PartEntry, ...]]:
+def _planned(folder: str, before: Manifest, limit: int) -> tuple[Evicted, Sequence[PartEntry]]:
     sizes = list(map(bytes_of_part, before.parts))
     left, gone = sum(sizes), 0
     while left > limit and gone < len(sizes) - 1:
