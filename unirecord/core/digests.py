@@ -39,10 +39,10 @@ class _Job:
     """What is to be digested, and the memory for the digests. Without ``data``, ``starts`` are addresses."""
 
     def __init__(self, data: Any, starts: U64, lengths: U64) -> None:
-        self.data = None if data is None else memoryview(data).cast("B")
-        self.starts = np.ascontiguousarray(starts, np.uint64)
-        self.lengths = np.ascontiguousarray(lengths, np.uint64)
-        self.found = np.empty(len(starts), np.uint64)
+        self.data: memoryview | None = None if data is None else memoryview(data).cast("B")
+        self.starts: U64 = np.ascontiguousarray(starts, np.uint64)
+        self.lengths: U64 = np.ascontiguousarray(lengths, np.uint64)
+        self.found: U64 = np.empty(len(starts), np.uint64)
         if self.data is not None and len(starts) and int((self.starts + self.lengths).max()) > len(self.data):
             raise ValueError("a range ends beyond the data")
 

@@ -96,11 +96,12 @@ class NativePart:
         return place[0], place[1]
 
 
+_REF_FIELDS = ["data_path", "id", "rows", "content_digest", "layout"]
 _REF = np.dtype(
     {
-        "names": (names := ["data_path", "id", "rows", "content_digest", "layout"]),
+        "names": _REF_FIELDS,
         "formats": [np.uintp, np.uintp, np.int64, np.uint64, np.int32],
-        "offsets": [ffi.offsetof("ur_part_ref", name) for name in names],
+        "offsets": [ffi.offsetof("ur_part_ref", name) for name in _REF_FIELDS],
         "itemsize": ffi.sizeof("ur_part_ref"),
     }
 )

@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
     from unirecord import UniRecordDataset
 
+    class _BuilderConfig:  # type checkers cannot see into datasets, which has no py.typed: what is used of it
+        data_files: Any
+
+    class _ArrowBasedBuilder:
+        config: Any
+        info: Any
+
+    class _CountableBuilder: ...
+else:
+    _BuilderConfig, _ArrowBasedBuilder = datasets.BuilderConfig, datasets.ArrowBasedBuilder
+    _CountableBuilder = datasets.builder._CountableBuilderMixin
+
 __all__ = ["Unirecord", "UnirecordConfig"]
 
 MANIFEST = "manifest.json"
@@ -27,7 +39,7 @@ Stretch = tuple[str, int, int]  # rows [first, last) of a path
 
 
 @dataclass
-class UnirecordConfig(datasets.BuilderConfig):  # type: ignore[misc]
+class UnirecordConfig(_BuilderConfig):
     """What is read: all ``columns`` or those named, rows that meet the condition ``where``, cast to ``features``.
 
     Without ``features`` the types and annotations of the columns say them. ``storage``: the ``storage_options`` of
@@ -40,7 +52,7 @@ class UnirecordConfig(datasets.BuilderConfig):  # type: ignore[misc]
     storage: dict[str, Any] | None = None
 
 
-class Unirecord(datasets.ArrowBasedBuilder, datasets.builder._CountableBuilderMixin):  # type: ignore[misc]
+class Unirecord(_ArrowBasedBuilder, _CountableBuilder):
     """Rows in their own order.
 
     A data file is a part (``a.urec``), or the manifest of a directory, which stands for all of its parts; on a disk or

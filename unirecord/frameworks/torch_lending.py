@@ -52,8 +52,8 @@ class _Block:
     """One piece of memory, its descriptor and its loans."""
 
     def __init__(self, size: int) -> None:
-        self.capacity = -(-size // _HEAD) * _HEAD
-        self.descriptor = os.memfd_create("unirecord-batch")
+        self.capacity: int = -(-size // _HEAD) * _HEAD
+        self.descriptor: int = os.memfd_create("unirecord-batch")
         try:
             os.ftruncate(self.descriptor, _HEAD + self.capacity)
             mapped = np.frombuffer(mmap.mmap(self.descriptor, _HEAD + self.capacity), np.uint8)
@@ -61,10 +61,10 @@ class _Block:
             os.close(self.descriptor)
             raise
         self._answers = mapped[:_HEAD]
-        self.address = mapped[_HEAD:].ctypes.data
+        self.address: int = mapped[_HEAD:].ctypes.data
         self._loans = 0
         self._use: Callable[[], Use | None] = lambda: None
-        self.last = 0
+        self.last: int = 0
         weakref.finalize(self, os.close, self.descriptor)
 
     def use(self, size: int) -> Use:

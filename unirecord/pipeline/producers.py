@@ -110,7 +110,9 @@ class _GeneratorPass:
 
     def __init__(self, origin: GeneratorOrigin, epoch: int, start: int) -> None:
         self._origin = origin
-        self.epoch, self.start, self.end = epoch, start, start
+        self.epoch: int = epoch
+        self.start: int = start
+        self.end: int = start
         self.names: Named = self
         in_processes = origin._in_processes
         memory = origin._memory // len(origin._makes)
@@ -118,7 +120,7 @@ class _GeneratorPass:
         apart = _Producers if has_gil() else ThreadProducers
         self._producers = apart(origin._makes, origin._ahead, memory) if in_processes else None
         self.processes: Any = self._producers
-        self.calls_user = not in_processes
+        self.calls_user: bool = not in_processes
 
     @property
     def followed(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -40,7 +40,7 @@ class RowNames:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.meeting = lru_cache(maxsize=None)(self._meeting)
+        self.meeting: Callable[[str], NDArray[np.bool_]] = lru_cache(maxsize=None)(self._meeting)
 
     def locate(self, row: int) -> tuple[str, str]:
         """Path of a row's part, and words that name the row in a message."""
