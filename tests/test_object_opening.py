@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from objectstore import Link, Server, serving
+from objectstore import Fault, Link, Server, serving
 
 from unirecord import CorruptionError, MissingError, UniRecordDataset, Writer
 from unirecord.inspection.describe import describe
@@ -126,6 +126,14 @@ def test_what_is_not_there_is_explained_by_few_requests(server: Server, names: P
     with pytest.raises(MissingError, match="matches this pattern"):
         UniRecordDataset("s3://names/*.urec.id?")
     assert len(server.requests) == 1
+
+
+def test_what_is_not_there_is_named_when_the_store_does_not_say_what_lies_near(
+    server: Server, names: Path
+) -> None:
+    server.fault = lambda request: None if "absent" in request.key else Fault(status=416)
+    with pytest.raises(MissingError, match=r"s3://names/absent\.urec: there is no such file or directory"):
+        UniRecordDataset("s3://names/absent.urec")
 
 
 def test_what_a_dataset_is_asks_for_no_sizes_that_its_indexes_say(server: Server, root: Path) -> None:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from ..errors import UniRecordError
+from ..storage.location import Location
 from ..storage.registry import location_of
 from . import manifest
 from .manifest import ListedParts, Manifest
@@ -34,7 +36,13 @@ def explain_missing(path: str) -> str:
     """Return the message for a path at which there is nothing."""
     if path.startswith("~"):
         return f"{path}: there is no such file or directory; only a shell expands ~, so name {os.path.expanduser(path)}"
-    location = location_of(path)
+    try:
+        return _explained(path, location_of(path))
+    except (OSError, UniRecordError):  # a store that does not answer all that is asked about what lies near
+        return f"{path}: there is no such file or directory"
+
+
+def _explained(path: str, location: Location) -> str:
     if (target := location.link(path)) is not None:
         return f"{path}: is a link to {target}, where there is nothing"
     if location.is_taken(path + ".idx"):  # so there was a part
