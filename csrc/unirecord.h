@@ -339,6 +339,24 @@ typedef struct {
  * brings is checked as what is read from a file is. */
 typedef ur_status (*ur_fetch)(void *context, const ur_range *ranges, int64_t count, ur_error *error);
 
+/* Bytes that have come, in which several ranges may lie. */
+typedef struct {
+  const uint8_t *data;
+  uint64_t bytes;
+} ur_answer;
+
+/* Range number `range` of a fetch lies at byte `place` of answer number `answer`. */
+typedef struct {
+  int64_t range;
+  int64_t answer;
+  uint64_t place;
+} ur_put;
+
+/* For a ur_fetch: copies ranges out of answers to where they are wanted, and says when they were there. Nothing is copied where
+ * one of them is not inside its answer, which is UR_ARGUMENT. */
+UR_API ur_status ur_ranges_put(const ur_range *ranges, int64_t count, const ur_answer *answers, int64_t answer_count,
+                               const ur_put *puts, int64_t n, ur_error *error);
+
 typedef struct ur_cache ur_cache;
 
 typedef struct {

@@ -86,6 +86,30 @@ def test_a_window_comes_in_runs_and_no_byte_twice(
         assert not there._cursor.plan.data.parts._ahead[0]._all
 
 
+def test_rows_that_share_a_digest_count_once(
+    root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is read with all rows that the digest covers: of eight, a window's bytes are taken eight times."""
+    path = root / "bucket" / "units.urec"
+    rng = np.random.default_rng(3)
+    with Writer(path, {"x": "uint8[1000]"}) as writer:
+        writer.write_batch({"x": rng.integers(0, 256, (ROWS, 1000), np.uint8)})
+    order = {"shuffle": "block", "seed": 4, "block_rows": 64, "window_blocks": 16}
+    monkeypatch.setattr("unirecord.parts.read_ahead.MOST_AHEAD_BYTES", 3 << 19)
+    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_AHEAD_BYTES", 3 << 19)
+    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_WINDOW_BYTES", 1 << 20 | 1 << 18)
+    with (
+        UniRecordDataset(path, **order) as here,
+        UniRecordDataset("s3://bucket/units.urec", **order) as there,
+    ):
+        sent, before = server.bytes, len(server.requests)
+        found = [bytes(x) for batch in there.batches(32, prefetch=2, num_threads=2) for x in batch["x"]]
+        assert found == [x for (x,) in rows_of(here)]
+        assert server.bytes - sent <= 1.25 * path.stat().st_size
+        assert len(server.requests) - before <= 2 * -(-ROWS // 64)
+        assert there._cursor.plan.data.parts._ahead[0].bytes == 0
+
+
 def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
     root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -375,7 +375,36 @@ static void threads_share_what_has_come(void) {
   }
 }
 
+static void ranges_are_put_out_of_answers_all_or_none(void) {
+  const uint8_t first[] = "abcdef", second[] = "ghi";
+  const ur_answer answers[] = {{first, 6}, {second, 3}};
+  uint8_t to[4][3];
+  uint64_t came = 0;
+  ur_range ranges[4] = {0};
+  for (int i = 0; i < 4; i++) ranges[i] = (ur_range){.bytes = 2, .to = to[i]};
+  ranges[2].came = &came;
+  ranges[3].bytes = 0;
+  ranges[3].to = NULL;
+  const ur_put right[] = {{2, 1, 1}, {0, 0, 4}, {3, 0, 6}};
+  const ur_put wrong[] = {{0, 1, 2}, {0, 1, UINT64_MAX}, {0, 0, 5}, {-1, 0, 0}, {4, 0, 0}, {0, -1, 0}, {0, 2, 0}};
+  memset(to, '.', sizeof to);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    const ur_put both[] = {{1, 0, 0}, wrong[i]};
+    ur_error error;
+    EXPECT_EQUAL(ur_ranges_put(ranges, 4, answers, 2, both, 2, &error), UR_ARGUMENT);
+    EXPECT(memcmp(to, "............", sizeof to) == 0 && came == 0);
+  }
+  uint64_t before = now_ns();
+  EXPECT_EQUAL(ur_ranges_put(ranges, 4, answers, 2, right, 3, NULL), UR_OK);
+  EXPECT(memcmp(to, "ef....hi....", sizeof to) == 0);
+  EXPECT(before <= came && came <= now_ns());
+  EXPECT_EQUAL(ur_ranges_put(ranges, 4, NULL, 0, NULL, 0, NULL), UR_OK);
+  ranges[1].to = NULL;
+  EXPECT_EQUAL(ur_ranges_put(ranges, 4, answers, 2, &(ur_put){1, 0, 0}, 1, NULL), UR_ARGUMENT);
+}
+
 int main(void) {
+  ranges_are_put_out_of_answers_all_or_none();
   every_kind_of_part_gives_its_rows();
   an_index_comes_once_and_a_batch_in_one_call();
   each_call_that_fails_is_said_and_the_next_one_works();

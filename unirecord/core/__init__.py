@@ -26,8 +26,6 @@ from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
 from .fetching import Fetch as Fetch
 from .fetching import FetchError as FetchError
-from .fetching import Put as Put
-from .fetching import Range as Range
 from .joined import JoinedSet as JoinedSet
 from .library import failure_of as failure_of
 from .library import raise_for as raise_for
@@ -47,6 +45,11 @@ from .pictures import PicturePlacer as PicturePlacer
 from .pictures import Pixels as Pixels
 from .pictures import has_jpeg as has_jpeg
 from .pictures import read_jpeg_header as read_jpeg_header
+from .ranges import PUT as PUT
+from .ranges import Answer as Answer
+from .ranges import Put as Put
+from .ranges import Range as Range
+from .ranges import Ranges as Ranges
 from .scan import AND as AND
 from .scan import BITS as BITS
 from .scan import BYTES as BYTES

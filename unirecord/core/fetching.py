@@ -5,16 +5,17 @@ from __future__ import annotations
 import errno
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import CLOCK_MONOTONIC, clock_gettime_ns
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import MissingError, StaleError, UniRecordError
 from .library import ffi, lib
+from .ranges import Answer, Put, Range, Ranges
 
-__all__ = ["Fetch", "FetchError", "Fetching", "Put", "Range"]
+__all__ = ["Fetch", "FetchError", "Fetching"]
 
 _RANGE: Final = np.dtype(
     [
@@ -31,20 +32,6 @@ assert _RANGE.itemsize == ffi.sizeof("ur_range")
 _WHAT_BYTES: Final = 159  # of a sentence in a ur_error
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Bytes [offset, offset + size) of the data file, or of the index, of a part.
-
-    ``keep``: cells or blocks of an index, which a cache may keep.
-    """
-
-    part: int
-    in_index: bool
-    offset: int
-    size: int
-    keep: bool = False
-
-
 class FetchError(OSError):
     """Bytes of a part that could not be had: which part and file, and why in one sentence."""
 
@@ -58,12 +45,73 @@ class FetchError(OSError):
         self.part, self.in_index, self.why, self.cause = part, in_index, why, cause
 
 
-# Takes the bytes of a range, by its number: a buffer of exactly its size. In any thread, until the function returns; so
-# long the bytes are in what this gives.
-Put = Callable[[int, Any], Any]
 # Puts the bytes of each range, in any order. Raises FetchError. Ranges without a byte say that their parts are going to
 # be opened; of an index, that what came of them was wrong, and is to come anew: nothing is put.
 Fetch = Callable[[Sequence[Range], Put], None]
+
+
+class _Places:
+    """Where the ranges of a call are wanted, and which are there."""
+
+    def __init__(self, ranges: Any, asked: Ranges) -> None:
+        self._ranges, self._asked = ranges, asked
+        self._is_there = asked.sizes == 0
+
+    def __call__(self, number: int, found: Any) -> Any:
+        """One range, without letting others have Python's lock."""
+        range_ = self._ranges[number]
+        if len(found) != range_.bytes:
+            raise self._failure(number, f"{len(found)} bytes came for {range_.bytes}")
+        to = ffi.buffer(range_.to, len(found))
+        ffi.memmove(to, found, len(found))
+        if range_.came:
+            range_.came[0] = clock_gettime_ns(CLOCK_MONOTONIC)
+        self._is_there[number] = True
+        return to
+
+    def many(self, answers: Sequence[Answer], puts: npt.NDArray[Any]) -> None:
+        """Several ranges, by one call; others run meanwhile. All of them, or none."""
+        if not len(puts):
+            return
+        table = np.array([(answer.address, answer.size) for answer in answers], np.uint64)
+        status = lib.ur_ranges_put(
+            self._ranges,
+            len(self._asked),
+            ffi.from_buffer("ur_answer[]", table),
+            len(answers),
+            ffi.from_buffer("ur_put[]", np.ascontiguousarray(puts)),
+            len(puts),
+            ffi.NULL,
+        )
+        if status != lib.UR_OK:
+            raise self._failure(int(puts["range"][0]), "other bytes came than were asked for")
+        self._is_there[puts["range"]] = True
+
+    def there(self, number: int) -> Any:
+        """The memory of a range."""
+        return ffi.buffer(self._ranges[number].to, self._ranges[number].bytes)
+
+    def check_all(self) -> None:
+        """FetchError where the bytes of a range have not come."""
+        missing = np.flatnonzero(~self._is_there)
+        if len(missing):
+            number = int(missing[0])
+            raise self._failure(number, f"none of {self._asked.sizes[number]} bytes came")
+
+    def _failure(self, number: int, why: str) -> FetchError:
+        of = self._asked[number]
+        return FetchError(of.part, of.in_index, why)
+
+
+def _ranges_of(ranges: Any, count: int) -> Ranges:
+    wanted = np.frombuffer(ffi.buffer(ranges, count * _RANGE.itemsize), _RANGE, count)
+    return Ranges(
+        wanted["part"].copy(),
+        wanted["file"] == lib.UR_FILE_INDEX,
+        wanted["offset"].astype(np.int64),
+        wanted["bytes"].astype(np.int64),
+        wanted["keep"] == 1,
+    )
 
 
 class Fetching:
@@ -81,34 +129,14 @@ class Fetching:
 
     def deliver(self, ranges: Any, count: int) -> None:
         """Puts the bytes of the ranges where they are wanted."""
-        wanted = np.frombuffer(ffi.buffer(ranges, count * _RANGE.itemsize), _RANGE, count)
-        asked = [
-            Range(part, file == lib.UR_FILE_INDEX, offset, size, keep == 1)
-            for part, file, offset, size, keep in zip(
-                *(wanted[name].tolist() for name in ("part", "file", "offset", "bytes", "keep")), strict=True
-            )
-        ]
-        if asked[0].size and ranges[0].to == ffi.NULL:
+        asked = _ranges_of(ranges, count)
+        if asked.sizes[0] and ranges[0].to == ffi.NULL:
             if self.ahead is not None:
                 self.ahead(asked)
             return
-        missing = {i for i, range_ in enumerate(asked) if range_.size}
-
-        def put(number: int, found: Any) -> Any:
-            range_ = asked[number]
-            if len(found) != range_.size:
-                raise FetchError(range_.part, range_.in_index, f"{len(found)} bytes came for {range_.size}")
-            to = ffi.buffer(ranges[number].to, range_.size)
-            ffi.memmove(to, found, range_.size)
-            if ranges[number].came:
-                ranges[number].came[0] = clock_gettime_ns(CLOCK_MONOTONIC)
-            missing.discard(number)
-            return to
-
-        self.fetch(asked, put)
-        for number in missing:
-            range_ = asked[number]
-            raise FetchError(range_.part, range_.in_index, f"none of {range_.size} bytes came")
+        places = _Places(ranges, asked)
+        self.fetch(asked, places)
+        places.check_all()
 
     def keep(self, interrupt: BaseException) -> None:
         """Remembers what cannot be said in a ur_error: Ctrl-C, say, which comes in the main thread alone."""

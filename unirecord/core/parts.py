@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from ..errors import CorruptionError, MissingError, StaleError
 from .cached import NativeCache
-from .fetching import Fetch, Fetching, Range
+from .fetching import Fetch, Fetching
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
+from .ranges import Range
 
 IO_CODES = {
     "auto": lib.UR_IO_AUTO,

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..core import CACHE_RANGE, CACHE_STRETCH, Fetch, NativeCache, Put, Range, xxh3_64
+from ..core import CACHE_RANGE, CACHE_STRETCH, Answer, Fetch, NativeCache, Put, Range, xxh3_64
 from ..errors import UniRecordError
 from ..storage.cache_directory import PAGE, CacheDirectory, on_disk
 from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
@@ -78,6 +78,33 @@ def file_of(path: str, part: PartRef, size: int) -> CachedFile:
     return CachedFile(posixpath.dirname(path), (xxh3_64(text), xxh3_64(text, 1)), size)
 
 
+class _Noting:
+    """Puts ranges, and remembers which of them may be kept, and where they are."""
+
+    def __init__(self, put: Put, ranges: Sequence[Range]) -> None:
+        self._put, self._ranges = put, ranges
+        self._noted: list[tuple[int, Any]] = []
+
+    def __call__(self, number: int, found: Any) -> Any:
+        there = self._put(number, found)
+        self._noted.append((number, there))
+        return there
+
+    def many(self, answers: Sequence[Answer], puts: Array) -> None:
+        """Several of them."""
+        self._put.many(answers, puts)
+        self._noted += [(number, self.there(number)) for number in puts["range"].tolist()]
+
+    def there(self, number: int) -> Any:
+        """The memory of one."""
+        return self._put.there(number)
+
+    def kept(self) -> list[tuple[Range, Any]]:
+        """In the order of the ranges: they come in any, and neighbours are kept as one."""
+        noted = [(self._ranges[number], there) for number, there in sorted(self._noted, key=itemgetter(0))]
+        return [(wanted, there) for wanted, there in noted if wanted.keep]
+
+
 # What has come of a part, by its number, when it was opened: the core checks it then, and forgets it if it is wrong.
 Heads = Callable[[int], Sequence[tuple[Range, Any]]]
 
@@ -128,22 +155,14 @@ class CachedParts:
                 self._begun.discard(ranges[0].part)
             self._fetch(ranges, put)
             return
-        noted: list[tuple[int, Any]] = []
-
-        def put_and_note(number: int, found: Any) -> Any:
-            there = put(number, found)
-            if ranges[number].keep:
-                noted.append((number, there))
-            return there
-
+        noted = _Noting(put, ranges)
         if not any(wanted.size for wanted in ranges):  # parts that are going to be opened
             missing = [wanted for wanted in ranges if not self._has_heads(wanted.part)]
             if missing:
                 self._fetch(missing, put)
         else:
-            self._fetch(ranges, put_and_note)
-        noted.sort(key=itemgetter(0))  # they come in any order; neighbours are kept as one
-        brought = [(ranges[number], there) for number, there in noted]
+            self._fetch(ranges, noted)
+        brought = noted.kept()
         brought += self._new_heads(ranges)
         with self._lock:
             self._fetched += sum(wanted.size for wanted, _ in brought)

@@ -7,29 +7,29 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final, TypeVar
 
-from ..core import FetchError, Put, Range, result_of
+import numpy as np
+import numpy.typing as npt
+
+from ..core import PUT, Answer, FetchError, Put, Range, Ranges, result_of
 from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..storage.location import Location
 from ..storage.registry import location_of
 from .part_files import NEW, PartFiles, find_files, no_part
-from .read_ahead import ReadAhead, Run
+from .read_ahead import ReadAhead
+from .runs import Run, join
 
 __all__ = ["Beginnings", "Fetcher", "fetch_for"]
 
-_LEAST_CAP: Final = (
-    32 << 10
-)  # bytes of a gap that are never too much; larger ones are half of a neighbour at most
-_RUN_BYTES: Final = 4 << 20  # that one request brings at most, unless a single range is longer
 _HEAD_BYTES: Final = 16 << 10  # of a file, that opening it most likely needs
 _END_BYTES: Final = 64  # of a data file: its end page
 _JUST_CAME: Final = 256  # blocks of indexes, and heads, kept for threads that asked before they were there
 _HEADS_KEPT: Final = 512  # of parts that are being opened, or have been lately: 40 MB of them
 
 _Key = TypeVar("_Key", bound=Hashable)
+_I64 = npt.NDArray[np.int64]
 
 
 Head = tuple[Run, Any]  # bytes of a file that opening its part needs
@@ -124,54 +124,57 @@ class Fetcher:
         return [(part.data_bytes, part.index_bytes) for part in self._parts]
 
     def __call__(self, ranges: Sequence[Range], put: Put) -> None:
-        if not any(wanted.size for wanted in ranges):
-            if ranges[0].in_index:
-                self._forget(ranges[0].part)
+        asked = Ranges.of(ranges)
+        in_index = bool(asked.in_index[0])
+        if not asked.sizes.any():
+            if in_index:
+                self._forget(int(asked.parts[0]))
             else:
-                self._heads_of([wanted.part for wanted in ranges])
-        elif ranges[0].in_index:
-            for number, found in enumerate(self._of_index(ranges)):
+                self._heads_of(asked.parts.tolist())
+        elif in_index:
+            for number, found in enumerate(self._of_index(list(asked))):
                 put(number, found)
-        elif len(ranges) == 1 and (found := self._from_head(ranges[0])) is not None:
+        elif len(asked) == 1 and (found := self._from_head(asked[0])) is not None:
             put(0, found)
         else:
-            self._put_rows(ranges, put)
+            self._put_rows(asked, put)
 
-    def _put_rows(self, ranges: Sequence[Range], put: Put) -> None:
+    def _put_rows(self, ranges: Ranges, put: Put) -> None:
         """Bytes of cells: those that were asked for ahead, and all others, asked for before that is waited for.
 
         What was asked for ahead and could not be had is asked for once more, and then said.
         """
-        waits = [self.ahead.take(wanted.part, wanted.offset, wanted.size) for wanted in ranges]
-        self._put_joined(ranges, [i for i, wait in enumerate(waits) if wait is None], put)
-        missing = [i for i, wait in enumerate(waits) if wait is not None and not wait(partial(put, i))]
-        self._put_joined(ranges, missing, put)
-
-    def _put_joined(self, ranges: Sequence[Range], numbers: Sequence[int], put: Put) -> None:
-        """Brings ranges, of which neighbours come by one request, and puts those of each as soon as they come."""
-        if not numbers:
+        taken = self.ahead.take(ranges)
+        if taken is None:
+            self._put_joined(ranges, np.arange(len(ranges)), put)
             return
-        runs, places = self._runs_of([ranges[i] for i in numbers])
-        of_run: list[list[tuple[int, int, int]]] = [[] for _ in runs]
-        for i, (run, at) in zip(numbers, places, strict=True):
-            of_run[run].append((i, at, at + ranges[i].size))
+        self._put_joined(ranges, taken.others, put)
+        self._put_joined(ranges, taken.put(put), put)
+
+    def _put_joined(self, ranges: Ranges, numbers: _I64, put: Put) -> None:
+        """Brings ranges, of which neighbours come by one request, and puts those of each as soon as they come."""
+        if not len(numbers):
+            return
+        runs, first, places = self._runs_of(ranges.only(numbers))
+        puts = np.zeros(len(numbers), PUT)
+        puts["range"], puts["place"] = numbers, places
+        alone = numbers.tolist() if len(runs) == len(numbers) else []
 
         def take(run: int, found: Any) -> int:
             if len(found) == runs[run].stop - runs[run].start:
-                view = memoryview(found)
-                for i, start, stop in of_run[run]:
-                    put(i, view[start:stop])
+                if alone:
+                    put(alone[run], found)
+                else:
+                    put.many([Answer(found)], puts[first[run] : first[run + 1]])
             return len(found)
 
         self._bring(runs, take)
 
     def read_ahead(self, ranges: Sequence[Range]) -> None:
         """Asks for ranges of one part, which will be read once each; neighbours by one request."""
-        runs, places = self._runs_of(ranges)
-        wanted = [0] * len(runs)
-        for (number, _), each in zip(places, ranges, strict=True):
-            wanted[number] += each.size
-        self.ahead.add(runs, wanted)
+        wanted = Ranges.of(ranges)
+        runs, first, _ = self._runs_of(wanted)
+        self.ahead.add(runs, np.add.reduceat(wanted.sizes, first[:-1]).tolist())
 
     def _begin(self, runs: Sequence[Run], take: Callable[[Any], Any]) -> list[Callable[[], Any]] | None:
         wanted = [(self._path(run), run.start, run.stop - run.start) for run in runs]
@@ -190,31 +193,16 @@ class Fetcher:
         """The bytes of ranges, of which neighbours come by one request."""
         if not ranges:
             return []
-        runs, places = self._runs_of(ranges)
+        runs, first, places = self._runs_of(Ranges.of(ranges))
         brought = [memoryview(found) for found in self._bring(runs)]
+        of = np.repeat(np.arange(len(runs)), np.diff(first))
         return [
             brought[number][at : at + wanted.size]
-            for (number, at), wanted in zip(places, ranges, strict=True)
+            for number, at, wanted in zip(of.tolist(), places.tolist(), ranges, strict=True)
         ]
 
-    def _runs_of(self, ranges: Sequence[Range]) -> tuple[list[Run], list[tuple[int, int]]]:
-        """What brings the ranges, and of each range the number of its run and where in that it begins."""
-        runs: list[Run] = []
-        places = []
-        before = 0  # bytes of the range before
-        gaps: dict[int, int] = {}
-        for wanted in ranges:  # they are sorted
-            stop = wanted.offset + wanted.size
-            run = runs[-1] if runs else None
-            if wanted.part not in gaps:
-                gaps[wanted.part] = self._location.gap(self._parts[wanted.part].data)
-            gap = min(gaps[wanted.part], max(_LEAST_CAP, min(before, wanted.size) // 2))
-            before = wanted.size
-            if run is None or not _joins(run, wanted, stop, gap):
-                runs.append(run := Run(wanted.part, wanted.in_index, wanted.offset, stop))
-            run.stop = max(run.stop, stop)
-            places.append((len(runs) - 1, wanted.offset - run.start))
-        return runs, places
+    def _runs_of(self, ranges: Ranges) -> tuple[list[Run], _I64, _I64]:
+        return join(ranges, lambda part: self._location.gap(self._parts[part].data))
 
     def _of_index(self, ranges: Sequence[Range]) -> list[Any]:
         """Blocks of an index, which all threads want when an epoch begins."""
@@ -377,12 +365,3 @@ class Fetcher:
 
 def _covers(had: Run, run: Run) -> bool:
     return had.in_index == run.in_index and had.start <= run.start and run.stop <= had.stop
-
-
-def _joins(run: Run, wanted: Range, stop: int, gap: int) -> bool:
-    return (
-        run.part == wanted.part
-        and run.in_index == wanted.in_index
-        and wanted.offset - run.stop <= gap
-        and stop - run.start <= _RUN_BYTES
-    )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_AHEAD_BYTES", "MOST_WINDOW_BYTES", "ReadAhead", "Run"]
+from ..core import PUT, Answer, Put, Ranges
+from .runs import Run
+
+__all__ = ["MOST_AHEAD_BYTES", "MOST_WINDOW_BYTES", "ReadAhead", "Taken"]
 
 MOST_WINDOW_BYTES: Final = (
     512 << 20
@@ -26,33 +30,77 @@ _BUFFER_BYTES: Final = 4 << 20  # of a run, but for those of longer rows
 _LEAST_HELD: Final = 3 << 20  # bytes of a run that are worth one: of shorter runs there may be thousands
 _BUFFERS: Final = 8  # of them are got from the system at once
 
+_I64 = npt.NDArray[np.int64]
+
 _start = attrgetter("start")
 
 
-@dataclass
-class Run:
-    """Bytes [start, stop) of one file of a part, that come by one request."""
-
-    part: int
-    in_index: bool
-    start: int
-    stop: int
-
-
-@dataclass
+@dataclass(eq=False)
 class _Kept:
-    """A run on its way, or here; ``left`` bytes of it are still to be taken, ``users`` wait for theirs."""
+    """A run on its way, or here; ``left`` of ``wanted`` bytes are still to be taken of it, ``users`` wait for theirs.
+
+    Rows that have a digest together are read with all that it covers, so more may be taken of a run than it has.
+    """
 
     run: Run
-    left: int
+    wanted: int
     wait: Callable[[], Any]
     turn: int
+    left: int = 0
     users: int = 0
     is_dropped: bool = False
+    answer: Answer | None = None
 
     @property
     def start(self) -> int:
         return self.run.start
+
+    @property
+    def bytes(self) -> int:
+        """That it counts for."""
+        return min(self.left, (self.run.stop - self.run.start) * self.left // max(1, self.wanted))
+
+    def come(self) -> Answer | None:
+        """Its bytes, when they are here; None when they could not be had."""
+        if self.answer is None:
+            found = self.wait()
+            if not isinstance(found, BaseException) and len(found) == self.run.stop - self.run.start:
+                self.answer = Answer(found)
+        return self.answer
+
+
+class _OfPart:
+    """The runs of a part, sorted by where they start."""
+
+    def __init__(self) -> None:
+        self.runs: list[_Kept] = []
+        self._starts: _I64 | None = None  # and stops, until runs come or go
+        self._stops: _I64 = np.empty(0, np.int64)
+
+    def add(self, runs: Sequence[_Kept]) -> None:
+        """Runs more."""
+        self.runs.extend(runs)
+        self.runs.sort(key=_start)
+        self._starts = None
+
+    def remove(self, kept: _Kept) -> None:
+        """One run less."""
+        at = bisect_left(self.runs, kept.start, key=_start)
+        while self.runs[at] is not kept:
+            at += 1
+        del self.runs[at]
+        self._starts = None
+
+    def find(self, offsets: _I64, stops: _I64) -> _I64:
+        """The number of the run that each range is in, or -1."""
+        if not self.runs:
+            return np.full(len(offsets), -1)
+        if self._starts is None:
+            places = np.array([(kept.run.start, kept.run.stop) for kept in self.runs], np.int64)
+            self._starts, self._stops = places[:, 0].copy(), places[:, 1].copy()
+        at = np.searchsorted(self._starts, offsets, side="right") - 1
+        at[stops > self._stops[at]] = -1  # of -1, which is before the first run, the last one's
+        return at
 
 
 class _Buffers:
@@ -88,6 +136,31 @@ class _Buffers:
         self._spare.clear()
 
 
+class Taken:
+    """What a call takes of runs, which it waits for; ``others`` are the numbers of ranges that are in none."""
+
+    def __init__(
+        self, others: _I64, kept: list[_Kept], puts: npt.NDArray[Any], done: Callable[[list[_Kept]], None]
+    ) -> None:
+        self.others = others
+        self._kept, self._puts, self._done = kept, puts, done
+
+    def put(self, put: Put) -> _I64:
+        """Puts them, all those that could be had by one call; returns the numbers of the others."""
+        answers = [kept.come() for kept in self._kept]
+        here = [answer for answer in answers if answer is not None]
+        puts, missing = self._puts, np.empty(0, np.int64)
+        if len(here) < len(answers):
+            has_come = np.array([answer is not None for answer in answers])
+            number = np.cumsum(has_come) - 1  # of a answer, among those that are here
+            could = has_come[puts["answer"]]
+            missing, puts = puts["range"][~could], puts[could]
+            puts["answer"] = number[puts["answer"]]
+        put.many(here, puts)
+        self._done(self._kept)
+        return missing
+
+
 class ReadAhead:
     """Runs of data files, at most `MOST_AHEAD_BYTES` of them: the oldest go first. Thread-safe.
 
@@ -100,7 +173,7 @@ class ReadAhead:
     ) -> None:
         self._begin = begin
         self._buffers = _Buffers()
-        self._of_part: dict[int, list[_Kept]] = {}  # sorted by where they start
+        self._of_part: dict[int, _OfPart] = {}
         self._all: dict[int, _Kept] = {}  # by their identity, the oldest first
         self._bytes = self._turn = 0
         self._lock = threading.Lock()
@@ -118,53 +191,71 @@ class ReadAhead:
 
     def add(self, runs: Sequence[Run], wanted: Sequence[int]) -> None:
         """Asks for runs of one part, of which so many bytes will be taken."""
-        room, fitting = MOST_AHEAD_BYTES, 0
-        while fitting < len(runs) and wanted[fitting] <= room:
-            room -= wanted[fitting]
-            fitting += 1
-        waits = self._begin(runs[:fitting], self._buffers.hold) if fitting else None
+        kept, room = [], MOST_AHEAD_BYTES
+        for run, size in zip(runs, wanted, strict=True):
+            each = _Kept(run, size, _never, self._turn, size)
+            if each.bytes > room:
+                break
+            kept.append(each)
+            room -= each.bytes
+        waits = self._begin(runs[: len(kept)], self._buffers.hold) if kept else None
         if waits is None:
             return
-        kept = [_Kept(*each, self._turn) for each in zip(runs, wanted, waits, strict=False)]
+        for each, wait in zip(kept, waits, strict=True):
+            each.wait = wait
         with self._lock:
             self._bytes += MOST_AHEAD_BYTES - room
             while self._bytes > MOST_AHEAD_BYTES and self._all:
                 self._drop(next(iter(self._all.values())))
             for each in kept:
                 self._all[id(each)] = each
-            there = self._of_part.setdefault(kept[0].run.part, [])
-            there.extend(kept)
-            there.sort(key=_start)
+            self._of_part.setdefault(kept[0].run.part, _OfPart()).add(kept)
 
-    def take(self, part: int, offset: int, size: int) -> Callable[[Callable[[Any], None]], bool] | None:
-        """What waits for these bytes, and puts them; False when they could not be had. None for those not asked for."""
+    def take(self, ranges: Ranges) -> Taken | None:
+        """What gives those of the ranges that have been asked for; None when none has been."""
         if not self._all:
             return None
         with self._lock:
-            there = self._of_part.get(part, [])
-            at = bisect_right(there, offset, key=_start) - 1
-            if at < 0 or offset + size > there[at].run.stop:
+            runs: list[_Kept] = []
+            of = np.full(len(ranges), -1)  # the number of its run
+            stops = ranges.offsets + ranges.sizes
+            starts = np.flatnonzero(np.diff(ranges.parts, prepend=-1)).tolist()  # of parts: they are sorted
+            for start, stop in pairwise([*starts, len(ranges)]):
+                there = self._of_part.get(int(ranges.parts[start]))
+                if there is not None:
+                    at = there.find(ranges.offsets[start:stop], stops[start:stop])
+                    at[at >= 0] += len(runs)
+                    of[start:stop] = at
+                    runs += there.runs
+            is_here = of >= 0
+            if not is_here.any():
                 return None
-            kept = there[at]
-            taken = min(size, kept.left)
-            kept.left -= taken
-            kept.users += 1
-            self._bytes -= taken
-            if kept.left <= 0:
-                self._drop(kept)
+            numbers = np.flatnonzero(is_here)
+            found, answers = np.unique(of[numbers], return_inverse=True)
+            sums = np.bincount(answers, ranges.sizes[numbers])
+            kept = [runs[number] for number in found.tolist()]
+            for each, taken in zip(kept, sums.tolist(), strict=True):
+                self._take(each, int(taken))
+        puts = np.empty(len(numbers), PUT)
+        puts["range"], puts["answer"] = numbers, answers
+        puts["place"] = ranges.offsets[numbers] - np.array([each.start for each in kept])[answers]
+        return Taken(np.flatnonzero(~is_here), kept, puts, self._let_go)
 
-        def wait(put: Callable[[Any], None]) -> bool:
-            found, run = kept.wait(), kept.run
-            is_good = not isinstance(found, BaseException) and len(found) == run.stop - run.start
-            if is_good:
-                put(found[offset - run.start : offset - run.start + size])
-            with self._lock:
+    def _take(self, kept: _Kept, size: int) -> None:
+        before = kept.bytes
+        kept.left = max(0, kept.left - size)
+        kept.users += 1
+        self._bytes -= before - kept.bytes
+        if not kept.left:
+            self._drop(kept)
+
+    def _let_go(self, taken: Sequence[_Kept]) -> None:
+        with self._lock:
+            for kept in taken:
                 kept.users -= 1
-                if kept.is_dropped and not kept.users:
-                    self._buffers.give_back(found)
-            return is_good
-
-        return wait
+                if kept.is_dropped and not kept.users and kept.answer is not None:
+                    self._buffers.give_back(kept.answer.data)
+                    kept.answer = None
 
     def drop(self, turn: int) -> None:
         """Drops what was added in this turn, and before."""
@@ -182,10 +273,10 @@ class ReadAhead:
 
     def _drop(self, kept: _Kept) -> None:
         self._all.pop(id(kept), None)
-        self._bytes -= kept.left
-        there = self._of_part[kept.run.part]
-        at = bisect_left(there, kept.start, key=_start)
-        while there[at] is not kept:
-            at += 1
-        del there[at]
+        self._bytes -= kept.bytes
+        self._of_part[kept.run.part].remove(kept)
         kept.is_dropped = True
+
+
+def _never() -> Any:
+    raise AssertionError("it has not been asked for")
