@@ -110,6 +110,35 @@ def test_rows_that_share_a_digest_count_once(
         assert there._cursor.plan.data.parts._ahead[0].bytes == 0
 
 
+def test_small_rows_in_order_come_in_runs_and_a_look_at_the_first_asks_for_few(
+    root: Path, server: Server
+) -> None:
+    path = root / "bucket" / "in order.urec"
+    rng = np.random.default_rng(3)
+    with Writer(path, {"n": "int32", "x": "uint8[1000]"}) as writer:
+        x = rng.integers(0, 256, (20_000, 1000), np.uint8)
+        writer.write_batch({"n": np.arange(20_000, dtype=np.int32), "x": x})
+    with UniRecordDataset("s3://bucket/in order.urec") as ds:
+        next(iter(ds.batches(16)))
+        assert server.bytes < 4 << 20
+        sent, before = server.bytes, len(server.requests)
+        found = list(ds.batches(16))
+        assert np.array_equal(np.concatenate([batch["x"] for batch in found]), x)
+        assert server.bytes - sent <= 1.05 * path.stat().st_size
+        assert len(server.requests) - before <= 20  # of up to 4 MiB; 1,250 batches
+    with UniRecordDataset("s3://bucket/in order.urec") as ds:
+        batches = iter(ds.batches(16))
+        for _ in range(100):
+            next(batches)
+        state = ds.state_dict()
+        batches.close()
+        assert not ds._cursor.plan.data.parts._ahead[0]._all
+        ds.load_state_dict(state)
+        assert np.array_equal(
+            np.concatenate([batch["n"] for batch in ds.batches(16)]), np.arange(1600, 20_000)
+        )
+
+
 def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
     root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Windows of ``shuffle="block"`` in an object store: each is asked for in runs before its batches are read."""
+"""Windows of an epoch in an object store: each is asked for in runs before its batches are read."""
 
 from __future__ import annotations
 
@@ -15,10 +15,18 @@ from .plan import Plan
 __all__ = ["WindowsAhead"]
 
 _LEAST_BYTES: Final = 16 << 20  # of a window that are asked for at a time, so that runs stay whole
+_BATCH_BYTES: Final = (
+    1 << 20
+)  # of batches in order that bring runs by themselves: windows have those of smaller ones
+_IN_ORDER_BYTES: Final = (
+    1 << 20,
+    16 << 20,
+)  # of windows in order: what a look at some rows asks for, and most
+_IN_ORDER_ROWS: Final = 1 << 16  # of such a window, at most
 
 
 class WindowsAhead:
-    """The windows of one pass.
+    """The windows of one pass: those of ``shuffle="block"``; in order, of small batches, stretches of rows.
 
     Only where they bring runs: all of a window's rows are this rank's, all columns are read, a window is more than a
     batch, which brings runs by itself, and fits the memory that is there for it. The window behind those that are
@@ -32,21 +40,34 @@ class WindowsAhead:
         self._window = 0
         self._turns: deque[tuple[int, int]] = deque()  # where windows end, and what forgets them
         self._rows = np.empty(0, np.int64)  # of the next window, sorted: those that are not told of
-        spec = plan.order.spec
-        if not (isinstance(order, Order) and spec.mode == "block" and parts.is_fetched and run.stride == 1):
+        self._in_order = False
+        if not (isinstance(order, Order) and parts.is_fetched and run.stride == 1):
             return
+        self._row_bytes = max(1, parts.mean_row_bytes())
+        read = {column.name for _, column in plan.columns}
+        blobs = [column.name for column in parts.schema.columns if column.is_blob]
+        if not blobs or not read.issuperset(blobs):
+            return
+        if plan.order.spec.mode == "block":
+            self._take_blocks(order)
+        elif plan.order.spec.mode == "sequential":
+            self._take_stretches()
+        if batch_size < self._window and self._window * self._row_bytes <= MOST_WINDOW_BYTES:
+            self._told = 0
+
+    def _take_blocks(self, order: Order) -> None:
+        spec = self._plan.order.spec
         self._window = spec.block_rows * spec.window_blocks
         self._missing = -order.rows % spec.block_rows  # of the last block, in whatever window it is
         last = int(order.inverse(np.array([order.rows - 1]))[0]) if order.rows else 0
         self._short = last // self._window
-        self._row_bytes = max(1, parts.mean_row_bytes())
-        read = {column.name for _, column in plan.columns}
-        if (
-            all(column.name in read for column in parts.schema.columns if column.is_blob)
-            and self._window > batch_size
-            and self._window * self._row_bytes <= MOST_WINDOW_BYTES
-        ):
-            self._told = 0
+
+    def _take_stretches(self) -> None:
+        """Rows that follow each other, of batches that are much smaller than a run; twice as many each time."""
+        selection = self._plan.order.selection
+        if selection.is_range and selection.step == 1 and self._batch_size * self._row_bytes < _BATCH_BYTES:
+            self._in_order = True
+            self._window = int(_IN_ORDER_BYTES[0] / self._row_bytes)
 
     def reach(self, batches: int, done: int) -> None:
         """Asks for all windows that so many batches of the pass reach into; ``done`` of them have been read."""
@@ -55,13 +76,15 @@ class WindowsAhead:
             self._plan.data.parts.forget_advice(self._turns.popleft()[1])
         while self._told < stop and self._ask():
             pass
+        if self._in_order and not done:
+            return  # it may be a look at the first rows
         if stop <= self._told < self._run.samples and self._told - stop < self._window:
             self._ask()
 
     def _ask(self) -> bool:
         """Asks for rows of the next window, as many as there is room for; False when that is none."""
         run, parts = self._run, self._plan.data.parts
-        end = min(self._window_end(run.first + self._told) - run.first, run.samples)
+        end = min(self._window_end(), run.samples)
         if not len(self._rows):
             self._rows = np.sort(self._plan.rows_of(run, self._told, end))
         fitting = int((MOST_AHEAD_BYTES - parts.advised_bytes) / self._row_bytes)
@@ -71,15 +94,23 @@ class WindowsAhead:
         self._turns.append((end, parts.advise(rows)))
         if not len(self._rows):
             self._told = end
+            if self._in_order:
+                most = min(int(_IN_ORDER_BYTES[1] / self._row_bytes), _IN_ORDER_ROWS)
+                self._window = min(2 * self._window, most)
         return True
 
-    def _window_end(self, position: int) -> int:
+    def _window_end(self) -> int:
+        """Where the window ends, in samples of the pass, that the next sample to be told of is in."""
+        if self._in_order:
+            return self._told + self._window
+        position = self._run.first + self._told
         number = position // self._window
         if number == self._short and position >= (number + 1) * self._window - self._missing:
             number += 1
         elif number > self._short:
             number = (position + self._missing) // self._window
-        return (number + 1) * self._window - (self._missing if number >= self._short else 0)
+        end = (number + 1) * self._window - (self._missing if number >= self._short else 0)
+        return end - self._run.first
 
     def close(self) -> None:
         """Gives up what has been asked for, and is not going to be read."""
