@@ -57,6 +57,16 @@ def test_what_is_written_is_what_was_given(server: Server, tmp_path: Path) -> No
     assert uploads(server.root) == spooled(server) == []
 
 
+def test_what_is_written_takes_retries_and_timeouts_in_seconds(server: Server) -> None:
+    retries = {"max_retries": 5, "retry_timeout": 30, "backoff": {"init_backoff": 0.01, "max_backoff": 0.5}}
+    options = {"retry_config": retries, "timeout": 30, "client_options": {"connect_timeout": 2.5}}
+    with Writer(URL, SCHEMA, storage_options=options) as writer:
+        writer.write({"n": 1, "b": b"x"})
+    with append(URL, storage_options={**options, "timeout": "30", "read_timeout": "20s"}) as writer:
+        writer.write({"n": 2, "b": b"y"})
+    assert numbers(server) == [1, 2]
+
+
 def test_large_parts_go_in_pieces_of_which_few_are_on_their_way(server: Server) -> None:
     server.latency = 0.002
     with Writer(URL, {"b": "bytes"}) as writer:

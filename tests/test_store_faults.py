@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,6 +264,35 @@ def test_what_a_store_says_is_shown_without_signatures() -> None:
     said = str(failure("az://c/a", Exception(f"no answer from https://h/c/a?sig={SECRET} in 3ms")))
     assert "https://h/c/a?…" in said
     assert SECRET not in said
+
+
+@pytest.mark.parametrize(
+    ("status", "what_to_do"),
+    [
+        (301, "check endpoint and region"),
+        (400, "check endpoint and region"),
+        (401, "check the credentials"),
+        (416, "has been cut"),
+        (429, "is the store there"),
+        (503, "is the store there"),
+    ],
+)
+def test_whatever_the_store_answers_the_error_says_what_to_do(
+    server: Server, status: int, what_to_do: str
+) -> None:
+    server.fault = lambda request: Fault(status=status)
+    given = options(server, retry_config={**QUICK, "max_retries": 1})
+    with pytest.raises(OSError, match=what_to_do) as caught:
+        UniRecordDataset("s3://bucket/a.urec", storage_options=given)
+    assert "s3://bucket/a.urec" in str(caught.value)
+    server.fault = lambda _: None
+    with UniRecordDataset("s3://bucket/a.urec", storage_options=given) as ds:
+        server.fault = lambda request: Fault(status=status)
+        with pytest.raises((OSError, unirecord.StaleError)) as late:
+            ds.read_rows([7])
+    assert isinstance(late.value, unirecord.StaleError) or re.search(
+        rf"bytes \d+ to \d+ .*{what_to_do}.*a\.urec", str(late.value)
+    )
 
 
 def test_the_commands_take_storage_options(

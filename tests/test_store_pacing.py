@@ -71,6 +71,20 @@ def test_what_a_user_says_of_retries_is_obeyed_or_refused() -> None:
         retries_of({"backoff": {"initial": 3}})
 
 
+def test_what_a_user_says_of_retries_is_said_to_the_client() -> None:
+    retries = retries_of({"max_retries": 3, "retry_timeout": 9, "backoff": {"init_backoff": 0.5}})
+    assert retries.for_client() == {
+        "max_retries": 3,
+        "retry_timeout": timedelta(seconds=9),
+        "backoff": {
+            "init_backoff": timedelta(seconds=0.5),
+            "max_backoff": timedelta(seconds=15),
+            "base": 2.0,
+        },
+    }
+    assert retries_of(retries.for_client()) == retries
+
+
 def test_late_is_what_takes_longer_than_its_like() -> None:
     durations = Durations()
     assert durations.long(1_000) == STALLED

@@ -36,6 +36,16 @@ class Retries:
         """Seconds before attempt ``attempt``, from 1: between half and all of what has doubled each time."""
         return min(self.longest, self.first * self.base ** min(attempt - 1, 64)) * random.uniform(0.5, 1.0)
 
+    def for_client(self) -> dict[str, Any]:
+        """The same as obstore takes it, which knows no numbers of seconds."""
+        backoff = {
+            "init_backoff": timedelta(seconds=self.first),
+            "max_backoff": timedelta(seconds=self.longest),
+            "base": self.base,
+        }
+        patience = timedelta(seconds=self.patience)
+        return {"max_retries": int(self.most), "retry_timeout": patience, "backoff": backoff}
+
 
 class Pace:
     """How many requests may be in flight: half as many when a store says it is too much, then slowly more again.

@@ -28,6 +28,7 @@ _OF_THE_CLIENT: Final = (
     *("http2_only", "pool_idle_timeout", "pool_max_idle_per_host", "proxy_url", "proxy_ca_certificate"),
     *("proxy_excludes", "root_certificate", "randomize_addresses", "read_timeout", "timeout", "user_agent"),
 )
+_DURATIONS: Final = ("timeout", "interval")  # how their names end
 _OWN: Final = (
     "client_options",
     "credential_provider",
@@ -110,6 +111,7 @@ def storage_of(given: Mapping[str, Any] | None) -> StorageOptions | None:
     for name in client:
         if name not in _OF_THE_CLIENT:
             raise ValueError(f"client_options has no {name!r}{did_you_mean(name, _OF_THE_CLIENT)}")
+        client[name] = _duration(client[name]) if name.endswith(_DURATIONS) else client[name]
     config = {name: value for name, value in given.items() if name not in (*_OF_THE_CLIENT, *_OWN)}
     for name, value in config.items():
         if value is None:
@@ -124,6 +126,14 @@ def storage_of(given: Mapping[str, Any] | None) -> StorageOptions | None:
         repr(sorted((name, _told(value)) for name, value in given.items())).encode()
     ).hexdigest()
     return StorageOptions(dict(given), config, client, retries, None if rate is None else float(rate), key)
+
+
+def _duration(value: Any) -> Any:
+    """A number of seconds as obstore takes it; all else as it is, ``"30s"`` too."""
+    try:
+        return timedelta(seconds=float(value))
+    except (TypeError, ValueError, OverflowError):
+        return value
 
 
 def _dict_of(given: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -73,8 +73,8 @@ class Store:
         """The client that makes failed requests again."""
         client = self._patient
         if client is None:
-            given = None if self.options is None else self.options.given.get("retry_config")
-            client = self._patient = self._open(given or self._retry_config)
+            given = None if self.options is None else self.options.retries
+            client = self._patient = self._open(given.for_client() if given else self._retry_config)
         return client
 
     def renew(self, client: Any) -> None:

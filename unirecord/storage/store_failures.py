@@ -18,6 +18,9 @@ _QUERY: Final = re.compile(r"(\w+://[^\s?]+)\?\S+")  # which may hold a signatur
 _STATUS: Final = re.compile(r"non-2xx status code: (\d{3}) ?([^:]*)")
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _PREFIX: Final = re.compile(r"^Generic \w+ error: |Error performing \w+ \S+ in \S+( - |, )?")
+_REDIRECT: Final = (
+    "Received redirect without LOCATION, this normally indicates an incorrectly configured region"
+)
 _REFUSED: Final = ("PermissionDeniedError", "UnauthenticatedError")
 _TOO_MUCH: Final = (429, 503)
 _TOO_MUCH_CODES: Final = ("SlowDown", "RequestLimitExceeded", "TooManyRequests", "ServerBusy", "Throttl")
@@ -81,6 +84,11 @@ def failure(path: str, error: BaseException) -> BaseException:
         )
     elif verdict_of(error) in ("again", "slower"):
         said += "; is the store there, and not overloaded?"
+    elif is_past_the_end(error):  # what the C core passes on has room for 160 characters in all
+        said += "; the object has been cut: run `unirecord verify`"
+    elif _REDIRECT in said or _STATUS.search(_first_line(error)):
+        said = said.replace(_REDIRECT, "the store sends to another one")
+        said += "; check endpoint and region (docs/storage.md)"
     return OSError(errno.EIO, said, path)
 
 
