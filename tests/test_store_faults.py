@@ -5,9 +5,11 @@ from __future__ import annotations
 import pickle
 import random
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -325,3 +327,29 @@ def test_a_profile_is_read_by_the_package_that_knows_it(server: Server) -> None:
         UniRecordDataset(f"{server.url}/bucket/a.urec", storage_options={"profile": "p"})
     with pytest.raises((unirecord.UniRecordError, ValueError, OSError), match=r"boto3|profile"):
         UniRecordDataset("s3://bucket/a.urec", storage_options={"profile": "none such"})
+
+
+def test_a_profile_that_is_not_there_is_said(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_session(profile_name: str) -> None:
+        raise Exception(
+            f"The config profile ({profile_name}) could not be found"
+        )  # as botocore's, of its own kind
+
+    for name in ("boto3", "obstore.auth.boto3"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setattr(sys.modules["boto3"], "Session", no_session, raising=False)
+    monkeypatch.setattr(sys.modules["obstore.auth.boto3"], "Boto3CredentialProvider", None, raising=False)
+    with pytest.raises(unirecord.UniRecordError, match=r"'jobb' cannot be read: .*could not be found"):
+        UniRecordDataset("s3://bucket/a.urec", storage_options={"profile": "jobb"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Server returned non-2xx status code: 403 Forbidden: denied", "HTTP error: error sending request"],
+)
+def test_a_machine_without_credentials_is_told_which_there_are(said: str) -> None:
+    """The client asks the machine's own metadata for them, whatever that answers."""
+    error = Exception(
+        f"Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 3ms - {said}"
+    )
+    assert "no credentials were found" in str(failure("s3://bucket/a", error))

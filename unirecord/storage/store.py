@@ -129,7 +129,10 @@ class Store:
             raise UniRecordError(
                 f"{self.root}: the profile {profile!r} is read by the package boto3: pip install boto3"
             ) from None
-        session = boto3.Session(profile_name=profile)
+        try:
+            session = boto3.Session(profile_name=profile)
+        except Exception as error:  # botocore's: there is none of that name, or its files are wrong
+            raise UniRecordError(f"{self.root}: the profile {profile!r} cannot be read: {error}") from None
         if session.region_name and not any(name.lower().endswith("region") for name in config):
             config["region"] = session.region_name
         return Boto3CredentialProvider(session)

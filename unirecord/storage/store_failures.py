@@ -77,7 +77,7 @@ def failure(path: str, error: BaseException) -> BaseException:
         return StaleError(f"{path}: the object has been replaced since it was opened; open it again")
     if isinstance(error, PermissionError) or type(error).__name__ in _REFUSED:
         return PermissionError(errno.EACCES, f"{said}; check the credentials (docs/storage.md)", path)
-    if _METADATA_SERVER in said:  # which the client asks for credentials when there are none
+    if _METADATA_SERVER in _first_line(error):  # which the client asks for credentials when there are none
         said = (
             "no credentials were found in the environment (docs/storage.md says which); for a public bucket, "
             f"AWS_SKIP_SIGNATURE=true or GOOGLE_SKIP_SIGNATURE=true: {said}"
