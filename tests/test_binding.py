@@ -197,6 +197,25 @@ def test_numbers_of_one_row_are_not_those_of_the_next(tmp_path: Path) -> None:
         assert tuple(type(value) for value in sample.values()) == wanted
 
 
+@pytest.mark.parametrize("size", [1, 64, 4096, 4097, 10_000])
+def test_arrays_of_one_row_are_its_own_whatever_their_size(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "a.urec"
+    given = [np.full((2, size), row, np.uint8) for row in range(4)]
+    with Writer(path, {"a": {"type": "uint8?", "shape": [2, size]}}) as writer:
+        for array in (*given, None):
+            writer.write({"a": array})
+    dataset = UniRecordDataset(path)
+    samples = [dataset[row]["a"] for row in range(5)]
+    assert samples.pop() is None
+    for array, wanted in zip(samples, given, strict=True):
+        assert np.array_equal(array, wanted)
+        assert array.flags.c_contiguous
+        assert array.flags.owndata
+        array[:] = 9  # no other's, and not what the next row is read into
+    assert np.array_equal(dataset[1]["a"], given[1])
+    assert samples[0].dtype == np.uint8
+
+
 def mappings() -> int:
     return Path("/proc/self/maps").read_text().count(".urec")
 

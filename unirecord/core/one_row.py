@@ -14,6 +14,7 @@ from .parts import NativeSet
 # Looked up once: samples are read one at a time through them.
 _read_row, _from_buffer, _buffer, _empty = lib.ur_set_read_row, ffi.from_buffer, ffi.buffer, np.empty
 _BYTES: Final = ffi.typeof("uint8_t[]")
+_COPIED: Final = 4096  # bytes of an array up to which a copy costs less than telling C of new memory
 _FIRST_SIZE: Final = 256  # bytes made room for in a value of variable width, until one is larger
 
 
@@ -46,6 +47,7 @@ class RowReader:
         "_parts",
         "_pointer",
         "_scalars",
+        "_small",
     )
 
     def __init__(self, parts: NativeSet, outputs: Sequence[RowOutput]) -> None:
@@ -56,7 +58,8 @@ class RowReader:
         self._error = ffi.new("ur_error *")
         self._blank = dict.fromkeys(output.name for output in outputs)
         self._arrays = []
-        self._scalars: list[tuple[str, npt.NDArray[Any]]] = []  # each read into the same place
+        self._scalars: list[tuple[str, npt.NDArray[Any]]] = []  # each read into the same place, as are
+        self._small: list[tuple[str, npt.NDArray[Any]]] = []  # small arrays
         self._may_be_null: list[tuple[str, Any]] = []
         self._cells: list[_Cell] = []
         for i, output in enumerate(outputs):
@@ -66,12 +69,12 @@ class RowReader:
                 self._cells.append(_Cell(native, output))
             else:
                 native.capacity = output.size
-                if output.shape is not None:
+                if output.shape is not None and output.size > _COPIED:
                     self._arrays.append((native, output.name, output.shape, np.dtype(output.dtype)))
                 else:
-                    place = np.zeros(1, output.dtype)
+                    place = np.zeros(1 if output.shape is None else output.shape, output.dtype)
                     native.data = _from_buffer(_BYTES, place, True)
-                    self._scalars.append((output.name, place))
+                    (self._scalars if output.shape is None else self._small).append((output.name, place))
                 if output.nullable:
                     native.valid = valid = ffi.new("uint8_t[1]")
                     self._may_be_null.append((output.name, valid))
@@ -89,6 +92,8 @@ class RowReader:
                 cell.make_room()
         for name, place in self._scalars:
             sample[name] = place[0]  # a copy
+        for name, place in self._small:
+            sample[name] = place.copy()
         for cell in self._cells:
             if cell.valid is None or cell.valid[0]:
                 sample[cell.name] = _buffer(cell.data, cell.output.used)[:]

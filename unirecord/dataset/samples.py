@@ -38,6 +38,7 @@ class Samples:
     def read_from(self, plan: Plan) -> None:
         """From now on reads what another plan names."""
         self._order, self._reader = plan.order, plan.data.reader
+        self._read_one = plan.data.reader.one_by_one()
         self._shuffled = plan.order.shuffled
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -52,7 +53,7 @@ class Samples:
                 self._cursor.position.epoch if self._shuffled else 0
             )  # without a shuffle all epochs are alike
             row = self._order.row(index, epoch)
-        sample = self._reader.one(row)
+        sample = self._read_one(row)
         return sample if self._transform is None else self._transformed(sample, row)
 
     def many(self, indices: Sequence[int], epoch: int | None = None) -> list[Any]:

@@ -34,6 +34,10 @@ class SampleReader:
         decoders = [(column.name, _decoder(column)) for column in self._columns]
         self._decoders = [(name, decode) for name, decode in decoders if decode is not None]
 
+    def one_by_one(self) -> Callable[[int], dict[str, Any]]:
+        """What reads the sample of one row as `one` does, past what these columns have no need of."""
+        return self.one if self._decoders or self._where_from is not None else self._reader.read_one
+
     def one(self, row: int) -> dict[str, Any]:
         """The sample of one row."""
         sample = self._reader.read_one(row)
