@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from time import CLOCK_MONOTONIC, clock_gettime_ns
@@ -88,6 +89,60 @@ def test_a_stream_names_the_parts_of_its_documents(data: Path) -> None:
     stats = loader.stats()
     assert stats.parts_timed == len({UniRecordDataset(data).locate(row)[0] for row in range(60)})
     assert sum(part.bytes for part in stats.parts) == sum(5_000 + i for i in range(60)) <= batch["x"].nbytes
+
+
+@pytest.mark.parametrize(
+    "way", ["as it is", "batch", "batch first", "threads", "where", "holes", "left early"]
+)
+def test_a_pipeline_names_the_parts_that_it_has_read(data: Path, way: str) -> None:
+    ds = UniRecordDataset(data, shuffle=True, seed=3)
+    if way == "holes":
+        ds.exclude(rows=[5, 7])
+    pipeline = ds.pipeline()
+    if way == "batch":
+        pipeline = pipeline.map(dict).batch(60)
+    elif way == "batch first":
+        pipeline = pipeline.batch(60).map_batch(dict)
+    elif way == "threads":
+        pipeline = pipeline.map(dict, threads=2)
+    elif way == "where":
+        pipeline = pipeline.filter("i >= 10")
+    assert pipeline.stats().parts == ()
+    for _ in (1, 2):
+        results = iter(pipeline)
+        next(results)
+        if way != "left early":
+            list(results)
+        results.close()
+    stats = pipeline.stats()
+    paths = {ds.locate(row)[0] for row in range(60)}
+    assert {part.path for part in stats.parts} <= paths
+    assert 1 < stats.parts_timed == len(stats.parts)
+    assert sum(part.seconds for part in stats.parts) == pytest.approx(stats.parts_s)
+    if way in ("batch", "batch first"):
+        assert {part.path for part in stats.parts} == paths
+        assert stats.to_dict()["parts"][0]["path"] == stats.parts[0].path
+
+
+def test_a_pipeline_without_files_names_no_parts() -> None:
+    pipeline = unirecord.Pipeline.from_generators([lambda: iter(range(5))]).map(str)
+    assert list(pipeline) == list("01234")
+    assert (pipeline.stats().parts, pipeline.stats().parts_timed) == ((), 0)
+
+
+def test_passes_that_end_on_several_threads_lose_no_time() -> None:
+    times, paths = PartTimes(), [f"p{i}" for i in range(50)]
+    ends = [
+        threading.Thread(target=lambda: [times.add(paths[i:], timed((0, 1, 1, 1))) for i in range(50)])
+        for _ in range(4)
+    ]
+    for end in ends:
+        end.start()
+    while any(end.is_alive() for end in ends):
+        assert all(one.path.startswith("p") for one in times.slowest()["parts"])
+    assert [
+        (one.path, one.batches) for one in sorted(times.slowest()["parts"], key=lambda o: int(o.path[1:]))
+    ] == [(path, 4) for path in paths]
 
 
 def test_of_joined_columns_the_parts_of_the_rows_are_named(data: Path) -> None:

@@ -68,13 +68,17 @@ def test_figures_beside_the_receipts_are_shown(job: Path) -> None:
     figures = loader.stats()
     assert (loaded.name, loaded.delivered, loaded.wait_s) == ("rank-0", 6, figures.wait_s)
     assert (loaded.read_s, loaded.bound, loaded.stages) == (figures.read_s, figures.bound, ())
+    [read] = pipeline.stats().parts
+    assert [(one.path, one.seconds) for one in piped.parts] == [(read.path, read.seconds)]
+    assert (piped.parts_timed, piped.parts_s) == (1, pipeline.stats().parts_s)
     assert [(stage.name, stage.elements) for stage in piped.stages] == [
         (stage.name, stage.elements) for stage in pipeline.stats().stages
     ]
     assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
     found = checked((job / "run.html").read_bytes())
-    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound):
+    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound, "Parts"):
         assert text in found.text
+    assert found.text.split("Parts")[-1].count("rank-1") == 1
     assert unirecord.audit(job / "receipts").ok
 
 

@@ -102,11 +102,12 @@ def _taken(name: str, found: Any) -> SavedStats:
         wait_s=_number(found, "wait_s"),
         bound=_text(found, "bottleneck"),
         stages=tuple(map(_stage, stages[:_MOST_STAGES])),
+        **_parts(found),
     )
 
 
 def _parts(found: Any) -> dict[str, Any]:
-    """What a loader's file says of parts; nothing where an earlier version has written it."""
+    """What a file says of parts; nothing where an earlier version has written it."""
     if "parts" not in found:
         return {}
     parts = found["parts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -33,19 +34,21 @@ class PartTime:
 
 
 class PartTimes:
-    """Adds up what loaders have timed; 24 bytes for each part of the data."""
+    """Adds up what loaders have timed; 24 bytes for each part of the data. Thread-safe: any thread may end a pass."""
 
     def __init__(self) -> None:
         self._paths: Sequence[str] = ()
         self._of: NDArray[np.int64] = np.zeros((3, 0), np.int64)
+        self._lock = Lock()
 
     def add(self, paths: Sequence[str], times: NDArray[np.void]) -> None:
         """Adds what ``NativeLoader.part_times`` gives, of parts at these paths."""
         if len(times) == 0:
             return
-        if paths is not self._paths:
-            self._move_to(paths)
-        self._of[:, times["part"]] += np.stack([times[name].astype(np.int64) for name in _FIGURES])
+        with self._lock:
+            if paths is not self._paths:
+                self._move_to(paths)
+            self._of[:, times["part"]] += np.stack([times[name].astype(np.int64) for name in _FIGURES])
 
     def merge(self, other: PartTimes) -> None:
         """Adds all that another one has."""
@@ -72,13 +75,14 @@ class PartTimes:
         self._paths, self._of = [*paths, *(before[i] for i in gone)], moved
 
     def slowest(self) -> dict[str, Any]:
-        """The fields of ``LoaderStats`` about parts."""
-        batches, sizes, ns = self._of
+        """The fields of ``LoaderStats`` and ``PipelineStats`` about parts."""
+        with self._lock:
+            paths, (batches, sizes, ns) = self._paths, self._of.copy()
         count = int(np.count_nonzero(batches))
         order = np.argsort(-ns, kind="stable")[: min(count, _SLOWEST)].tolist()
         return {
             "parts": tuple(
-                PartTime(self._paths[i], int(batches[i]), int(sizes[i]), int(ns[i]) / 1e9)
+                PartTime(paths[i], int(batches[i]), int(sizes[i]), int(ns[i]) / 1e9)
                 for i in order
                 if batches[i]
             ),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..format.column import Column
 from ..loading.loader import BatchMemory
 from ..loading.options import LoaderOptions, OnCorrupt
+from ..loading.part_times import PartTimes
 from ..loading.plan import Plan
 from ..order.exclusions import Leaving
 from ..order.shard_order import EpochRun
@@ -64,8 +65,12 @@ class OriginPass(Protocol):
     def end(self) -> int:
         """The position behind the last element."""
 
-    def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
-        """The elements, as the graph wants them read; batches into memory that ``lend(size)`` gives."""
+    def chunks(
+        self, graph: Graph, budget: Budget, times: PartTimes, lend: Lend | None = None
+    ) -> Iterator[Chunk]:
+        """The elements, as the graph wants them read; batches into memory that ``lend(size)`` gives.
+
+        ``times`` counts how long reading took of each part."""
 
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
@@ -310,7 +315,9 @@ class DatasetPass:
         """Notes that what lies before a position has been handed out."""
         self._position.mark(self._run, position)
 
-    def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
+    def chunks(
+        self, graph: Graph, budget: Budget, times: PartTimes, lend: Lend | None = None
+    ) -> Iterator[Chunk]:
         """Reads the pass, with threads of the C core; batches into memory that ``lend(size)`` gives."""
         lend = lend if graph.batch else None  # samples are put together elsewhere
         plan = self._plan if graph.columns is None else self._plan.with_columns(graph.columns)
@@ -332,6 +339,7 @@ class DatasetPass:
                 self._rest,
                 options,
                 self._memories.setdefault(lend, BatchMemory(lend)),
+                times,
                 batched=bool(graph.batch),
                 keyed=any(operator.random for operator in graph.operators),
                 raw=graph.raw,

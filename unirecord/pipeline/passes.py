@@ -121,7 +121,8 @@ class Passes:
         frozen = self._design.plan is not None
         self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)
         stats.begin(lanes, tuner)
-        source, mark, asked = at.chunks(graph, self._design.budget, self._design.lend), at.mark, clock()
+        source = at.chunks(graph, self._design.budget, stats.part_times, self._design.lend)
+        mark, asked = at.mark, clock()
         running: Any = run_alone(source, lanes[0])
         if len(lanes) > 1 or at.processes is not None:
             running = iter(Running(source, lanes, self._design.budget.memory, tuner))

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..loading.exposition import Metric, add_scalars, exposition
+from ..loading.part_times import PartTime, PartTimes
 from ..loading.stats_file import save_stats
 from .lane import Lane
 from .tuning import Tuner
@@ -63,6 +64,10 @@ class PipelineStats:
         one_more_core: results a second that one more core would give, about.
         reasons: what was chosen while it ran, and why.
         settled: whether no other number of threads is being tried out, nor has still to be.
+        parts: the parts that reading took the longest of, at most 100, the slowest first, as of a loader
+            (``LoaderStats``). Counted when a pass ends.
+        parts_timed: how many parts have been timed.
+        parts_s: seconds of all of them.
     """
 
     results: int
@@ -78,6 +83,9 @@ class PipelineStats:
     one_more_core: float
     reasons: tuple[str, ...]
     settled: bool
+    parts: tuple[PartTime, ...] = ()
+    parts_timed: int = 0
+    parts_s: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as a dict that JSON can hold."""
@@ -176,10 +184,12 @@ class StatsOfPasses:
     filled: int
     wait_ns: int
     consumer_ns: int
+    part_times: PartTimes
 
     def __init__(self) -> None:
         self.results = self.skipped = self.filled = 0
         self.wait_ns = self.consumer_ns = 0
+        self.part_times = PartTimes()
         self._ended: dict[int, list[int]] = {}
         self._lanes: Sequence[Lane] = ()
         self._tuner: Tuner | None = None
@@ -196,8 +206,9 @@ class StatsOfPasses:
         self._lanes = ()
 
     def forget(self) -> None:
-        """From now on only what comes is counted, in the middle of a pass too."""
+        """From now on only what comes is counted, in the middle of a pass too; of parts, passes that begin."""
         self.results = self.skipped = self.filled = self.wait_ns = self.consumer_ns = 0
+        self.part_times = PartTimes()
         self._ended = {n: [-value for value in _so_far(lane)] for n, lane in enumerate(self._lanes)}
 
     def _figures(self, number: int, lane: Lane) -> list[int]:
@@ -243,6 +254,7 @@ class StatsOfPasses:
             more,
             tuple(tuner.reasons) if tuner is not None else (),
             tuner is not None and (tuner.settled or all(limits)),
+            **self.part_times.slowest(),
         )
 
 

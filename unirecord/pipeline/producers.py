@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import TransformError
 from ..format.column import Column
+from ..loading.part_times import PartTimes
 from ..order.randomness import sample_keys
 from ..order.spec import check_integer
 from .assembly import Graph
@@ -148,7 +149,9 @@ class _GeneratorPass:
         """There are no conditions."""
         raise AssertionError(condition)
 
-    def chunks(self, graph: Graph, budget: Budget, lend: Lend | None = None) -> Iterator[Chunk]:
+    def chunks(
+        self, graph: Graph, budget: Budget, times: PartTimes, lend: Lend | None = None
+    ) -> Iterator[Chunk]:
         """One element after the other, in memory of their own."""
         keyed = any(operator.random for operator in graph.operators)
         origin = self._origin

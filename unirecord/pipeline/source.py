@@ -15,6 +15,7 @@ from ..loading.batch import items_of
 from ..loading.delivered import Delivered
 from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
+from ..loading.part_times import PartTimes
 from ..loading.plan import Plan
 from ..loading.ragged import RaggedArray
 from ..order.exclusions import Leaving, RankRows
@@ -62,6 +63,7 @@ class DatasetSource:
     randomness. ``raw`` are columns given as stored bytes, uint8[n]. ``conditions`` are met by the rows that are read;
     the others are passed over. ``leaving`` says which rows are left out, and what stands in their place; ``aligned``
     batches of so many samples have their places, so that holes are given up to there; 0: holes are passed over.
+    ``times`` counts how long reading took of each part.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class DatasetSource:
         run: EpochRun,
         options: LoaderOptions,
         memory: BatchMemory,
+        times: PartTimes,
         *,
         batched: bool,
         keyed: bool,
@@ -81,7 +84,7 @@ class DatasetSource:
         self._plan, self._run, self._options, self._memory = plan, run, options, memory
         self._batched, self._keyed, self._raw, self._conditions = batched, keyed, raw, tuple(conditions)
         self._leaving, self._aligned = leaving, aligned
-        self.read_ns: int = 0
+        self._times = times
 
     def __iter__(self) -> Iterator[Chunk]:
         if self._batched and self._leaving is not None:
@@ -106,7 +109,7 @@ class DatasetSource:
                 yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
         finally:
             batches.close()  # type: ignore[attr-defined]
-            self.read_ns += reader.read_ns
+            self._times.merge(reader.part_times)
 
     def _read_with_holes(self) -> Iterator[Chunk]:
         """The batches of a run, smaller by what is left out of them."""
@@ -129,7 +132,7 @@ class DatasetSource:
                 yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
         finally:
             batches.close()  # type: ignore[attr-defined]
-            self.read_ns += reader.read_ns
+            self._times.merge(reader.part_times)
 
     def _keys(self, rows: NDArray[np.int64]) -> Any:
         return sample_keys(self._run.order.spec.seed, self._run.epoch, rows)
