@@ -105,13 +105,15 @@ class Reading:
     @property
     def linked(self) -> bool:
         """Whether it is read through a link as well: the bare client, and what users get by default."""
-        return self.peer == "unirecord" and self.order != "runs"
+        return self.peer == "unirecord" and self.order not in ("runs", "floor")
 
 
 READINGS = (
     Reading("bare ranges of the rows' size, random", "bare-random", "unirecord"),
     Reading("UniRecord, exact shuffle", "unirecord", "unirecord"),
     Reading("bare download, in order", "bare-download", "unirecord"),
+    Reading("bare download, copied once and digested", "bare-batches", "unirecord", order="floor"),
+    Reading("the same into 600 MB of new memory", "bare-windows", "unirecord", order="floor"),
     Reading('UniRecord, shuffle="block"', "unirecord", "unirecord", order="block"),
     Reading('UniRecord, shuffle="block", 4 blocks a batch', "unirecord", "unirecord", order="runs"),
     Reading("UniRecord, in order", "unirecord", "unirecord", order="in order"),

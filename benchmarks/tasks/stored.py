@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ BATCH = 64
 IN_FLIGHT = 256  # requests, of those who can be told
 RANGE_BYTES = 4 << 20  # of a plain download
 DOWNLOADS = 16  # of those in flight: with 64 and 256 it is slower, with a link and without
+BATCH_MEMORY, WINDOW_MEMORY = (
+    128 << 20,
+    600 << 20,
+)  # bytes that batches which are read ahead take, and windows of blocks: new to each process
 BUFFER = 1_000  # samples that WebDataset shuffles
 
 
@@ -36,15 +41,20 @@ def store(place: argparse.Namespace) -> Any:
     return from_url(f"{place.endpoint}/{place.bucket}", client_options={"allow_http": True})
 
 
-def ranges(place: argparse.Namespace, wanted: list[tuple[int, int]], in_flight: int) -> None:
-    """Ranges of the object by the bare client, so many in flight."""
+def ranges(
+    place: argparse.Namespace,
+    wanted: list[tuple[int, int]],
+    in_flight: int,
+    take: Callable[[int, Any], None] = lambda start, found: None,
+) -> None:
+    """Ranges of the object by the bare client, so many in flight; ``take`` gets where each starts, and its bytes."""
     import obstore
 
     client, waiting = store(place), iter(wanted)
 
     async def worker() -> None:
         for start, length in waiting:
-            await obstore.get_range_async(client, place.key, start=start, length=length)
+            take(start, await obstore.get_range_async(client, place.key, start=start, length=length))
 
     async def run() -> None:
         await asyncio.gather(*(worker() for _ in range(in_flight)))
@@ -66,9 +76,34 @@ def bare_download(place: argparse.Namespace) -> Iterator[int]:
     """All bytes of the object, in order."""
     importlib.import_module("obstore")
     yield 0
+    ranges(place, _pieces(place), DOWNLOADS)
+    yield place.rows
+
+
+def _pieces(place: argparse.Namespace) -> list[tuple[int, int]]:
     whole = place.rows * place.row_bytes
-    pieces = [(start, min(RANGE_BYTES, whole - start)) for start in range(0, whole, RANGE_BYTES)]
-    ranges(place, pieces, DOWNLOADS)
+    return [(start, min(RANGE_BYTES, whole - start)) for start in range(0, whole, RANGE_BYTES)]
+
+
+def bare_copied(place: argparse.Namespace, memory_bytes: int) -> Iterator[int]:
+    """All bytes, in order, each copied once and digested, in memory that is used again when it is full.
+
+    What no reader can go below that gives checked arrays of its own.
+    """
+    importlib.import_module("obstore")
+    from unirecord.core import xxh3_64
+
+    yield 0
+    pieces = _pieces(place)
+    memory = np.empty((min(memory_bytes // RANGE_BYTES, len(pieces)), RANGE_BYTES), np.uint8)
+
+    def take(start: int, found: Any) -> None:
+        to = memory[start // RANGE_BYTES % len(memory)][: len(found)]
+        np.copyto(to, np.frombuffer(found, np.uint8))
+        for at in range(0, len(to), place.row_bytes):
+            xxh3_64(to[at : at + place.row_bytes])
+
+    ranges(place, pieces, DOWNLOADS, take)
     yield place.rows
 
 
@@ -165,6 +200,8 @@ def webdataset(place: argparse.Namespace) -> Iterator[int]:
 READERS: dict[str, Callable[[argparse.Namespace], Iterator[int]]] = {
     "bare-random": bare_random,
     "bare-download": bare_download,
+    "bare-batches": partial(bare_copied, memory_bytes=BATCH_MEMORY),
+    "bare-windows": partial(bare_copied, memory_bytes=WINDOW_MEMORY),
     "unirecord": unirecord,
     "lance": lance,
     "mosaicml": mosaicml,
@@ -181,7 +218,7 @@ def main() -> None:
     parser.add_argument("--key", required=True, help="of the object or folder; of several shards, by commas")
     parser.add_argument("--rows", type=int, required=True)
     parser.add_argument("--row-bytes", type=int, required=True)
-    parser.add_argument("--order", choices=["exact", "block", "runs", "in order"], default="exact")
+    parser.add_argument("--order", choices=["exact", "block", "runs", "in order", "floor"], default="exact")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--scratch", type=Path, help="where readers that copy may do so")
     place = parser.parse_args()
