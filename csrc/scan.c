@@ -10,6 +10,7 @@
 
 #include "layout.h"
 #include "scan_numbers.h"
+#include "scan_words.h"
 #include "unirecord.h"
 #include "wide.h"
 
@@ -238,8 +239,8 @@ static int step_is_sound(const ur_scan_step *s) {
 static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t start, int64_t stop, uint64_t *marks,
                        int64_t *broken) {
   uint8_t masks[UR_SCAN_MASKS][CHUNK];
-  int64_t found = 0;
-  for (int64_t row = start; row < stop; row += CHUNK) {
+  int64_t found = 0, tried = step_count == 1 ? ur_try_words(&steps[0], start, stop - start, marks, &found) : 0;
+  for (int64_t row = start + tried; row < stop; row += CHUNK) { /* exact: rows of the run */
     int64_t n = stop - row < CHUNK ? stop - row : CHUNK;
     for (int32_t s = 0; s < step_count; s++) {
       int64_t place = try_step(&steps[s], row, n, masks);

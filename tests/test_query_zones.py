@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from query_columns import ZONE, MemoryColumns
 
+import unirecord
+from unirecord.columns.part_columns import columns_of
 from unirecord.format.schema import Schema
-from unirecord.query import compile_query
-from unirecord.query.scan import Scan
+from unirecord.query import compile_query, zone_states
+from unirecord.query.bind import bind
+from unirecord.query.part_fields import PartFields
+from unirecord.query.scan import Scan, threads_to_scan
 
 SCHEMA = Schema.parse(
     {"a": "int32", "b": "int64", "c": "uint8", "n": "int16?", "u": "uint64", "f": "float32"}
@@ -105,3 +110,19 @@ def test_what_they_do_not_decide_is() -> None:
             query.rows([MemoryColumns(SCHEMA, data, zoned=zoned)]).tolist() for zoned in (True, False)
         )
         assert zoned == plain, text
+
+
+@pytest.mark.parametrize(("text", "threads"), [("x == 77", 1), ("x + y > 5", 2), ("x == 77 or y == 3", 2)])
+def test_one_range_is_scanned_by_one_thread_where_others_take_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, threads: int
+) -> None:
+    monkeypatch.setattr("unirecord.query.parallel.usable_cores", lambda: 2)
+    monkeypatch.setattr("unirecord.query.parallel.PARALLEL", zone_states.ZONE // 2)  # of one zone
+    path, rows = tmp_path / "x.urec", 5_000
+    values = np.random.default_rng(0).integers(0, 100, (2, rows), dtype=np.int32)
+    with unirecord.Writer(path, {"x": "int32", "y": "int32"}) as writer:
+        writer.write_batch({"x": values[0], "y": values[1]})
+    data = unirecord.UniRecordDataset(path)
+    fields = PartFields(columns_of(data._cursor.plan.data.parts)[0], 0, 0)
+    assert threads_to_scan(bind(compile_query(text, data.schema).condition, fields)) == threads
+    assert len(data.view(where="x == 77")) == np.count_nonzero(values[0] == 77)

@@ -9,7 +9,7 @@
 #include "scan_rows.h"
 #include "unirecord.h"
 
-enum { ROWS = 9001, INT32 = 6, UINT64 = 9, FLOAT16 = 10, FLOAT32 = 11, UINT16 = 5 };
+enum { ROWS = 9001, INT32 = 6, INT64 = 8, UINT64 = 9, FLOAT16 = 10, FLOAT32 = 11, UINT16 = 5 };
 
 static uint64_t state = 1;
 
@@ -64,7 +64,32 @@ static void test_floats_leave_out_nan(void) {
   memcpy(&bits[1], &high, 4);
   ur_scan_step step = {.op = UR_SCAN_RANGE, .type = FLOAT32, .data = values, .low = bits[0], .high = bits[1]};
   expect_rows(&step, 1, passes, ROWS);
+  for (int i = 0; i < ROWS; i++) passes[i] = !passes[i];
+  step.negated = 1;
+  expect_rows(&step, 1, passes, ROWS);
   free(values);
+}
+
+/* The column begins after row 0, at no address in particular. */
+static void test_ranges_of_int64_with_a_first_row(void) {
+  static const int64_t near[] = {INT64_MIN, -1, 0, INT64_C(1) << 32, INT64_MAX};
+  uint8_t *memory = malloc((ROWS + 1) * sizeof(int64_t)), passes[ROWS];
+  int64_t runs[] = {107, 100 + ROWS - 3, 0}, *rows = malloc(ROWS * sizeof *rows), count = 0, wanted = 0;
+  for (int i = 0; i < ROWS; i++) {
+    int64_t value = near[draw(5)];
+    memcpy(memory + 1 + (size_t)i * sizeof value, &value, sizeof value);
+    passes[i] = value >= -1 && value <= INT64_C(1) << 32;
+  }
+  ur_scan_step step = {.op = UR_SCAN_RANGE, .type = INT64, .data = memory + 1, .first = 100, .low = UINT64_MAX,
+                       .high = UINT64_C(1) << 32};
+  for (step.negated = 0; step.negated < 2; step.negated++, wanted = 0) {
+    EXPECT(scan_rows(&step, 1, runs, 1, 0, rows, &count) == UR_OK);
+    for (int64_t row = runs[0]; row < runs[1]; row++)
+      if (passes[row - 100] != step.negated) EXPECT(wanted < count && rows[wanted++] == row);
+    EXPECT(wanted == count);
+  }
+  free(rows);
+  free(memory);
 }
 
 static void test_halves_are_ordered_as_numbers(void) {
@@ -247,6 +272,7 @@ static void test_bounds_and_broken_offsets(void) {
 int main(void) {
   test_ranges_of_int32();
   test_floats_leave_out_nan();
+  test_ranges_of_int64_with_a_first_row();
   test_halves_are_ordered_as_numbers();
   test_conditions_joined();
   test_every_byte_of_a_mask();

@@ -21,7 +21,7 @@ from .lookup import Hits, find
 from .parallel import in_threads, threads_for
 from .parse import parse
 from .part_fields import PartFields, RowsAt
-from .scan import effort_of, scan_count, scan_into, scan_rows
+from .scan import effort_of, scan_count, scan_into, scan_rows, threads_to_scan
 from .tree import Condition, fields_in
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Query:
 
         def work(fields: PartFields, _: None) -> Result:
             search = _Search(self.condition, fields)
-            return ask(search, 1 if aside else threads_for(effort_of(search.bound)))
+            return ask(search, 1 if aside else threads_to_scan(search.bound))
 
         return in_threads(work, lambda: None, every, threads if aside else 1)
 
@@ -109,7 +109,7 @@ class Query:
         for fields in _fields_of(columns_of(parts)):
             start = time.perf_counter()
             search = _Search(self.condition, fields)
-            rows = search.count(threads_for(effort_of(search.bound)))
+            rows = search.count(threads_to_scan(search.bound))
             found.append(search.explain(rows, time.perf_counter() - start))
         return Explanation(self.text, str(self), tuple(found))
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..columns.flat import Vector
 from .bound_condition import BoundCondition
-from .kernels import AND, BYTES, MASK, MASKS, OR, SET, Program, Step, take_marked
-from .parallel import in_threads
+from .kernels import AND, BYTES, MASK, MASKS, OR, RANGE, SET, Program, Step, take_marked
+from .parallel import in_threads, threads_for
 from .part_fields import Mask, RowsAt
 from .zone_states import ALL, NONE, SOME, ZONE, States
 
@@ -21,6 +21,8 @@ COMPUTED_SLICE = (
     1 << 18
 )  # … where it takes them in Python: in smaller ones threads wait for each other's turn
 TAKE_ALONE = 1 << 17  # row numbers that one thread writes before another would be awake
+_SWIFT: Final = ("i4", "i8", "f4")
+_SWIFTER: Final = 4  # rows of these that take as long as one of others
 Rows = npt.NDArray[np.int64]
 Runs = npt.NDArray[np.int64]  # [n, 4] of start, stop, whether all of them pass, and where their marks begin
 Marks = npt.NDArray[np.uint64]
@@ -212,3 +214,11 @@ def scan_count(bound: BoundCondition, rows: int, threads: int) -> int:
 def effort_of(bound: BoundCondition) -> int:
     """Rows that have to be tried."""
     return int(np.count_nonzero(bound.states == SOME)) * ZONE
+
+
+def threads_to_scan(bound: BoundCondition) -> int:
+    """How many threads to try them with: fewer where a single range makes short work of them (csrc/scan_words.c)."""
+    one = not bound.terms and len(bound.steps) == 1 and bound.steps[0].op == RANGE
+    data = bound.steps[0].data if one else None
+    swift = data is not None and data.dtype.str[1:] in _SWIFT
+    return threads_for(effort_of(bound) // (_SWIFTER if swift else 1))
