@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bringing.h"
 #include "fail.h"
 #include "fork.h"
 #include "io.h"
@@ -41,11 +42,13 @@ struct ur_loader {
   pthread_mutex_t lock;
   pthread_cond_t work[2]; /* a place has come free for workers of this kind, or stop */
   pthread_cond_t ready; /* a place has become ready, or stop */
+  pthread_cond_t first; /* brought, or stop */
   pthread_t *threads;
   int32_t started;
   int64_t places, near; /* near: of these, in use while nothing comes from elsewhere */
   place *ring;
   _Atomic int stopped;
+  _Atomic int brought; /* the files are as far in memory as they are brought ahead of the first batch; set with the lock held */
   _Atomic int32_t sleeping_workers[2]; /* of each kind; changed with the lock held */
   _Atomic int32_t sleeping_consumers;  /* likewise */
   _Atomic int64_t far_until;           /* the number before which all workers claim batches */
@@ -135,12 +138,27 @@ static void publish(ur_loader *loader, int64_t number, ur_batch *batch, const ur
   wake(loader, &loader->sleeping_consumers, &loader->ready);
 }
 
+/* Whoever fills the first batch brings what is worth it before; the others wait, whose faults would be in its way. */
+static void bring_first(ur_loader *loader, ur_scratch *s, int64_t number) {
+  if (atomic_load_explicit(&loader->brought, memory_order_relaxed)) return;
+  if (number == 0 && s->rows != NULL) ur_bring(&loader->filler, s, &loader->stopped);
+  pthread_mutex_lock(&loader->lock);
+  if (number == 0) {
+    atomic_store(&loader->brought, 1);
+    pthread_cond_broadcast(&loader->first);
+  }
+  while (!atomic_load(&loader->brought) && !atomic_load(&loader->stopped)) pthread_cond_wait(&loader->first, &loader->lock);
+  pthread_mutex_unlock(&loader->lock);
+}
+
 /* Fills the claimed batch `number`, and tells the kernel of others if `advise`; returns the time at which it was done. */
 static uint64_t fill_claimed(ur_loader *loader, ur_scratch *s, int64_t number, int advise, uint64_t start) {
   ur_batch *batch = NULL;
   ur_error error = {0};
   ur_told before = ur_source_tells((ur_told){goes_far, loader});
-  if (s->rows != NULL || ur_scratch_make(&loader->filler, s)) {
+  bool good = s->rows != NULL || ur_scratch_make(&loader->filler, s);
+  bring_first(loader, s, number);
+  if (good) {
     if (advise) ur_filler_advise(&loader->filler, s, number);
     if (ur_filler_fill(&loader->filler, s, number, &batch, &error) != UR_OK) batch = NULL;
   } else {
@@ -212,6 +230,7 @@ ur_status ur_loader_new(ur_set *set, ur_pool *pool, const ur_loader_options *opt
   pthread_cond_init(&loader->work[NEAR], NULL);
   pthread_cond_init(&loader->work[RESERVE], NULL);
   pthread_cond_init(&loader->ready, NULL);
+  pthread_cond_init(&loader->first, NULL);
   *out = loader;
   return UR_OK;
 }
@@ -349,6 +368,7 @@ static void end_threads(ur_loader *loader) {
   pthread_cond_broadcast(&loader->work[NEAR]);
   pthread_cond_broadcast(&loader->work[RESERVE]);
   pthread_cond_broadcast(&loader->ready);
+  pthread_cond_broadcast(&loader->first);
   pthread_mutex_unlock(&loader->lock);
   if (!first) return;
   for (int32_t i = 0; i < started; i++) pthread_join(loader->threads[i], NULL);
@@ -365,6 +385,7 @@ void ur_loader_release(ur_loader *loader) {
   if (loader->owner == ur_forks()) {
     end_threads(loader);
     pthread_cond_destroy(&loader->ready);
+    pthread_cond_destroy(&loader->first);
     pthread_cond_destroy(&loader->work[NEAR]);
     pthread_cond_destroy(&loader->work[RESERVE]);
     pthread_mutex_destroy(&loader->lock);

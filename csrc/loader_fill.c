@@ -376,6 +376,11 @@ ur_status ur_filler_fill(const ur_filler *filler, ur_scratch *s, int64_t number,
   }
 }
 
+int64_t ur_filler_glance(const ur_filler *filler, ur_scratch *s) {
+  int64_t rows = filler->batches == 0 ? 0 : ur_filler_rows(filler, 0);
+  return rows > 0 && row_ids_of_batch(filler, 0, s->ahead) == UR_OK ? rows : 0;
+}
+
 /* Tells the kernel of batch `number`, if there is one. */
 static void advise_batch(const ur_filler *filler, ur_scratch *s, int64_t number) {
   if (number >= filler->batches || row_ids_of_batch(filler, number, s->ahead) != UR_OK) return;

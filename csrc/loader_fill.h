@@ -62,4 +62,7 @@ ur_status ur_filler_fill(const ur_filler *filler, ur_scratch *s, int64_t number,
  * few rows. */
 void ur_filler_advise(const ur_filler *filler, ur_scratch *s, int64_t number);
 
+/* The rows of the first batch, in s->ahead; returns how many. */
+int64_t ur_filler_glance(const ur_filler *filler, ur_scratch *s);
+
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "order.h"
 #include "order_permute.h"
 #include "starts.h"
 #include "unirecord.h"
@@ -153,6 +154,8 @@ ur_status ur_order_new(int64_t rows, int32_t mode, uint64_t seed, uint64_t epoch
   *order = o;
   return UR_OK;
 }
+
+bool ur_order_is_whole(const ur_order *order) { return order->mode == UR_ORDER_SHUFFLE; }
 
 ur_order *ur_order_retain(ur_order *order) {
   atomic_fetch_add(&order->references, 1);
