@@ -87,13 +87,15 @@ class Ranges(Sequence[Range]):
 class Answer:
     """Bytes that have come, and where they lie; held as long as this is."""
 
-    __slots__ = ("_view", "address", "data", "size")
+    __slots__ = ("address", "data", "size")
 
     def __init__(self, data: Any) -> None:
         self.data: Any = data
-        self._view = ffi.from_buffer(data)
-        self.address: int = int(ffi.cast("uintptr_t", self._view))
-        self.size: int = len(self._view)
+        view = ffi.from_buffer(
+            data
+        )  # not kept: the collector may clear a memoryview before what looks into it
+        self.address: int = int(ffi.cast("uintptr_t", view))
+        self.size: int = len(view)
 
 
 class Put(Protocol):

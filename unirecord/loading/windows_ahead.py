@@ -15,13 +15,8 @@ from .plan import Plan
 __all__ = ["WindowsAhead"]
 
 _LEAST_BYTES: Final = 16 << 20  # of a window that are asked for at a time, so that runs stay whole
-_BATCH_BYTES: Final = (
-    1 << 20
-)  # of batches in order that bring runs by themselves: windows have those of smaller ones
-_IN_ORDER_BYTES: Final = (
-    1 << 20,
-    16 << 20,
-)  # of windows in order: what a look at some rows asks for, and most
+_BATCH_BYTES: Final = 1 << 20  # of batches in order, from which on they bring runs by themselves
+_IN_ORDER_BYTES: Final = 16 << 20  # of windows in order, at most
 _IN_ORDER_ROWS: Final = 1 << 16  # of such a window, at most
 
 
@@ -37,7 +32,7 @@ class WindowsAhead:
         parts, order = plan.data.parts, run.order
         self._plan, self._run, self._batch_size = plan, run, batch_size
         self._told = run.samples  # up to here windows are told of; there is no more to tell
-        self._window = 0
+        self._window = self._end = 0  # rows of a window, and where that ends which is being asked for
         self._turns: deque[tuple[int, int]] = deque()  # where windows end, and what forgets them
         self._rows = np.empty(0, np.int64)  # of the next window, sorted: those that are not told of
         self._in_order = False
@@ -52,7 +47,9 @@ class WindowsAhead:
             self._take_blocks(order)
         elif plan.order.spec.mode == "sequential":
             self._take_stretches()
-        if batch_size < self._window and self._window * self._row_bytes <= MOST_WINDOW_BYTES:
+        if self._in_order or (
+            batch_size < self._window and self._window * self._row_bytes <= MOST_WINDOW_BYTES
+        ):
             self._told = 0
 
     def _take_blocks(self, order: Order) -> None:
@@ -63,40 +60,38 @@ class WindowsAhead:
         self._short = last // self._window
 
     def _take_stretches(self) -> None:
-        """Rows that follow each other, of batches that are much smaller than a run; twice as many each time."""
+        """Rows that follow each other, of batches that are much smaller than a run."""
         selection = self._plan.order.selection
         if selection.is_range and selection.step == 1 and self._batch_size * self._row_bytes < _BATCH_BYTES:
             self._in_order = True
-            self._window = int(_IN_ORDER_BYTES[0] / self._row_bytes)
+            self._window = 1
 
     def reach(self, batches: int, done: int) -> None:
         """Asks for all windows that so many batches of the pass reach into; ``done`` of them have been read."""
         stop = min(batches * self._batch_size, self._run.samples)
         while self._turns and self._turns[0][0] <= done * self._batch_size:
             self._plan.data.parts.forget_advice(self._turns.popleft()[1])
+        if self._in_order:  # as many more as have been read: it may be a look at the first rows
+            most = min(int(_IN_ORDER_BYTES / self._row_bytes), _IN_ORDER_ROWS)
+            self._window = min(max(batches - done, done) * self._batch_size, most)
         while self._told < stop and self._ask():
             pass
-        if self._in_order and not done:
-            return  # it may be a look at the first rows
         if stop <= self._told < self._run.samples and self._told - stop < self._window:
             self._ask()
 
     def _ask(self) -> bool:
         """Asks for rows of the next window, as many as there is room for; False when that is none."""
         run, parts = self._run, self._plan.data.parts
-        end = min(self._window_end(), run.samples)
         if not len(self._rows):
-            self._rows = np.sort(self._plan.rows_of(run, self._told, end))
+            self._end = min(self._window_end(), run.samples)
+            self._rows = np.sort(self._plan.rows_of(run, self._told, self._end))
         fitting = int((MOST_AHEAD_BYTES - parts.advised_bytes) / self._row_bytes)
         if fitting < min(len(self._rows), _LEAST_BYTES / self._row_bytes):
             return False
         rows, self._rows = self._rows[:fitting], self._rows[fitting:]
-        self._turns.append((end, parts.advise(rows)))
+        self._turns.append((self._end, parts.advise(rows)))
         if not len(self._rows):
-            self._told = end
-            if self._in_order:
-                most = min(int(_IN_ORDER_BYTES[1] / self._row_bytes), _IN_ORDER_ROWS)
-                self._window = min(2 * self._window, most)
+            self._told = self._end
         return True
 
     def _window_end(self) -> int:
