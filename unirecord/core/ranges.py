@@ -91,9 +91,8 @@ class Answer:
 
     def __init__(self, data: Any) -> None:
         self.data: Any = data
-        view = ffi.from_buffer(
-            data
-        )  # not kept: the collector may clear a memoryview before what looks into it
+        # The view is not kept: the collector may clear a memoryview before what looks into it.
+        view = ffi.from_buffer(data)
         self.address: int = int(ffi.cast("uintptr_t", view))
         self.size: int = len(view)
 
