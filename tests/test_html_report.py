@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from unirecord.cli.main import main
 from unirecord.inspection import markup
 from unirecord.inspection.html_report import html_report
 from unirecord.inspection.markup import element, page
+from unirecord.inspection.statistics import column_statistics
+from unirecord.parts.part_set import PartSet, resolve
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload=x \u202e\x1b[2J&lt;"
 NAME = "<script>alert(2)</script>"
@@ -279,6 +282,40 @@ def test_rows_that_belong_together_by_a_key_are_shown_with_it(tmp_path: Path) ->
     found = checked(target.read_bytes())
     for word in ("Rows that moved", "Rows that are gone", "Rows that changed", "Rows that were added", "20"):
         assert word in found.text, word
+
+
+def test_whole_numbers_reach_to_the_greatest_that_is_there(tmp_path: Path) -> None:
+    with Writer(
+        tmp_path / "a", {"label": "int32", "wide": "int64", "x": "float32", "name": "string", "doc": "text"}
+    ) as writer:
+        for i in range(70):
+            name = "n" * (22 + i % 2)
+            writer.write({"label": i % 7, "wide": i, "x": i / 2, "name": name, "doc": "d" * (14 + i % 9)})
+    with closing(PartSet(resolve(tmp_path / "a"))) as parts:
+        found = {name: column_statistics(parts, name) for name in parts.schema.names}
+        assert found["label"].ranges() == [(i, i) for i in range(7)]
+        assert (found["wide"].ranges()[0], found["wide"].ranges()[-1][1]) == ((0, 3), 69)
+        assert found["x"].ranges()[-1][1] == 34.5
+        assert all(sum(one.counts) == 70 for one in found.values())
+    assert main(["inspect", str(tmp_path / "a"), "--html", str(tmp_path / "a.html")]) == 0
+    text = checked((tmp_path / "a.html").read_bytes()).text
+    for shown in (
+        "values from 0 to 6",
+        "values from 0 to 69",
+        "characters from 22 to 23",
+        "cells from 14 B to 22 B",
+    ):
+        assert shown in text
+
+
+def test_a_difference_says_the_shapes_of_arrays(tmp_path: Path) -> None:
+    for name, size in (("a", 4), ("b", 5)):
+        with Writer(tmp_path / name, {"x": f"float32[{size}]"}) as writer:
+            writer.write({"x": np.zeros(size, np.float32)})
+    assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b"), "--html", str(tmp_path / "d.html")]) == 1
+    text = checked((tmp_path / "d.html").read_bytes()).text
+    assert "float32[4] float32[5]" in " ".join(text.split())
+    assert "other annotations" not in text
 
 
 def test_pages_have_one_beginning() -> None:

@@ -76,7 +76,7 @@ def test_figures_beside_the_receipts_are_shown(job: Path) -> None:
     ]
     assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
     found = checked((job / "run.html").read_bytes())
-    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound, "Parts"):
+    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound, "Stages", "Parts"):
         assert text in found.text
     assert found.text.split("Parts")[-1].count("rank-1") == 1
     assert unirecord.audit(job / "receipts").ok
@@ -187,9 +187,27 @@ def test_the_parts_that_took_the_longest_are_shown(job: Path) -> None:
     slow = {"path": f"data/slowest{HOSTILE}.urec", "batches": 1_234, "bytes": 0, "seconds": 1.5}
     text = saved_parts(job, [quick, slow])
     assert text.index("data/slowest") < text.index("part-0.urec")
-    for shown in ("1,234", "4.0 MB", "1.500 s", "8 MB/s", "75.0%", "25.0%", "and 1 parts that took less"):
+    for shown in (
+        "1,234",
+        "4.0 MB",
+        "1.5 s",
+        "500.0 ms",
+        "8 MB/s",
+        "75.0%",
+        "25.0%",
+        "and 1 parts that took less",
+    ):
         assert shown in text
     assert "Parts" not in saved_parts(job, [])
+
+
+def test_small_parts_are_not_shown_as_nothing(job: Path) -> None:
+    text = saved_parts(
+        job, [{"path": "a.urec", "batches": 1, "bytes": 1_700, "seconds": 0.0042}], parts_s=0.005
+    )
+    for shown in ("1.7 KB", "4.2 ms", "5.0 ms of all reading"):
+        assert shown in text
+    assert "0.0 MB" not in text
 
 
 @pytest.mark.parametrize(

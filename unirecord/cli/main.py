@@ -71,8 +71,8 @@ _EXAMPLES: Final = """examples:
   unirecord view pictures.urec                  the same in a browser: rows, pictures, epochs
   unirecord trace table --seed 1 --batch 256 --step 12345   which rows a step of training got
   unirecord audit run1/receipts                 was every sample delivered exactly once
-  unirecord report run1/receipts run1.html  the same as a page to look at
-  unirecord add-columns table more.csv --key id   columns more, beside the parts
+  unirecord report run1/receipts run1.html      the same as a page to look at
+  unirecord add-columns table more.csv --key id   more columns, beside the parts
   unirecord log table                           its versions; table@7 is the seventh
   unirecord diff table@5 table@7                what is not the same in two datasets
   unirecord verify pictures.urec                check every byte

@@ -11,7 +11,7 @@ from .cells_of_row import cells_of_row
 from .describe import Description, describe
 from .diff import Diff, DiffExample
 from .example_cells import example
-from .html_columns import card
+from .html_columns import card, spelled
 from .markup import Markup, element, join, page
 from .statistics import column_statistics
 
@@ -105,7 +105,7 @@ def _columns(found: Diff, one: Description, other: Description) -> Markup:
             changed = element("span", "another type; not compared", class_="warn")
         else:
             changed = f"{found.changed_columns.get(name, 0):,}"
-        types = [side[name].type if name in side else "" for side in (mine, theirs)]
+        types = [spelled(side[name]) if name in side else "" for side in (mine, theirs)]
         note = "other annotations" if name in retyped and types[0] == types[1] else ""
         cells = [*types, changed, note]
         rows.append(element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells)))

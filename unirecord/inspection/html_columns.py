@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Final
 
 from ..sizes import format_size
@@ -12,7 +11,7 @@ from .describe import ColumnDescription, Description
 from .markup import Markup, element, join
 from .statistics import ColumnStatistics
 
-__all__ = ["card", "cards", "table_of_columns"]
+__all__ = ["card", "cards", "table_of_columns", "spelled"]
 
 _LISTED: Final = 1_000  # columns
 _MOST_COMMON: Final = 5
@@ -50,10 +49,15 @@ def table_of_columns(found: Description) -> Markup:
     )
 
 
-def _type(column: ColumnDescription) -> str:
+def spelled(column: ColumnDescription) -> str:
+    """The type of a column with its shape."""
     shape = f"[{', '.join(map(str, column.shape))}]" if column.shape else ""
+    return f"{column.type.rstrip('?')}{shape}{'?' if column.nullable else ''}"
+
+
+def _type(column: ColumnDescription) -> str:
     extra = [word for word in ("indexed" if column.indexed else "", column.codec or "") if word]
-    kind = f"{column.type.rstrip('?')}{shape}{'?' if column.nullable else ''}"
+    kind = spelled(column)
     return f"{kind} ({', '.join(extra)})" if extra else kind
 
 
@@ -82,9 +86,10 @@ def card(found: ColumnStatistics, column: ColumnDescription, title: str) -> Mark
     show = (lambda value: format_size(int(value))) if sized else _short
     body: list[object] = [element("h3", title), element("p", _type(column), class_="soft")]
     if len(found.counts) > 1:
-        labels = [f"{show(low)} to {show(high)}" for low, high in pairwise(found.bins)]
+        ranges = found.ranges()
+        labels = [show(low) if low == high else f"{show(low)} to {show(high)}" for low, high in ranges]
         about = "" if found.exact else "; from evenly spaced rows"
-        says = f"{what} from {show(found.bins[0])} to {show(found.bins[-1])}{about}"
+        says = f"{what} from {show(ranges[0][0])} to {show(ranges[-1][1])}{about}"
         body += [histogram(found.counts, labels, f"{title}: {says}"), element("p", says, class_="soft")]
     if found.quantiles and kind not in ("string", "bool"):
         median = show(found.quantiles["0.5"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -190,8 +190,9 @@ def dataset_html(
 def _chart(found: ColumnStatistics) -> Markup:
     if len(found.counts) < 2:
         return join()
-    labels = [f"{low:g} to {high:g}" for low, high in pairwise(found.bins)]
-    return histogram(found.counts, labels, f"{found.name}: from {found.bins[0]:g} to {found.bins[-1]:g}")
+    ranges = found.ranges()
+    labels = [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in ranges]
+    return histogram(found.counts, labels, f"{found.name}: from {ranges[0][0]:g} to {ranges[-1][1]:g}")
 
 
 def plot(parts: PartSet, name: str, rows: NDArray[np.int64] | None, ax: Any) -> Any:

@@ -7,6 +7,7 @@ from datetime import datetime, timezone
 from typing import Final
 
 from ..order.coverage import PositionRange
+from ..sizes import format_size
 from .audit import AuditedEpoch, AuditedOrder, AuditReport
 from .charts import meter
 from .markup import Markup, element, join, page
@@ -159,6 +160,7 @@ def _waits(stats: Sequence[SavedStats]) -> Markup:
     return join(
         element("p", says, class_="soft"),
         _table("waits", [*head, "bound by"], rows, {1, 2, 3, 5, 6}) if rows else "",
+        element("h3", "Stages") if stages else "",
         _table("stages", of_stages, stages[:_STAGES], {2, 3}) if stages else "",
         _more(len(stages) - _STAGES, "stages"),
         _parts(stats),
@@ -175,7 +177,7 @@ def _parts(stats: Sequence[SavedStats]) -> Markup:
         return join()
     rows = [
         [
-            part.path, one.name, f"{part.batches:,.0f}", f"{part.bytes / 1e6:,.1f} MB", f"{part.seconds:,.3f} s",
+            part.path, one.name, f"{part.batches:,.0f}", format_size(round(part.bytes)), _duration(part.seconds),
             f"{part.bytes / part.seconds / 1e6:,.0f} MB/s" if part.seconds else "",
             _share(part.seconds / one.parts_s if one.parts_s else 0.0),
         ]
@@ -184,7 +186,7 @@ def _parts(stats: Sequence[SavedStats]) -> Markup:
     timed = sum(one.parts_timed for one in stats)
     seconds = sum(one.parts_s for one in stats)
     says = (
-        f"The slowest parts first. Batches that take long enough are timed part by part: {seconds:,.1f} s of all "
+        f"The slowest parts first. Batches that take long enough are timed part by part: {_duration(seconds)} of all "
         f"reading, {timed:,.0f} parts counted for each rank. Batches that come out of memory are too quick for it. "
         "Share: of what was timed on that rank."
     )
@@ -195,6 +197,10 @@ def _parts(stats: Sequence[SavedStats]) -> Markup:
         _table("parts", head, rows, {2, 3, 4, 5}),
         _more(round(timed) - len(rows), "parts that took less"),
     )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds * 1e3:,.1f} ms"
 
 
 def _share(share: float) -> Markup:

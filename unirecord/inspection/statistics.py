@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +47,12 @@ class ColumnStatistics:
     bins: list[float] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     common: list[tuple[Any, int]] = field(default_factory=list)
+
+    def ranges(self) -> list[tuple[float, float]]:
+        """The least and the greatest value that each of ``counts`` may hold; of whole numbers not the upper edge."""
+        floats = self.type.startswith(("float", "bfloat")) and "[" not in self.type
+        beyond = 0 if floats or len(self.counts) < 2 else 1
+        return [(low, high - beyond) for low, high in pairwise(self.bins)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
@@ -158,7 +165,9 @@ def _spread(
         return
     step = max(1, math.ceil((high - low + 1) / BINS))  # bins of integers hold the same number of them
     in_steps = whole and high - low < 1 << 52
-    edges = np.arange(low, high + step + 1, step) if in_steps else np.linspace(low, high, BINS + 1)
+    edges = (
+        np.append(np.arange(low, high + 1, step), high + 1) if in_steps else np.linspace(low, high, BINS + 1)
+    )
     counts, _ = np.histogram(values, edges, weights=weights)
     found.bins, found.counts = edges.tolist(), counts.astype(np.int64).tolist()
 
