@@ -170,6 +170,10 @@ class StreamReader:
         found = self._parts.read(np.array([row], np.int64), self._ordinals)
         return {name: values[0] for name, values in zip(self._names, found, strict=True)}
 
+    def one_by_one(self) -> Callable[[int], dict[str, Any]]:
+        """``one``, for many calls."""
+        return self.one
+
     def many(self, rows: Numbers) -> list[dict[str, Any]]:
         """These samples, read with one call; their arrays are pieces of one block of memory."""
         batch = self.batch(rows)
