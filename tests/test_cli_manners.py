@@ -361,3 +361,21 @@ def test_options_that_are_wrong_name_the_command_and_what_was_meant(
     said = capsys.readouterr().err
     assert said.startswith("usage: unirecord inspect")
     assert "did you mean '--where'" in said
+    assert refused(["inspect", "x", "--bogus"]) == 2
+    assert "unknown argument --bogus; unirecord inspect --help lists the options" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["help"], ["--help"]), (["help", "write"], ["write", "--help"]), (["version"], ["--version"])],
+)
+def test_words_that_people_type_for_options_are_taken(
+    typed: list[str], meant: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(words: list[str]) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    assert said(typed) == said(meant) != ""

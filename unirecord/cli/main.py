@@ -54,6 +54,8 @@ _COMMANDS: Final = (
     "doctor",
     "completion",
 )
+# What people type for options of the command itself.
+_MEANT: Final = {"help": "--help", "version": "--version"}
 # Commands that do something, and may be told to do it without a word; commands whose answer may be long.
 _QUIET: Final = (
     *("write", "export", "restore", "gc", "delete", "evict", "purge", "compact", "reshard"),
@@ -91,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character gets its escape, not an error
             stream.reconfigure(errors="backslashreplace")
     try:
-        args = make_command_line().parse_args(argv)
+        args = make_command_line().parse_args(_meant(sys.argv[1:] if argv is None else list(argv)))
     except BrokenPipeError as error:
         return _exit_code(error)
     try:
@@ -116,6 +118,12 @@ def _manners(args: argparse.Namespace) -> Iterator[None]:
         raise UsageError("--progress asks for lines, and --quiet for none; choose one")
     with silence(args.quiet), paged(args.paged):
         yield
+
+
+def _meant(words: list[str]) -> list[str]:
+    """The command line with `help` and `version` as the options they are: `help write` is `write --help`."""
+    option = _MEANT.get(words[0]) if words else None
+    return words if option is None else [*words[1:], option]
 
 
 def make_command_line() -> argparse.ArgumentParser:

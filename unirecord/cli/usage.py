@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import did_you_mean
@@ -28,7 +28,7 @@ class CommandParser(argparse.ArgumentParser):
         """Parse; what is unknown is refused here, where the subcommand is known."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            guesses = [did_you_mean(text.partition("=")[0], self._option_string_actions) for text in unknown]
+            guesses = [_near(text.partition("=")[0], self._option_string_actions) for text in unknown]
             guess = next((guess for guess in guesses if guess), f"; {self.prog} --help lists the options")
             self.error(f"unknown argument{'s' if len(unknown) > 1 else ''} {' '.join(unknown)}{guess}")
         return found, unknown
@@ -43,6 +43,13 @@ class CommandParser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(escaped(message, keep="\n"), file)
+
+
+def _near(text: str, options: Iterable[str]) -> str:
+    """The option that was meant, by what stands behind the dashes, which all of them share."""
+    names = [option.lstrip("-") for option in options if option.startswith("--")]
+    guess = did_you_mean(text.lstrip("-"), names) if text.startswith("-") else ""
+    return guess.replace("'", "'--", 1)
 
 
 def make_parser(
