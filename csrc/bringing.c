@@ -53,7 +53,7 @@ static bool touches_half(const ur_filler *filler, double row_bytes) {
   const ur_loader_options *o = &filler->options;
   double share = (double)o->samples / (double)ur_set_rows(filler->set);
   bool chosen = o->selection != NULL || o->bitmap != NULL || o->selection_start != 0 || o->selection_step != 1;
-  return (chosen ? share : share * (PAGE_BYTES + row_bytes) / row_bytes) >= 0.5;
+  return (chosen ? share : share * (PAGE_BYTES + row_bytes) / row_bytes) >= 0.5; /* exact: real numbers */
 }
 
 static bool is_worth_it(const ur_filler *filler, const ur_part *part) {
