@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto coverage conformance mutate asan test ray mindspore dali notebooks trainers exports demo bench wheel wheel-aarch64 release clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate asan test ray mindspore dali notebooks trainers exports demo bench wheel wheel-aarch64 release clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -187,6 +187,18 @@ chaos: venv build ## writers and a trainer at once, killed at random
 moto: venv build ## S3 as moto speaks it
 	$(BIN)/python -m pip install -qq "moto[s3,server]>=5"
 	$(BIN)/python tests/moto_store.py
+
+# Azure as Azurite speaks it, Microsoft's emulator in JavaScript.
+AZURITE := build/azurite
+
+$(AZURITE)/ready: Makefile
+	@command -v npm >/dev/null || { echo "make azurite needs: apt-get install npm" >&2; exit 1; }
+	npm install --silent --prefix $(AZURITE) "azurite@3"
+	@touch $@
+
+azurite: venv build $(AZURITE)/ready ## Azure as Azurite speaks it
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "azure-storage-blob>=12"
+	$(BIN)/python tests/azurite_store.py $(AZURITE)/node_modules/.bin/azurite-blob
 
 fuzz-jpeg: build/fuzz/fuzz_jpeg venv
 	$(BIN)/python tests/jpeg_seeds.py build/fuzz/jpeg
