@@ -35,8 +35,9 @@ def read(peer: str, raw: Raw, directory: Path, arguments: argparse.Namespace) ->
     if arguments.cold:
         have_memory(raw.total_bytes + SPARE)
     options = dict(option.split("=", 1) for option in arguments.option)
+    opened = time.perf_counter()
     reader = module.open_reader(raw, directory, arguments.threads, **options)
-    answer(measure(raw, reader, arguments.seconds, arguments.cold))
+    answer(measure(raw, reader, arguments.seconds, arguments.cold, opened))
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ FIGURES = (
     "p99_ms",
     "peak_resident_mb",
     "first_batch_ms",
+    "start_ms",
     "warm_epochs",
     "settled",
     "value",

@@ -6,8 +6,9 @@ import json
 import resource
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -126,41 +127,51 @@ def check(raw: Raw, reader: Reader, batch: Any) -> None:
         raise AssertionError(f"the driver delivered bytes that were not written (row number read: {number})")
 
 
-def settled(paces: Sequence[float]) -> bool:
-    """Whether the last two warm-up passes agree."""
-    return len(paces) > 1 and abs(paces[-1] - paces[-2]) <= AGREE * max(paces[-2:])
+@dataclass
+class WarmUp:
+    """Passes before the clock starts: the samples a second of each, and when the first batch of all was there."""
+
+    paces: list[float] = field(default_factory=list)
+    started: float = 0.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last two passes agree."""
+        return len(self.paces) > 1 and abs(self.paces[-1] - self.paces[-2]) <= AGREE * max(self.paces[-2:])
 
 
-def warm(raw: Raw, reader: Reader, seconds: float) -> list[float]:
-    """Passes until two in a row agree: the samples a second of each.
+def warm(raw: Raw, reader: Reader, seconds: float) -> WarmUp:
+    """Passes until two in a row agree.
 
     Some peers compile, start threads and fault memory in for more than an epoch. A pass is an epoch, or what `seconds`
     hold of it; after MOST_PASSES the peer is timed as it is.
     """
-    paces: list[float] = []
-    while len(paces) < MOST_PASSES and not settled(paces):
+    done = WarmUp()
+    while len(done.paces) < MOST_PASSES and not done.settled:
         start, samples = time.perf_counter(), 0
-        for batch in reader.epoch(len(paces)):
-            if not paces and not samples:
+        for batch in reader.epoch(len(done.paces)):
+            if not done.paces and not samples:
+                done.started = time.perf_counter()
                 check(raw, reader, batch)
             samples += reader.size(batch)
             del batch
             if time.perf_counter() - start > seconds:
                 break
-        paces.append(samples / (time.perf_counter() - start))
-    return paces
+        done.paces.append(samples / (time.perf_counter() - start))
+    return done
 
 
-def measure(raw: Raw, reader: Reader, seconds: float, cold: bool) -> dict[str, float]:
+def measure(raw: Raw, reader: Reader, seconds: float, cold: bool, opened: float) -> dict[str, float]:
     """Samples a second through the peer's own loop: epochs until `seconds` are over; when cold, one epoch at most.
 
     Cached, the clock starts at the first batch of the first timed epoch: some peers take seconds to begin an epoch,
-    which a run shorter than their epoch would exaggerate. Uncached, it starts before it.
+    which a run shorter than their epoch would exaggerate. Uncached, it starts before it. What a peer takes to start,
+    from ``opened`` (when it was told to open the data) to its very first batch, is a figure of its own.
     """
-    paces = [] if cold else warm(raw, reader, PASS * seconds)
+    done = WarmUp() if cold else warm(raw, reader, PASS * seconds)
     timing = Timing(raw.total_bytes / raw.rows)
     asked = time.perf_counter()
-    number = len(paces)  # the epochs so far
+    number = len(done.paces)  # the epochs so far
     batches = reader.epoch(number)
     if not cold:
         next(batches)
@@ -173,7 +184,10 @@ def measure(raw: Raw, reader: Reader, seconds: float, cold: bool) -> dict[str, f
     reader.close()
     first = timing.latencies[0] if cold else begun - asked
     result = {**timing.report(), "first_batch_ms": round(1e3 * first, 3)}
-    return result if cold else {**result, "warm_epochs": len(paces), "settled": float(settled(paces))}
+    if cold:
+        return result
+    start = round(1e3 * (done.started - opened), 3)
+    return {**result, "start_ms": start, "warm_epochs": len(done.paces), "settled": float(done.settled)}
 
 
 def answer(result: dict[str, Any]) -> None:

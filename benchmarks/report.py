@@ -37,7 +37,7 @@ def _peers(medians: Medians, workload: str, cache: str) -> str:
         tails = [medians.figure(key, name) for name in ("p50_ms", "p99_ms", "peak_resident_mb")]
         cells += ["–" if tail is None else f"{tail:.3g}" for tail in tails[:2]]
         cells.append("–" if tails[2] is None else f"{tails[2]:.0f}")
-        cells.append(_warm_up(medians, key))
+        cells += [_seconds(medians.figure(key, "start_ms")), _warm_up(medians, key)]
         rows.append((medians.figure(key) or 0.0, [entrant, *cells]))
     head = [
         "",
@@ -48,9 +48,14 @@ def _peers(medians: Medians, workload: str, cache: str) -> str:
         "p50 ms",
         "p99 ms",
         "peak resident MB",
+        "start, s",
         "warm-up epochs",
     ]
     return table(head, [cells for _, cells in sorted(rows, key=lambda row: -row[0])])
+
+
+def _seconds(milliseconds: float | None) -> str:
+    return "–" if milliseconds is None else f"{milliseconds / 1e3:.2g}"
 
 
 def _warm_up(medians: Medians, key: Key) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from caches import fill
 from compare import Measurement, Plan
 from entrants import DEPTH, HERE, Entrant, Field, call
 from medians import Medians, rate, ratio, table, times
@@ -30,6 +31,7 @@ def measure(field: Field, plan: Plan) -> Iterator[Measurement]:
         for measurement in result.get("measurements", ()):
             yield {"suite": SUITE, **measurement}
         reason = field.build_floor()
+        fill(raw.directory)
         for size in SIZES:
             for threads in (1, 2):
                 words = [raw.data_path, "-", raw.rows, raw.row_bytes, threads, plan.seconds, size, DEPTH]

@@ -249,8 +249,9 @@ def test_peers_are_warmed_until_two_epochs_agree(
     monkeypatch.setattr(protocol.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(protocol, "check", lambda *_: None)
     reader = Paced(seconds, clock)
-    paces = protocol.warm(None, reader, 10.0)
-    assert (len(paces), protocol.settled(paces)) == (passes, agreed)
+    done = protocol.warm(None, reader, 10.0)
+    assert (len(done.paces), done.settled) == (passes, agreed)
+    assert done.started == pytest.approx(seconds[0] / 10)
     assert reader.begun == passes
 
 
@@ -258,8 +259,8 @@ def test_a_warm_up_pass_of_a_slow_peer_is_cut(monkeypatch: pytest.MonkeyPatch) -
     clock = [0.0]
     monkeypatch.setattr(protocol.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(protocol, "check", lambda *_: None)
-    paces = protocol.warm(None, Paced([100.0], clock), 35.0)
-    assert len(paces) == 2
+    done = protocol.warm(None, Paced([100.0], clock), 35.0)
+    assert len(done.paces) == 2
     assert clock[0] == pytest.approx(80.0)  # twice four batches of ten seconds
 
 
