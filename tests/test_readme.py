@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -38,9 +39,12 @@ def test_the_links_of_the_readme_lead_somewhere() -> None:
 
 
 def table(text: str) -> dict[str, list[str]]:
-    """The rows of the first table with figures: name and cells."""
-    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if re.match(r"\| \S", line)]
-    return {row[0].strip("* "): [cell.strip("* ") for cell in row[1:]] for row in rows}
+    """The rows of the first table of `text`, names and cells; a table beside it (a second processor's) is not read."""
+    lines = text.splitlines()
+    first = next(number for number, line in enumerate(lines) if re.match(r"\| \S", line))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    return {name.strip("* "): [cell.strip("* ") for cell in rest] for name, *rest in cells}
 
 
 def test_the_figures_of_the_readme_are_those_of_the_performance_page() -> None:
