@@ -82,6 +82,11 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "transform must be a function",
     ),
+    "split(0.8, 0.2)": (
+        lambda: opened().split(0.8, 0.2),  # type: ignore[call-overload]
+        TypeError,
+        r"one list: split\(\[0\.8, 0\.2\]\)",
+    ),
     "'people.urec.idx'": (
         lambda: UniRecordDataset("people.urec.idx"),
         MissingError,

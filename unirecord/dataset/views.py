@@ -187,6 +187,8 @@ class DatasetViews(Generic[Given]):
             SchemaError: there is no such column.
             ValueError, TypeError: another wrong argument.
         """
+        if isinstance(seed, float) and isinstance(sizes, (int, float)):
+            raise TypeError(f"split takes its sizes as one list: split([{sizes}, {seed}])")
         if isinstance(sizes, Mapping):
             if seed is None:
                 raise ValueError("split: rows of named shares are told apart by a hash, which takes a seed")
