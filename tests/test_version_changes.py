@@ -93,6 +93,10 @@ def test_what_cannot_be_restored_is_refused(tmp_path: Path, capsys: pytest.Captu
     assert "is the newest" in capsys.readouterr().err
     assert main(["restore", str(path), "--version", "2"]) == 0
     assert "version 5 has the content of version 2" in capsys.readouterr().out
+    assert main(["restore", f"{path}@1"]) == 0
+    assert f"{path}: version 6 has the content of version 1" in capsys.readouterr().out
+    assert main(["restore", str(path)]) == 2
+    assert f"{path}@N or --version N" in capsys.readouterr().err
     other = unirecord.Writer(path, {"n": "int64"}, overwrite=True)
     with pytest.raises(BusyError):
         unirecord.restore(path, 1)
@@ -101,7 +105,7 @@ def test_what_cannot_be_restored_is_refused(tmp_path: Path, capsys: pytest.Captu
     (path / part).unlink()
     with pytest.raises(MissingError, match=rf"{part}: this file is missing, so that version 4"):
         unirecord.restore(path, 4)
-    assert numbers(path) == [1, 2, 3, 4, 5]
+    assert numbers(path) == [1, 2, 3, 4, 5, 6]
 
 
 def test_gc_removes_what_only_removed_versions_name(

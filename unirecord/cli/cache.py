@@ -39,7 +39,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("action", choices=list(_ACTIONS), help="what is done")
     parser.add_argument("directory", metavar="DIR", help="the cache")
-    parser.add_argument("urls", metavar="URL", nargs="*", help="folders in a store, as `ls` names them")
+    parser.add_argument(
+        "urls", metavar="URL", nargs="*", default=[], help="folders in a store, as `ls` names them"
+    )
     parser.add_argument("--off", action="store_true", help="of pin: `clear` may take it again")
     parser.add_argument("--json", action="store_true", help="of ls and verify: print the figures as JSON")
     parser.set_defaults(run=_run)
