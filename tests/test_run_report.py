@@ -76,7 +76,7 @@ def test_figures_beside_the_receipts_are_shown(job: Path) -> None:
     ]
     assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
     found = checked((job / "run.html").read_bytes())
-    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound, "Stages", "Parts"):
+    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound, "Stages", "Parts", "by stage"):
         assert text in found.text
     assert found.text.split("Parts")[-1].count("rank-1") == 1
     assert unirecord.audit(job / "receipts").ok

@@ -132,7 +132,7 @@ def _waits(stats: Sequence[SavedStats]) -> Markup:
         [
             one.name, f"{one.delivered:,.0f}", f"{one.seconds:,.1f} s", f"{one.wait_s:,.1f} s",
             _share(one.wait_s / one.seconds if one.seconds else 0.0),
-            f"{one.read_s:,.1f} s" if not one.stages else "", f"{one.transform_s:,.1f} s" if not one.stages else "",
+            *(["by stage"] * 2 if one.stages else [f"{one.read_s:,.1f} s", f"{one.transform_s:,.1f} s"]),
             one.bound,
         ]
         for one in stats
