@@ -27,7 +27,7 @@ h1 { font-size: 1.4rem; margin: 0.5rem 0 } h2 { font-size: 1.15rem; margin: 2rem
 h3 { font-size: 1rem; margin: 1.25rem 0 0.25rem } .card h3 { margin-top: 0 }
 nav a { margin-right: 1rem } a { color: var(--bar) }
 [aria-current] { color: var(--ink); font-weight: 600; text-decoration: none }
-a:focus-visible, [tabindex]:focus-visible { outline: 2px solid var(--bar) }
+a:focus-visible, summary:focus-visible, [tabindex]:focus-visible { outline: 2px solid var(--bar) }
 .soft { color: var(--soft); font-size: 0.875rem } .warn { color: var(--warn) }
 .scroll { overflow-x: auto; max-width: 100%; background: /* a shadow at an edge behind which there is more */
   linear-gradient(90deg, var(--ground) 40%, transparent) 0 0 / 2rem 100% no-repeat local,

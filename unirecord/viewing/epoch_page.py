@@ -13,13 +13,14 @@ from ..inspection.charts import points
 from ..inspection.markup import Markup, element, join
 from ..order.spec import Remainder, Shuffle
 from .asked import Asked, AskedWrongly, link
-from .frame import failed, field, form, framed, row_table, select
+from .frame import HERE, failed, field, form, framed, row_table, select
 from .looking import Looking, Rows
 
 __all__ = ["epoch_page"]
 
 _POINTS: Final = 300  # of the picture of an order
 _ROWS: Final = 256  # of a step that are shown
+_BATCH: Final = 32
 _MOST: Final = 1 << 20  # samples of a batch, ranks
 _MOST_STEP: Final = 1 << 24  # rows of a step
 _REMAINDERS: Final[dict[str, Remainder]] = {"pad": "pad", "drop": "drop", "uneven": "uneven"}
@@ -47,7 +48,7 @@ class _Job:
             where=asked.text("where"),
             seed=asked.number("seed", most=(1 << 64) - 1),
             shuffle=asked.one_of("shuffle", list(_SHUFFLES)),
-            batch=asked.number("batch", 32, _MOST, 1),
+            batch=asked.number("batch", _BATCH, _MOST, 1),
             ranks=asked.number("ranks", 1, _MOST, 1),
             remainder=asked.one_of("remainder", list(_REMAINDERS)),
             epoch=asked.number("epoch", most=(1 << 32) - 1),
@@ -60,39 +61,47 @@ class _Job:
 
 def epoch_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
     """An epoch as a job has it, one of its steps, and when a row comes if one is asked for."""
-    job = _Job.of(asked)
-    fields = _fields(job, asked)
+    fields = _fields(asked)
     try:
-        ds = looking.view(job.where).view(
-            shuffle=_SHUFFLES[job.shuffle], seed=job.seed, remainder=_REMAINDERS[job.remainder],
-        )  # fmt: skip
-    except QueryError as error:
+        return 200, framed(looking, "epoch", asked, fields, *_content(looking, asked))
+    except (AskedWrongly, QueryError) as error:
         return 400, failed(looking, "epoch", asked, str(error), fields)
+
+
+def _content(looking: Looking, asked: Asked) -> list[Markup]:
+    job = _Job.of(asked)
+    ds = looking.view(job.where).view(
+        shuffle=_SHUFFLES[job.shuffle], seed=job.seed, remainder=_REMAINDERS[job.remainder],
+    )  # fmt: skip
     steps = ds.steps_in_epoch(job.batch, num_shards=job.ranks)
     says = f"Epoch {job.epoch:,}: {len(ds):,} samples in {steps:,} {'step' if steps == 1 else 'steps'}"
-    content: list[object] = [fields, element("p", says, role="status")]
+    content = [element("p", says, role="status")]
     if asked.text("row"):
         content.append(_when(looking, ds, job, asked))
     if steps:
         if job.step >= steps:
             raise AskedWrongly(f"step: the epoch has the steps 0 to {steps - 1:,}")
         content += [_step(looking, ds, job, asked, steps), _order(looking, ds, job)]
-    return 200, framed(looking, "epoch", asked, *content)
+    return content
 
 
-def _fields(job: _Job, asked: Asked) -> Markup:
-    numbers: dict[str, Any] = {"inputmode": "numeric"}
+def _fields(asked: Asked) -> Markup:
+    """The fields as they were filled in, so that what is wrong can be mended."""
+
+    def number(says: str, name: str, default: object = 0) -> Markup:
+        return field(says, name, asked.text(name) or default, inputmode="numeric")
+
     return form(
         "epoch",
-        field("Rows that meet a condition", "where", job.where, wide=True),
-        select("Shuffle", "shuffle", {name: name for name in _SHUFFLES}, job.shuffle),
-        field("Seed", "seed", job.seed, **numbers),
-        field("Samples in a rank's batch", "batch", job.batch, **numbers),
-        field("Ranks", "ranks", job.ranks, **numbers),
-        select("Remainder", "remainder", {name: name for name in _REMAINDERS}, job.remainder),
-        field("Epoch", "epoch", job.epoch, **numbers),
-        field("Step", "step", job.step, **numbers),
-        field("When does this row come", "row", asked.text("row"), **numbers),
+        field("Rows that meet a condition", "where", asked.text("where"), wide=True),
+        select("Shuffle", "shuffle", {name: name for name in _SHUFFLES}, asked.text("shuffle")),
+        number("Seed", "seed"),
+        number("Samples in a rank's batch", "batch", _BATCH),
+        number("Ranks", "ranks", 1),
+        select("Remainder", "remainder", {name: name for name in _REMAINDERS}, asked.text("remainder")),
+        number("Epoch", "epoch"),
+        number("Step", "step"),
+        number("When does this row come", "row", ""),
     )
 
 
@@ -105,7 +114,7 @@ def _when(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked) 
     comes = [
         element(
             "li",
-            element("a", f"step {step:,}", href=asked.link("epoch", step=step)),
+            element("a", f"step {step:,}", href=asked.link("epoch", step=step) + f"#{HERE}"),
             f", rank {rank:,}, place {slot:,} of its batch",
         )
         for step, rank, slot in places
@@ -139,7 +148,7 @@ def _step(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked, 
         ("Next", job.step + 1, job.step + 1 < steps), ("Last", steps - 1, job.step + 1 < steps),
     ]  # fmt: skip
     links = [
-        element("a", name, href=asked.link("epoch", step=step))
+        element("a", name, href=asked.link("epoch", step=step) + f"#{HERE}")
         if possible
         else element("span", name, class_="soft")
         for name, step, possible in targets
@@ -150,7 +159,7 @@ def _step(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked, 
         else element("p", f"The first {_ROWS:,} rows of the step are shown.", class_="soft")
     )
     return join(
-        element("h2", f"Step {job.step:,} of {steps:,}"),
+        element("h2", f"Step {job.step:,} of {steps:,}", id=HERE),
         element("nav", *links, class_="pager", aria_label="steps"),
         row_table(looking, numbers, places, ("rank", "place")),
         more,

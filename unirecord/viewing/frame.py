@@ -12,20 +12,43 @@ from ..inspection.markup import Markup, element, join, page
 from .asked import Asked, link
 from .looking import Looking, Rows
 
-__all__ = ["PAGES", "POLICY", "failed", "field", "form", "framed", "links", "picture", "row_table", "select"]
+__all__ = [
+    "HERE",
+    "PAGES",
+    "POLICY",
+    "failed",
+    "field",
+    "form",
+    "framed",
+    "links",
+    "picture",
+    "row_table",
+    "select",
+]
 
 # No script runs, and nothing is loaded but pictures, from this server or in the page.
 POLICY: Final = (
     "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'"
 )
 PAGES: Final = {"rows": "Rows", "pictures": "Pictures", "epoch": "Epoch", "dataset": "Dataset"}
+HERE: Final = "here"  # where a page begins for whoever comes by one of its links, and goes on by the Tab key
+_NAMED: Final = 80  # characters of a condition in a title
 _SHARED: Final = ("where", "sort", "down")  # fields that go from page to page
 
 
 def framed(looking: Looking, here: str, asked: Asked, *content: object) -> bytes:
     """A whole page."""
     main = element("main", *content, id="main")
-    return page(f"{_title(looking)}: UniRecord", *_top(looking, here, asked), main, policy=POLICY)
+    title = f"{_named(here, asked)}, {_title(looking)}: UniRecord"
+    return page(title, *_top(looking, here, asked), main, policy=POLICY)
+
+
+def _named(here: str, asked: Asked) -> str:
+    """What a page is of, for tabs and bookmarks."""
+    if here == "row":
+        return f"Row {asked.text('row')[:_NAMED] or 0}"
+    where = asked.text("where")[:_NAMED]
+    return f"{PAGES[here]} where {where}" if where else PAGES[here]
 
 
 def _top(looking: Looking, here: str, asked: Asked) -> list[Markup]:

@@ -13,7 +13,7 @@ from ..inspection.example_cells import described, example, small_picture
 from ..inspection.markup import Markup, element, join
 from ..sizes import format_size
 from .asked import Asked, AskedWrongly, link
-from .frame import framed, picture
+from .frame import HERE, framed, picture
 from .looking import Looking
 
 __all__ = ["picture_of", "row_page"]
@@ -21,6 +21,8 @@ __all__ = ["picture_of", "row_page"]
 _MOST_TEXT: Final = 100_000
 _MOST_BYTES: Final = 256  # of other bytes, in hexadecimal
 _MOST_ELEMENTS: Final = 1_000  # of an array, as numbers
+_FEW: Final = 8  # of a list, which stand in a line
+_UNFOLDED: Final = 64
 _SIDES: Final = (128, 1024)
 
 
@@ -44,7 +46,7 @@ def row_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
         looking,
         "row",
         asked,
-        element("h2", f"Row {row:,}"),
+        element("h2", f"Row {row:,}", id=HERE),
         element("p", f"row {place:,} of {part}", class_="soft"),
         _neighbours(looking, row),
         element("div", table, class_="scroll", tabindex="0", role="region", aria_label="values"),
@@ -72,7 +74,7 @@ def _neighbours(looking: Looking, row: int) -> Markup:
     """Links to the rows before and after it, and to when it comes."""
     found = [("Previous", row - 1, "prev"), ("Next", row + 1, "next")]
     links = [
-        element("a", name, href=link("row", row=other), rel=kind)
+        element("a", name, href=link("row", row=other) + f"#{HERE}", rel=kind)
         if looking.is_there(other)
         else element("span", name, class_="soft")
         for name, other, kind in found
@@ -89,11 +91,17 @@ def _in_full(row: int, ordinal: int, column: Column, value: Any) -> Markup:
         return _bytes(row, ordinal, column, value)
     if isinstance(value, dict | list):
         return element("pre", _cut(object_text(value, lambda blob: format_size(len(blob)))))
-    if isinstance(value, np.ndarray) and value.size > 8:
-        numbers = np.array2string(value.reshape(-1)[:_MOST_ELEMENTS], threshold=_MOST_ELEMENTS)
-        says = "its values" if value.size <= _MOST_ELEMENTS else f"its first {_MOST_ELEMENTS:,} values"
-        return join(example(value), element("details", element("summary", says), element("pre", numbers)))
+    if isinstance(value, np.ndarray) and value.size and (value.ndim > 1 or value.size > _FEW):
+        return join(example(value), _numbers(value))
     return example(value)
+
+
+def _numbers(value: np.ndarray[Any, Any]) -> Markup:
+    """The elements of an array, unfolded where they are few."""
+    whole = value.size <= _MOST_ELEMENTS
+    listed = np.array2string(value if whole else value.reshape(-1)[:_MOST_ELEMENTS], threshold=_MOST_ELEMENTS)
+    says = element("summary", "its values" if whole else f"its first {_MOST_ELEMENTS:,} values")
+    return element("details", says, element("pre", listed), open="" if value.size <= _UNFOLDED else None)
 
 
 def _bytes(row: int, ordinal: int, column: Column, value: bytes) -> Markup:

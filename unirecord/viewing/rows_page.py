@@ -6,8 +6,8 @@ from typing import Final
 
 from ..errors import QueryError, SchemaError
 from ..inspection.markup import Markup, element, join
-from .asked import Asked, link
-from .frame import failed, field, form, framed, picture, row_table, select
+from .asked import Asked, AskedWrongly, link
+from .frame import HERE, failed, field, form, framed, picture, row_table, select
 from .looking import ChosenRows, Looking
 
 __all__ = ["pictures_page", "rows_page"]
@@ -32,7 +32,7 @@ def _page(looking: Looking, asked: Asked, here: str, count: int) -> tuple[int, b
     fields = _fields(looking, asked, here, sort, down)
     try:
         chosen = looking.chosen(where, sort, down, asked.number("from") // count * count, count)
-    except (QueryError, SchemaError) as error:
+    except (AskedWrongly, QueryError, SchemaError) as error:
         return 400, failed(looking, here, asked, str(error), fields)
     says = f"{chosen.count:,} {'row' if chosen.count == 1 else 'rows'}"
     if where:
@@ -41,7 +41,7 @@ def _page(looking: Looking, asked: Asked, here: str, count: int) -> tuple[int, b
     shown = (
         _sheet(looking, asked, chosen) if here == "pictures" else _table(looking, asked, chosen, sort, down)
     )
-    content = [element("p", says, role="status"), pager, shown if len(chosen.rows) else "", pager]
+    content = [element("p", says, role="status", id=HERE), pager, shown if len(chosen.rows) else "", pager]
     return 200, framed(looking, here, asked, fields, *content)
 
 
@@ -73,7 +73,7 @@ def _pager(asked: Asked, here: str, chosen: ChosenRows, count: int) -> Markup:
         ("Last", last, chosen.first < last, None),
     ]
     links = [
-        element("a", name, href=asked.link(here, **{"from": at}), rel=kind)
+        element("a", name, href=asked.link(here, **{"from": at}) + f"#{HERE}", rel=kind)
         if possible
         else element("span", name, class_="soft")
         for name, at, possible, kind in targets
@@ -90,7 +90,7 @@ def _table(looking: Looking, asked: Asked, chosen: ChosenRows, sort: str, down: 
         by_this = column.name == sort
         turned = "1" if by_this and not down else None
         mark = (" ▼" if down else " ▲") if by_this else ""
-        target = asked.link("rows", sort=column.name, down=turned, **{"from": None})
+        target = asked.link("rows", sort=column.name, down=turned, **{"from": None}) + f"#{HERE}"
         order = ("descending" if down else "ascending") if by_this else None
         heads.append(
             element(
