@@ -33,6 +33,7 @@ from written_store import (
 import unirecord
 from unirecord import ExistsError, SchemaError, StaleError, UniRecordDataset, UniRecordError, Writer, append
 from unirecord.cli import main
+from unirecord.parts.versions import read_version
 from unirecord.storage import object_writes
 
 server = pytest.fixture(served)
@@ -357,6 +358,9 @@ def test_versions_are_kept_in_a_store_too(server: Server) -> None:
     assert [(one.number, one.rows, one.command) for one in unirecord.versions(URL)] == [
         (1, 2, "write"), (2, 3, "append"), (3, 5, "append")
     ]  # fmt: skip
+    [first, *_] = unirecord.versions(URL)
+    [part] = read_version(folder(server), 1).parts
+    assert first.when == int(os.path.getmtime(os.path.join(folder(server), part.name)))
     with pytest.raises(unirecord.MissingError, match="version 4 is not kept; there are 1, 2, 3"):
         UniRecordDataset(f"{URL}@4")
     write(range(7, 9), overwrite=True)

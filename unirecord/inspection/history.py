@@ -24,8 +24,8 @@ class Version:
 
     Attributes:
         number: the version; ``UniRecordDataset(path, version=number)`` opens it.
-        when: seconds since 1970, UTC; of a version that a writer made, not changed, the time of its file; None where
-            neither says.
+        when: seconds since 1970, UTC; of a version that a writer made, not changed, the time of its file, in an
+            object store that of its last part; None where nothing says.
         command: what published it: "write", "append", "restore", "repair"; "unknown" where an older package did.
         of: of "restore": the version that was restored; else None.
         rows: rows of the version; None where its manifest is damaged.
@@ -105,13 +105,23 @@ def _kept(folder: str) -> tuple[Manifest, list[int]]:
     return newest, [number for number in kept_versions(names) if first <= number < newest.generation]
 
 
+def _written(listing: Manifest, name: str) -> float | None:
+    """When the files of a version were written that does not say when it was published."""
+    location = location_of(name)
+    if location.in_file_system:
+        there = location.find(name)
+        return None if there is None else there.version[2] / 1e9
+    # A store's manifest is put anew beside that of a later version; the parts stay.
+    last = os.path.join(os.path.dirname(name), listing.parts[-1].name) if len(listing.parts) else name
+    there = location.find(last)
+    return None if there is None else there.changed
+
+
 def _version(listing: Manifest, name: str) -> Version:
     said = publication_of(listing, name)
     when: float | None = said.when
-    location = location_of(name)
-    if when is None and location.in_file_system:
-        there = location.find(name)
-        when = None if there is None else there.version[2] / 1e9
+    if when is None:
+        when = _written(listing, name)
     size = sum(map(bytes_of_part, listing.parts))
     rows = listing.rows - listing.deleted
     return Version(listing.generation, when, said.command, said.of, rows, len(listing.parts), size)

@@ -6,7 +6,7 @@ import errno
 import os
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, Protocol
 
@@ -20,11 +20,15 @@ _MAGIC: Final = "*?["
 
 @dataclass(frozen=True)
 class Entry:
-    """What a name stands for. ``version`` differs when another file has got the name since; ``size`` is in bytes."""
+    """What a name stands for. ``version`` differs when another file has got the name since; ``size`` is in bytes.
+
+    ``changed``: when it was written, in seconds since 1970, as an object store says; None elsewhere.
+    """
 
     kind: Literal["file", "directory", "other"]
     size: int
     version: tuple[int, ...]
+    changed: float | None = field(default=None, compare=False)
 
 
 class Readable(Protocol):

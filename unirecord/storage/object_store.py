@@ -7,7 +7,7 @@ import os
 import posixpath
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,7 +62,7 @@ class ObjectStore(Location):
         names = (path, posixpath.join(path, "manifest.json"))
         found, manifest = requests().all([self._look(name) for name in names])
         if isinstance(found, dict):
-            return Entry("file", int(found["size"]), version_of(found))
+            return _entry(found)
         if isinstance(manifest, dict):
             return Entry("directory", 0, version_of(manifest))
         for answer in (found, manifest):
@@ -77,8 +77,7 @@ class ObjectStore(Location):
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
                 raise failure(path, answer)
-            is_there = isinstance(answer, dict)
-            found.append(Entry("file", int(answer["size"]), version_of(answer)) if is_there else None)
+            found.append(_entry(answer) if isinstance(answer, dict) else None)
         return found
 
     def _look(self, path: str) -> Read:
@@ -351,6 +350,11 @@ def _take_each(take: Callable[[int, Any], Any], numbers: Sequence[int], found: S
 
 def _take_first(take: Callable[[int, Any], Any], number: int, found: tuple[Any, Any]) -> tuple[Any, Any]:
     return take(number, found[0]), found[1]
+
+
+def _entry(said: Mapping[str, Any]) -> Entry:
+    """An object, as a store says what it is."""
+    return Entry("file", int(said["size"]), version_of(said), said["last_modified"].timestamp())
 
 
 def list_folder(key: str, client: Any) -> Awaitable[Any]:
