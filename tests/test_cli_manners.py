@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import re
@@ -17,6 +18,7 @@ from unirecord import SchemaError, Writer
 from unirecord.cli.main import main, make_command_line
 from unirecord.cli.manual import manual_page
 from unirecord.cli.progress_bar import ProgressBar
+from unirecord.cli.table import print_table
 from unirecord.inspection.group_by import combination_counts
 from unirecord.parts.part_set import PartSet, resolve
 
@@ -225,8 +227,9 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager(
     assert on(terminal, ["inspect", str(data), "--limit", "30"]) == 0
     assert terminal.getvalue() == ""
     seen = (tmp_path / "seen").read_text().split("\n")
-    assert len(seen) == 33
+    assert len(seen) == 34
     assert seen[0].startswith("row")
+    assert seen[-3] == "1 column cut: … | less -S shows it"
     assert seen[-2].startswith("40 rows")
     assert max(map(len, seen)) == 60
 
@@ -249,7 +252,7 @@ def test_what_a_screen_holds_is_printed(
 ) -> None:
     pager_to(tmp_path / "seen", monkeypatch)
     assert on(terminal, ["inspect", str(data), "--limit", "3"]) == 0
-    assert terminal.getvalue().count("\n") == 5
+    assert terminal.getvalue().count("\n") == 6
     assert not (tmp_path / "seen").exists()
 
 
@@ -262,7 +265,7 @@ def test_the_pager_can_be_left_out(
 ) -> None:
     monkeypatch.setenv(name, value)
     assert on(terminal, ["inspect", str(data), "--limit", "30"]) == 0
-    assert terminal.getvalue().count("\n") == 32
+    assert terminal.getvalue().count("\n") == 33
 
 
 def test_a_pager_that_is_left_ends_the_command(
@@ -278,6 +281,33 @@ def test_an_error_comes_after_what_was_paged(
     pager_to(tmp_path / "seen", monkeypatch)
     assert on(terminal, ["inspect", str(tmp_path / "none")]) == 2
     assert "none" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (35, "3 columns cut: … | less -S shows them"),
+        (41, "2 columns cut: … | less -S shows them"),
+        (60, "1 column cut: … | less -S shows it"),
+        (300, None),
+    ],
+)
+def test_columns_that_a_terminal_cuts_are_counted(
+    columns: int, said: str | None, data: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert on(terminal, ["inspect", str(data), "--limit", "2"]) == 0
+    lines = terminal.getvalue().split("\n")
+    assert lines[3] == said if said else lines[3].startswith("40 rows")
+    widest = max(map(len, lines[:3]))
+    assert widest == columns if said else widest < columns
+
+
+def test_blanks_at_the_end_of_a_cell_are_no_column(terminal: Terminal) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        print_table([["a", "b"], ["1", "2" + " " * 100]])
+    assert terminal.getvalue() == "a  b\n1  2\n"
 
 
 def test_lines_are_whole_in_a_pipe(
@@ -329,6 +359,7 @@ def test_bash_completes_commands_options_and_values(capsys: pytest.CaptureFixtur
     assert completed(script, "unirecord", "check", "--qui") == ["--quick", "--quiet"]
     assert completed(script, "unirecord", "convert", "x", "--from", "im") == ["images"]
     assert completed(script, "unirecord", "cache", "cl") == ["clear"]
+    assert completed(script, "unirecord", "help", "insp") == ["inspect"]
     assert completed(script, "unirecord", "inspect", "da") == []  # the shell completes files
 
 
@@ -349,7 +380,7 @@ def test_the_manual_page_is_that_of_the_parser() -> None:
     assert page.startswith(".TH UNIRECORD 1")
     for line in page.split("\n"):
         request = re.match(r"[.']\S*", line)
-        known = (".TH", ".ad", ".SH", ".SS", ".B", ".I", ".TP", ".PP", ".nf", ".fi")
+        known = (".TH", ".ad", ".nh", ".SH", ".SS", ".B", ".I", ".TP", ".PP", ".nf", ".fi")
         assert request is None or request[0] in known, line
     assert page.count(".SS unirecord ") == 29
 
@@ -363,6 +394,40 @@ def test_options_that_are_wrong_name_the_command_and_what_was_meant(
     assert "did you mean '--where'" in said
     assert refused(["inspect", "x", "--bogus"]) == 2
     assert "unknown argument --bogus; unirecord inspect --help lists the options" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            ["sort", "x", "--bye", "3"],
+            "unknown argument --bye; did you mean '--by'? (the following arguments are required: --by)",
+        ),
+        (
+            ["inspect", "--bogus=1"],
+            "unknown argument --bogus=1; unirecord inspect --help lists the options"
+            " (the following arguments are required: PATH)",
+        ),
+        (["sort", "--", "--bye"], "sort: error: the following arguments are required: --by"),
+        (["no-such", "--json"], "error: argument COMMAND: there is no 'no-such'"),
+    ],
+)
+def test_an_option_that_is_not_known_is_said_where_something_is_missing(
+    call: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(call) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_interrupt_while_commands_are_loaded_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(name: str, package: str | None = None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", interrupted)
+    assert main(["inspect", "x"]) == 130
+    assert capsys.readouterr().err == "unirecord: interrupted; nothing was published\n"
 
 
 @pytest.mark.parametrize(

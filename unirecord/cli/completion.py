@@ -95,6 +95,7 @@ def _bash(subparsers: Any) -> str:
     values, words = [], []
     every = " ".join(name for names, _, _ in commands_of(subparsers) for name in names)
     words.append(f'    "") words={shlex.quote(every + " --help --version")} ;;')
+    words.append(f"    help) words={shlex.quote(every)} ;;")
     for names, _, parser in commands_of(subparsers):
         choices = [
             str(one)
@@ -112,7 +113,8 @@ def _bash(subparsers: Any) -> str:
 
 
 def _fish(subparsers: Any) -> str:
-    lines = []
+    every = " ".join(name for names, _, _ in commands_of(subparsers) for name in names)
+    lines = [f"complete -c unirecord -n '__fish_seen_subcommand_from help' -f -a {_quoted(every)}"]
     for names, help_, parser in commands_of(subparsers):
         lines.append(f"complete -c unirecord -n __fish_use_subcommand -a {names[0]} -d {_quoted(help_)}")
         here = f"-n {_quoted('__fish_seen_subcommand_from ' + ' '.join(names))}"

@@ -94,7 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         args = make_command_line().parse_args(_meant(sys.argv[1:] if argv is None else list(argv)))
-    except BrokenPipeError as error:
+    except (
+        BrokenPipeError,
+        KeyboardInterrupt,
+    ) as error:  # loading the commands takes a second where disks are slow
         return _exit_code(error)
     try:
         with warnings.catch_warnings():

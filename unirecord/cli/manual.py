@@ -15,7 +15,7 @@ def manual_page(parser: argparse.ArgumentParser) -> str:
     said = parser.description or ""
     lines = [
         '.TH UNIRECORD 1 "" "UniRecord" "User Commands"',
-        ".ad l",
+        ".ad l", ".nh",
         ".SH NAME", f"unirecord \\- {_text(said[0].lower() + said[1:].rstrip('.'))}",
         ".SH SYNOPSIS", ".B unirecord", ".I COMMAND", "[\\fIOPTIONS\\fR] \\fIPATH\\fR...",
         ".SH DESCRIPTION", _text(said), ".PP", *_verbatim(parser.epilog or ""),
@@ -45,7 +45,12 @@ def _named(action: argparse.Action) -> str:
     if not action.option_strings:
         return f"\\fI{_text(takes)}\\fR"
     flags = ", ".join(f"\\fB{_text(flag)}\\fR" for flag in action.option_strings)
-    return f"{flags} \\fI{_text(takes)}\\fR" if takes else flags
+    return f"{flags} \\fI{_choices(takes)}\\fR" if takes else flags
+
+
+def _choices(takes: str) -> str:
+    """What an option takes; a line may end behind each choice."""
+    return _text(takes).replace("|", "|\\:")
 
 
 def _value(action: argparse.Action) -> str:

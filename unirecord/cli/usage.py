@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import textwrap
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
+from typing import Any, NoReturn
 
 from ..errors import did_you_mean
 from ..sizes import parse_size
@@ -24,14 +26,34 @@ class UsageError(Exception):
 class CommandParser(argparse.ArgumentParser):
     """A parser that names the subcommand's usage for an unknown option, guesses what was meant, and escapes."""
 
+    _words: Sequence[str] = ()  # that are parsed
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is unknown is refused here, where the subcommand is known."""
+        self._words = list(sys.argv[1:] if args is None else args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            guesses = [_near(text.partition("=")[0], self._option_string_actions) for text in unknown]
-            guess = next((guess for guess in guesses if guess), f"; {self.prog} --help lists the options")
-            self.error(f"unknown argument{'s' if len(unknown) > 1 else ''} {' '.join(unknown)}{guess}")
+            self._refuse(self._unknown(unknown))
         return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the call; an option that is not known comes first, since it may be the one that is missed."""
+        options = takewhile(lambda word: word != "--", self._words if self._subparsers is None else [])
+        unknown = [
+            word
+            for word in options
+            if word.startswith("--") and word.partition("=")[0] not in self._option_string_actions
+        ]
+        self._refuse(f"{self._unknown(unknown)} ({message})" if unknown else message)
+
+    def _refuse(self, message: str) -> NoReturn:
+        super().error(message)
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        """What is said of words that are not known."""
+        guesses = [_near(word.partition("=")[0], self._option_string_actions) for word in words]
+        guess = next((guess for guess in guesses if guess), f"; {self.prog} --help lists the options")
+        return f"unknown argument{'s' if len(words) > 1 else ''} {' '.join(words)}{guess}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
