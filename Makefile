@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate asan test ray mindspore dali notebooks trainers exports demo bench wheel wheel-aarch64 release clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate asan test ray mindspore dali free-threaded notebooks trainers exports demo bench wheel wheel-aarch64 release clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -269,6 +269,33 @@ $(DALI)/ready: Makefile
 
 dali: venv build $(DALI)/ready ## DALI, in an environment of its own
 	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(DALI)/bin/python -m pytest -q dali_reads.py
+
+# The tests of what threads share on free-threaded Python, with the lock off, in an environment of its own: PYTHON314T is the
+# interpreter, which cffi needs to be 3.14 or newer. Not there: PyTorch, NumPy in subinterpreters; and threads are in the place
+# of processes, so of those tests the ones that say so are run. What failing transforms leave to the collector, it takes late
+# there: memory is level when it is called every 40 passes, and is not counted as the test of leaks does.
+PYTHON314T ?= python3.14t
+FREE_THREADED := build/free-threaded
+FREE_THREADED_TESTS := threads_together reader reader_errors format_example order loader writer concurrency handle lifetimes leaks \
+	state dataset dataset_resume samples_cache stats batch_stage leaving waiting pipeline pipeline_threads pipeline_states \
+	straight live_files
+FREE_THREADED_PYTEST = cd tests && PYTHON_GIL=0 PYTHONPATH=$(CURDIR)/$(FREE_THREADED)/built \
+	PYTHONWARNINGS="ignore:This process (pid:DeprecationWarning" $(CURDIR)/$(FREE_THREADED)/bin/python -m pytest -q
+
+$(FREE_THREADED)/ready: Makefile pyproject.toml setup.py $(C_SOURCES) $(C_HEADERS) $(shell find unirecord -name '*.py')
+	$(PYTHON314T) -m venv $(FREE_THREADED)
+	$(FREE_THREADED)/bin/python -m pip install -qq "setuptools>=77" wheel "cffi>=2" "numpy>=2.1" "msgpack>=1.1" \
+		"pytest>=8" "hypothesis>=6.100" "xxhash>=3.4" "zstandard>=0.23" "pillow>=11"
+	$(FREE_THREADED)/bin/python setup.py --quiet build --build-lib $(FREE_THREADED)/built --build-temp $(FREE_THREADED)/temp >/dev/null
+	@touch $@
+
+free-threaded: ## what threads share, on PYTHON314T with the lock off
+	@command -v $(PYTHON314T) >/dev/null || { echo "make free-threaded needs a free-threaded CPython 3.14: PYTHON314T=/where/it/is/python3.14t" >&2; exit 1; }
+	@$(PYTHON314T) -c 'import sys, sysconfig; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))' || \
+		{ echo "make free-threaded: $(PYTHON314T) has the lock for good" >&2; exit 1; }
+	@$(MAKE) --no-print-directory $(FREE_THREADED)/ready
+	$(FREE_THREADED_PYTEST) $(FREE_THREADED_TESTS:%=test_%.py) -k "not torch and not subinterpreters and not fail_in_transforms"
+	$(FREE_THREADED_PYTEST) test_pipeline_generators.py test_pipeline_processes.py -k without_a_gil
 
 # The example notebook in a kernel of Jupyter, completion and Ctrl-C, in an environment of its own.
 NOTEBOOKS := build/notebooks

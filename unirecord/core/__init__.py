@@ -84,6 +84,7 @@ from .tfrecords import BAD_LENGTH as BAD_LENGTH
 from .tfrecords import FoundRecords as FoundRecords
 from .tfrecords import find_records as find_records
 from .threads import LeavablePool as LeavablePool
+from .threads import Locked as Locked
 from .threads import leave_at_work as leave_at_work
 from .threads import left_at_work as left_at_work
 from .threads import usable_cores as usable_cores

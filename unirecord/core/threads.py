@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, TypeAlias, TypeVar
+from weakref import WeakSet
 
 Result = TypeVar("Result")
 _Jobs: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]"
@@ -30,7 +31,36 @@ left_at_work: list[threading.Thread] = []
 
 def leave_at_work(threads: Iterable[threading.Thread]) -> None:
     """Nobody waits for these threads any more but the end of the process, for a while."""
-    left_at_work[:] = [thread for thread in (*left_at_work, *threads) if thread.is_alive()]
+    left_at_work.extend(list(threads))  # never put together anew: another thread may add some meanwhile
+    for thread in left_at_work.copy():
+        if not thread.is_alive():
+            with suppress(ValueError):  # another has removed it
+                left_at_work.remove(thread)
+
+
+class Locked:
+    """Has a ``lock``, which no forked child finds held: by a thread of its parent, it would never be free there.
+
+    Who holds it may take it again: a signal's handler, or a finalizer that the collector runs.
+    """
+
+    __slots__ = ("__weakref__", "lock")
+
+    def __init__(self) -> None:
+        self.lock: AbstractContextManager[object] = threading.RLock()
+        _LOCKED.add(self)
+
+
+_LOCKED: WeakSet[Locked] = WeakSet()
+
+
+def _after_fork() -> None:
+    for locked in list(_LOCKED):
+        locked.lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class LeavablePool:
@@ -45,7 +75,8 @@ class LeavablePool:
     _not_left: ClassVar[set[LeavablePool]] = set()
 
     def __init__(self, threads: int, name: str) -> None:
-        self._most, self._name = threads, name
+        self._name = name
+        self._may_start = [None] * threads  # each is taken by one call, of one thread
         self._threads: list[threading.Thread] = []
         self._jobs: _Jobs = SimpleQueue()  # whose put() may come in the middle of another
         self._asked: set[Future[Any]] = set()
@@ -65,6 +96,8 @@ class LeavablePool:
             self._asked.add(done)
             done.add_done_callback(self._asked.discard)
             self._jobs.put(job)
+            if self not in self._not_left:  # another thread has left it meanwhile
+                self._drop()
         else:
             _do(*job)
         return done
@@ -74,11 +107,7 @@ class LeavablePool:
         self._not_left.discard(self)
         if not self.is_own:
             return
-        with suppress(Empty):
-            while (job := self._jobs.get_nowait()) is not None:
-                job[0].cancel()
-        for _ in self._threads:
-            self._jobs.put(None)
+        self._drop()
         if all(asked.done() for asked in self._asked.copy()):
             for thread in self._threads:
                 if thread.is_alive():
@@ -86,11 +115,22 @@ class LeavablePool:
         else:
             leave_at_work(self._threads)
 
+    def _drop(self) -> None:
+        """Drop what has not begun, and let the threads end."""
+        with suppress(Empty):
+            while True:
+                job = self._jobs.get_nowait()
+                if job is not None:
+                    job[0].cancel()
+        for _ in self._threads:
+            self._jobs.put(None)
+
     def _has_threads(self) -> bool:
         """Whether there are threads; one more has been started if there may be."""
         if self not in self._not_left or not self.is_own:
             return False
-        if len(self._threads) < self._most:
+        with suppress(IndexError):
+            self._may_start.pop()
             # A daemon, because whoever ends the process would wait for any other before `_leave_all`.
             thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
             self._threads.append(
@@ -100,6 +140,7 @@ class LeavablePool:
                 thread.start()
             except RuntimeError as error:
                 self._threads.remove(thread)
+                self._may_start.append(None)
                 if "start new thread" not in str(error):
                     raise
         return bool(self._threads)

@@ -182,7 +182,8 @@ class BatchLoader(Generic[Batch]):
     def __iter__(self) -> Generator[Batch, None, None]:
         # A generator: the pass begins when the first batch is asked for.
         cursor = self._cursor
-        run, plan = cursor.begin(), cursor.plan
+        plan = cursor.plan
+        run = cursor.begin(plan)
         receipts = self._receipts_of(plan, run)
         rest: EpochRun | None = run
         while rest is not None:
@@ -226,11 +227,11 @@ class BatchLoader(Generic[Batch]):
                 if cursor.exclusions is not exclusions and cursor.plan is plan:
                     return plan.order.run(run.epoch, end)
                 start = clock()
-                recorder.consumer_ns += start - now
+                recorder.consumed(start - now)
             if reader.trailing or leaving is not None:
                 if receipts is not None:
                     receipts.left_out(reader.trailing, reader.end)
-                recorder.skipped += len(reader.trailing)
+                recorder.ended(len(reader.trailing))
                 if reader.trailing:
                     _name_left_out(plan, reader.trailing)
                 mark(run, reader.end)
@@ -256,8 +257,7 @@ class BatchLoader(Generic[Batch]):
         return batches
 
     def _count_reading(self, reader: BatchReader) -> None:
-        self._recorder.read_ns += reader.read_ns
-        self._recorder.part_times.merge(reader.part_times)
+        self._recorder.read(reader.read_ns, reader.part_times)
 
 
 def _name_left_out(plan: Plan, rows: Sequence[int]) -> None:

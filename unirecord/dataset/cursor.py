@@ -28,10 +28,13 @@ class Cursor:
         self.position = position
         self.exclusions: Exclusions = Exclusions() if exclusions is None else exclusions
 
-    def begin(self) -> EpochRun:
-        """Starts a pass: over the current epoch if none has been started in it, else over the next."""
-        self.plan.data.parts.check_open()
-        return self.position.begin(self.plan.order)
+    def begin(self, plan: Plan) -> EpochRun:
+        """Starts a pass: over the current epoch if none has been started in it, else over the next.
+
+        ``plan`` is what the caller reads: another thread may put another in its place meanwhile.
+        """
+        plan.data.parts.check_open()
+        return self.position.begin(plan.order)
 
     def standing_at(self, epoch: int, position: int) -> Cursor:
         """The same plan and exclusions, of which the next pass begins at a place."""

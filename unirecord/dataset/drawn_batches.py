@@ -216,7 +216,7 @@ class DrawnBatches:
 
     def __iter__(self) -> Generator[list[int], None, None]:
         # A generator: the pass begins when the first batch is asked for.
-        run, position = self._cursor.begin(), self._cursor.position
+        run, position = self._cursor.begin(self._cursor.plan), self._cursor.position
         for number in range(run.samples):
             places: list[int] = run.positions(number, number + 1).tolist()
             position.mark(run, run.after(number + 1))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from operator import length_hint
 from typing import Any
 
+from ..core import Locked
 from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import check_integer
 from .named_epoch import NamedEpoch
@@ -15,15 +16,16 @@ from .named_epoch import NamedEpoch
 __all__ = ["Position"]
 
 
-class Position:
+class Position(Locked):
     """The only thing of a dataset that changes: an epoch, and how far the latest pass over it has come.
 
     It belongs to this process; an epoch that ``set_epoch`` names reaches the processes that the dataset is sent to
     from here as well (see NamedEpoch). A copy stands where the original stood. One pass at a time is followed: the
-    latest that has begun.
+    latest that has begun. Threads may begin and follow passes at once.
     """
 
     def __init__(self, epoch: int = 0, start: int = 0) -> None:
+        super().__init__()
         self._named = NamedEpoch()
         self._stamp = 0
         self._epoch = epoch
@@ -40,33 +42,39 @@ class Position:
     def epoch(self) -> int:
         """The current epoch."""
         if self._named.stamp() != self._stamp:
-            self._stamp, epoch = self._named.latest()
-            self._stand_at(epoch)
+            with self.lock:
+                if self._named.stamp() != self._stamp:
+                    self._stamp, epoch = self._named.latest()
+                    self._stand_at(epoch)
         return self._epoch
 
     @property
     def next_start(self) -> int:
         """The global position that the next pass begins at."""
-        return 0 if self.epoch >= 0 and self._begun else self._place
+        with self.lock:
+            return 0 if self.epoch >= 0 and self._begun else self._place
 
     @property
     def next_pass(self) -> tuple[int, int]:
         """(epoch, global position) at which the next pass begins."""
-        start = self.next_start
-        return self._epoch + self._begun, start
+        with self.lock:
+            start = self.next_start
+            return self._epoch + self._begun, start
 
     def set_epoch(self, epoch: int) -> None:
         """Makes ``epoch`` the current one; a position that was resumed at in another epoch is forgotten."""
         epoch = check_integer("epoch", epoch, 0, (1 << 63) - 1)
-        same = epoch == self.epoch
-        resumed, loaded = self.next_start if same else 0, same and self._loaded and not self._begun
-        self._stamp = self._named.name(epoch)
-        self._stand_at(epoch, resumed, loaded)
+        with self.lock:
+            same = epoch == self.epoch
+            resumed, loaded = self.next_start if same else 0, same and self._loaded and not self._begun
+            self._stamp = self._named.name(epoch)
+            self._stand_at(epoch, resumed, loaded)
 
     def resume(self, epoch: int, position: int) -> None:
         """Makes the next pass begin at a global position of an epoch."""
-        self._stamp = self._named.name(epoch)
-        self._stand_at(epoch, position, True)
+        with self.lock:
+            self._stamp = self._named.name(epoch)
+            self._stand_at(epoch, position, True)
 
     def _stand_at(self, epoch: int, place: int = 0, loaded: bool = False) -> None:
         self._epoch, self._place, self._loaded = epoch, place, loaded
@@ -75,13 +83,14 @@ class Position:
 
     def begin(self, order: ShardOrder) -> EpochRun:
         """Starts a pass: over the current epoch if it has had none, else over the next."""
-        epoch, start = self.epoch, self.next_start
-        if self._begun:
-            epoch += 1
-        run = order.run(epoch, start)
-        self._stand_at(epoch, start, self._loaded and not self._begun)
-        self._begun, self._run = True, run
-        return run
+        with self.lock:
+            epoch, start = self.epoch, self.next_start
+            if self._begun:
+                epoch += 1
+            run = order.run(epoch, start)
+            self._stand_at(epoch, start, self._loaded and not self._begun)
+            self._begun, self._run = True, run
+            return run
 
     @property
     def from_state(self) -> bool:
@@ -90,30 +99,32 @@ class Position:
 
     def begin_outside(self) -> None:
         """Starts a pass that others read and count, in this process or in those that the dataset is sent to."""
-        self._refuse_to_begin_later(self.next_start)
-        epoch = self._epoch + self._begun
-        self._stamp = self._named.name(epoch)
-        self._stand_outside(epoch)
+        with self.lock:
+            self._refuse_to_begin_later(self.next_start)
+            epoch = self._epoch + self._begun
+            self._stamp = self._named.name(epoch)
+            self._stand_outside(epoch)
 
     def begin_fetching(self, in_worker: bool) -> int:
         """The epoch of a pass of others, when it first reads here.
 
         In a worker process the first pass is the one for which the process was made, whatever has been named since.
         """
-        if not in_worker:
-            if self._outside != os.getpid() or self._fetched >= 0:  # nobody has said that it begins
-                self.begin_outside()
-        elif self._outside != os.getpid():
-            self._refuse_to_begin_later(0 if self._begun else self._place)
-            # Usually the pass begins when the workers have been made; a sampler that was asked before has begun it.
-            has_begun = self._outside != 0 and self._named.stamp() == self._stamp
-            self._stand_outside(self._epoch + (self._begun and not has_begun))
-            self._named.say_read()
-        else:
-            self._stand_outside(self.epoch)
-            self._named.say_read()
-        self._fetched = self._epoch
-        return self._epoch
+        with self.lock:
+            if not in_worker:
+                if self._outside != os.getpid() or self._fetched >= 0:  # nobody has said that it begins
+                    self.begin_outside()
+            elif self._outside != os.getpid():
+                self._refuse_to_begin_later(0 if self._begun else self._place)
+                # Usually the pass begins when the workers have been made; a sampler that was asked before has begun it.
+                has_begun = self._outside != 0 and self._named.stamp() == self._stamp
+                self._stand_outside(self._epoch + (self._begun and not has_begun))
+                self._named.say_read()
+            else:
+                self._stand_outside(self.epoch)
+                self._named.say_read()
+            self._fetched = self._epoch
+            return self._epoch
 
     @property
     def epoch_fetched(self) -> int:
@@ -138,13 +149,16 @@ class Position:
     def mark(self, run: EpochRun, end: int) -> None:
         """Notes that a pass has been handed out as far as ``end``; only the latest one is followed."""
         if self._run is run:
-            self._place, self._followed = end, None
+            with self.lock:
+                if self._run is run:  # no other has begun meanwhile
+                    self._place, self._followed = end, None
 
     def follow(self, run: EpochRun, ends: Sequence[int]) -> Iterator[int]:
         """The numbers of ``ends``: taking number i marks ``ends[i]``, for samples too small for a call each."""
         taken = iter(range(len(ends)))
-        if self._run is run:
-            self._place, self._followed = self._marked(), (ends, taken)
+        with self.lock:
+            if self._run is run:
+                self._place, self._followed = self._marked(), (ends, taken)
         return taken
 
     def _marked(self) -> int:
@@ -159,6 +173,10 @@ class Position:
 
         ValueError where others read and count.
         """
+        with self.lock:
+            return self._placed()
+
+    def _placed(self) -> tuple[int, int]:
         epoch = self.epoch
         if self._outside or (self._run is None and self._named.was_read_since(self._stood_at)):
             raise ValueError(
@@ -169,10 +187,16 @@ class Position:
 
     def place_outside(self) -> tuple[int, int]:
         """The front of the pass that others count, or of their next one."""
-        epoch = self.epoch
-        return (epoch if self._outside == os.getpid() else epoch + self._begun), 0
+        with self.lock:
+            epoch = self.epoch
+            return (epoch if self._outside == os.getpid() else epoch + self._begun), 0
 
     def __getstate__(self) -> dict[str, Any]:
-        epoch = self.epoch  # what has been named meanwhile is taken in first
-        place = self._marked()
-        return {**self.__dict__, "_epoch": epoch, "_place": place, "_run": None, "_followed": None}
+        with self.lock:
+            epoch = self.epoch  # what has been named meanwhile is taken in first
+            place = self._marked()
+            return {**self.__dict__, "_epoch": epoch, "_place": place, "_run": None, "_followed": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__.update(state)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sized
 from dataclasses import replace
 from typing import Any
 
+from ..loading.plan import Plan
 from ..order.sampled import SampledOrder
 from ..order.shard_order import EpochRun
 from .cursor import Cursor
@@ -35,12 +36,12 @@ class SampledCursor(Cursor):
         self._order: SampledOrder | None = None
         self._loaded = 0  # the digest that a loaded state has for its position
 
-    def begin(self) -> EpochRun:
+    def begin(self, plan: Plan) -> EpochRun:
         """Starts a pass: over the current epoch if none has been started in it, else over the next.
 
         ValueError where a state has been loaded, and the sampler's lists are not those that were delivered before.
         """
-        self.plan.data.parts.check_open()
+        plan.data.parts.check_open()
         order: Any = self
         return self.position.begin(order)
 

@@ -87,7 +87,8 @@ class Samples:
     def epoch(self) -> Iterator[Any]:
         """One pass; it begins when the first sample is asked for."""
         cursor = self._cursor
-        run, plan, position = cursor.begin(), cursor.plan, cursor.position
+        plan, position = cursor.plan, cursor.position
+        run = cursor.begin(plan)
         transform, follow = self._transform, position.follow
         chunk = max(1, min(_CHUNK_ROWS, int(_CHUNK_BYTES / max(1.0, plan.row_bytes))))
         start = 0

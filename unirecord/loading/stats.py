@@ -6,11 +6,11 @@ import os
 from array import array
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
+from ..core import Locked
 from .exposition import Metric, add_scalars, exposition
 from .part_times import PartTime, PartTimes
 from .stats_file import save_stats
@@ -125,10 +125,11 @@ class LoaderStats:
         )
 
 
-class StatsRecorder:
-    """Collects the times of one loader, all epochs together; nanoseconds inside."""
+class StatsRecorder(Locked):
+    """Collects the times of one loader, all epochs together; nanoseconds inside. Threads may count at once."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._waits = array("q", bytes(8 * _KEPT))
         self._count = 0
         self.samples: int = 0
@@ -140,25 +141,42 @@ class StatsRecorder:
         self.transform_ns: int = 0
         self.read_ns = 0
         self.part_times: PartTimes = PartTimes()
-        self._lock = Lock()
 
     def delivered(self, samples: int, skipped: int, size: int, waited_ns: int) -> None:
         """Counts a batch for which the consumer waited ``waited_ns``."""
-        self._waits[self._count % _KEPT] = waited_ns
-        self._count += 1
-        self.samples += samples
-        self.skipped += skipped
-        self.bytes += size
-        self.wait_ns += waited_ns
+        with self.lock:
+            self._waits[self._count % _KEPT] = waited_ns
+            self._count += 1
+            self.samples += samples
+            self.skipped += skipped
+            self.bytes += size
+            self.wait_ns += waited_ns
+
+    def consumed(self, ns: int) -> None:
+        """Counts the time for which the consumer kept a batch."""
+        with self.lock:
+            self.consumer_ns += ns
+
+    def ended(self, skipped: int) -> None:
+        """Counts the corrupt rows behind the last batch of a pass."""
+        with self.lock:
+            self.skipped += skipped
+
+    def read(self, ns: int, part_times: PartTimes) -> None:
+        """Counts what a pass took to read."""
+        with self.lock:
+            self.read_ns += ns
+        self.part_times.merge(part_times)
 
     def transformed(self, ns: int) -> None:
-        """Counts the time of a thread that transformed a batch; any thread may call it."""
-        with self._lock:
+        """Counts the time of a thread that transformed a batch."""
+        with self.lock:
             self.transform_ns += ns
 
     def waited_for_transform(self, ns: int) -> None:
         """Counts the time in which a transform had to be waited for."""
-        self.wait_transform_ns += ns
+        with self.lock:
+            self.wait_transform_ns += ns
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StatsRecorder, ()  # a copy of a loader counts its own

@@ -130,8 +130,8 @@ class Cursor(Protocol):
     position: Any
     exclusions: Any
 
-    def begin(self) -> EpochRun:
-        """Starts a pass."""
+    def begin(self, plan: Plan) -> EpochRun:
+        """Starts a pass over a plan that it had."""
 
     def samples_left(self) -> int:
         """Samples of the next pass."""
@@ -258,7 +258,8 @@ class DatasetPass:
         memories: dict[Lend | None, BatchMemory],
         receipts: Any = None,
     ) -> None:
-        self._run, self._plan, self._position = cursor.begin(), cursor.plan, cursor.position
+        self._plan, self._position = cursor.plan, cursor.position
+        self._run = cursor.begin(self._plan)
         self._rest = self._run  # what is read; of the run, as far as that has been handed out, a state tells
         self._cursor, self._exclusions = cursor, cursor.exclusions
         self._on_corrupt: OnCorrupt = on_corrupt

@@ -52,6 +52,7 @@ class Running:
         self.lanes: list[Lane] = list(lanes)
         self._tuner, self._most = tuner, threads
         self._lock, self._dispatch = threading.Lock(), Dispatch(lanes, memory, tuner)
+        self._reading = threading.Lock()  # held by the thread that is in the source
         self._out = self._dispatch.out
         self._got: deque[Chunk] = deque()
         self._crew = Crew(self._work, self._most_threads)
@@ -148,7 +149,7 @@ class Running:
             if job is not None:
                 results = job[0].handed_over_as(job[1])
                 # An interrupt of this thread is raised at once.
-                chunks, ended, wall = do(job, self._source, Exception)
+                chunks, ended, wall = self._do(job, Exception)
                 with self._lock:
                     self._dispatch.finish(job, chunks, ended, wall, start + wall)
                 if job[0].upstream is not None:
@@ -178,16 +179,24 @@ class Running:
 
     def _release(self) -> None:
         """Gives up what it reads from, once; a thread that is in the middle of reading does so at its end."""
+        # Not left to the generator to find out that another thread is in it: without the GIL that is no safe question.
+        if self._reading.acquire(blocking=False):
+            try:
+                self._close_source()
+            finally:
+                self._reading.release()
+        for lane in self.lanes:
+            lane.close()
+
+    def _close_source(self) -> None:
         with suppress(IndexError):
             source = self._held.pop()
             try:
                 source.close()  # type: ignore[attr-defined]
             except AttributeError:
                 pass
-            except ValueError:
+            except ValueError:  # the collector runs this in the middle of it
                 self._held.append(source)
-        for lane in self.lanes:
-            lane.close()
 
     # ---- the threads -------------------------------------------------------------------------------------
 
@@ -206,7 +215,7 @@ class Running:
                 worker.calling = job[0].calls_user
                 if self._closed:
                     break
-                chunks, ended, wall = do(job, self._source, BaseException)
+                chunks, ended, wall = self._do(job, BaseException)
                 worker.calling, now = False, perf_counter_ns()
                 with self._lock:
                     self._dispatch.finish(job, chunks, ended, wall, now)
@@ -216,6 +225,12 @@ class Running:
             self._out.put([Chunk.failed(error)])
         if self._crew.ended(worker) and self._closed:
             self._release()
+
+    def _do(self, job: Job, caught: type[BaseException]) -> tuple[list[Chunk], bool, int]:
+        if job[0].upstream is not None:
+            return do(job, self._source, caught)
+        with self._reading:
+            return do(job, self._source, caught)
 
     def _next_job(self, worker: Worker, now: int) -> tuple[Job | None, bool]:
         """What to do next, and whether another thread is to be woken for more; under the lock."""

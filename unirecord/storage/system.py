@@ -79,21 +79,23 @@ class Descriptor:
     A lock belongs to the open file, which a child would share: it would stay until the last child has ended.
     """
 
+    number: int = -1  # of whose file is closed, or not open yet
+
     def __init__(self, path: str, flags: int, mode: int = 0o666) -> None:
-        self.number: int = -1
         self.locked: bool = False
         _open.add(self)
         self.number = os_calls.open(path, flags, mode)
 
     def close(self) -> None:
         """Gives up lock and file."""
-        if self.number < 0:
+        # Taken by one call, which no other thread comes between: closed twice, it may be another file by then.
+        number: int = self.__dict__.pop("number", -1)
+        if number < 0:
             return
         if self.locked:  # for all who share it: a child made by other means than os.fork may
             with suppress(OSError):
-                os_calls.flock(self.number, fcntl.LOCK_UN)
+                os_calls.flock(number, fcntl.LOCK_UN)
             self.locked = False
-        number, self.number = self.number, -1
         os_calls.close(number)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
