@@ -98,6 +98,7 @@ class LeavablePool:
             self._jobs.put(job)
             if self not in self._not_left:  # another thread has left it meanwhile
                 self._drop()
+            self._do_forsaken()
         else:
             _do(*job)
         return done
@@ -125,24 +126,38 @@ class LeavablePool:
         for _ in self._threads:
             self._jobs.put(None)
 
+    def _do_forsaken(self) -> None:
+        """Do what was given to a thread that another caller could not start after all."""
+        while not self._threads:
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return
+            if job is not None:
+                _do(*job)
+
     def _has_threads(self) -> bool:
         """Whether there are threads; one more has been started if there may be."""
         if self not in self._not_left or not self.is_own:
             return False
-        with suppress(IndexError):
-            self._may_start.pop()
+        if self._may_start:
             # A daemon, because whoever ends the process would wait for any other before `_leave_all`.
             thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
-            self._threads.append(
-                thread
-            )  # before a signal can be handled: it may run when start() does not return
             try:
+                self._threads.append(thread)  # first: others find one when there is none left to start
+                self._may_start.pop()
                 thread.start()
+            except IndexError:  # others have started the last
+                self._threads.remove(thread)
             except RuntimeError as error:
                 self._threads.remove(thread)
                 self._may_start.append(None)
                 if "start new thread" not in str(error):
                     raise
+                self._do_forsaken()
+            except BaseException:  # a signal's, which may have come before the start, in it, or after it
+                self._may_start.append(None)
+                raise
         return bool(self._threads)
 
 

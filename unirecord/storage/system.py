@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
 
-from ..core import append, start_writeback
+from ..core import Locked, append, start_writeback
 
 Buffer = bytes | bytearray | memoryview | Any  # anything with the buffer protocol, numpy arrays included
 
@@ -73,30 +73,31 @@ class OsCalls:
 os_calls: OsCalls = OsCalls()
 
 
-class Descriptor:
+class Descriptor(Locked):
     """An open file, closed at the latest when nobody holds this object. A forked child has none of its parent's.
 
     A lock belongs to the open file, which a child would share: it would stay until the last child has ended.
     """
 
     number: int = -1  # of whose file is closed, or not open yet
+    locked: bool = False
 
     def __init__(self, path: str, flags: int, mode: int = 0o666) -> None:
-        self.locked: bool = False
+        super().__init__()
         _open.add(self)
         self.number = os_calls.open(path, flags, mode)
 
     def close(self) -> None:
         """Gives up lock and file."""
-        # Taken by one call, which no other thread comes between: closed twice, it may be another file by then.
-        number: int = self.__dict__.pop("number", -1)
-        if number < 0:
-            return
-        if self.locked:  # for all who share it: a child made by other means than os.fork may
-            with suppress(OSError):
-                os_calls.flock(number, fcntl.LOCK_UN)
-            self.locked = False
-        os_calls.close(number)
+        with self.lock:  # closed twice, it may be somebody else's file by then
+            if self.number < 0:
+                return
+            if self.locked:  # for all who share it: a child made by other means than os.fork may
+                with suppress(OSError):
+                    os_calls.flock(self.number, fcntl.LOCK_UN)
+                self.locked = False
+            number, self.number = self.number, -1
+            os_calls.close(number)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.number < 0:  # it may go so late that this module has lost the names that `close` needs
