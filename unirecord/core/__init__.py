@@ -26,6 +26,7 @@ from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
 from .fetching import Fetch as Fetch
 from .fetching import FetchError as FetchError
+from .interpreter import has_gil as has_gil
 from .joined import JoinedSet as JoinedSet
 from .library import failure_of as failure_of
 from .library import raise_for as raise_for

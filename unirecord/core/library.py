@@ -8,9 +8,14 @@ from typing import Any, Final, NoReturn
 from .._core import ffi as ffi
 from .._core import lib as lib
 from .failure import Failure, raise_failure
-from .interpreter import check_interpreter
+from .interpreter import check_interpreter, has_gil
 
 check_interpreter()
+if not has_gil():
+    # cffi makes each function when it is first asked for, under a mutex of its own: a child of a fork meanwhile would
+    # wait for it for ever.
+    for _name in dir(lib):
+        getattr(lib, _name)
 
 _NOWHERE: Final = 2**64 - 1
 

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import resource
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from importlib import metadata
 from typing import Final, Literal
 
 from .. import __version__
-from ..core import CODEC_ZSTD, check_codec, has_jpeg, usable_cores
+from ..core import CODEC_ZSTD, check_codec, has_gil, has_jpeg, usable_cores
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError, UniRecordError
 from ..parts.part_set import Io
@@ -75,7 +74,7 @@ def examine(place: str | None = None) -> list[Fact]:
 
 def _core() -> Iterator[Fact]:
     yield Fact("core", "unirecord", "good", f"{__version__}, in {os.path.dirname(os.path.dirname(__file__))}")
-    lock = "" if getattr(sys, "_is_gil_enabled", lambda: True)() else ", without the lock"
+    lock = "" if has_gil() else ", without the lock"
     yield Fact(
         "core", "Python", "good", f"{platform.python_version()} ({platform.python_implementation()}{lock})"
     )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.part_columns import columns_of
 from ..core import Order
 from ..order.spec import OrderSpec
 from ..parts.part_set import PartSet
+from ..query.part_fields import RowsAt
 from ..query.tree import Field
-from .chunks import Chunk, Rows, chunks, scalar_field
+from .chunks import Rows, chunks, scalar_field
+from .text_ranks import TextRanks
 
 
 def sorted_rows(
@@ -48,12 +49,11 @@ def _ranks(
     parts: PartSet, field: Field, rows: Rows | None, descending: bool
 ) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Numbers that sort like the values, and 1 for NaN or 2 for null, which come after them all."""
-    texts = _ranked_texts(parts, field) if field.type == "string" else {}
-    of_code: dict[int, NDArray[np.int64]] = {}
+    texts = _text_ranks(parts, field, rows) if field.type == "string" else None
     values, last = [], []
     for chunk in chunks(parts, rows):
-        if field.type == "string":
-            found = _text_ranks(chunk, field, texts, of_code)
+        if texts is not None:
+            found = next(texts)
         else:
             found = chunk.fields.values(field, chunk.at)
             found = found.view(np.uint8) if found.dtype == np.bool_ else found
@@ -67,31 +67,33 @@ def _ranks(
     return joined, np.concatenate(last) if last else np.empty(0, np.uint8)
 
 
-def _text_ranks(
-    chunk: Chunk, field: Field, texts: dict[bytes, int], of_code: dict[int, NDArray[np.int64]]
-) -> NDArray[np.int64]:
-    """The ranks of the strings in a chunk; ``of_code`` keeps those of each part's dictionary."""
-    dictionary = chunk.fields.columns.dictionary(field.ordinal)
-    if dictionary is None:
-        return np.array([texts.get(t, 0) for t in chunk.fields.strings(field, chunk.at)], np.int64)
-    part = chunk.fields.part
-    if part not in of_code:
-        entries = dictionary.entries
-        of_code[part] = np.array([texts[entries[i]] for i in range(len(entries))] or [0], np.int64)
-    return of_code[part].take(chunk.at.read(dictionary.codes), mode="clip")
-
-
-def _ranked_texts(parts: PartSet, field: Field) -> dict[bytes, int]:
-    """The rank of each string of a column among all of them."""
-    distinct: set[bytes] = set()
-    for columns in columns_of(parts):
-        dictionary = columns.dictionary(field.ordinal)
-        if dictionary is not None:
-            distinct.update(dictionary.entries[place] for place in range(len(dictionary.entries)))
-        else:
-            strings = columns.strings(field.ordinal)
-            distinct.update(strings[place] for place in range(len(strings)))
-    return {text: rank for rank, text in enumerate(sorted(distinct))}
+def _text_ranks(parts: PartSet, field: Field, rows: Rows | None) -> Iterator[NDArray[np.int64]]:
+    """For each chunk of the rows, the ranks of its strings among all of them."""
+    texts = TextRanks()
+    places: dict[int, slice] = {}  # of a part's dictionary among what has a rank
+    added = 0
+    for chunk in chunks(parts, rows):
+        dictionary = chunk.fields.columns.dictionary(field.ordinal)
+        if dictionary is None:
+            texts.add(chunk.fields.columns.strings(field.ordinal), chunk.at)
+            added += len(chunk)
+        elif chunk.fields.part not in places:
+            count = len(dictionary.entries)
+            texts.add(dictionary.entries, RowsAt(0, count))
+            places[chunk.fields.part] = slice(added, added + count)
+            added += count
+    ranks = texts.ranks()
+    read = 0
+    for chunk in chunks(parts, rows):
+        dictionary = chunk.fields.columns.dictionary(field.ordinal)
+        if dictionary is None:
+            yield ranks[read : read + len(chunk)]
+            read += len(chunk)
+            continue
+        entries = ranks[places[chunk.fields.part]]
+        read = max(read, places[chunk.fields.part].stop)
+        codes = chunk.at.read(dictionary.codes)
+        yield entries.take(codes, mode="clip") if len(entries) else np.zeros(len(codes), np.int64)
 
 
 def sampled_rows(rows: Rows | None, total: int, count: int, seed: int) -> Rows:

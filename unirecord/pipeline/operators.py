@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from ..core import has_gil
 from ..order.spec import check_integer
 from .operator import InPlace
 
-__all__ = ["Kind", "Operator", "Threads", "function_name", "has_gil"]
+__all__ = ["Kind", "Operator", "Threads", "function_name"]
 
 Kind = Literal[
     "map", "filter", "where", "flat_map", "select", "batch", "unbatch", "map_batch", "prefetch", "device"
@@ -122,12 +122,6 @@ def check_workers(threads: Any, processes: Any) -> tuple[Threads, int]:
     if processes and not has_gil():
         return processes, 0
     return threads, processes
-
-
-def has_gil() -> bool:
-    """Whether it is there, and has not been switched off."""
-    held: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return held
 
 
 def check_columns(columns: Any, known: Sequence[str] | None, name: str) -> tuple[str, ...] | None:

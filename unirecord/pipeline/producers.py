@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import has_gil
 from ..errors import TransformError
 from ..format.column import Column
 from ..loading.part_times import PartTimes
@@ -19,7 +20,7 @@ from .assembly import Graph
 from .budget import Budget
 from .chunk import Chunk
 from .generating import Make, in_turn, made
-from .operators import function_name, has_gil
+from .operators import function_name
 from .origin import Lend, OriginPass
 from .producer_threads import ThreadProducers
 from .shared_memory import Channel, Ended

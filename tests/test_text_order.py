@@ -1,0 +1,109 @@
+"""Rows in the order of a column of strings: as Python orders their bytes, wherever the strings are."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unirecord import Writer
+from unirecord.columns.flat import Strings, Vector
+from unirecord.inspection import text_ranks
+from unirecord.inspection.sorting import sorted_rows
+from unirecord.inspection.text_ranks import TextRanks
+from unirecord.parts.dataset_path import resolve
+from unirecord.parts.part_set import PartSet
+from unirecord.query.part_fields import RowsAt
+
+BYTES = st.lists(st.sampled_from([b"\0", b"a", b"b", b"\xff"]), max_size=30).map(b"".join)
+TEXTS = st.one_of(
+    BYTES, BYTES.map(b"some/prefix/of/all/".__add__), st.sampled_from([b"", b"\0", b"\0" * 7, b"a" * 60])
+)
+PIECES = st.lists(st.lists(TEXTS, max_size=40), max_size=4)
+
+
+def strings(texts: Sequence[bytes]) -> Strings:
+    offsets = np.array([0, *accumulate(map(len, texts))], np.uint64)
+    return Strings(Vector(offsets), Vector(np.frombuffer(b"".join(texts), np.uint8)))
+
+
+@pytest.mark.parametrize(("few", "deep"), [(0, 64), (0, 1), (10, 2), (2_000, 64)])
+@given(pieces=PIECES, data=st.data())
+def test_a_rank_is_the_number_of_lesser_strings(
+    few: int, deep: int, pieces: list[list[bytes]], data: st.DataObject
+) -> None:
+    ranks = TextRanks()
+    added: list[bytes] = []
+    for piece in pieces:
+        whole = strings(piece)
+        for _ in range(data.draw(st.integers(1, 2))):
+            if data.draw(st.booleans()):
+                rows = (
+                    data.draw(st.lists(st.integers(0, len(piece) - 1), unique=True).map(sorted))
+                    if piece
+                    else []
+                )
+                ranks.add(whole, RowsAt(0, len(piece), np.array(rows, np.int64)))
+                added += [piece[row] for row in rows]
+            else:
+                start = data.draw(st.integers(0, len(piece)))
+                ranks.add(whole, RowsAt(start, len(piece)))
+                added += piece[start:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_ranks, "_FEW", few)
+        patch.setattr(text_ranks, "_DEEP", deep)
+        found = ranks.ranks().tolist()
+    ordered = sorted(added)
+    assert found == [bisect_left(ordered, text) for text in added]
+
+
+def test_offsets_out_of_bounds_or_descending_are_no_way_out_of_the_bytes() -> None:
+    wrong = Strings(
+        Vector(np.array([0, 9, 2, 2**63, 1], np.uint64)), Vector(np.frombuffer(b"abcde", np.uint8))
+    )
+    ranks = TextRanks()
+    ranks.add(wrong, RowsAt(0, 4))
+    assert ranks.ranks().tolist() == [2, 0, 3, 0]  # abcde, nothing, cde, nothing
+    nothing = Strings(Vector(np.array([0, 9], np.uint64)), Vector(np.zeros(0, np.uint8)))
+    ranks = TextRanks()
+    ranks.add(nothing, RowsAt(0, 1))
+    assert ranks.ranks().tolist() == [0]
+
+
+def test_parts_with_dictionaries_and_without_are_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_ranks, "_FEW", 5)
+    random = np.random.default_rng(0)
+    texts: list[str | None] = []
+    for number in range(5):
+        kinds = 6 if number % 2 == 0 else 10**6  # few are put in a dictionary
+        drawn = random.integers(0, kinds, 500).tolist()
+        part: list[str | None] = [
+            None if i % 50 == 7 else f"name-{value:x}-é" for i, value in enumerate(drawn)
+        ]
+        with Writer(tmp_path / f"{number}.urec", {"t": "string?", "n": "int32"}) as writer:
+            for i, text in enumerate(part):
+                writer.write({"t": text, "n": i % 3})
+        texts += part
+    parts = PartSet(resolve(str(tmp_path / "*.urec")))
+    encoded = [None if text is None else text.encode() for text in texts]
+    rows = [row for row, text in enumerate(encoded) if text is not None]
+    nulls = [row for row, text in enumerate(encoded) if text is None]
+    ascending = sorted(rows, key=lambda row: encoded[row] or b"")
+    assert sorted_rows(parts, None, [("t", False)]).tolist() == ascending + nulls
+    assert sorted_rows(parts, None, [("t", False)], most=40).tolist() == ascending[:40]
+    for step in (3, 90):  # many, and so few that they are read one by one
+        chosen = np.arange(0, len(texts), step, dtype=np.int64)
+        expected = [row for row in ascending if row % step == 0] + [row for row in nulls if row % step == 0]
+        assert sorted_rows(parts, chosen, [("t", False)]).tolist() == expected
+    by_two = sorted(rows, key=lambda row: (row % 500 % 3, encoded[row] or b""))
+    assert [
+        r for r in sorted_rows(parts, None, [("n", False), ("t", False)]).tolist() if r in set(rows)
+    ] == by_two
