@@ -25,7 +25,7 @@ body { margin: 0 auto; max-width: 76rem; padding: 1rem; font: 16px/1.5 system-ui
   background: var(--ground); overflow-wrap: anywhere }
 h1 { font-size: 1.4rem; margin: 0.5rem 0 } h2 { font-size: 1.15rem; margin: 2rem 0 0.5rem }
 h3 { font-size: 1rem; margin: 1.25rem 0 0.25rem } .card h3 { margin-top: 0 }
-nav a { margin-right: 1rem } a { color: var(--bar) }
+nav { display: flex; flex-wrap: wrap; column-gap: 1rem; overflow-wrap: normal } a { color: var(--bar) }
 [aria-current] { color: var(--ink); font-weight: 600; text-decoration: none }
 a:focus-visible, summary:focus-visible, [tabindex]:focus-visible { outline: 2px solid var(--bar) }
 .soft { color: var(--soft); font-size: 0.875rem } .warn { color: var(--warn) }
