@@ -370,6 +370,7 @@ def test_other_shells_have_scripts_of_all_commands(capsys: pytest.CaptureFixture
         assert script.startswith(begins)
         for word in ("inspect", "group-by", "storage-option", "completion"):
             assert word in script, word
+        assert "%%" not in script  # what argparse makes of it in --help
     assert refused(["completion", "tcsh"]) == 2
 
 

@@ -126,7 +126,7 @@ def _fish(subparsers: Any) -> str:
             )
             takes = "" if action.nargs == 0 else f"-x -a {_quoted(choices)}" if choices else "-r"
             if flags:
-                said = re.split(r"[;(]", action.help or "")[0].strip()
+                said = re.split(r"[;(]", action.help or "")[0].strip().replace("%%", "%")
                 pieces = ["complete -c unirecord", here, flags, takes, f"-d {_quoted(said)}"]
                 lines.append(" ".join(piece for piece in pieces if piece))
             elif choices:
