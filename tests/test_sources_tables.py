@@ -103,6 +103,15 @@ def test_field_names_become_column_names(tmp_path: Path) -> None:
     assert "field 'first name' is called 'first_name'" in source.notes
 
 
+def test_a_long_header_is_read_whatever_python_bounds(tmp_path: Path) -> None:
+    header = [f"column_{i:05}" for i in range(12_000)]
+    before = csv.field_size_limit(131_072)
+    try:
+        assert opened(tmp_path, ",".join(header) + "\n").schema.names == tuple(header)
+    finally:
+        csv.field_size_limit(before)
+
+
 def test_no_rows_are_strings(tmp_path: Path) -> None:
     source = opened(tmp_path, "a,b\n")
     assert source.schema.to_spec() == {"a": "string", "b": "string"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Iterator
 from io import BytesIO, TextIOWrapper
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from ...errors import SchemaError
 from .cell_types import NUMBER
 from .input_path import InputPath
-from .text_blocks import count_lines, text_start
+from .text_blocks import count_lines, csv_records, text_start
 
 __all__ = ["CsvFile"]
 
@@ -42,7 +41,10 @@ class CsvFile:
     def __init__(self, file: InputPath) -> None:
         """Read the header. Raises `SchemaError` where there is none."""
         self.file, self.name = file, file.name
-        self.header, self.start, self.lines = self._read_header()
+        try:
+            self.header, self.start, self.lines = self._read_header()
+        except csv.Error as error:
+            raise SchemaError(f"{self.name}, the header: {error}") from None
 
     def _read_header(self) -> tuple[list[str], int, int]:
         """Return the names, and where the rows begin: the offset, and the lines before it."""
@@ -50,10 +52,10 @@ class CsvFile:
         start = text_start(self.file)
         if self.file.suffix not in _TABS:
             line = self._first_line(start)
-            counts = {d: len(next(csv.reader([line], delimiter=d))) for d in ",;\t|"}
+            counts = {d: len(next(csv_records([line], d))) for d in ",;\t|"}
             self.delimiter = max(counts, key=lambda d: counts[d])
         data = self._header_bytes(start)
-        header = next(row for row in csv.reader(_text(data, self.name), delimiter=self.delimiter) if row)
+        header = next(row for row in csv_records(_text(data, self.name), self.delimiter) if row)
         for name in header:
             if NUMBER.fullmatch(name):
                 raise SchemaError(
@@ -79,12 +81,9 @@ class CsvFile:
         with self.file.open() as file:
             file.seek(start)
             text = TextIOWrapper(file, encoding="latin-1", newline="")  # a character a byte
-            reader = csv.reader(_noted(text, taken), delimiter=self.delimiter)
-            try:
-                if next((row for row in reader if row), None) is None:
-                    raise self._empty()
-            except csv.Error as error:
-                raise SchemaError(f"{self.name}, the header: {error}") from None
+            reader = csv_records(_noted(text, taken), self.delimiter)
+            if next((row for row in reader if row), None) is None:
+                raise self._empty()
         return "".join(taken).encode("latin-1")
 
     def _empty(self) -> SchemaError:
@@ -94,7 +93,7 @@ class CsvFile:
         """Yield some rows at a time of a block of whole records."""
         rows: list[list[str]] = []
         size = 0
-        reader = csv.reader(_text(data, self.name), delimiter=self.delimiter, strict=True)
+        reader = csv_records(_text(data, self.name), self.delimiter, strict=True)
         where = f"{self.name}, line"
         try:
             for row in reader:
@@ -118,7 +117,6 @@ class CsvFile:
 
 def _text(data: bytes, path: str) -> TextIOWrapper:
     """UTF-8 bytes as lines of text."""
-    csv.field_size_limit(sys.maxsize)
     try:
         data.decode()
     except UnicodeDecodeError as error:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from .input_path import InputPath
+
+if TYPE_CHECKING:
+    from _csv import Reader as CsvRecords
 
 __all__ = [
     "BLOCK_BYTES",
@@ -18,6 +22,7 @@ __all__ = [
     "BlockPlace",
     "count_lines",
     "csv_blocks",
+    "csv_records",
     "first_records",
     "line_blocks",
     "quotes_are_plain",
@@ -28,6 +33,12 @@ __all__ = [
 BLOCK_BYTES: Final = 8_000_000
 FIRST_BYTES: Final = 500_000  # about, of a block that is much larger
 _BOM: Final = b"\xef\xbb\xbf"
+
+
+def csv_records(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> CsvRecords:
+    """Return the records of lines, whose values may have any length: Python's own limit is for the whole process."""
+    csv.field_size_limit(sys.maxsize)
+    return csv.reader(lines, delimiter=delimiter, strict=strict)
 
 
 class BlockPlace(NamedTuple):
@@ -157,7 +168,7 @@ def _parsed_records(data: bytes, delimiter: str) -> int:
                 yield line
 
     try:
-        for _ in csv.reader(lines(), delimiter=delimiter, strict=True):
+        for _ in csv_records(lines(), delimiter, strict=True):
             done = taken
     except csv.Error as error:
         if "unexpected end" not in str(error):
