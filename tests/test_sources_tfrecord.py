@@ -78,6 +78,12 @@ def test_compressed_files_are_read_whatever_their_name(tmp_path: Path, name: str
     assert rows_at(tmp_path / name, kind="tfrecord") == rows_at(FOLDER / "digits-00001-of-00003.tfrecord")
 
 
+def test_a_first_length_that_looks_compressed_is_a_length(tmp_path: Path) -> None:
+    data = b"x" * 0x8B1F  # as a length: the first bytes of gzip
+    (tmp_path / "x.tfrecord").write_bytes(record(data) + record(b"y"))
+    assert [row["record"] for row in rows_at(tmp_path / "x.tfrecord")] == [data, b"y"]
+
+
 def test_names_of_shards_are_known_and_content_without_one(tmp_path: Path) -> None:
     for i in range(2):
         name = f"digits.tfrecord-0000{i}-of-00002"

@@ -41,11 +41,7 @@ class TFRecordFiles(ExampleRecords):
         """By the names (``x.tfrecord``, ``x.tfrecord-00000-of-00010``), or by the checksum of the first length."""
         if source.holds(cls.suffixes) or any(".tfrecord" in name for name in source.peek):
             return True
-        head = source.head(_HEADER.size)
-        if len(head) < _HEADER.size:
-            return False
-        _, crc = _HEADER.unpack(head)
-        return bool(masked_crc32c(head[:8]) == crc)
+        return _begins(source.head(_HEADER.size))
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
@@ -116,9 +112,15 @@ def _length(head: bytes, where: str) -> int:
     return int(length)
 
 
+def _begins(head: bytes) -> bool:
+    """Whether these bytes are a length and its checksum."""
+    return len(head) == _HEADER.size and bool(masked_crc32c(head[:8]) == _HEADER.unpack(head)[1])
+
+
 def _is_packed(file: InputPath) -> bool:
-    """Whether the file is compressed as a whole, which its name need not say."""
-    return file.head(2) == b"\x1f\x8b"
+    """Whether the file is compressed as a whole, which its name need not say; a length can look like that."""
+    head = file.head(_HEADER.size)
+    return head.startswith(b"\x1f\x8b") and not _begins(head)
 
 
 def _is_record_file(file: InputPath, given: InputPath) -> bool:
