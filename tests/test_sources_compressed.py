@@ -6,7 +6,9 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,6 +94,31 @@ def test_a_packed_file_is_read_as_the_file_in_it(tmp_path: Path, suffix: str) ->
         PACK[suffix](TEXT[:1000]) + PACK[suffix](TEXT[1000:])
     )  # one after the other, as cat makes them
     assert rows_at(path) == rows_at(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        *((f"x.csv.{suffix}", suffix) for suffix in PACK | UNMARKED if "." not in suffix),
+        ("x", "gz"),
+        ("x", "zst"),
+        ("x", "xz"),
+    ],
+)
+def test_a_packed_pipe_is_read_as_what_is_in_it(tmp_path: Path, name: str, suffix: str) -> None:
+    (tmp_path / "x.csv").write_bytes(TEXT)
+    os.mkfifo(tmp_path / name)
+    packed = (PACK | UNMARKED)[suffix](TEXT)
+    threading.Thread(target=(tmp_path / name).write_bytes, args=(packed,), daemon=True).start()
+    assert rows_at(tmp_path / name, kind="csv") == rows_at(tmp_path / "x.csv")
+
+
+def test_a_packed_pipe_is_copied_up_to_a_bound(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.gz")
+    packed = gzip.compress(bytes(100_000))
+    threading.Thread(target=(tmp_path / "x.gz").write_bytes, args=(packed,), daemon=True).start()
+    with pytest.raises(SchemaError, match="delivers more than"):
+        open_input(str(tmp_path / "x.gz"), 10_000)
 
 
 @pytest.mark.parametrize("suffix", PACK)

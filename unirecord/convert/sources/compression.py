@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 from ...errors import MissingError, SchemaError
 from .packages import needed
 
-__all__ = ["SUFFIXES", "decompressed", "inner_name"]
+__all__ = ["SUFFIXES", "decompressed", "inner_name", "is_marked"]
 
 _PIECE: Final = 1 << 20
 _PACKED_PIECE: Final = 4_096
@@ -26,6 +26,11 @@ SUFFIXES: Final = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd", *_UNMARKED)
 def inner_name(name: str) -> str:
     """Return ``x.csv`` for ``x.csv.gz``, and any other name as it is."""
     return str(Path(name).with_suffix("")) if name.lower().endswith(SUFFIXES) else name
+
+
+def is_marked(head: bytes) -> bool:
+    """Whether a file that begins so is compressed, whatever it is called. The mark of bzip2 is text as well."""
+    return head.startswith((b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"))
 
 
 def decompressed(name: str, file: BinaryIO) -> Iterator[bytes]:

@@ -17,13 +17,14 @@ from ...errors import MissingError, SchemaError, StaleError
 from ...progress import Progress
 from ...sizes import format_size
 from ...storage.registry import location_of
-from .compression import SUFFIXES, decompressed, inner_name
+from .compression import SUFFIXES, decompressed, inner_name, is_marked
 from .folder_walk import natural_order, utf8_name, walk
 
 __all__ = ["MAX_SPOOL_BYTES", "InputPath", "open_input"]
 
 MAX_SPOOL_BYTES: Final = 16_000_000_000
 _PIECE: Final = 1 << 20
+_HEAD_BYTES: Final = 6
 _PYTHON: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _PEEK: Final = 2_000  # files of a folder that are looked at to tell what it is
 
@@ -93,7 +94,7 @@ class InputPath:
 
     @property
     def _is_packed(self) -> bool:
-        return self.packed or self.name.lower().endswith(SUFFIXES)
+        return not self._piped and (self.packed or self.name.lower().endswith(SUFFIXES))
 
     def open(self) -> BinaryIO:
         """Open the file from its beginning; what it holds decompressed, if its name says that it is compressed.
@@ -200,8 +201,9 @@ class InputPath:
 def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress | None = None) -> InputPath:
     """Return what is at the path ``name``; a pipe, and ``-`` for standard input, are copied to a temporary file.
 
-    A name with ``*``, ``?`` or ``[`` that is no file's own stands for all files it matches. Raises `MissingError`, and
-    `SchemaError` for a device or for a pipe that delivers more than ``spool_bytes``.
+    What is compressed there is decompressed. A name with ``*``, ``?`` or ``[`` that is no file's own stands for all
+    files it matches. Raises `MissingError`, and `SchemaError` for a device or for a pipe that delivers more than
+    ``spool_bytes``.
     """
     if name == "-":
         return _spooled("standard input", 0, spool_bytes, progress)
@@ -250,6 +252,11 @@ def _is_terminal(name: str) -> bool:
 
 def _spooled(name: str, fd: int, most: int, progress: Progress | None) -> InputPath:
     spool = _copied(name, iter(lambda: os.read(fd, _PIECE), b""), most, progress)
+    spool.seek(0)
+    if name.lower().endswith(SUFFIXES) or is_marked(spool.read(_HEAD_BYTES)):
+        with spool as packed:
+            packed.seek(0)
+            spool = _copied(name, decompressed(name, packed), most, progress)
     return InputPath(name, f"/proc/{os.getpid()}/fd/{spool.fileno()}", spool)
 
 
