@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -333,11 +334,16 @@ def test_statistics_add_up(path: Path) -> None:
     [
         {"batch_size": 0},
         {"batch_size": True},
+        {"batch_size": None},
+        {"batch_size": 1 << 63},
         {"batch_size": 4, "prefetch": 0},
+        {"batch_size": 4, "prefetch": 4097},
         {"batch_size": 4, "num_threads": -1},
+        {"batch_size": 4, "num_threads": 1 << 31},
+        {"batch_size": 4, "num_workers": 1025},
     ],
 )
-def test_wrong_options_are_refused_by_name(path: Path, options: dict[str, int]) -> None:
+def test_wrong_options_are_refused_by_name(path: Path, options: dict[str, Any]) -> None:
     name = list(options)[-1]
     with pytest.raises((TypeError, ValueError), match=name):
         UniRecordDataset(path).batches(**options)

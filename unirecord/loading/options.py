@@ -11,7 +11,15 @@ from ..core import usable_cores
 from ..order.spec import check_integer
 from .batch import collate
 
-__all__ = ["LoaderOptions", "OnCorrupt", "ReadAhead", "Transform", "check_callable", "check_on_corrupt"]
+__all__ = [
+    "MOST_PREFETCH",
+    "LoaderOptions",
+    "OnCorrupt",
+    "ReadAhead",
+    "Transform",
+    "check_callable",
+    "check_on_corrupt",
+]
 
 OnCorrupt = Literal["raise", "skip"]
 Transform = Callable[[Any], Any]
@@ -28,8 +36,9 @@ class ReadAhead(TypedDict, total=False):
     random: bool
 
 
+MOST_PREFETCH = 4096  # batches that the C core reads ahead
 _READ_AHEAD_BYTES = 32 << 20
-_MOST_PREFETCH = 16
+_USUAL_PREFETCH = 16
 _FETCH_AHEAD_BYTES = 256 << 20  # what 25 ms of latency take at ten gigabytes a second
 _ROWS_AWAITED = 1024  # by all threads together: four times the requests that a process has in flight
 _MOST_FETCHING = 32
@@ -59,10 +68,15 @@ class LoaderOptions:
     random: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_size", 1), ("prefetch", 1), ("num_threads", 1), ("num_workers", 0)):
+        object.__setattr__(self, "batch_size", check_integer("batch_size", self.batch_size, 1, 1 << 62))
+        for name, least, most in (
+            ("prefetch", 1, MOST_PREFETCH),
+            ("num_threads", 1, 1024),
+            ("num_workers", 0, 1024),
+        ):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, check_integer(name, value, least))
+                object.__setattr__(self, name, check_integer(name, value, least, most))
         for name in ("transform", "collate_fn", "batch_transform"):
             check_callable(name, getattr(self, name))
         for name in ("drop_last", "random"):
@@ -92,7 +106,7 @@ class LoaderOptions:
             return self.prefetch
         bound = _FETCH_AHEAD_BYTES if fetched else _READ_AHEAD_BYTES
         fitting = int(bound / max(1.0, row_bytes * self.batch_size))
-        return max(2, min(_MOST_FETCHING if fetched else _MOST_PREFETCH, fitting))
+        return max(2, min(_MOST_FETCHING if fetched else _USUAL_PREFETCH, fitting))
 
     def threads(self, fetched: bool = False) -> int:
         """Reading threads: as asked, or one per usable core, up to four; or as many as wait for many rows at once."""
@@ -107,9 +121,9 @@ class LoaderOptions:
         return usable_cores() if self.num_workers is None else self.num_workers
 
 
-def check_callable(name: str, value: object) -> None:
-    """Refuses what cannot be called, when it is given and not when it is first needed."""
-    if value is not None and not callable(value):
+def check_callable(name: str, value: object, needed: bool = False) -> None:
+    """Refuses what cannot be called, when it is given and not when it is first needed; None unless it is needed."""
+    if (value is not None or needed) and not callable(value):
         raise TypeError(f"{name} must be a function, got {value!r}")
 
 
