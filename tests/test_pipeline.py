@@ -126,6 +126,9 @@ def test_errors_name_the_operator_the_row_and_its_part(path: Path) -> None:
     ds.set_epoch(0)
     with pytest.raises(TransformError, match="batch of 64 samples that begins with row"):
         list(ds.pipeline().batch(64).map_batch(lambda batch: 1 // 0))
+    ds.set_epoch(0)
+    with pytest.raises(TransformError, match=r"filter\(.*failed on row \d+ .*truth value"):
+        list(ds.pipeline().filter(lambda x: x > 0, columns=["x"]))  # four answers for one sample
 
 
 @pytest.mark.parametrize("error", [StopIteration, KeyError, SystemExit, KeyboardInterrupt])
@@ -184,6 +187,10 @@ def test_what_cannot_be_is_refused_when_it_is_asked_for(path: Path) -> None:
         (lambda: pipeline.map(abs, columns="x"), ValueError),
         (lambda: pipeline.map(abs, random=1), TypeError),
         (lambda: pipeline.map(Twice()), ValueError),
+        (lambda: pipeline.map(None), TypeError),
+        (lambda: pipeline.filter(None), TypeError),
+        (lambda: pipeline.flat_map(None), TypeError),
+        (lambda: pipeline.batch(8).map_batch(None), TypeError),
         (lambda: pipeline.map(abs, vectorised=True), ValueError),
         (lambda: pipeline.map_batch(abs), ValueError),
         (lambda: pipeline.unbatch(), ValueError),
@@ -198,6 +205,11 @@ def test_what_cannot_be_is_refused_when_it_is_asked_for(path: Path) -> None:
     ):
         with pytest.raises(error):
             wrong()
+
+
+def test_more_may_be_wanted_ahead_than_the_core_reads(path: Path) -> None:
+    ds = opened(path)
+    assert numbers(ds.pipeline().batch(1).prefetch(100_000)) == ds.row_ids().tolist()
 
 
 def test_a_pipeline_stays_as_it_is(path: Path) -> None:

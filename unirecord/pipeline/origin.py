@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..format.column import Column
 from ..loading.loader import BatchMemory
-from ..loading.options import LoaderOptions, OnCorrupt
+from ..loading.options import MOST_PREFETCH, LoaderOptions, OnCorrupt
 from ..loading.part_times import PartTimes
 from ..loading.plan import Plan
 from ..order.exclusions import Leaving
@@ -332,7 +332,7 @@ class DatasetPass:
             drop_last=graph.drop_last,
             on_corrupt=self._on_corrupt,
             num_threads=None if fetched else min(4, budget.cpus),  # those of a store wait and do not compute
-            prefetch=max(1, min(ahead, fitting)),
+            prefetch=max(1, min(ahead, fitting, MOST_PREFETCH)),
         )
         return iter(
             DatasetSource(

@@ -110,7 +110,7 @@ class Pipeline:
             vectorised: ``fn`` does with arrays [n, …] what it does with single values, so that it may be called with
                 whole columns of a batch.
         """
-        check_callable("fn", getattr(fn, "into", fn))
+        check_callable("fn", getattr(fn, "into", fn), needed=True)
         return self._with("map", fn, columns, threads, processes, random, vectorised=vectorised)
 
     def filter(
@@ -134,7 +134,7 @@ class Pipeline:
                     "a condition is looked up in the index: it has no columns=, threads=, processes=, random="
                 )
             return self._behind(Operator("where", "filter", condition=self._design.origin.condition(keep)))
-        check_callable("keep", keep)
+        check_callable("keep", keep, needed=True)
         return self._with("filter", keep, columns, threads, processes, random)
 
     def flat_map(
@@ -150,7 +150,7 @@ class Pipeline:
         ``threads``, ``processes`` and ``random`` are as for ``map``. A generator of a sample that is one of several is
         keyed by its number as well.
         """
-        check_callable("fn", fn)
+        check_callable("fn", fn, needed=True)
         return self._with("flat_map", fn, None, threads, processes, random)
 
     def select(self, columns: Sequence[str]) -> Pipeline:
@@ -199,7 +199,7 @@ class Pipeline:
         ``columns``, ``threads``, ``processes`` and ``random`` are as for ``map``; the generator is that of the batch's
         first sample.
         """
-        check_callable("fn", fn)
+        check_callable("fn", fn, needed=True)
         return self._with("map_batch", fn, columns, threads, processes, random)
 
     def prefetch(self, count: int) -> Pipeline:

@@ -160,6 +160,8 @@ def _left_out(
 
 
 def _cell(value: Any, name: str) -> NDArray[np.uint8]:
+    if value is None:  # as it is stored, and comes where samples are read as batches
+        return np.empty(0, np.uint8)
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -211,7 +213,7 @@ class _Each:
         """Those elements alone for which ``call`` says so."""
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
-            said, kept, notes, error = self._made(chunk, call, slots)
+            said, kept, notes, error = self._made(chunk, lambda *given: bool(call(*given)), slots)
             kept = [number for number, keep in zip(kept, said, strict=True) if keep]
             if error is None and len(kept) == len(chunk):
                 return chunk
