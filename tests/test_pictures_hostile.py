@@ -8,6 +8,7 @@ import resource
 import struct
 import warnings
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from photographs import encoded, jpeg, scene, with_orientation
 from PIL import Image
 
-from unirecord import MissingError, PictureError
+from unirecord import MissingError, PictureError, TransformError, UniRecordDataset, Writer
 from unirecord.core import has_jpeg
 from unirecord.images import Decode
 from unirecord.pipeline import picture_decoders
@@ -204,6 +205,44 @@ def test_broken_pictures_are_filled_counted_and_named(layout: str, dtype: str) -
     assert operator.broken == 1
     operator(jpeg(20, 20))
     assert operator.broken == 1
+
+
+def test_what_is_no_picture_is_said_in_the_same_words_each_time() -> None:
+    for data, words in (
+        (b"", "null or empty"),
+        (None, "null or empty"),
+        (b"no picture", "begins with b'no picture'"),
+    ):
+        with pytest.raises(PictureError, match=words) as caught:
+            Decode(4)(data)
+        assert "object at 0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "before", [lambda p: p, lambda p: p.map(lambda sample: sample)], ids=["stored", "mapped"]
+)
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_null_is_a_broken_picture_wherever_it_comes_from(
+    tmp_path: Path, before: Any, processes: int
+) -> None:
+    with Writer(tmp_path / "nulls.urec", {"image": "bytes?"}) as writer:
+        for picture in (jpeg(20, 20), None, jpeg(20, 20)):
+            writer.write({"image": picture})
+    ds = UniRecordDataset(tmp_path / "nulls.urec")
+
+    def decoded(on_error: Any) -> Any:
+        operator = Decode(4, on_error=on_error)
+        return before(ds.pipeline()).map(operator, columns=["image"], processes=processes).batch(3)
+
+    with pytest.raises(TransformError, match=r"row 1 .*null or empty"):
+        list(decoded("raise"))
+    if processes:  # the warning is theirs
+        assert [len(batch["image"]) for batch in decoded("skip")] == [2]
+        return
+    with pytest.warns(UserWarning, match="null or empty"):
+        assert [len(batch["image"]) for batch in decoded("skip")] == [2]
+    with pytest.warns(UserWarning, match="null or empty"):
+        assert np.all(next(iter(decoded(7)))["image"][1] == 7)
 
 
 def test_values_without_a_range_are_refused() -> None:

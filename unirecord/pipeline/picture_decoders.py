@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from ..core import PicturePlacer, Pixels, has_jpeg, read_jpeg_header
 from ..errors import MissingError, PictureError
 
-__all__ = ["DECODERS", "choose_decoder", "eight_bits", "orientation_of", "pillow", "place_picture"]
+__all__ = [
+    "DECODERS",
+    "choose_decoder",
+    "eight_bits",
+    "open_picture",
+    "orientation_of",
+    "pillow",
+    "place_picture",
+]
 
 Bytes = NDArray[np.uint8]
 Place = Callable[[PicturePlacer, int, Bytes, NDArray[Any], int], None]
@@ -76,7 +84,7 @@ def _decode_by_pillow(data: Bytes, channels: int, reduction: int, width: int, he
 def _place_by_pillow(placer: PicturePlacer, channels: int, data: Bytes, out: NDArray[Any], key: int) -> None:
     """Any format but JPEG: the first frame."""
     try:
-        with pillow().open(io.BytesIO(data)) as image:
+        with open_picture(data) as image:
             orientation = orientation_of(image) if placer.orients else 1
             crop = placer.crop(image.width, image.height, orientation, key)
             pixels = eight_bits(image, channels)
@@ -85,6 +93,18 @@ def _place_by_pillow(placer: PicturePlacer, channels: int, data: Bytes, out: NDA
     except Exception as error:  # decoders raise whatever they like
         raise PictureError(f"Pillow: {error}") from None
     placer.place(crop, Pixels(pixels), out)
+
+
+def open_picture(data: Bytes | bytes) -> Any:
+    """Stored bytes as a Pillow picture; `PictureError` says how they begin when Pillow knows no such kind."""
+    image = pillow()
+    try:
+        return image.open(io.BytesIO(data))
+    except image.UnidentifiedImageError:
+        start = bytes(data[:12])
+        raise PictureError(
+            f"it cannot be decoded: Pillow knows no kind of picture that begins with {start!r}"
+        ) from None
 
 
 def orientation_of(image: Any) -> int:
@@ -150,5 +170,7 @@ def place_picture(
     jpeg: Place, placer: PicturePlacer, channels: int, data: Bytes, out: NDArray[Any], key: int
 ) -> None:
     """Decodes by what the first bytes say: JPEG by ``jpeg``, all else by Pillow."""
+    if not data.size:
+        raise PictureError("it is null or empty")
     decode = jpeg if data[:3].tobytes() == _JPEG else _place_by_pillow
     decode(placer, channels, data, out, key)

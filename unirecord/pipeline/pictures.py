@@ -147,13 +147,16 @@ class Decode:
         return out.shape == self.shape and out.dtype == self.dtype and out.flags.c_contiguous
 
     def __call__(
-        self, picture: bytes | memoryview | NDArray[np.uint8], key: int | None = None
+        self, picture: bytes | memoryview | NDArray[np.uint8] | None, key: int | None = None
     ) -> NDArray[Any]:
-        """Returns the picture as an array of its own; without a ``key``, one is drawn from Python's ``random``."""
+        """Returns the picture as an array of its own; without a ``key``, one is drawn from Python's ``random``.
+
+        None, the null of a column ``"bytes?"``, is a broken picture.
+        """
         out = np.empty(self.shape, self.dtype)
         if key is None:
             key = random.getrandbits(64) if self.random else 0
-        self.into(np.frombuffer(picture, np.uint8), out, key)
+        self.into(np.frombuffer(b"" if picture is None else picture, np.uint8), out, key)
         return out
 
     def __reduce__(self) -> Any:

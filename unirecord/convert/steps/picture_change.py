@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...core import PictureOptions, PicturePlacer, Pixels
 from ...errors import MissingError, PictureError
-from ...pipeline.picture_decoders import eight_bits, orientation_of, pillow
+from ...pipeline.picture_decoders import eight_bits, open_picture, orientation_of, pillow
 from ...pipeline.picture_options import MOST_PIXELS
 
 __all__ = ["FORMATS", "RESIZED_BY", "Encoding", "PictureChange"]
@@ -89,7 +89,7 @@ class PictureChange:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                with pillow().open(io.BytesIO(data)) as image:
+                with open_picture(data) as image:
                     return self._changed(image, data)
         except (MemoryError, MissingError, PictureError):
             raise
