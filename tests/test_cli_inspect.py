@@ -126,6 +126,21 @@ def test_inspect_lists_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "more parts" in out
 
 
+def test_a_damaged_row_is_said_below_what_the_index_tells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.urec"
+    with Writer(path, {"image": "bytes"}) as writer:
+        writer.write({"image": b"some bytes"})
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"some bytes", b"some other"))
+    assert main(["inspect", str(path)]) == 1
+    printed = capsys.readouterr()
+    assert "1 row" in printed.out
+    assert "image   bytes" in printed.out
+    assert "a.urec, row 0, at byte" in printed.err
+
+
 def test_inspect_json_is_whole_and_strict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Writer(tmp_path / "x.urec", {"f": "float64", "o": "object"}) as writer:
         writer.write({"f": float("nan"), "o": {"k": [float("inf"), b"x"]}})

@@ -181,6 +181,7 @@ def test_a_schema_says_how_columns_are_compressed() -> None:
         ({"type": "text", "codec": "zstd:0"}, "unknown codec"),
         ({"type": "text", "codec": "zstd:23"}, "unknown codec"),
         ({"type": "text", "codec": 1}, "unknown codec 1"),
+        ({"type": "text", "codek": "zstd"}, "unknown key 'codek'.*\"codec\""),
         ({"type": "int32", "codec": "zstd"}, "takes no codec"),
         ({"type": "string", "codec": "zstd"}, "takes no codec"),
         ({"type": "text", "codec": "shuffle+zstd"}, "no elements"),
@@ -327,6 +328,17 @@ def test_verify_without_libzstd_says_what_it_did_not_check(part: Path) -> None:
     code = "import sys, unirecord; print(*unirecord.verify(sys.argv[1]).problems, sep='\\n')"
     result = run(code, part, library="/nowhere")
     assert result.stdout.count("not checked") == 6
+
+
+def test_inspect_without_libzstd_shows_all_but_compressed_values(part: Path) -> None:
+    code = "import sys; from unirecord.cli import main; sys.exit(main(['inspect', *sys.argv[1:]]))"
+    result = run(code, part, "--json", library="/nowhere")
+    assert result.returncode == 0, result.stderr
+    assert "libzstd" in result.stderr
+    found = json.loads(result.stdout)
+    names = [column["name"] for column in found["columns"] if column["codec"] is None]
+    assert len(names) < len(found["columns"])
+    assert [list(row) for row in found["first_rows"]] == [names] * 5
 
 
 # ---- the encoder and the decoder

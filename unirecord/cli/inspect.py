@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
+from ..errors import CodecError
 from ..inspection.describe import ColumnDescription, Description, describe
 from ..inspection.html_report import write_html_report
 from ..sizes import format_size
@@ -17,7 +18,7 @@ from .cache_option import add_cache_options
 from .cells import cell_json, cell_text
 from .storage_option import add_storage_option
 from .table import clipped, print_table
-from .terminal import print_json, say, to_json
+from .terminal import print_json, say, to_json, warn
 from .usage import UsageError, count, make_parser
 
 __all__ = ["add_parser", "print_rows", "sample_json"]
@@ -67,8 +68,9 @@ def _run(args: argparse.Namespace) -> int:
     if inspect_query.wanted(args):
         return inspect_query.run(args)
     found = describe(args.path)
-    samples = _first_rows(args.path, min(_SHOWN_ROWS if args.rows is None else args.rows, found.rows))
+    shown = min(_SHOWN_ROWS if args.rows is None else args.rows, found.rows)
     if args.json:
+        samples = _first_rows(args.path, shown, found)
         content = {**found.to_dict(), "metadata": cell_json(found.metadata)}
         content["columns"] = [cell_json(column) for column in content["columns"]]
         content["first_rows"] = [sample_json(sample) for sample in samples]
@@ -77,6 +79,7 @@ def _run(args: argparse.Namespace) -> int:
     _print_head(found)
     _print_columns(found)
     _print_parts(found)
+    samples = _first_rows(args.path, shown, found)  # a row that is damaged is said below what was found
     if samples:
         say("")
         print_rows(range(len(samples)), samples)
@@ -91,11 +94,20 @@ def _write_page(args: argparse.Namespace) -> int:
     return 0
 
 
-def _first_rows(path: Any, rows: int) -> list[dict[str, Any]]:
+def _first_rows(path: Any, rows: int, found: Description) -> list[dict[str, Any]]:
+    """The rows; without the compressed columns, and with a word on that, where these cannot be read here."""
     if not rows:
         return []
     with UniRecordDataset(path) as dataset:
-        return [dataset[i] for i in range(rows)]
+        try:
+            return [dataset[i] for i in range(rows)]
+        except CodecError as error:
+            warn(f"unirecord: {error}")
+            plain = [column.name for column in found.columns if column.codec is None]
+            if not plain:
+                return []
+            with dataset.view(columns=plain) as view:
+                return [view[i] for i in range(rows)]
 
 
 def sample_json(sample: dict[str, Any]) -> dict[str, Any]:

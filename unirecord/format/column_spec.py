@@ -36,8 +36,8 @@ def parse_column(name: object, spec: object) -> Column:
         if "type" not in spec or extra:
             wrong = f"unknown key {extra[0]!r}" if extra else "'type' is missing"
             raise SchemaError(
-                f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […] and "annotations": {{…}} '
-                "where it has them"
+                f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […], "codec": … and '
+                '"annotations": {…} where it has them'
             )
         if spec.get("codec") is not None:
             rest = {key: value for key, value in spec.items() if key != "codec"}
