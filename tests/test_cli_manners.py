@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unirecord import SchemaError, Writer
+from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.cli.main import main, make_command_line
 from unirecord.cli.manual import manual_page
 from unirecord.cli.progress_bar import ProgressBar
@@ -329,6 +331,46 @@ def test_a_pipe_that_is_closed_is_no_error(call: list[str], data: Path) -> None:
     assert process.stderr.read() == b""
     assert process.wait() == 0
     process.stderr.close()
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_what_works_goes_on_when_nobody_reads(both: bool, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("a\n1\n")
+    damaged = tmp_path / "damaged.urec"
+    damaged.write_bytes(bytes(1000))
+    call = [
+        sys.executable,
+        "-m",
+        "unirecord",
+        "write",
+        str(table),
+        str(tmp_path / "out"),
+        "--progress",
+        "json",
+    ]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        call, stdout=writing, stderr=writing if both else subprocess.PIPE, check=False, timeout=100
+    )
+    assert done.returncode == 0
+    assert len(UniRecordDataset(tmp_path / "out")) == 1
+    for path, code in ((tmp_path / "out", 0), (damaged, 1), (table, 2)):
+        call = [sys.executable, "-m", "unirecord", "verify", str(path)]
+        assert (
+            subprocess.run(call, stdout=writing, stderr=writing, check=False, timeout=100).returncode == code
+        )
+    os.close(writing)
+
+
+def test_without_stdout_and_stderr_it_works(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a\n1\n")
+    for closed, name in ((">&-", "out"), (">&- 2>&-", "quiet"), ("2>&-", "bad")):
+        call = f"{shlex.quote(sys.executable)} -m unirecord write table.csv {name} {closed}"
+        assert subprocess.run(["sh", "-c", call], cwd=tmp_path, check=False, timeout=100).returncode == 0
+        assert subprocess.run(["sh", "-c", call], cwd=tmp_path, check=False, timeout=100).returncode == 2
+        assert len(UniRecordDataset(tmp_path / name)) == 1
 
 
 # ---- completion and manual -----------------------------------------------------------------------------------

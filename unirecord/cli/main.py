@@ -17,7 +17,7 @@ from ..errors import ExistsError, MissingError, QueryError, UniRecordError
 from .cache_option import cache_options
 from .pager import paged
 from .storage_option import storage_options
-from .terminal import silence, warn
+from .terminal import silence, to_nowhere, unread, warn
 from .usage import CommandParser, UsageError, make_parser
 
 __all__ = ["main", "make_command_line"]
@@ -89,6 +89,7 @@ exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupte
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with ``argv`` (default: the process's own) and return the exit code."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character gets its escape, not an error
             stream.reconfigure(errors="backslashreplace")
@@ -109,7 +110,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if getattr(args, "debug", False) and not isinstance(error, BrokenPipeError):
             warn(*traceback.format_exc().rstrip("\n").split("\n"))
-        return _exit_code(error)
+        with unread(True):
+            return _exit_code(error)
+
+
+def _open_closed_streams() -> None:
+    """Without a stdout or stderr (`>&-`) text goes nowhere; the first file that is opened would else get its number."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 @contextmanager
@@ -119,7 +129,7 @@ def _manners(args: argparse.Namespace) -> Iterator[None]:
         raise UsageError("--dry-run says what would be done, and --quiet leaves that out; choose one")
     if args.quiet and getattr(args, "progress", None):
         raise UsageError("--progress asks for lines, and --quiet for none; choose one")
-    with silence(args.quiet), paged(args.paged):
+    with unread(args.works), silence(args.quiet), paged(args.paged):
         yield
 
 
@@ -133,7 +143,7 @@ def make_command_line() -> argparse.ArgumentParser:
     """The parser of all commands."""
     parser = make_parser(CommandParser, prog="unirecord", description=_DESCRIPTION, epilog=_EXAMPLES)
     parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
-    parser.set_defaults(run=lambda _: _show_help(parser), quiet=False, paged=False)
+    parser.set_defaults(run=lambda _: _show_help(parser), quiet=False, paged=False, works=False)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name in _COMMANDS:
         importlib.import_module(f".{name.replace('-', '_')}", __package__).add_parser(subparsers)
@@ -141,6 +151,8 @@ def make_command_line() -> argparse.ArgumentParser:
         subparsers.choices[name].add_argument(
             "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"
         )
+    for name in (*_QUIET, "repair"):
+        subparsers.choices[name].set_defaults(works=True)
     for name in _PAGED:
         subparsers.choices[name].set_defaults(paged=True)
     return parser
@@ -158,7 +170,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: object) -
 def _exit_code(error: BaseException) -> int:
     """Say on one line of stderr what went wrong, and return the exit code."""
     if isinstance(error, BrokenPipeError):  # the reader of our output has gone, as in `… | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        to_nowhere(sys.stdout)
         return 0
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1

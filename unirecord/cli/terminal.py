@@ -10,7 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TextIO
+from typing import Any, Final, TextIO, cast
 
 __all__ = [
     "escaped",
@@ -21,6 +21,8 @@ __all__ = [
     "shows_progress",
     "silence",
     "to_json",
+    "to_nowhere",
+    "unread",
     "warn",
 ]
 
@@ -57,6 +59,52 @@ def silence(wanted: bool) -> Iterator[None]:
         yield
     finally:
         _silent = before
+
+
+@contextmanager
+def unread(wanted: bool) -> Iterator[None]:
+    """Within, if it is ``wanted``, text whose reader has gone (`… | head`) goes nowhere, and what runs goes on."""
+    streams = sys.stdout, sys.stderr
+    if wanted:
+        sys.stdout, sys.stderr = (cast(TextIO, _Unread(stream)) for stream in streams)
+    try:
+        yield
+    finally:
+        if wanted:
+            sys.stdout.flush()
+        sys.stdout, sys.stderr = streams
+
+
+class _Unread:
+    """A stream that is turned to nowhere when its pipe is closed at the other end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write it, or have it go nowhere."""
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            to_nowhere(self._stream)
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written, or drop it."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            to_nowhere(self._stream)
+
+
+def to_nowhere(stream: TextIO) -> None:
+    """What the stream still holds, and what is written to it from now on, is dropped."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def shows_progress(stream: TextIO) -> bool:
