@@ -236,6 +236,20 @@ def test_what_cannot_be_obeyed_is_refused(
     check_refused(options, error, text, tmp_path)
 
 
+def test_options_that_are_for_other_sources_are_refused(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("a\n1\n")
+    for source, options, text in (
+        (str(table), {"nosuch": 1}, "there is no option nosuch="),
+        (str(table), {"names": ["a"]}, "names= is for items that are tuples"),
+        ([{"a": 1}], {"pattern": "*.bin"}, "pattern= is for paths; the source is a list"),
+        ([{"a": 1}], {"kind": "csv"}, "kind= is for paths"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            write_dataset(source, tmp_path / "out", **options)
+    assert main(["write", str(table), str(tmp_path / "out"), "--schema", "a=int8"]) == 0
+
+
 def test_an_iterator_can_be_filtered_but_not_sampled(tmp_path: Path) -> None:
     assert write_dataset(iter(ALL), tmp_path / "a", where="n < 100", columns=["n"]) == 100
     assert UniRecordDataset(tmp_path / "a")[99] == {"n": 99}

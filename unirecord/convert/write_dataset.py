@@ -40,8 +40,13 @@ def source_of(
     """Return what a path or an object gives as a source."""
     overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
     asked = Options(overrides, threads=threads, **options)
-    if isinstance(given, str | os.PathLike):
+    is_path = isinstance(given, str | os.PathLike)
+    if names is not None and (is_path or is_table(given)):
+        raise TypeError("names= is for items that are tuples; rename= gives columns other names")
+    if is_path:
         return open_source(open_input(os.fspath(given)), kind, asked)
+    if refused := [*asked.given(), *(["kind"] if kind is not None else [])]:
+        raise TypeError(f"{refused[0]}= is for paths; the source is a {type(given).__name__}")
     if isinstance(given, Source):
         return given
     if is_table(given):

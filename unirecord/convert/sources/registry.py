@@ -89,6 +89,8 @@ def open_source(
     for name in options.given():
         if name not in make.takes():
             takers = ", ".join(other.kind for other in SOURCES if name in other.takes())
+            if not takers:
+                raise TypeError(f"there is no option {name}=")
             raise WrongSourceError(
                 f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
             )
