@@ -264,12 +264,65 @@ def test_columns_are_those_that_all_sources_read(sources: Any) -> None:
         unirecord.mix(sources, source_column="text")
 
 
-def test_other_columns_stored_are_named(sources: Any, tmp_path: Path) -> None:
-    with unirecord.Writer(tmp_path / "other.urec", {"i": "int64", "words": "string"}) as writer:
-        writer.write({"i": 1, "words": "x"})
-    other = unirecord.UniRecordDataset(tmp_path / "other.urec")
-    with pytest.raises(SchemaError, match=r"other\.urec has another schema .* column 1 is 'words'"):
-        unirecord.mix({"web": sources["web"], "other": other})
+def test_sources_may_store_other_columns(sources: Any, tmp_path: Path) -> None:
+    """In another order, among others, in columns parts: what a mixture has is the columns of its sources."""
+    with unirecord.Writer(
+        tmp_path / "a", {"text": "string", "x": "bytes?", "i": "int64"}, index=["i"]
+    ) as writer:
+        for i in range(2000, 2030):
+            writer.write({"text": f"é {i}", "x": None if i % 2 else b"x" * (i % 9), "i": i})
+    with unirecord.Writer(tmp_path / "b.urec", {"x": "bytes?", "text": "string", "y": "int8"}) as writer:
+        for i in range(20):
+            writer.write({"x": b"b" * i, "text": str(i), "y": i})
+    with unirecord.Writer(tmp_path / "c.urec", {"z": "float32?", "text": "string"}) as writer:
+        writer.write_batch({"z": [1.5, None], "text": ["c", "d"]})
+    unirecord.add_columns(tmp_path / "a", {"z": "float32?"}, {"i": [2003], "z": [0.5]}, key="i")
+    a, b, c = (unirecord.UniRecordDataset(tmp_path / name) for name in ("a", "b.urec", "c.urec"))
+    mixed = unirecord.mix({"web": sources["web"], "a": a.view(shuffle=True, seed=3)}, stop="all", seed=2)
+    assert mixed.schema.names == ("i", "text")
+    own = {int(s["i"]): s["text"] for ds in (sources["web"], a) for s in ds}
+    found = {int(s["i"]): s["text"] for s in pickle.loads(pickle.dumps(mixed))}
+    assert found == own
+    batches = list(mixed.batches(7, num_threads=2))
+    assert {
+        int(i): text for batch in batches for i, text in zip(batch["i"], batch["text"], strict=True)
+    } == own
+    other = unirecord.mix({"a": a, "b": b}, stop="all", samples=100)
+    assert other.schema.names == ("text", "x")
+    blobs = {s["text"]: None if s["x"] is None else bytes(s["x"]) for ds in (a, b) for s in ds}
+    assert {s["text"]: None if s["x"] is None else bytes(s["x"]) for s in other} == blobs
+    third = unirecord.mix({"a": a, "c": c}, stop="all", samples=100)  # text and z, in two files of a
+    assert {s["text"]: s["z"] for s in third} == {s["text"]: s["z"] for ds in (a, c) for s in ds}
+
+
+def test_a_column_of_two_types_is_named(sources: Any, tmp_path: Path) -> None:
+    for spec in ("int32", "int64?"):
+        with unirecord.Writer(
+            tmp_path / "other.urec", {"i": spec, "text": "string"}, overwrite=True
+        ) as writer:
+            writer.write({"i": 1, "text": "x"})
+        other = unirecord.UniRecordDataset(tmp_path / "other.urec")
+        with pytest.raises(SchemaError, match=rf"'i' is 'int64' in source 'web' and '{spec[:5]}.*ds\.view"):
+            unirecord.mix({"web": sources["web"], "other": other})
+        mixed = unirecord.mix({"web": sources["web"].view(columns=["text"]), "other": other})
+        assert mixed.schema.names == ("text",)
+
+
+def test_a_state_goes_on_when_a_source_has_another_column(sources: Any, tmp_path: Path) -> None:
+    with unirecord.Writer(tmp_path / "a", {"i": "int64", "text": "string"}) as writer:
+        writer.write_batch({"i": np.arange(9), "text": [str(i) for i in range(9)]})
+
+    def mixed() -> Any:
+        return unirecord.mix({"web": sources["web"], "a": unirecord.UniRecordDataset(tmp_path / "a")}, seed=1)
+
+    expected = ids(mixed())
+    before = iter(job := mixed())
+    begun = ids([next(before) for _ in range(5)])
+    state = job.state_dict()
+    unirecord.add_columns(tmp_path / "a", {"more": "int8"}, {"more": [1] * 9})
+    after = mixed()
+    after.load_state_dict(state)
+    assert begun + ids(after) == expected
 
 
 def test_what_a_mixture_cannot_be_asked_says_what_can(sources: Any) -> None:

@@ -15,6 +15,9 @@ from ..order.quota import whole_weights
 from ..order.selection import Selection
 from ..order.shard_order import ShardOrder
 from ..order.spec import OrderSpec, Sharding, Shuffle, check_integer, check_shard_arguments
+from ..parts.column_layouts import same_values
+from ..parts.part_set import resolve_again
+from ..storage.storage_options import use_storage
 from .cursor import Cursor
 from .dataset import UniRecordDataset
 from .position import Position
@@ -50,9 +53,10 @@ def mix(
     ``select``, ``take``, ``skip`` and ``split`` are for its sources, before they are mixed.
 
     Args:
-        sources: datasets by name, with the same columns stored. A source that was opened with a shuffle keeps its order
-            and its seed. Their ranks, ``remainder``, ``io``, ``verify``, ``on_corrupt`` and ``transform`` must agree,
-            and hold. The columns are those that all of them read, in the order of the first.
+        sources: datasets by name. A source that was opened with a shuffle keeps its order and its seed. Their ranks,
+            ``remainder``, ``io``, ``verify``, ``on_corrupt`` and ``transform`` must agree, and hold; in object stores
+            ``storage_options`` and ``cache`` too. The columns are those that all of them read, in the order of the
+            first, and have the same type in each.
         weights: of each source, 0 or more; their proportions count. By default the rows of each source.
         seed: 0 … 2^64 − 1; of the turns, and of the order of sources that were opened without a shuffle.
         shuffle: the order of sources that were opened without a shuffle, as for a dataset.
@@ -64,7 +68,7 @@ def mix(
         source_column: the name of a column that says which source a sample is of; None for none.
 
     Raises:
-        SchemaError: the sources store different columns, or have no column in common, or one named ``source_column``.
+        SchemaError: the sources have a column of different types, or none in common, or one named ``source_column``.
         StaleError: a source has been replaced since it was opened.
         ValueError, TypeError: another wrong argument.
     """
@@ -178,21 +182,53 @@ def _shard(sources: Sources, shard_id: int | None, num_shards: int | None) -> tu
 def _joined(sources: Sources) -> OpenedData:
     """The parts of all sources, one after the other, with the columns that all of them read."""
     plans = [ds._cursor.plan for ds in sources.values()]
-    names = next(iter(sources.values())).column_names
-    common = [name for name in names if all(name in ds.column_names for ds in sources.values())]
-    if not common:
-        raise SchemaError(f"the sources {sorted(sources)} have no column in common")
+    common = _common_columns(sources)
     paths: list[PathLike] = []
     for plan in plans:
         path: PathLike | Sequence[PathLike] = plan.path
         paths.extend(path if isinstance(path, (list, tuple)) else [path])  # type: ignore[list-item]
-    io = _agreed(sources, "io", {name: ds._cursor.plan.data.parts.io for name, ds in sources.items()})
-    verify = _agreed(
-        sources, "verify", {name: ds._cursor.plan.data.parts.verify for name, ds in sources.items()}
-    )
-    data = OpenedData.open(paths, common, io, verify)
-    opened = [(part.path, part.id) for plan in plans for part in plan.data.snapshot.parts]
-    if [(part.path, part.id) for part in data.snapshot.parts] != opened:
+    opened = {name: ds._cursor.plan.data for name, ds in sources.items()}
+    io = _agreed(sources, "io", {name: data.parts.io for name, data in opened.items()})
+    verify = _agreed(sources, "verify", {name: data.parts.verify for name, data in opened.items()})
+    fetched = {name: data for name, data in opened.items() if data.parts.is_fetched}
+    storage = _agreed_elsewhere("storage_options", {n: data.snapshot.storage for n, data in fetched.items()})
+    cache = _agreed_elsewhere("cache", {n: data.parts.cache_options for n, data in fetched.items()})
+    one_schema = all(plan.data.snapshot.schema == plans[0].data.snapshot.schema for plan in plans)
+    with use_storage(storage):
+        snapshot = resolve_again(paths, () if one_schema else common)
+        data = OpenedData.open(paths, common, io, verify, snapshot, cache)
+    before = [(part.path, part.id) for plan in plans for part in plan.data.snapshot.parts]
+    if [(part.path, part.id) for part in data.snapshot.parts] != before:
         data.parts.close()
         raise StaleError("a source has been replaced since it was opened: open it again, and mix anew")
     return data
+
+
+def _common_columns(sources: Sources) -> list[str]:
+    """The columns that all sources read, in the order of the first; SchemaError where one is of several types."""
+    first, *others = sources
+    names = [
+        name for name in sources[first].column_names if all(name in sources[n].column_names for n in others)
+    ]
+    if not names:
+        raise SchemaError(f"the sources {sorted(sources)} have no column in common")
+    for name in names:
+        column = sources[first].schema[name]
+        for other in others:
+            if not same_values(column, sources[other].schema[name]):
+                raise SchemaError(
+                    f"column {name!r} is {column.spec!r} in source {first!r} and "
+                    f"{sources[other].schema[name].spec!r} in {other!r}: leave it out with ds.view(columns=…)"
+                )
+    return names
+
+
+def _agreed_elsewhere(option: str, values: Mapping[str, Value]) -> Value | None:
+    """The value of an option that all sources in object stores have; None without one."""
+    different = list(dict.fromkeys(values.values()))
+    if len(different) > 1:
+        names = [next(name for name, value in values.items() if value == one) for one in different[:2]]
+        raise ValueError(
+            f"{option} of source {names[0]!r} is not that of {names[1]!r}; a mixture has one for all"
+        )
+    return different[0] if different else None

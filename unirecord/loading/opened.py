@@ -18,7 +18,7 @@ from ..order.selection import Selection
 from ..order.spec import OrderSpec, choose_blocks
 from ..parts.cache_options import CacheOptions
 from ..parts.column_layouts import same_values
-from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve
+from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
 from ..storage.storage_options import StorageOptions, use_storage
 from .samples import SampleReader
 from .where_from import WhereFrom
@@ -174,7 +174,13 @@ class OpenedData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         opening = (self.path, self._names, self.parts.io, self.parts.verify, self.parts.cache_options)
-        return _opened_again, (self.snapshot.identity, *opening, self.where_from, self.snapshot.storage)
+        return _opened_again, (
+            self.snapshot.identity,
+            *opening,
+            self.where_from,
+            self.snapshot.storage,
+            self.snapshot.common,
+        )
 
 
 def _opened_again(
@@ -186,9 +192,10 @@ def _opened_again(
     cache: CacheOptions | None,
     where_from: WhereFrom | None,
     storage: StorageOptions | None = None,
+    common: Sequence[str] = (),
 ) -> OpenedData:
     with use_storage(storage):
-        snapshot = resolve(path)
+        snapshot = resolve_again(path, common)
     if snapshot.identity != identity:
         raise StaleError(
             f"{path}: the dataset has changed since it was pickled "

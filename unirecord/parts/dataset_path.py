@@ -24,10 +24,10 @@ from .missing_path import datasets_among, explain_lost_file, explain_missing, me
 from .part import decode_metadata
 from .part_refs import ListedRefs, PartRef
 from .same_rows import block_facts, files_identity, parts_identity, rows_identity
-from .snapshot import Listing, Snapshot, join_snapshots
+from .snapshot import Listing, Snapshot, join_snapshots, narrowed
 from .versions import kept_name, located_version, read_newest, read_version, split_version
 
-__all__ = ["PartRef", "Snapshot", "deletion_of", "has_moved_on", "resolve", "use_snapshot"]
+__all__ = ["PartRef", "Snapshot", "deletion_of", "has_moved_on", "resolve", "resolve_again", "use_snapshot"]
 
 PathLike = str | os.PathLike[str]
 _WILDCARD = re.compile(r"[*?\[]")
@@ -54,6 +54,17 @@ def resolve(path: PathLike | Sequence[PathLike]) -> Snapshot:
     return replace(snapshot, path=path, storage=current_storage())
 
 
+def _resolve_common(paths: Sequence[PathLike], names: Sequence[str]) -> Snapshot:
+    """What a list of paths names, each as these columns alone, in this order, whatever else is stored there."""
+    each = [narrowed(found, names) for found in _resolve_each([os.fspath(item) for item in paths])]
+    return replace(join_snapshots(each), path=paths, storage=current_storage(), common=tuple(names))
+
+
+def resolve_again(path: PathLike | Sequence[PathLike], common: Sequence[str]) -> Snapshot:
+    """What a path names now that was looked up by `resolve`, or as these ``common`` columns alone."""
+    return _resolve_common(path, common) if common else resolve(path)  # type: ignore[arg-type]
+
+
 def use_snapshot(path: PathLike | Sequence[PathLike], use: Callable[[Snapshot], _T]) -> _T:
     """What ``use`` makes of the parts at ``path``: again when they were replaced while it opened them."""
     for _ in range(_ATTEMPTS):
@@ -70,7 +81,9 @@ def has_moved_on(snapshot: Snapshot) -> bool:
     """Whether the dataset has been published anew since; False when that cannot be known."""
     try:
         with use_storage(snapshot.storage):
-            return snapshot.path is not None and resolve(snapshot.path).identity != snapshot.identity  # type: ignore[arg-type]
+            if snapshot.path is None:
+                return False
+            return resolve_again(snapshot.path, snapshot.common).identity != snapshot.identity  # type: ignore[arg-type]
     except (OSError, UniRecordError):
         return False
 

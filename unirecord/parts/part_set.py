@@ -31,7 +31,7 @@ from ..storage.storage_options import use_storage
 from .cache_options import CacheOptions
 from .cached import CacheStats, sum_of
 from .column_layers import layers_of, places_in
-from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, use_snapshot
+from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, resolve_again, use_snapshot
 from .deletions import deleted_rows, live_rows
 from .opened_layer import OpenedLayer
 from .part import JoinedPart, Part
@@ -47,6 +47,7 @@ __all__ = [
     "Snapshot",
     "Verify",
     "resolve",
+    "resolve_again",
     "use_snapshot",
 ]
 

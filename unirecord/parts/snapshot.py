@@ -15,7 +15,7 @@ from .part_refs import PartRef, deleted_of, rows_of
 from .rearranging import state_of
 from .same_rows import BlockFacts
 
-__all__ = ["Listing", "PartRef", "Snapshot", "join_snapshots", "state_of_part"]
+__all__ = ["Listing", "PartRef", "Snapshot", "join_snapshots", "narrowed", "state_of_part"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Snapshot:
     parts_identity: str = ""
     layouts: tuple[Layout, ...] = ()
     block_facts: BlockFacts | None = None
+    common: tuple[str, ...] = ()  # the columns that it was narrowed to when it was looked up
 
     @property
     def rows(self) -> int:
@@ -64,6 +65,25 @@ def state_of_part(snapshot: Snapshot, part: PartRef) -> str:
     """What `state_of_entry` says of the part in the manifest that the snapshot was read from."""
     places = snapshot.layouts[part.layout - 1].columns if part.layout else ()
     return state_of(part.id or b"", [file.id or b"" for file in part.files], places)
+
+
+def narrowed(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
+    """The same parts as if they stored these columns alone, in this order; SchemaError where there is no such one."""
+    places = [snapshot.schema.ordinal(name) for name in names]
+    schema = Schema(snapshot.schema.columns[place] for place in places)
+    if len(places) == len(snapshot.schema) and schema == snapshot.schema:
+        return snapshot
+    whole = Layout((snapshot.schema,), tuple((0, place) for place in range(len(snapshot.schema))))
+    return replace(
+        snapshot,
+        parts=tuple(replace(part, layout=part.layout + 1) for part in snapshot.parts),
+        schema=schema,
+        index=tuple(name for name in snapshot.index if name in schema),
+        layouts=tuple(
+            Layout(layout.files, tuple(layout.columns[place] for place in places))
+            for layout in (whole, *snapshot.layouts)
+        ),
+    )
 
 
 def join_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
