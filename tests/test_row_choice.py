@@ -320,6 +320,48 @@ def test_a_cell_that_does_not_fit_takes_its_row_alone(
         capfd.readouterr()
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    ("name", "text", "reasons"),
+    [
+        ("t.jsonl", '{"n": 0}\nbroken\n{"n": 1}\n[3]\n{"n": 2}\n{"n": 3', ["line 2: not", "line 4: a", "line 6: not"]),
+        ("t.csv", "n,s\n0,a\n9\n1,b\n\n9,9,9\n2,c\n", ["line 3: 1 values", "line 6: 3 values"]),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_row_is_left_out_alone(
+    name: str, text: str, reasons: list[str], workers: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text(text)
+    call = ["write", str(tmp_path / name), str(tmp_path / "out"), "--workers", str(workers)]
+    assert main(call) == 1
+    assert reasons[0] in capfd.readouterr().err
+    assert main([*call, "--on-error", "report"]) == 0
+    ds = UniRecordDataset(tmp_path / "out")
+    assert str(ds.schema["n"]) == "int64"
+    assert ds["n"].tolist() == [0, 1, 2]
+    told = [json.loads(line) for line in (tmp_path / "out.left-out.jsonl").read_text().splitlines()]
+    assert [one["file"] for one in told] == [str(tmp_path / name)] * len(reasons)
+    assert all(one["reason"].startswith(reason) for one, reason in zip(told, reasons, strict=True))
+    again = {"on_error": "skip", "sample": 2, "where": "n < 2"}
+    assert write_dataset(tmp_path / name, tmp_path / "few", workers=workers, **again) == 2
+    assert write_dataset(tmp_path / name, tmp_path / "sorted", on_error="skip", sort="n") == 3
+    assert sum(len(UniRecordDataset(one)) for one in (tmp_path / "few", tmp_path / "sorted")) == 5
+
+
+def test_many_lines_that_are_no_rows(tmp_path: Path) -> None:
+    for name, head, good, bad in (
+        ("t.jsonl", "", '{{"n": {}, "s": "a"}}\n', "x\n"),
+        ("t.csv", "n,s\n", "{},a\n", "x\n"),
+    ):
+        lines = [bad if 9000 <= i < 14_000 or i % 7 == 0 else good.format(i) for i in range(20_000)]
+        (tmp_path / name).write_text(head + "".join(lines))
+        out = tmp_path / f"{name}.out"
+        kept = [i for i in range(20_000) if not (9000 <= i < 14_000 or i % 7 == 0)]
+        assert write_dataset(tmp_path / name, out, on_error="report") == len(kept)
+        assert UniRecordDataset(out)["n"].tolist() == kept
+        assert len(Path(f"{out}.left-out.jsonl").read_text().splitlines()) == 20_000 - len(kept)
+
+
 def test_the_first_rows_of_class_folders_are_said_to_be_of_one_class(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 import shutil
 import struct
 from contextlib import suppress
@@ -16,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sources import DATA, refusals, rows_at
 
+from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, open_source, tfrecord
 from unirecord.convert.sources.protobuf import WireError, floats, integers
 from unirecord.convert.sources.tf_example import parse_example
@@ -190,6 +193,15 @@ def test_a_late_record_that_does_not_fit_is_named(tmp_path: Path, monkeypatch: p
         assert "the types are those of 1 records" in source.notes[-1]
         with pytest.raises(SchemaError, match=said):
             list(source.batches())
+        (tmp_path / "x.tfrecord").write_bytes(
+            record(example(a=[1])) + record(example(**late)) + record(example(a=[3]))
+        )
+        assert (
+            write_dataset(tmp_path / "x.tfrecord", tmp_path / "out", on_error="report", overwrite=True) == 2
+        )
+        assert [row["a"] for row in UniRecordDataset(tmp_path / "out")] == [1, 3]
+        (line,) = (tmp_path / "out.left-out.jsonl").read_text().splitlines()
+        assert re.search(said, json.loads(line)["reason"])
 
 
 def test_a_flipped_bit_is_found_by_its_record(tmp_path: Path) -> None:

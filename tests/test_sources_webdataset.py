@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from sources import DATA, refusals, rows_at
 
+from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import open_source, webdataset
 from unirecord.convert.sources.input_path import InputPath
 from unirecord.convert.sources.npy_bytes import npy_array
@@ -148,6 +149,19 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path: Path) -> None:
     files = {f"{i}.{end}": bytes([i] * i * 40) for i in range(1, 9) for end in ("jpg", "bin")}
     place = archive(tmp_path / "x.tar", files, tarfile.GNU_FORMAT)
     assert refusals(place, "webdataset", cuts=30, flips=120) > 40
+
+
+def test_a_row_that_does_not_fit_is_left_out_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webdataset, "_SAMPLE_ROWS", 1)
+    rows = {f"{i}.cls": b"x" if i == 2 else b"%d" % i for i in range(6)}
+    arrays = {f"{i}.npy": b"no" if i == 4 else npy(np.full(2, i)) for i in range(6)}
+    path = archive(tmp_path / "a.tar", dict(sorted({**rows, **arrays}.items())))
+    with pytest.raises(SchemaError, match=r"2\.cls"):
+        write_dataset(path, tmp_path / "out")
+    assert write_dataset(path, tmp_path / "out", on_error="report") == 4
+    assert [row["cls"] for row in UniRecordDataset(tmp_path / "out")] == [0, 1, 3, 5]
+    told = [json.loads(line) for line in (tmp_path / "out.left-out.jsonl").read_text().splitlines()]
+    assert [one["reason"].split(":")[0] for one in told] == ["2.cls", "4.npy"]
 
 
 def test_split_shards_are_refused(tmp_path: Path) -> None:

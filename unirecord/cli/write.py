@@ -252,7 +252,8 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
         if args.classes_from and not takes_classes:
             raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
         classes = _classes(args, before) if takes_classes else None
-        options = Options(overrides, classes, max(args.workers, 1), **asked)
+        leaves_out = args.on_error in ("skip", "report")
+        options = Options(overrides, classes, max(args.workers, 1), leaves_out, **asked)
         with Looking("looking through", lines) as tell:
             return open_source(found, args.kind, options, tell)
     except WrongSourceError as error:

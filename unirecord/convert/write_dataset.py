@@ -35,11 +35,12 @@ def source_of(
     names: Sequence[str] | None = None,
     kind: str | None = None,
     threads: int = 1,
+    leaves_out: bool = False,
     **options: Any,
 ) -> Source:
     """Return what a path or an object gives as a source."""
     overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
-    asked = Options(overrides, threads=threads, **options)
+    asked = Options(overrides, threads=threads, leaves_out=leaves_out, **options)
     is_path = isinstance(given, str | os.PathLike)
     if names is not None and (is_path or is_table(given)):
         raise TypeError("names= is for items that are tuples; rename= gives columns other names")
@@ -141,7 +142,10 @@ def write_dataset(
         if limit is not None:
             raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
     with use_storage(storage or current_storage()):
-        given = source_of(source, schema=schema, names=names, kind=kind, threads=workers, **options)
+        given = source_of(
+            source, schema=schema, names=names, kind=kind, threads=workers,
+            leaves_out=on_error in ("skip", "report"), **options,
+        )  # fmt: skip
     if choice.split is not None:
         base = None if id is None else check_id(id)
         wishes = {

@@ -83,6 +83,7 @@ class Options:
     """What a user asks of a source. All obey ``overrides``; each names in ``takes`` what else it obeys.
 
     ``threads``: how many may look through it at a time; what is found is the same for any number.
+    ``leaves_out``: lines that are no rows are left out, where each can be told from the next.
     """
 
     def __init__(
@@ -90,12 +91,14 @@ class Options:
         overrides: Mapping[str, Any] | None = None,
         classes: Sequence[str] | None = None,
         threads: int = 1,
+        leaves_out: bool = False,
         **asked: Any,
     ) -> None:
         """``asked``: the values of `AskedOption`; None and False are the same as not asked."""
         self.overrides: Mapping[str, Any] = overrides or {}
         self.classes = classes
         self.threads = threads
+        self.leaves_out = leaves_out
         self._asked = {name: value for name, value in asked.items() if value not in (None, False)}
 
     def get(self, name: str, default: Any = None) -> Any:

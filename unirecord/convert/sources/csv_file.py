@@ -8,6 +8,7 @@ from io import BytesIO, TextIOWrapper
 from typing import Final
 
 from ...errors import SchemaError
+from .base import LeftOut
 from .cell_types import NUMBER
 from .input_path import InputPath
 from .text_blocks import count_lines, csv_records, text_start
@@ -89,30 +90,36 @@ class CsvFile:
     def _empty(self) -> SchemaError:
         return SchemaError(f"{self.name} is empty: a CSV file starts with a line that names the columns")
 
-    def chunks(self, data: bytes, lines_before: int, width: int) -> Iterator[list[list[str]]]:
-        """Yield some rows at a time of a block of whole records."""
+    def chunks(
+        self, data: bytes, lines_before: int, width: int, *, leaves_out: bool = False
+    ) -> Iterator[tuple[list[list[str]], tuple[LeftOut, ...]]]:
+        """Yield some rows at a time of a block of whole records, and those between them that are left out."""
         rows: list[list[str]] = []
+        left_out: list[LeftOut] = []
         size = 0
         reader = csv_records(_text(data, self.name), self.delimiter, strict=True)
-        where = f"{self.name}, line"
         try:
             for row in reader:
                 if len(row) != width:
                     if not row:  # an empty line
                         continue
-                    raise SchemaError(
-                        f"{where} {lines_before + reader.line_num}: {len(row)} values, but the header names "
+                    reason = (
+                        f"line {lines_before + reader.line_num}: {len(row)} values, but the header names "
                         f"{width} columns; quote values that hold {self.delimiter!r}"
                     )
+                    if not leaves_out:
+                        raise SchemaError(f"{self.name}, {reason}")
+                    left_out.append(LeftOut(self.name, reason))
+                    continue
                 rows.append(row)
                 size += sum(map(len, row))
                 if len(rows) >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
-                    yield rows
-                    rows, size = [], 0
+                    yield rows, tuple(left_out)
+                    rows, left_out, size = [], [], 0
         except csv.Error as error:
-            raise SchemaError(f"{where} {lines_before + reader.line_num}: {error}") from None
-        if rows:
-            yield rows
+            raise SchemaError(f"{self.name}, line {lines_before + reader.line_num}: {error}") from None
+        if rows or left_out:
+            yield rows, tuple(left_out)
 
 
 def _text(data: bytes, path: str) -> TextIOWrapper:

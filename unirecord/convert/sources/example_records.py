@@ -10,6 +10,7 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
+from .convert import Misfit
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .protobuf import WireError
@@ -128,16 +129,28 @@ class ExampleRecords(Source):
 
     def _add(self, columns: dict[str, list[Any]], where: str, data: memoryview) -> None:
         try:
+            values = self._values(where, data)
+        except SchemaError as error:
+            if not self.keeps_misfits:
+                raise
+            values = [Misfit(str(error))] * len(self.schema)
+        for column, value in zip(self.schema.names, values, strict=True):
+            columns[column].append(value)
+
+    def _values(self, where: str, data: memoryview) -> list[Any]:
+        try:
             features = parse_example(data)
         except WireError as error:
             raise SchemaError(f"{where} is no tf.train.Example: {error}") from None
+        values = []
         for column in self.schema:
             name = self._features[column.name]
             try:
-                columns[column.name].append(feature_value(features.pop(name, None), column))
+                values.append(feature_value(features.pop(name, None), column))
             except ValueError as error:
                 raise SchemaError(f"{where}, feature {name!r}: {error}") from None
         if features:
             raise SchemaError(
                 f"{where} has the feature {next(iter(features))!r}, which the records that were looked at have not"
             )
+        return values

@@ -15,7 +15,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .ahead import made_ahead
-from .base import Options, RawBatch, Unit, column_names
+from .base import LeftOut, Options, RawBatch, Unit, column_names
 from .convert import converted, json_converter, numbers
 from .flat_json import flat_records
 from .input_path import InputPath
@@ -48,12 +48,13 @@ class JsonLines(TextFiles):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
         path, fixed = self.path, options.overrides
+        self._leaves_out = options.leaves_out
         self._files: list[InputPath] = []
         self._kept: dict[tuple[int, int], ArrowLines] = {}
         self._keeps = _KEPT_BYTES if options.threads == 1 else 0  # other processes would not have it
         evidence: dict[str, _KeyEvidence] = {}
         self.units = []
-        row = 0
+        row, self._unread = 0, 0
         for file, tell in self.each_file(progress):
             self._files.append(file)
             row += self._look_through_file(len(self._files) - 1, row, evidence, options, tell)
@@ -64,7 +65,7 @@ class JsonLines(TextFiles):
         self.notes += notes
         types: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
-            column.missing = column.missing or column.seen < row
+            column.missing = column.missing or column.seen < row - self._unread
             types[name] = fixed[name] if name in fixed else column.spec(path)
         self.schema = apply_overrides(types, fixed)
 
@@ -90,9 +91,11 @@ class JsonLines(TextFiles):
                 self._keep(number, block.offset, found)
                 row += found.rows
             else:
-                for rows in self._chunks(block.data, place, file.name):
-                    self._look_at(rows, before + row, evidence, fixed)
-                    row += len(rows)
+                for rows, left_out in self._chunks(block.data, place, file.name):
+                    if rows:
+                        self._look_at(rows, before + row, evidence, fixed)
+                    row += len(rows) + len(left_out)
+                    self._unread += len(left_out)
             line += block.lines
             units.append(Unit(file.name, (number, place), row - place.row))
             if progress is not None:
@@ -151,26 +154,36 @@ class JsonLines(TextFiles):
             yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
             return
         convert = [json_converter(c) for c in self.schema]
-        for rows in self._chunks(data, place, file.name):
+        for rows, left_out in self._chunks(data, place, file.name):
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(
                     values, function, column, first_row, file.name, keep=self.keeps_misfits
                 )
-            first_row += len(rows)
-            yield RawBatch(columns, len(rows))
+            first_row += len(rows) + len(left_out)
+            yield RawBatch(columns, len(rows), left_out)
 
-    def _chunks(self, data: bytes, place: BlockPlace, name: str) -> Iterator[list[dict[str, Any]]]:
-        """Yield the objects of a block of lines, some at a time."""
+    def _chunks(
+        self, data: bytes, place: BlockPlace, name: str
+    ) -> Iterator[tuple[list[dict[str, Any]], tuple[LeftOut, ...]]]:
+        """Yield the objects of a block of lines, some at a time, and the lines between them that are left out."""
         row = place.row
         lines = ((i, line) for i, line in enumerate(data.split(b"\n"), place.line + 1) if line.strip())
         while some := list(islice(lines, _CHUNK_ROWS)):
             rows = flat_records([line for _, line in some])
+            left_out: list[LeftOut] = []
             if rows is None:
-                rows = [_parse_line(line, f"{name}, line {i}", n) for n, (i, line) in enumerate(some, row)]
-            yield rows
-            row += len(rows)
+                rows = []
+                for n, (i, line) in enumerate(some, row):
+                    try:
+                        rows.append(_parse_line(line, f"line {i}", n))
+                    except SchemaError as error:  # noqa: PERF203
+                        if not self._leaves_out:
+                            raise SchemaError(f"{name}, {error}") from None
+                        left_out.append(LeftOut(name, str(error)))
+            yield rows, tuple(left_out)
+            row += len(some)
 
 
 def _kinds(data: bytes, evidence: Mapping[str, _KeyEvidence]) -> dict[str, str | None]:

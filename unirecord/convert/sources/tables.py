@@ -39,6 +39,7 @@ class CsvTable(TextFiles):
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
+        self._leaves_out = options.leaves_out
         self._files: list[CsvFile] = []
         self.units = []
         evidence: list[CellEvidence] = []
@@ -90,8 +91,8 @@ class CsvTable(TextFiles):
     def _look_at(self, table: CsvFile, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
         """Take a block into account cell by cell, and return how many rows it has."""
         many = 0
-        for rows in table.chunks(data, line, len(evidence)):
-            many += len(rows)
+        for rows, left_out in table.chunks(data, line, len(evidence), leaves_out=self._leaves_out):
+            many += len(rows) + len(left_out)
             for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
                 column.add(cells)
         return many
@@ -126,11 +127,11 @@ class CsvTable(TextFiles):
             if block.rows:
                 yield RawBatch(columns, block.rows)
             return
-        for rows in table.chunks(data, line, width):
-            cells = zip(*rows, strict=True)
+        for rows, left_out in table.chunks(data, line, width, leaves_out=self._leaves_out):
+            cells = zip(*rows, strict=True) if rows else iter([()] * width)
             columns = {
                 c.name: converted(values, f, c, first_row, table.name, keep=self.keeps_misfits)
                 for c, f, values in zip(self.schema, convert, cells, strict=True)
             }
-            first_row += len(rows)
-            yield RawBatch(columns, len(rows))
+            first_row += len(rows) + len(left_out)
+            yield RawBatch(columns, len(rows), left_out)

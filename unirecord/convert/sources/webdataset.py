@@ -16,6 +16,7 @@ from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .arrow_types import nullable
 from .base import LeftOut, Options, RawBatch, Source, Unit, column_names
+from .convert import Misfit
 from .input_path import InputPath
 from .json_text import parse_json
 from .media_types import annotated, media_type
@@ -189,7 +190,10 @@ class WebDatasetShards(Source):
                 size += len(content)
                 columns[column.name].append(_value(ending, content, column))
             except ValueError as error:
-                raise SchemaError(f"{sample.file}, {sample.key}.{ending}: {error}") from None
+                reason = f"{sample.key}.{ending}: {error}"
+                if not self.keeps_misfits:
+                    raise SchemaError(f"{sample.file}, {reason}") from None
+                columns[column.name].append(Misfit(reason))
         return size
 
 
