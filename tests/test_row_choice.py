@@ -288,14 +288,19 @@ def test_the_command_obeys_them_and_says_so(tmp_path: Path, capfd: pytest.Captur
         (["--seed", "3"], "there is no --sample"),
         (["--on-error", "ignore"], "there is no 'ignore'"),
         (["--rename", "a"], "OLD=NEW"),
+        (["--shuffle-seed", "-1"], "not a whole number"),
         (["--where", "cls == 3"], "cls"),
         (["--on-error", "report", "--report", str(table)], "exists already"),
     ):
-        parsed = said in ("OLD=NEW", "there is no 'ignore'")  # by argparse, which exits
+        parsed = said in ("OLD=NEW", "there is no 'ignore'", "not a whole number")  # by argparse, which exits
         with pytest.raises(SystemExit) if parsed else pytest.MonkeyPatch.context():
             assert main(["write", str(table), str(tmp_path / "x"), *wrong]) == 2
         assert said in capfd.readouterr().err
     assert not (tmp_path / "x").exists()
+    for command in (["write", str(table)], ["export", str(tmp_path / "out"), "--to", "csv"]):
+        with pytest.raises(SystemExit):
+            main([*command, "-"])
+        assert "nothing is written to standard output" in capfd.readouterr().err
 
 
 def test_a_cell_that_does_not_fit_takes_its_row_alone(

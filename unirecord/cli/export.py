@@ -15,7 +15,7 @@ from .cache_option import add_cache_options
 from .progress_bar import ProgressBar, duration
 from .storage_option import add_storage_option
 from .terminal import print_json, say
-from .usage import UsageError, count, make_parser, names
+from .usage import UsageError, count, make_parser, names, target
 
 __all__ = ["add_parser"]
 
@@ -43,7 +43,10 @@ def add_parser(subparsers: Any) -> None:
         "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
     )
     parser.add_argument(
-        "target", metavar="DST", help="a file with the format's ending, or else a folder of files"
+        "target",
+        metavar="DST",
+        type=target,
+        help="a file with the format's ending, or else a folder of files",
     )
     parser.add_argument("--to", choices=SINK_KINDS, help="the format, when the ending of DST does not say it")
     parser.add_argument("--where", metavar="CONDITION", help="only rows that meet it, such as 'label == 3'")

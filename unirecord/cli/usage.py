@@ -14,7 +14,7 @@ from ..errors import did_you_mean
 from ..sizes import parse_size
 from .terminal import escaped
 
-__all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "pairs", "size"]
+__all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "pairs", "size", "target"]
 
 _LISTED_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)")
 
@@ -111,14 +111,21 @@ def pairs(text: str) -> dict[str, str]:
     return found
 
 
+def target(text: str) -> str:
+    """Read where something is to be written."""
+    if text == "-":
+        raise argparse.ArgumentTypeError("nothing is written to standard output; './-' is a name")
+    return text
+
+
 def count(text: str) -> int:
-    """Read a number of rows, 0 or more."""
+    """Read a whole number, 0 or more."""
     try:
         value = int(text.replace(",", "").replace("_", ""))
     except ValueError:
         value = -1
     if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows, 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
     return value
 
 

@@ -45,7 +45,7 @@ from .row_options import add_row_options, row_choice
 from .storage_option import add_storage_option
 from .table import table
 from .terminal import say
-from .usage import UsageError, count, make_parser, names, size
+from .usage import UsageError, count, make_parser, names, size, target
 from .write_run import Writing, convert, convert_shares, say_shares, say_written
 
 __all__ = ["add_parser"]
@@ -78,7 +78,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("source", metavar="SRC", help=f"{_READS}, by a pipe too, or - for stdin")
     parser.add_argument(
-        "target", metavar="DST", help="NAME.urec for one part, any other name for a directory"
+        "target", metavar="DST", type=target, help="NAME.urec for one part, any other name for a directory"
     )
     parser.add_argument(
         "--from", dest="kind", choices=KINDS, help="what SRC is, when its name does not say so"
