@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -248,6 +249,16 @@ def test_options_that_are_for_other_sources_are_refused(tmp_path: Path) -> None:
         with pytest.raises(TypeError, match=text):
             write_dataset(source, tmp_path / "out", **options)
     assert main(["write", str(table), str(tmp_path / "out"), "--schema", "a=int8"]) == 0
+
+
+def test_what_is_nearly_a_source_is_told_how_to_become_one(tmp_path: Path) -> None:
+    for source, text in (
+        ({"a": [1, 2]}, "of columns DataFrame makes one, of datasets write each"),
+        (polars.LazyFrame({"a": [1]}), r"collect\(\) makes a DataFrame of it"),
+        (5, "no DataFrame or table$"),
+    ):
+        with pytest.raises(SchemaError, match=text):
+            write_dataset(source, tmp_path / "out")
 
 
 def test_an_iterator_can_be_filtered_but_not_sampled(tmp_path: Path) -> None:

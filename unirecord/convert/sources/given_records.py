@@ -67,8 +67,14 @@ class GivenRecords(Source):
             self.read_once = True
             self.units = [Unit(self.path, None, None)]
         else:
+            hint = (
+                "; of columns DataFrame makes one, of datasets write each"
+                if isinstance(given, Mapping)
+                else ""
+            )
+            hint = "; collect() makes a DataFrame of it" if hasattr(given, "collect") else hint
             raise SchemaError(
-                f"{self.path} is no dataset with len() and [i], no iterable of records, no DataFrame or table"
+                f"{self.path} is no dataset with len() and [i], no iterable of records, no DataFrame or table{hint}"
             )
         if not first and not options.overrides:
             raise SchemaError(f"{self.path} gives no records, so there are no types to find; pass schema=")
