@@ -296,3 +296,54 @@ def test_no_power_cut_loses_a_version(tmp_path: Path) -> None:
         assert found[0] == found[-1], seed
         assert not done or found[0] == [0, 1, 2, 3, 4], seed
     assert ends == {4, 5}
+
+
+def test_what_changes_a_dataset_refuses_the_name_of_a_version_and_says_which_to_give(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = three_versions(tmp_path / "x")
+    (tmp_path / "y.csv").write_text("n,m\n1,2\n")
+    before, table, version = files(tmp_path), str(tmp_path / "y.csv"), f"{path}@2"
+    for command in (
+        ["write", table, version], ["write", table, version, "--append"], ["write", table, version, "--overwrite"],
+        ["delete", version, "--rows", "0"], ["restore", version, "--version", "1"],
+        ["compact", version], ["reshard", version, "2"], ["sort", version, "--by", "n"], ["gc", version],
+        ["log", version], ["evict", version, "--max-bytes", "1"], ["purge", version, "--rows", "0", "--yes"],
+        ["add-columns", version, table, "--key", "n"], ["drop-columns", version, "n"],
+        ["rename-columns", version, "n=k"],
+    ):  # fmt: skip
+        assert main(command) == 2, command
+        assert (
+            f"this names version 2, and what is published stays as it is; name {path}"
+            in capsys.readouterr().err
+        )
+    with pytest.raises(MissingError, match="this names version 2"):
+        unirecord.append(version)
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", [["delete"], ["purge", "--dry-run"]])
+def test_a_wrong_condition_is_shown_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    path = three_versions(tmp_path / "x")
+    assert main([*command, str(path), "--where", "nothing < 3"]) == 2
+    assert capsys.readouterr().err.endswith("\n  nothing < 3\n  ^^^^^^^\n")
+
+
+def test_columns_that_are_not_there_are_a_wrong_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(three_versions(tmp_path / "x"))
+    for command in (["drop-columns", path, "m"], ["rename-columns", path, "m=k"]):
+        assert main(command) == 2
+        assert "no column 'm'" in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_to_is_a_wrong_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "y.csv").write_text("n\n1\n")
+    for target in (".", "", "x.urec/"):
+        assert main(["write", str(tmp_path / "y.csv"), target]) == 2
+        assert "internal error" not in capsys.readouterr().err

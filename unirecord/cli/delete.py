@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, Final
 
+from ..errors import QueryError
 from ..writing.deleting import delete
 from .storage_option import add_storage_option
 from .terminal import print_json, say
@@ -60,6 +61,8 @@ def row_numbers(text: str) -> list[int]:
 def _run(args: argparse.Namespace) -> int:
     try:
         found = delete(args.path, where=args.where, rows=args.rows)
+    except QueryError:  # shows the place in the condition
+        raise
     except (IndexError, ValueError) as error:
         raise UsageError(str(error)) from None
     if args.json:

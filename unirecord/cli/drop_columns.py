@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..errors import SchemaError
 from ..writing.changing_columns import ColumnsChanged, drop_columns
 from .storage_option import add_storage_option
 from .terminal import print_json, say
-from .usage import make_parser
+from .usage import UsageError, make_parser
 
 __all__ = ["add_parser", "say_columns"]
 
@@ -33,11 +35,15 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    return say_columns(args, drop_columns(args.path, args.columns))
+    return say_columns(args, lambda: drop_columns(args.path, args.columns))
 
 
-def say_columns(args: argparse.Namespace, found: ColumnsChanged) -> int:
-    """Say which columns there are now."""
+def say_columns(args: argparse.Namespace, change: Callable[[], ColumnsChanged]) -> int:
+    """Change the columns and say which there are now; UsageError for a name that cannot be."""
+    try:
+        found = change()
+    except SchemaError as error:
+        raise UsageError(str(error)) from None
     if args.json:
         print_json(asdict(found))
     else:

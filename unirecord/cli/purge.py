@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..errors import QueryError
 from ..sizes import format_size
 from ..writing.purging import Purged, purge
 from .delete import row_numbers
@@ -56,6 +57,8 @@ def _run(args: argparse.Namespace) -> int:
             found = purge(
                 args.path, where=args.where, rows=args.rows, dry_run=args.dry_run, progress=bar.update
             )
+    except QueryError:  # shows the place in the condition
+        raise
     except (IndexError, ValueError) as error:
         raise UsageError(str(error)) from None
     if args.json:

@@ -36,4 +36,4 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    return say_columns(args, rename_columns(args.path, args.names))
+    return say_columns(args, lambda: rename_columns(args.path, args.names))

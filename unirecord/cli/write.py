@@ -32,9 +32,10 @@ from ..format.column import Column
 from ..format.schema import Schema
 from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import resolve
+from ..parts.versions import located_version, no_directory
 from ..sizes import format_size
-from ..storage.registry import location_of, path_of_dataset
-from ..writing.arguments import check_free
+from ..storage.registry import location_of
+from ..writing.arguments import check_free, check_path
 from .cache_option import refuse_cache
 from .codec_option import with_codecs
 from .conversion_progress import Looking, lines_of
@@ -201,7 +202,12 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
         except ExistsError as error:
             raise ExistsError(f"{error} (on the command line, --overwrite replaces it)") from None
         return None
-    location = location_of(path_of_dataset(args.target))
+    try:
+        location = location_of(check_path(args.target))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if location.in_file_system and located_version(args.target)[1] is not None:
+        raise no_directory(args.target)
     parent = os.path.dirname(os.path.abspath(args.target))
     if location.in_file_system and not location.is_directory(parent):
         raise UsageError(f"the folder {parent} does not exist; make it first")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..errors import MissingError, StaleError, TransformError, UniRecordError
+from ..errors import StaleError, TransformError, UniRecordError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..parts import manifest
@@ -17,6 +17,7 @@ from ..parts.manifest import Manifest, PartEntry
 from ..parts.part_set import resolve
 from ..parts.rearranging import rearranged, state_of_entry
 from ..parts.snapshot import state_of_part
+from ..parts.versions import no_directory
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
@@ -120,9 +121,7 @@ def add_columns(
         raise ValueError("reads= is of a function, and a table was given")
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
-            raise MissingError(
-                f"{folder}: there is no directory of parts here, and only those can have columns added"
-            )
+            raise no_directory(folder, ", and only those can have columns added")
         wish = ColumnWish(folder, columns, values, key, reads, tuple(index), replace, batch_size)
         return _Run(wish, workers, progress).run(resume=resume)
 

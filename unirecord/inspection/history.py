@@ -11,7 +11,7 @@ from ..errors import MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest
 from ..parts.rearranging import bytes_of_part
-from ..parts.versions import kept_name, kept_versions, publication_of, read_newest
+from ..parts.versions import kept_name, kept_versions, no_directory, publication_of, read_newest
 from ..storage.registry import location_of
 from ..storage.storage_options import current_storage, storage_of, use_storage
 
@@ -93,7 +93,7 @@ def damaged_versions(folder: str) -> list[tuple[str, str]]:
 def _kept(folder: str) -> tuple[Manifest, list[int]]:
     name = os.path.join(folder, manifest.NAME)
     if not location_of(folder).is_directory(folder):
-        raise MissingError(f"{folder}: there is no directory of parts here, and only those have versions")
+        raise no_directory(folder, ", and only those have versions")
     names = location_of(folder).names(folder)
     try:
         newest = read_newest(folder)

@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import MissingError, SchemaError
+from ..errors import SchemaError
 from ..format.schema import Schema
 from ..parts import manifest
 from ..parts.manifest import Manifest
 from ..parts.rearranging import rearranged
-from ..parts.versions import published_as
+from ..parts.versions import no_directory, published_as
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
@@ -134,9 +134,10 @@ def _change(
     folder = path_of_dataset(os.fspath(path))
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
-            raise MissingError(
-                f"{folder}: there is no directory of parts here, and only of those can columns change; write a single "
-                "part again: unirecord write --columns, --rename"
+            raise no_directory(
+                folder,
+                ", and only of those can columns change; write a single "
+                "part again: unirecord write --columns, --rename",
             )
         while True:
             with suppress(OvertakenError), held(folder) as claim:

@@ -9,11 +9,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from ..errors import MissingError
 from ..parts import manifest
 from ..parts.deletions import NAME as DELETION
 from ..parts.manifest import PART_NAME, Manifest
-from ..parts.versions import files_of, kept_name, kept_versions, publication_of, read_newest
+from ..parts.versions import files_of, kept_name, kept_versions, no_directory, publication_of, read_newest
 from ..storage import local as store
 from ..storage.lease import is_leased, unless_leased
 from ..storage.registry import location_of, path_of_dataset
@@ -70,7 +69,7 @@ def gc(
     before = time.time() - seconds
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
-            raise MissingError(f"{folder}: there is no directory of parts here, and only those have versions")
+            raise no_directory(folder, ", and only those have versions")
         if location_of(folder).in_file_system:
             stopped_before = before if older_than is not None else before - _STOPPED_SECONDS
             return _on_disk(folder, keep, before, stopped_before, is_dry=dry_run)

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
-from ..errors import MissingError, UniRecordError
+from ..errors import UniRecordError
 from ..parts import manifest
 from ..parts.dataset_path import deletion_of
 from ..parts.deletions import deletion_name, encode_deletion, rows_deleted
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
-from ..parts.versions import published_as
+from ..parts.versions import no_directory, published_as
 from ..progress import Progress, Tracker
 from ..sizes import parse_size
 from ..storage import local as store
@@ -171,9 +171,7 @@ def relay(
     if not location_of(folder).in_file_system:
         raise UniRecordError(f"{folder}: parts are laid out anew on a disk only, not in an object store")
     if not location_of(folder).is_directory(folder):
-        raise MissingError(
-            f"{folder}: there is no directory of parts here, and only of those can parts be put together"
-        )
+        raise no_directory(folder, ", and only of those can parts be put together")
     with held(folder) as claim:
         before = claim.before
         assert before is not None

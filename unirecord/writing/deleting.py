@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
-from ..errors import MissingError
 from ..order.selection import Selection
 from ..parts import manifest
 from ..parts.dataset_path import deletion_of, resolve
 from ..parts.deletions import encode_deletion, rows_deleted
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.part_set import PartSet
-from ..parts.versions import published_as
+from ..parts.versions import no_directory, published_as
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
@@ -76,9 +75,9 @@ def delete(
         raise ValueError("give either where, a condition, or rows, by their numbers")
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
-            raise MissingError(
-                f"{folder}: there is no directory of parts here, and only of those can rows be deleted; write a single "
-                "part again without them"
+            raise no_directory(
+                folder,
+                ", and only of those can rows be deleted; write a single part again without them",
             )
         while True:
             with suppress(OvertakenError), held(folder) as claim:

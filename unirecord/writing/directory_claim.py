@@ -14,7 +14,7 @@ from ..parts.deletions import deletion_name
 from ..parts.identity import is_whole
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.rearranging import files_with_rows
-from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, read_newest
+from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, no_directory, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.registry import location_of, read_file
@@ -322,7 +322,7 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
     location = location_of(path)
     if not location.is_directory(path):
         if append:
-            raise MissingError(f"{path}: there is no such dataset; use Writer to make it")
+            raise no_directory(path, "; use Writer to make one")
         if location.is_taken(path):
             raise ExistsError(
                 f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts"

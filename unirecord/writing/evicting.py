@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import MissingError, UniRecordError
+from ..errors import UniRecordError
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.rearranging import bytes_of_part, files_of_part
-from ..parts.versions import files_of, kept_name, kept_versions, published_as, read_newest
+from ..parts.versions import files_of, kept_name, kept_versions, no_directory, published_as, read_newest
 from ..sizes import parse_size
 from ..storage.registry import location_of
 from .collected import Collected
@@ -67,7 +67,7 @@ def evict(
     if not location_of(folder).in_file_system:
         raise UniRecordError(f"{folder}: parts are evicted on a disk only, not in an object store")
     if not location_of(folder).is_directory(folder):
-        raise MissingError(f"{folder}: there is no directory of parts here")
+        raise no_directory(folder)
     if dry_run:
         return _planned(folder, read_newest(folder), limit)[0]
     with held(folder) as claim:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..errors import ExistsError, MissingError, StaleError, UniRecordError
+from ..errors import ExistsError, StaleError, UniRecordError
 from ..parts import manifest
 from ..parts.deletions import deletion_name
 from ..parts.manifest import Manifest, PartEntry
-from ..parts.versions import files_of, given_up, kept_name, kept_versions, same_version
+from ..parts.versions import files_of, given_up, kept_name, kept_versions, no_directory, same_version
 from ..storage.object_writes import ObjectWrites, Outrun, Undecided, Versioned
 from ..storage.registry import location_of
 from ..storage.spool import Spool
@@ -46,7 +46,7 @@ class ObjectClaim:
         check_directory_free(path, overwrite=overwrite, append=append, resume=resumes)
         self._version = self._writes.read_versioned(self._url)
         if append and self._version is None:
-            raise MissingError(f"{path}: there is no such dataset; use Writer to make it")
+            raise no_directory(path, "; use Writer to make one")
         self.before = self._decoded(damaged_is_fine=overwrite)
         names = self._names()
         self._may_be_published = False  # by an earlier run of this conversion

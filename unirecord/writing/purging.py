@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BusyError, MissingError, UniRecordError
+from ..errors import BusyError, UniRecordError
 from ..format.column import Column
 from ..parts import manifest
 from ..parts.dataset_path import resolve
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.part_set import ColumnResult, PartSet
-from ..parts.versions import kept_name, kept_versions, read_newest
+from ..parts.versions import kept_name, kept_versions, no_directory, read_newest
 from ..progress import Progress
 from ..storage import local as store
 from ..storage.lease import is_leased
@@ -101,7 +101,7 @@ def purge(
             "objects the store keeps; delete the rows, `unirecord write` what is left to another place, and remove this"
         )
     if not location_of(folder).is_directory(folder):
-        raise MissingError(f"{folder}: there is no directory of parts here")
+        raise no_directory(folder)
     _refuse_readers(folder)
     newest = read_newest(folder)
     _refuse_column_parts(folder, newest)

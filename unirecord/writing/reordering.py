@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns.ordered import rows_in_order
-from ..errors import MissingError, UniRecordError
+from ..errors import UniRecordError
 from ..format.schema import Schema
 from ..parts import manifest
 from ..parts.data_file import DataFile
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.part_set import PartSet, resolve
-from ..parts.versions import published_as
+from ..parts.versions import no_directory, published_as
 from ..progress import Progress, Tracker
 from ..sizes import parse_size
 from ..storage.registry import location_of
@@ -85,7 +85,7 @@ def sort(
     if not location_of(folder).in_file_system:
         raise UniRecordError(f"{folder}: rows are sorted on a disk only, not in an object store")
     if not location_of(folder).is_directory(folder):
-        raise MissingError(f"{folder}: there is no directory of parts here, and only those have versions")
+        raise no_directory(folder, ", and only those have versions")
     with held(folder) as claim:
         before = claim.before
         assert before is not None
