@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.cli.main import main, make_command_line
 from unirecord.cli.manual import manual_page
@@ -23,6 +24,7 @@ from unirecord.cli.progress_bar import ProgressBar
 from unirecord.cli.table import print_table
 from unirecord.inspection.group_by import combination_counts
 from unirecord.parts.part_set import PartSet, resolve
+from unirecord.writing import purging
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -487,3 +489,23 @@ def test_words_that_people_type_for_options_are_taken(
         return capsys.readouterr().out
 
     assert said(typed) == said(meant) != ""
+
+
+def test_an_interrupt_after_a_publication_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x"
+    with unirecord.Writer(path, {"n": "int64"}) as writer:
+        writer.write_batch({"n": range(9)})
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(purging, "_check_blank", interrupted)
+    assert main(["purge", str(path), "--rows", "3", "--yes"]) == 130
+    said = capsys.readouterr().err
+    assert said.startswith(f"unirecord: interrupted, when {path} had been published;")
+    assert len(unirecord.UniRecordDataset(path)) == 8
+    monkeypatch.setattr(purging, "_refuse_readers", interrupted)
+    assert main(["purge", str(path), "--rows", "4", "--yes"]) == 130
+    assert capsys.readouterr().err == "unirecord: interrupted; nothing was published\n"

@@ -14,6 +14,7 @@ from typing import Final
 
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
+from ..storage.publications import forget_publications, published_paths
 from .cache_option import cache_options
 from .pager import paged
 from .storage_option import storage_options
@@ -90,6 +91,7 @@ exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupte
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line with ``argv`` (default: the process's own) and return the exit code."""
     _open_closed_streams()
+    forget_publications()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character gets its escape, not an error
             stream.reconfigure(errors="backslashreplace")
@@ -175,7 +177,7 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt):
-        return _say(str(error) or "interrupted; nothing was published", 130)
+        return _say(str(error) or _interrupted(), 130)
     if isinstance(error, QueryError):  # its further lines show the place in the text
         warn(*f"unirecord: {error}".split("\n"))
         return 2
@@ -189,6 +191,13 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, MemoryError):
         return _say("out of memory", 1)
     return _say(f"internal error, {type(error).__name__}: {error} (--debug shows where; please report it)", 1)
+
+
+def _interrupted() -> str:
+    done = published_paths()
+    if not done:
+        return "interrupted; nothing was published"
+    return f"interrupted, when {', '.join(done)} had been published; what was to follow may be left undone"
 
 
 def _say(message: str, code: int) -> int:

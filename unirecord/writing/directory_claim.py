@@ -17,6 +17,7 @@ from ..parts.rearranging import files_with_rows
 from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, no_directory, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
+from ..storage.publications import note_publication
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
 from .appending_folders import clear_dead_appends
@@ -227,6 +228,7 @@ class DirectoryClaim:
         self.manifest.publish()
         if not self.in_place:
             store.give_name(self.folder, self.path)
+        note_publication(self.path)
         if keeps:
             prune(self.folder, text)
 

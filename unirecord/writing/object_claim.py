@@ -13,6 +13,7 @@ from ..parts.deletions import deletion_name
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import files_of, given_up, kept_name, kept_versions, no_directory, same_version
 from ..storage.object_writes import ObjectWrites, Outrun, Undecided, Versioned
+from ..storage.publications import note_publication
 from ..storage.registry import location_of
 from ..storage.spool import Spool
 from ..storage.storage_options import current_storage
@@ -165,6 +166,7 @@ class ObjectClaim:
                 raise
             else:
                 self._published = True
+                note_publication(self.path)
                 self._prune()
                 return
         self._published = True

@@ -11,6 +11,7 @@ from ..format.values import ColumnBatch
 from ..parts.identity import data_identity, index_identity
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
+from ..storage.publications import note_publication
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .part_writer import FinishedPart, PartContent, PartWriter
@@ -73,6 +74,7 @@ class SinglePartWriter:
         try:
             part.index.publish(waiting)
             part.data.publish()
+            note_publication(self.path)
         except BaseException:
             if not part.data.published and part.index.has_name(waiting):
                 store.clear(waiting)
