@@ -139,6 +139,7 @@ def test_the_table_has_no_control_characters_and_says_what_is_left(run: Run) -> 
         ([*JOB, "--step", "1", "--state", "x"], "--seed cannot be given with --state"),
         (["--batch", "8", "--state", "nowhere.json"], "does not exist"),
         (["--batch", "1000", "--drop-last", "--step", "0"], "no full batch"),
+        (["--batch", "8", "--step", "0", "--where", "row < 0"], "an epoch has no samples"),
     ],
 )
 def test_questions_without_an_answer_are_refused(run: Run, args: list[str], message: str) -> None:
@@ -154,6 +155,7 @@ def test_files_that_hold_no_state_or_several_are_refused(path: Path, run: Run, t
     cases = {
         "[1, {}]": "holds no state",
         "{": "begins like JSON",
+        "": "it is empty",
         json.dumps({"a": first, "b": own.state_dict()}): "2 different states, at a, b",
         json.dumps({**first, "seed": -1}): "seed",
         "\x80\x04cos\nsystem\n": "neither JSON nor a checkpoint",

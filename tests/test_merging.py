@@ -128,7 +128,7 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path, capsys: pytest.Capture
     one, two = make(tmp_path / "one", 0, 5), make(tmp_path / "two", 5, 9)
     with pytest.raises(ExistsError, match="are the same part"):
         unirecord.merge([one, two, one], tmp_path / "all")
-    with pytest.raises(ExistsError, match="a dataset is there already"):
+    with pytest.raises(ExistsError, match="a dataset is there already; merge replaces nothing"):
         unirecord.merge([one], two)
     for paths in ([], "one"):
         with pytest.raises(ValueError, match="list of one dataset"):

@@ -123,6 +123,8 @@ def test_questions_without_an_answer_are_refused(path: Path) -> None:
         ds.rows_of(0, 0)
     with pytest.raises(IndexError, match="no full batch"):
         ds.rows_of(0, 64, drop_last=True)
+    with pytest.raises(IndexError, match="no samples"):
+        ds.take(0).rows_of(0, 4)
 
 
 @settings(max_examples=100, deadline=None)

@@ -82,8 +82,8 @@ def _run(args: argparse.Namespace) -> int:
 
 def _print(args: argparse.Namespace, found: Collected) -> None:
     what = "would be removed" if args.dry_run else "removed"
-    parts = f"{found.parts:,} {'part' if found.parts == 1 else 'parts'}, {format_size(found.bytes)}"
-    say(f"{args.path}: {_named(found.removed)} {what}, with {parts}")
+    parts = f"{found.parts:,} {'part or file' if found.parts == 1 else 'parts and files'} of deleted rows"
+    say(f"{args.path}: {_named(found.removed)} {what}, with {parts}, {format_size(found.bytes)}")
     if found.in_use:
         say(f"  {_named(found.in_use)} stay: somebody reads them")
     if found.unknown:

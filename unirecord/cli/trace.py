@@ -175,7 +175,8 @@ def _step(job: Job, args: argparse.Namespace, state: dict[str, Any] | None) -> _
     if args.epoch is not None:
         return _Step(args.epoch, args.step, job.start, per_epoch)
     if per_epoch == 0:
-        raise UsageError(f"there is no step {args.step}: an epoch has no full batch of {job.batch}")
+        none = f"no full batch of {job.batch}" if job.ds.num_rows else "no samples"
+        raise UsageError(f"there is no step {args.step}: an epoch has {none}")
     epoch, number = divmod(args.step, per_epoch)
     return _Step(epoch, number, job.start, per_epoch)
 

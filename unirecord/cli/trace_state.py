@@ -51,7 +51,7 @@ def _content(path: str) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle fails in many ways
-        reason = str(error).split("\n")[0]
+        reason = (str(error) if begin else "it is empty").split("\n")[0]
         raise UsageError(
             f"{path} is neither JSON nor a checkpoint that torch.load(weights_only=True) takes: {reason}"
         ) from None

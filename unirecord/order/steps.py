@@ -37,7 +37,8 @@ class JobSteps:
         """(epoch, step of that epoch) of a step that is counted from the start of epoch 0."""
         steps = len(self)
         if steps == 0:
-            raise IndexError(f"there is no step {step}: an epoch has no full batch of {self.batch_size}")
+            none = f"no full batch of {self.batch_size}" if self.sharding.rows else "no samples"
+            raise IndexError(f"there is no step {step}: an epoch has {none}")
         return divmod(check_integer("step", step, 0), steps)
 
     def located(self, step: int, epoch: int | None) -> tuple[int, int]:

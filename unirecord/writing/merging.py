@@ -157,7 +157,12 @@ def _publish(
     advance: Callable[[int], None],
 ) -> int:
     new_id = secrets.token_bytes(16)
-    claim = open_publisher(folder, new_id, overwrite=False, append=False, unfinished="refuse")
+    try:
+        claim = open_publisher(folder, new_id, overwrite=False, append=False, unfinished="refuse")
+    except ExistsError as error:  # which says how a Writer replaces it
+        raise ExistsError(
+            f"{str(error).split('; ')[0]}; merge replaces nothing: choose another name"
+        ) from None
     names: list[str] = []
     try:
         claim.keep()
