@@ -509,3 +509,21 @@ def test_an_interrupt_after_a_publication_says_so(
     monkeypatch.setattr(purging, "_refuse_readers", interrupted)
     assert main(["purge", str(path), "--rows", "4", "--yes"]) == 130
     assert capsys.readouterr().err == "unirecord: interrupted; nothing was published\n"
+
+
+@pytest.mark.parametrize("command", ["audit", "diff"])
+def test_an_answer_in_the_exit_code_does_not_hang_on_who_reads(tmp_path: Path, command: str) -> None:
+    for name, rows in {"x": 9, "y": 8}.items():
+        with unirecord.Writer(tmp_path / name, {"n": "int64"}) as writer:
+            writer.write_batch({"n": range(rows)})
+    next(
+        iter(UniRecordDataset(tmp_path / "x", 0, 2).batches(2, receipts=tmp_path / "run"))
+    )  # rank 1 has none
+    for receipts in (tmp_path / "run").iterdir():
+        receipts.write_bytes(receipts.read_bytes()[:-1] + b"?")
+    asked = {"audit": ["run"], "diff": ["x", "y"]}[command]
+    shell = f"{sys.executable} -m unirecord {command} {' '.join(str(tmp_path / name) for name in asked)}"
+    whole = subprocess.run(shell, shell=True, capture_output=True, check=False)
+    unread = f"({shell}; echo $? >{tmp_path}/code) | true"
+    subprocess.run(unread, shell=True, capture_output=True, check=True)
+    assert int((tmp_path / "code").read_text()) == whole.returncode == 1

@@ -153,7 +153,7 @@ def make_command_line() -> argparse.ArgumentParser:
         subparsers.choices[name].add_argument(
             "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"
         )
-    for name in (*_QUIET, "repair"):
+    for name in (*_QUIET, "repair", "audit", "diff"):  # what they say by their exit code is said to the end
         subparsers.choices[name].set_defaults(works=True)
     for name in _PAGED:
         subparsers.choices[name].set_defaults(paged=True)

@@ -42,7 +42,7 @@ class SplitChoice:
         for name in self.shares:
             if not isinstance(name, str) or not _NAME.fullmatch(name) or name.endswith(".urec"):
                 raise ValueError(
-                    f"split: {name!r} is to be a folder; letters, digits, _ - and . make its name"
+                    f"split: {name!r} is to be a folder; letters of a to z, digits, _ - and . make its name"
                 )
         exact_shares(self.shares.values())
         if self.by is not None and self.stratify is not None:
