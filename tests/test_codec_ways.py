@@ -18,7 +18,7 @@ from conformance.canonical import freeze
 from PIL import Image
 
 import unirecord
-from unirecord import UniRecordDataset
+from unirecord import UniRecordDataset, Writer
 from unirecord.cli import main
 
 ROWS = 600  # of each part: enough for dictionaries
@@ -201,3 +201,28 @@ def test_auto_compresses_what_gains_and_leaves_pictures_and_noise(tmp_path: Path
         }
         assert [bytes(s["words"]) for s in ds] == columns["words"]
     assert "compressed already" in said.out + said.err
+
+
+def test_a_codec_that_nothing_takes_is_refused(tmp_path: Path, capsys: Any) -> None:
+    plain, other = tmp_path / "plain.jsonl", tmp_path / "other.urec"
+    plain.write_text('{"a": "x"}\n')
+    with Writer(other, {"a, b=c": "text", "n": "int32"}) as writer:
+        writer.write({"a, b=c": "x", "n": 1})
+    for source, codec, said in (
+        (plain, "zstd", "which alone are compressed"),
+        (plain, "", "which alone are compressed"),
+        (plain, "a=zstd", "'a' is no blob column"),
+        (other, "n=zstd", "can be compressed are a, b=c"),
+        (other, "`a, b=c`=zstd,`a, b=c`=zstd:3", "named twice"),
+        (other, "`a, b=c`=", "COLUMN=CODEC"),
+    ):
+        assert main(["write", str(source), str(tmp_path / "x.urec"), "--codec", codec]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["write", str(plain), str(tmp_path / "plain.urec"), "--codec", "auto"]) == 0
+    assert main(["write", str(other), str(tmp_path / "x.urec"), "--codec", "`a, b=c`=zstd"]) == 0
+    with UniRecordDataset(tmp_path / "x.urec") as ds:
+        assert str(ds.schema["a, b=c"].codec) != "None"
+    with Writer(tmp_path / "x", {"a, b": "int32", "c": "int32"}) as writer:
+        writer.write({"a, b": 1, "c": 2})
+    assert main(["rename-columns", str(tmp_path / "x"), "`a, b`=a, c=`c=d`"]) == 0
+    assert UniRecordDataset(tmp_path / "x").column_names == ("a", "c=d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,11 +15,15 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..parts.part_set import PartSet, Snapshot
 from ..writing.codec_choice import CodecChoice, choose_codecs
-from .usage import UsageError
+from .usage import UsageError, pairs
 
 __all__ = ["with_codecs"]
 
 _AUTO = "auto"
+_THERE_IS_NONE = (
+    "no column holds bytes, text, arrays or objects, which alone are compressed; --schema NAME=text stores a column "
+    "of strings so"
+)
 
 
 def with_codecs(
@@ -64,15 +69,17 @@ def _asked(schema: Schema, text: str) -> dict[str, str]:
     """The codec asked for by name of column."""
     blobs = [column.name for _, column in schema.blobs]
     if "=" not in text:
+        if text != _AUTO and not blobs:
+            raise UsageError(f"--codec {text!r}: {_THERE_IS_NONE}")
         return dict.fromkeys(blobs, text)
-    asked = {}
-    for pair in text.split(","):
-        name, _, codec = pair.partition("=")
+    try:
+        asked = pairs(text, "COLUMN=CODEC")
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--codec: {error}") from None
+    for name in asked:
         if name not in blobs:
-            raise UsageError(
-                f"--codec: {name!r} is no blob column; those that can be compressed are {', '.join(blobs) or 'none'}"
-            )
-        asked[name] = codec
+            others = f"those that can be compressed are {', '.join(blobs)}" if blobs else _THERE_IS_NONE
+            raise UsageError(f"--codec: {name!r} is no blob column; {others}")
     return asked
 
 

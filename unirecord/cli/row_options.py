@@ -120,7 +120,7 @@ def _split_choice(args: argparse.Namespace) -> SplitChoice | None:
     if args.split is None:
         return None if args.split_by is None else SplitChoice(None, args.split_by)
     try:
-        shares = pairs(args.split)
+        shares = pairs(args.split, "NAME=SHARE")
     except argparse.ArgumentTypeError as error:
         raise UsageError(f"--split: {error}; an example is train=0.9,val=0.1") from None
     return SplitChoice(shares, args.split_by, args.stratify)

@@ -18,6 +18,11 @@ __all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "pair
 
 _LISTED_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)")
 
+_PAIR = re.compile(
+    r"\s*(?:`((?:[^`]|``)+)`|([^`,=\s](?:[^,=]*[^,=\s])?))\s*="
+    r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)"
+)
+
 
 class UsageError(Exception):
     """The call is wrong: exit code 2."""
@@ -98,16 +103,22 @@ def names(text: str) -> list[str]:
     return found
 
 
-def pairs(text: str) -> dict[str, str]:
-    """Read ``old=new,…``."""
+def pairs(text: str, form: str = "OLD=NEW") -> dict[str, str]:
+    """Read ``old=new,…``; in backticks, either may hold commas, and the first ``=``."""
     found: dict[str, str] = {}
-    for piece in text.split(","):
-        old, equals, new = (part.strip() for part in piece.partition("="))
-        if not (old and equals and new):
-            raise argparse.ArgumentTypeError(f"{piece!r} is not of the form OLD=NEW")
+    at = 0
+    while at <= len(text):
+        item = _PAIR.match(text, at)
+        if item is None:
+            raise argparse.ArgumentTypeError(f"{text[at:].partition(',')[0]!r} is not of the form {form}")
+        old, new = (
+            item[plain] if item[quoted] is None else item[quoted].replace("``", "`")
+            for quoted, plain in ((1, 2), (3, 4))
+        )
         if old in found:
             raise argparse.ArgumentTypeError(f"{old!r} is named twice")
         found[old] = new
+        at = item.end() + 1
     return found
 
 
