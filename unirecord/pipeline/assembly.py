@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .chunk import Place
+from .chunk import Chunk, Place
 from .gathering import goes_with_the_batch
 from .lane import Lane
 from .operators import Operator
@@ -97,6 +97,11 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
     return frozenset(raw)
 
 
+_Recipe = tuple[
+    Operator, "Place | None", frozenset[str], bool
+]  # of a step: all that step_of takes but the names
+
+
 def lanes_of(
     graph: Graph, names: Named, start: int, inner: Sequence[int], memory: SlotMemory, holes: bool = False
 ) -> list[Lane]:
@@ -109,15 +114,15 @@ def lanes_of(
     for number, stage in enumerate(graph.stages):
         following = graph.stages[number + 1] if number + 1 < len(graph.stages) else None
         slotted = _slotted(graph.stages[number - 1], stage) if number else frozenset()
-        steps = []
+        recipes: list[_Recipe] = []
         for operator in stage.operators:
             resumed: Place | None = None
             if operator.multiplies:
                 multiplying += 1
                 if any(inner[:multiplying]):
                     resumed = place_at(start, inner[:multiplying])
-            steps.append((step_of(operator, names, resumed, slotted, holes), operator.in_place is not None))
-        call: Any = call_of(steps)
+            recipes.append((operator, resumed, slotted, holes))
+        call: Any = _StageCall(names, recipes)
         if stage.processes:
             call = ProcessStage(stage.name, call, stage.processes, names.locate)
         lanes.append(Lane(stage, call, lanes[-1], slots_of(stage, following, memory)))
@@ -127,6 +132,22 @@ def lanes_of(
             if not apart and all(map(goes_with_the_batch, before.stage.operators)):
                 before.ahead = lanes[-1]
     return lanes
+
+
+class _StageCall:
+    """What a stage does to a chunk; made anew where it is unpickled, for a process that is not forked."""
+
+    def __init__(self, names: Named, recipes: Sequence[_Recipe]) -> None:
+        self._names, self._recipes = names, recipes
+        self._call = call_of(
+            [(step_of(recipe[0], names, *recipe[1:]), recipe[0].in_place is not None) for recipe in recipes]
+        )
+
+    def __call__(self, chunk: Chunk, slots: Sequence[Iterator[Any]]) -> Chunk:
+        return self._call(chunk, slots)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _StageCall, (self._names, self._recipes)
 
 
 def _no_call(chunk: Any, slots: Any) -> Any:

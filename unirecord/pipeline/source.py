@@ -43,6 +43,9 @@ class RowNames:
         self._plan = plan
         self.meeting: Callable[[str], NDArray[np.bool_]] = lru_cache(maxsize=None)(self._meeting)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._plan,)
+
     def locate(self, row: int) -> tuple[str, str]:
         """Path of a row's part, and words that name the row in a message."""
         path, row_in_part = self._plan.data.parts.locate(row)

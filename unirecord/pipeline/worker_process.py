@@ -34,10 +34,12 @@ class Process:
     def __init__(self, serve: Callable[[Channel], None], others: Sequence[Process] = ()) -> None:
         context: Any = multiprocessing.get_context()
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        forked = context.get_start_method() == "fork"
+        method = context.get_start_method()
+        forked = method == "fork"
+        parent = os.getpid() if method != "forkserver" else 0  # a server of forks is its parent
         inherited = [mine, *(other.channel.socket for other in others)] if forked else []
         self._process: Any = context.Process(
-            target=_run, args=(its, serve, os.getpid(), inherited), name="unirecord-pipeline", daemon=True
+            target=_run, args=(its, serve, parent, inherited), name="unirecord-pipeline", daemon=True
         )
         self.channel: Channel = Channel(mine)
         try:
@@ -45,8 +47,13 @@ class Process:
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             mine.close()
             raise ValueError(
-                f"processes are started by {context.get_start_method()} here, so that functions must be picklable "
+                f"processes are started by {method} here, so that functions must be picklable "
                 f"(defined at the top of a module): {error}"
+            ) from error
+        except AssertionError as error:
+            mine.close()
+            raise ValueError(
+                "this process may start no others, as a worker of a DataLoader may not: give threads= in it"
             ) from error
         finally:
             its.close()
@@ -95,8 +102,14 @@ def _run(its: socket.socket, serve: Any, parent: int, inherited: Sequence[socket
 
 
 def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_WATCH_S)
+    """Ends the process when its parent has ended; ``parent`` is 0 where a server of forks stands between."""
+    if parent:
+        while os.getppid() == parent:
+            time.sleep(_WATCH_S)
+    else:
+        above = multiprocessing.parent_process()
+        assert above is not None
+        above.join()
     os._exit(1)
 
 
