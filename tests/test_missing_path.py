@@ -64,7 +64,9 @@ def test_a_path_that_names_nothing_says_what_to_name(here: Path, path: Any, said
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("path", ["", "people", "~/people.urec", "hdfq://b/x.urec", "none/x.urec"])
+@pytest.mark.parametrize(
+    "path", ["", "people", "people.urec.idx", "~/people.urec", "hdfq://b/x.urec", "none/x.urec"]
+)
 @pytest.mark.parametrize("command", ["inspect", "verify", "repair", "bench"])
 def test_every_command_says_what_to_name(
     here: Path, capsys: pytest.CaptureFixture[str], command: str, path: str

@@ -117,6 +117,11 @@ WRONG: list[tuple[Callable[[UniRecordDataset], Any], type[Exception], str]] = [
     (lambda ds: ds.view(transform="x"), TypeError, "transform must be a function"),  # type: ignore[arg-type]
     (lambda ds: ds.batches(4, transform="x"), TypeError, "transform must be a function"),  # type: ignore[arg-type]
     (lambda ds: ds.__getitems__([1.5]), TypeError, "integers"),  # type: ignore[list-item]
+    (lambda ds: ds[np.array([2**64 - 1], np.uint64)], IndexError, "out of range"),  # -1 as an int64
+    (lambda ds: ds.__getitems__([2**64 - 1]), IndexError, "out of range"),
+    (lambda ds: ds.batches(2**63), ValueError, "batch_size"),
+    (lambda ds: ds.batches(4, prefetch=2**31), ValueError, "prefetch.*4096"),
+    (lambda ds: unirecord.torch.loader(ds, 4, num_threads=2**80), ValueError, "num_threads.*1024"),
     (lambda ds: ds[[True, False]], TypeError, "boolean mask"),
     (lambda ds: ds[1.5], TypeError, "integers"),  # type: ignore[call-overload]
     (lambda ds: ds.split(1.5), ValueError, "fraction"),

@@ -46,7 +46,8 @@ def targets(path: str) -> tuple[list[Target], Manifest | None, list[Problem]]:
         if not location.is_taken(path):
             raise MissingError(meant_instead(path) or explain_missing(path))
         if not _may_be_part(path):
-            raise MissingError(f"{path}: it is no part of a dataset (no .urec); {_MAKE_ONE}")
+            meant = meant_instead(path)
+            raise MissingError(meant or f"{path}: it is no part of a dataset (no .urec); {_MAKE_ONE}")
         return [Target(path, None, None)], None, []
     name = os.path.join(path, manifest.NAME)
     try:

@@ -218,7 +218,7 @@ class ShardOrder:
 
 
 def whole_numbers(indices: Any) -> NDArray[np.int64]:
-    """Numbers of samples as int64; TypeError for what is no integer, which a cast would make one."""
+    """Numbers of samples as int64; TypeError or IndexError for what a cast would make one."""
     given = np.asarray(indices)
     if given.size == 0 and given.ndim == 1:
         return np.empty(0, np.int64)
@@ -230,4 +230,8 @@ def whole_numbers(indices: Any) -> NDArray[np.int64]:
         raise TypeError(
             f"samples are chosen by a flat list of integers, not by {given.dtype} of shape {given.shape}"
         )
+    if (
+        given.dtype == np.uint64 and (largest := int(given.max())) >= 1 << 63
+    ):  # the cast would count from the end
+        raise IndexError(f"sample {largest} is out of range: numbers of samples are below 2^63")
     return given if given.dtype == np.int64 else given.astype(np.int64)
