@@ -165,6 +165,9 @@ def test_repair_makes_a_lost_manifest_anew(tmp_path: Path, capsys: pytest.Captur
     without_manifest(path)
     next(path.glob("*.idx")).unlink()
     parts = {name: (path / name).read_bytes() for name in files(path)}
+    for use in (UniRecordDataset, unirecord.describe, unirecord.append):
+        with pytest.raises(MissingError, match=f"unirecord repair {path}"):
+            use(path)
     assert main(["repair", str(path)]) == 0
     assert f"{path / 'manifest.json'}: was made anew from 3 parts" in capsys.readouterr().out
     assert {name: (path / name).read_bytes() for name in parts} == parts

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..inspection.repair import RepairReport, Salvaged, repair
 from ..sizes import format_size
+from .left_out import many
 from .progress_bar import ProgressBar, duration
 from .terminal import print_json, say
 from .usage import UsageError, make_parser
@@ -64,7 +65,8 @@ def _print_report(report: RepairReport) -> None:
         say(f"{report.manifest}: the sizes of files in it were wrong, and were corrected")
     elif report.manifest is not None:
         say(
-            f"{report.manifest}: was made anew from {len(report.parts):,} parts; a writer that died may have left some"
+            f"{report.manifest}: was made anew from {many(len(report.parts), 'part')}; "
+            "a writer that died may have left some"
         )
     lost = f", {report.lost:,} lost" if report.lost else ""
     say(f"{report.path}: {report.kept:,} rows can be read{lost} (in {duration(report.seconds)})")

@@ -281,12 +281,23 @@ def _listings(path: str, found: Manifest) -> tuple[Listing, ...]:
     return (Listing(tuple(os.path.join(path, name) for name in names), mark),)
 
 
+def _stray_part(path: str) -> str | None:
+    location = location_of(path)
+    names = location.names(path) if location.in_file_system else []
+    return min((name for name in names if manifest.PART_NAME.fullmatch(name)), default=None)
+
+
 def _read_manifest(path: str, version: int | None) -> Manifest:
     try:
         return read_newest(path) if version is None else read_version(path, version)
     except MissingError:
         raise
     except FileNotFoundError:
+        if (part := _stray_part(path)) is not None:
+            raise MissingError(
+                f"{path}: there are parts, such as {part}, and no {manifest.NAME} that names them: it was lost, or a "
+                f"writer died; `unirecord repair {path}` makes it anew from the parts"
+            ) from None
         raise MissingError(
             f"{path}: there is no {manifest.NAME} in this directory, so it is not a dataset; "
             "name a directory made by unirecord, or the .urec files themselves; `unirecord write` makes a dataset "
