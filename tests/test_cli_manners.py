@@ -368,7 +368,7 @@ def test_what_works_goes_on_when_nobody_reads(both: bool, tmp_path: Path) -> Non
 
 def test_without_stdout_and_stderr_it_works(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("a\n1\n")
-    for closed, name in ((">&-", "out"), (">&- 2>&-", "quiet"), ("2>&-", "bad")):
+    for closed, name in ((">&-", "out"), ("<&- >&- 2>&-", "quiet"), ("2>&-", "bad")):
         call = f"{shlex.quote(sys.executable)} -m unirecord write table.csv {name} {closed}"
         assert subprocess.run(["sh", "-c", call], cwd=tmp_path, check=False, timeout=100).returncode == 0
         assert subprocess.run(["sh", "-c", call], cwd=tmp_path, check=False, timeout=100).returncode == 2

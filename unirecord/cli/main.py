@@ -117,7 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Without a stdout or stderr (`>&-`) text goes nowhere; the first file that is opened would else get its number."""
+    """What is closed (`>&-`) is empty, or goes nowhere; the first file that is opened would else get its number."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if sys.stderr is None:
