@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import is_running
 
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.errors import TransformError
@@ -297,13 +298,6 @@ def test_no_orphan_stays_when_the_parent_is_ended(path: Path, tmp_path: Path, nu
     while any(is_running(pid) for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(is_running(pid) for pid in workers)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("where", ["generators", "operator"])

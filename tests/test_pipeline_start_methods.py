@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import is_running
 
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.errors import TransformError
@@ -127,13 +128,6 @@ def test_processes_that_are_not_forked_do_what_threads_do(path: Path, method: st
     assert (row, part) == (7, str(path))
     assert found == expected
     assert "failed on row 7 (row 7 of" in found["failed"][0]
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hang import HANG_SECONDS
+from processes import is_running
 
 import unirecord
 from unirecord import BusyError, StaleError, UniRecordError
@@ -129,3 +134,29 @@ def test_a_producer_that_was_killed_leaves_nothing_half(tmp_path: Path) -> None:
         assert min(read(cache.next_epoch())) == 0
         assert not (tmp_path / ".samples-00000000000000000001-0000.urec.tmp").exists()
         assert "samples-00000000000000000002-0000.urec" not in cache.parts
+
+
+def train_and_be_killed(method: str, path: str) -> None:
+    with unirecord.samples_cache(
+        count_up, path, "1MB", producers=2, **{**ORDER, "start_method": method}
+    ) as cache:
+        read(cache.next_epoch())
+        print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+        time.sleep(HANG_SECONDS)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_producers_end_with_a_trainer_that_was_killed(tmp_path: Path, method: str) -> None:
+    program = [sys.executable, __file__, method, str(tmp_path)]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as trainer:
+        assert trainer.stdout is not None
+        producers = [int(pid) for pid in trainer.stdout.readline().split()]
+        assert len(producers) == 2
+        trainer.kill()
+    wait_for(lambda: not any(map(is_running, producers)))
+    with unirecord.samples_cache(forty, tmp_path, "1MB", **ORDER) as cache:
+        assert read(cache.next_epoch())
+
+
+if __name__ == "__main__":
+    train_and_be_killed(*sys.argv[1:])
