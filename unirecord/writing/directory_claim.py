@@ -324,7 +324,7 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
     location = location_of(path)
     if not location.is_directory(path):
         if append:
-            raise no_directory(path, "; use Writer to make one")
+            raise no_directory(path, ", so no such dataset to change or append to; use Writer to make one")
         if location.is_taken(path):
             raise ExistsError(
                 f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts"

@@ -47,7 +47,7 @@ class ObjectClaim:
         check_directory_free(path, overwrite=overwrite, append=append, resume=resumes)
         self._version = self._writes.read_versioned(self._url)
         if append and self._version is None:
-            raise no_directory(path, "; use Writer to make one")
+            raise no_directory(path, ", so no such dataset to change or append to; use Writer to make one")
         self.before = self._decoded(damaged_is_fine=overwrite)
         names = self._names()
         self._may_be_published = False  # by an earlier run of this conversion
