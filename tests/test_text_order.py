@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import Writer
+from unirecord.columns import text_ranks
 from unirecord.columns.flat import Strings, Vector
-from unirecord.inspection import text_ranks
+from unirecord.columns.ordered import rows_in_order
+from unirecord.columns.text_ranks import TextRanks
 from unirecord.inspection.sorting import sorted_rows
-from unirecord.inspection.text_ranks import TextRanks
 from unirecord.parts.dataset_path import resolve
 from unirecord.parts.part_set import PartSet
-from unirecord.query.part_fields import RowsAt
 
 BYTES = st.lists(st.sampled_from([b"\0", b"a", b"b", b"\xff"]), max_size=30).map(b"".join)
 TEXTS = st.one_of(
@@ -49,11 +49,11 @@ def test_a_rank_is_the_number_of_lesser_strings(
                     if piece
                     else []
                 )
-                ranks.add(whole, RowsAt(0, len(piece), np.array(rows, np.int64)))
+                ranks.add(whole, 0, len(piece), np.array(rows, np.int64))
                 added += [piece[row] for row in rows]
             else:
                 start = data.draw(st.integers(0, len(piece)))
-                ranks.add(whole, RowsAt(start, len(piece)))
+                ranks.add(whole, start, len(piece))
                 added += piece[start:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_ranks, "_FEW", few)
@@ -68,11 +68,11 @@ def test_offsets_out_of_bounds_or_descending_are_no_way_out_of_the_bytes() -> No
         Vector(np.array([0, 9, 2, 2**63, 1], np.uint64)), Vector(np.frombuffer(b"abcde", np.uint8))
     )
     ranks = TextRanks()
-    ranks.add(wrong, RowsAt(0, 4))
+    ranks.add(wrong, 0, 4)
     assert ranks.ranks().tolist() == [2, 0, 3, 0]  # abcde, nothing, cde, nothing
     nothing = Strings(Vector(np.array([0, 9], np.uint64)), Vector(np.zeros(0, np.uint8)))
     ranks = TextRanks()
-    ranks.add(nothing, RowsAt(0, 1))
+    ranks.add(nothing, 0, 1)
     assert ranks.ranks().tolist() == [0]
 
 
@@ -98,11 +98,13 @@ def test_parts_with_dictionaries_and_without_are_one_order(
     nulls = [row for row, text in enumerate(encoded) if text is None]
     ascending = sorted(rows, key=lambda row: encoded[row] or b"")
     assert sorted_rows(parts, None, [("t", False)]).tolist() == ascending + nulls
+    assert rows_in_order(parts, "t").tolist() == ascending + nulls
     assert sorted_rows(parts, None, [("t", False)], most=40).tolist() == ascending[:40]
     for step in (3, 90):  # many, and so few that they are read one by one
         chosen = np.arange(0, len(texts), step, dtype=np.int64)
         expected = [row for row in ascending if row % step == 0] + [row for row in nulls if row % step == 0]
         assert sorted_rows(parts, chosen, [("t", False)]).tolist() == expected
+        assert rows_in_order(parts, "t", among=chosen).tolist() == expected
     by_two = sorted(rows, key=lambda row: (row % 500 % 3, encoded[row] or b""))
     assert [
         r for r in sorted_rows(parts, None, [("n", False), ("t", False)]).tolist() if r in set(rows)

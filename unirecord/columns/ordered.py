@@ -9,7 +9,10 @@ from numpy.typing import NDArray
 
 from ..order.selection import Selection
 from ..parts.part_set import PartSet
+from .part_columns import columns_of
 from .scalars import scalar_arrays
+from .text_ranks import text_ranks
+from .whole import all_valid
 
 __all__ = ["rows_in_order"]
 
@@ -24,15 +27,7 @@ def rows_in_order(
     ``cluster``: equal values side by side, and values in the order in which they first come. Memory: 8 bytes a row, and
     for a moment 16 more and the values. SchemaError for a column that is not scalar.
     """
-    selection = Selection(parts.rows, array=among)
-    values = scalar_arrays(parts, [name], selection)[name]
-    if isinstance(values, np.ma.MaskedArray):
-        null, plain = np.ma.getmaskarray(values), values.data
-    elif values.dtype == object:
-        null = np.fromiter((value is None for value in values), np.bool_, len(values))
-        plain = np.array(["" if value is None else value for value in values], object)
-    else:
-        null, plain = np.zeros(len(values), np.bool_), values
+    plain, null = _values(parts, name, among)
     nan = ~null & (plain != plain)
     order = [
         _sorted(plain, np.flatnonzero(~null & ~nan), descending=descending),
@@ -48,6 +43,23 @@ def rows_in_order(
         places = np.concatenate(order)
     found: Rows = places.astype(np.int64, copy=False) if among is None else among[places]
     return found
+
+
+def _values(parts: PartSet, name: str, among: Rows | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Numbers that sort like the values, and which are null."""
+    ordinal = parts.schema.ordinal(name)
+    if parts.schema[ordinal].is_string:
+        ranks = text_ranks(parts, ordinal, among)
+        null = [
+            np.zeros(columns.rows, np.bool_) if (valid := all_valid(columns, ordinal)) is None else ~valid
+            for columns in columns_of(parts)
+        ]
+        every = np.concatenate([np.zeros(0, np.bool_), *null])
+        return ranks, every if among is None else every[among]
+    values = scalar_arrays(parts, [name], Selection(parts.rows, array=among))[name]
+    if isinstance(values, np.ma.MaskedArray):
+        return values.data, np.ma.getmaskarray(values)
+    return values, np.zeros(len(values), np.bool_)
 
 
 def _sorted(values: NDArray[Any], places: Rows, *, descending: bool) -> Rows:

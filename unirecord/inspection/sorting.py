@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns.text_ranks import text_ranks
 from ..core import Order
 from ..order.spec import OrderSpec
 from ..parts.part_set import PartSet
-from ..query.part_fields import RowsAt
 from ..query.tree import Field
 from .chunks import Rows, chunks, scalar_field
-from .text_ranks import TextRanks
 
 
 def sorted_rows(
@@ -49,11 +48,13 @@ def _ranks(
     parts: PartSet, field: Field, rows: Rows | None, descending: bool
 ) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Numbers that sort like the values, and 1 for NaN or 2 for null, which come after them all."""
-    texts = _text_ranks(parts, field, rows) if field.type == "string" else None
+    texts = text_ranks(parts, field.ordinal, rows) if field.type == "string" else None
+    read = 0
     values, last = [], []
     for chunk in chunks(parts, rows):
         if texts is not None:
-            found = next(texts)
+            found = texts[read : read + len(chunk)]
+            read += len(chunk)
         else:
             found = chunk.fields.values(field, chunk.at)
             found = found.view(np.uint8) if found.dtype == np.bool_ else found
@@ -65,35 +66,6 @@ def _ranks(
     if descending:
         joined = -joined if joined.dtype.kind == "f" else ~joined
     return joined, np.concatenate(last) if last else np.empty(0, np.uint8)
-
-
-def _text_ranks(parts: PartSet, field: Field, rows: Rows | None) -> Iterator[NDArray[np.int64]]:
-    """For each chunk of the rows, the ranks of its strings among all of them."""
-    texts = TextRanks()
-    places: dict[int, slice] = {}  # of a part's dictionary among what has a rank
-    added = 0
-    for chunk in chunks(parts, rows):
-        dictionary = chunk.fields.columns.dictionary(field.ordinal)
-        if dictionary is None:
-            texts.add(chunk.fields.columns.strings(field.ordinal), chunk.at)
-            added += len(chunk)
-        elif chunk.fields.part not in places:
-            count = len(dictionary.entries)
-            texts.add(dictionary.entries, RowsAt(0, count))
-            places[chunk.fields.part] = slice(added, added + count)
-            added += count
-    ranks = texts.ranks()
-    read = 0
-    for chunk in chunks(parts, rows):
-        dictionary = chunk.fields.columns.dictionary(field.ordinal)
-        if dictionary is None:
-            yield ranks[read : read + len(chunk)]
-            read += len(chunk)
-            continue
-        entries = ranks[places[chunk.fields.part]]
-        read = max(read, places[chunk.fields.part].stop)
-        codes = chunk.at.read(dictionary.codes)
-        yield entries.take(codes, mode="clip") if len(entries) else np.zeros(len(codes), np.int64)
 
 
 def sampled_rows(rows: Rows | None, total: int, count: int, seed: int) -> Rows:

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.flat import Strings
-from ..query.part_fields import RowsAt
+from ..parts.part_set import PartSet
+from .flat import Strings
+from .part_columns import columns_of
+
+__all__ = ["TextRanks", "text_ranks"]
 
 _STEP = 7  # bytes in a key; its lowest byte says how many of them the string has
 _MORE = _STEP + 1  # there: all of them, and further ones
@@ -19,39 +22,65 @@ _DEEP = 64  # so many times seven bytes are compared, and Python compares the re
 _SCATTERED = 8  # of as many strings fewer than one is wanted: they are read one by one
 
 _Ints = NDArray[np.int64]
+_Piece = tuple[NDArray[np.uint8], _Ints, _Ints]  # bytes, and where strings start and stop in them
+
+
+def text_ranks(parts: PartSet, ordinal: int, rows: _Ints | None = None) -> _Ints:
+    """For each of the rows (None: all; ascending) the rank of its string among theirs; anything where null."""
+    texts, base = TextRanks(), 0
+    found: list[
+        tuple[slice, NDArray[Any] | None]
+    ] = []  # where strings lie in `texts`, and codes of rows for them
+    for columns in columns_of(parts):
+        start, stop, chosen = 0, columns.rows, None
+        if rows is not None:
+            first, last = np.searchsorted(rows, [base, base + columns.rows]).tolist()
+            chosen = rows[first:last] - base
+        base += columns.rows
+        dictionary = columns.dictionary(ordinal)
+        if dictionary is None:
+            found.append((texts.add(columns.strings(ordinal), start, stop, chosen), None))
+        else:
+            codes = dictionary.codes.whole() if chosen is None else dictionary.codes.at(chosen)
+            found.append((texts.add(dictionary.entries, 0, len(dictionary.entries)), codes))
+    ranks = texts.ranks()
+    return np.concatenate([np.zeros(0, np.int64), *(_of_rows(ranks[at], codes) for at, codes in found)])
+
+
+def _of_rows(ranks: _Ints, codes: NDArray[Any] | None) -> _Ints:
+    if codes is None:
+        return ranks
+    return ranks.take(codes, mode="clip") if len(ranks) else np.zeros(len(codes), np.int64)
 
 
 class TextRanks:
     """Strings of one column, wherever they are, and the rank of each among all of them."""
 
     def __init__(self) -> None:
-        self._data: list[NDArray[np.uint8]] = []
-        self._pieces: list[
-            tuple[int, _Ints, _Ints]
-        ] = []  # number in `_data`, and where each string lies there
+        self._pieces: list[_Piece] = []
+        self._many = 0
 
-    def add(self, strings: Strings, at: RowsAt) -> None:
-        """These strings come next."""
-        if at.rows is not None and len(at.rows) * _SCATTERED < len(strings):
-            found = [strings[row] for row in at.rows.tolist()]
+    def add(self, strings: Strings, start: int, stop: int, rows: _Ints | None = None) -> slice:
+        """Strings [start, stop), or those of ``rows`` among them, come next; returns their places in `ranks`."""
+        if rows is not None and len(rows) * _SCATTERED < len(strings):
+            found = [strings[row] for row in rows.tolist()]
             data = np.frombuffer(b"".join(found), np.uint8)
             stops = np.cumsum(np.fromiter(map(len, found), np.int64, len(found)))
             starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
         else:
             data = strings.data.array
-            offsets = np.minimum(strings.offsets.span(at.start, at.stop + 1), len(data)).astype(np.int64)
+            offsets = np.minimum(strings.offsets.span(start, stop + 1), len(data)).astype(np.int64)
             strings.data.check(*offsets[[0, -1]].tolist())
-            chosen = slice(None) if at.rows is None else at.rows - at.start
+            chosen = slice(None) if rows is None else rows - start
             starts, stops = offsets[:-1][chosen], offsets[1:][chosen]
-        if not self._data or self._data[-1] is not data:
-            self._data.append(data)
-        self._pieces.append((len(self._data) - 1, starts, np.maximum(starts, stops)))
+        self._pieces.append((data, starts, np.maximum(starts, stops)))
+        self._many += len(starts)
+        return slice(self._many - len(starts), self._many)
 
     def ranks(self) -> _Ints:
         """For each string, in the order in which they were added: equal for equal strings, less for lesser ones."""
-        where = np.concatenate(
-            [np.zeros(0, np.int64), *(np.full(len(starts), data) for data, starts, _ in self._pieces)]
-        )
+        lengths = [len(starts) for _, starts, _ in self._pieces]
+        where = np.repeat(np.arange(len(lengths)), np.array(lengths, np.int64))  # number of its piece
         starts, stops = (
             np.concatenate([np.zeros(0, np.int64), *(piece[end] for piece in self._pieces)]) for end in (1, 2)
         )
@@ -60,30 +89,30 @@ class TextRanks:
         skip = 0
         while len(tied) > _FEW and skip < _DEEP * _STEP:
             keys = np.zeros(len(tied), np.uint64)
-            for data, places in self._by_data(where[tied]):
+            for data, places in self._by_piece(where[tied]):
                 keys[places] = _keys(data, starts[tied[places]] + skip, stops[tied[places]])
             tied = _part(ranks, tied, keys)
             skip += _STEP
-        keys = np.zeros(len(tied), np.uint64)
         texts: dict[bytes, bytes] = {}  # of many that are equal one is kept
         found = [b""] * len(tied)
-        for data, places in self._by_data(where[tied]):
+        for data, places in self._by_piece(where[tied]):
             for place in np.arange(len(tied))[places].tolist():
                 text = data[starts[tied[place]] + skip : stops[tied[place]]].tobytes()
                 found[place] = texts.setdefault(text, text)
-        order = {text: number << 8 for number, text in enumerate(sorted(texts))}
-        keys[:] = [order[text] for text in found]
-        _part(ranks, tied, keys)
+        order = {
+            text: number << 8 for number, text in enumerate(sorted(texts))
+        }  # as keys: none has further bytes
+        _part(ranks, tied, np.array([order[text] for text in found], np.uint64))
         return ranks
 
-    def _by_data(self, where: _Ints) -> Iterator[tuple[NDArray[np.uint8], Any]]:
-        """The bytes that strings with these numbers of theirs lie in, each with the places of its strings."""
-        if len(self._data) == 1:
-            yield self._data[0], slice(None)
+    def _by_piece(self, where: _Ints) -> Iterator[tuple[NDArray[np.uint8], Any]]:
+        """The bytes of each piece, and the places of its strings among these, of which ``where`` says the pieces."""
+        if len(self._pieces) == 1:
+            yield self._pieces[0][0], slice(None)
             return
         places = np.argsort(where, kind="stable")
-        edges = np.searchsorted(where[places], np.arange(len(self._data) + 1)).tolist()
-        for data, (start, stop) in zip(self._data, pairwise(edges), strict=True):
+        edges = np.searchsorted(where[places], np.arange(len(self._pieces) + 1)).tolist()
+        for (data, _, _), (start, stop) in zip(self._pieces, pairwise(edges), strict=True):
             if start < stop:
                 yield data, places[start:stop]
 
