@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ..core import end_with_parent
 from ..storage.samples_folder import SamplesFolder
 from ..writing.writer import Writer
 
@@ -32,7 +31,7 @@ class Producing:
     producers: int
 
     def __call__(self) -> None:
-        _end_with_trainer()
+        end_with_parent()  # a part that is half written goes when the next trainer comes
         records = iter(self.remote(self.producer, self.producers))
         while (first := next(records, None)) is not None:
             self._wait_for_room()
@@ -49,19 +48,6 @@ class Producing:
         """All producers may be about to write a part."""
         while self.folder.used() + 2 * self.producers * self.folder.part_bytes > self.folder.limit:
             time.sleep(_LOOK_SECONDS)
-
-
-def _end_with_trainer() -> None:
-    """This process ends when the one that has started it does, however that ends: nobody else would end it."""
-    trainer = multiprocessing.parent_process()
-    if trainer is None:
-        return
-
-    def wait() -> None:
-        trainer.join()
-        os._exit(1)  # a part that is half written goes when the next trainer comes
-
-    threading.Thread(target=wait, name="unirecord-trainer", daemon=True).start()
 
 
 def _bytes_of(value: Any) -> int:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
 import signal
 import socket
-import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from ..core import end_with_parent
 from ..errors import TransformError, UniRecordError
 from .chunk import Chunk
 from .shared_memory import Channel, Ended
@@ -22,7 +20,6 @@ from .shared_memory import Channel, Ended
 __all__ = ["Portable", "Process", "ProcessStage"]
 
 _GRACE_S = 2.0  # for a process that has been told to end
-_WATCH_S = 0.5
 
 
 class Process:
@@ -36,10 +33,9 @@ class Process:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         method = context.get_start_method()
         forked = method == "fork"
-        parent = os.getpid() if method != "forkserver" else 0  # a server of forks is its parent
         inherited = [mine, *(other.channel.socket for other in others)] if forked else []
         self._process: Any = context.Process(
-            target=_run, args=(its, serve, parent, inherited), name="unirecord-pipeline", daemon=True
+            target=_run, args=(its, serve, inherited), name="unirecord-pipeline", daemon=True
         )
         self.channel: Channel = Channel(mine)
         try:
@@ -89,28 +85,16 @@ class Process:
         return f"ended with exit code {code}"
 
 
-def _run(its: socket.socket, serve: Any, parent: int, inherited: Sequence[socket.socket]) -> None:
+def _run(its: socket.socket, serve: Any, inherited: Sequence[socket.socket]) -> None:
     """The process: ends when its parent does, and leaves interrupts to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in inherited:
         other.close()
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    end_with_parent()
     channel = Channel(its)
     with suppress(Ended):
         serve(channel)
-
-
-def _watch(parent: int) -> None:
-    """Ends the process when its parent has ended; ``parent`` is 0 where a server of forks stands between."""
-    if parent:
-        while os.getppid() == parent:
-            time.sleep(_WATCH_S)
-    else:
-        above = multiprocessing.parent_process()
-        assert above is not None
-        above.join()
-    os._exit(1)
 
 
 class ProcessStage:
