@@ -130,6 +130,8 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path, capsys: pytest.Capture
         unirecord.merge([one, two, one], tmp_path / "all")
     with pytest.raises(ExistsError, match="a dataset is there already; merge replaces nothing"):
         unirecord.merge([one], two)
+    with pytest.raises(ExistsError, match="a dataset is there already; merge replaces nothing"):
+        unirecord.merge([one], two, dry_run=True)
     for paths in ([], "one"):
         with pytest.raises(ValueError, match="list of one dataset"):
             unirecord.merge(paths, tmp_path / "all")

@@ -13,7 +13,7 @@ from .storage_option import add_storage_option
 from .terminal import print_json, say
 from .usage import UsageError, make_parser
 
-__all__ = ["add_parser", "say_columns"]
+__all__ = ["add_parser", "change_columns"]
 
 _DESCRIPTION: Final = """Drop columns of a dataset: the next version does not have them. No file is written but the
 manifest; the bytes stay on disk, for the versions before, until `unirecord compact --join-columns` and gc."""
@@ -35,10 +35,10 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    return say_columns(args, lambda: drop_columns(args.path, args.columns))
+    return change_columns(args, lambda: drop_columns(args.path, args.columns))
 
 
-def say_columns(args: argparse.Namespace, change: Callable[[], ColumnsChanged]) -> int:
+def change_columns(args: argparse.Namespace, change: Callable[[], ColumnsChanged]) -> int:
     """Change the columns and say which there are now; UsageError for a name that cannot be."""
     try:
         found = change()

@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from ..writing.changing_columns import rename_columns
-from .drop_columns import say_columns
+from .drop_columns import change_columns
 from .storage_option import add_storage_option
 from .usage import make_parser, pairs
 
@@ -36,4 +36,4 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    return say_columns(args, lambda: rename_columns(args.path, args.names))
+    return change_columns(args, lambda: rename_columns(args.path, args.names))

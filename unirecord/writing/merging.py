@@ -84,6 +84,11 @@ def merge(
             raise UniRecordError(f"{path}: datasets are merged on a disk only, not in an object store")
     if folder.endswith(".urec"):
         raise ValueError(f"{folder}: what is merged is a directory of parts; choose a name without .urec")
+    location = location_of(folder)
+    if location.is_directory(folder) and manifest.NAME in location.names(folder):
+        raise ExistsError(
+            f"{folder}: a dataset is there already; merge replaces nothing: choose another name"
+        )
     with ExitStack() as stack:
         found: list[tuple[str, Snapshot]] = []
         refs: list[PartRef] = []
@@ -157,12 +162,7 @@ def _publish(
     advance: Callable[[int], None],
 ) -> int:
     new_id = secrets.token_bytes(16)
-    try:
-        claim = open_publisher(folder, new_id, overwrite=False, append=False, unfinished="refuse")
-    except ExistsError as error:  # which says how a Writer replaces it
-        raise ExistsError(
-            f"{str(error).split('; ')[0]}; merge replaces nothing: choose another name"
-        ) from None
+    claim = open_publisher(folder, new_id, overwrite=False, append=False, unfinished="refuse")
     names: list[str] = []
     try:
         claim.keep()
