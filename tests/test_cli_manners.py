@@ -1,4 +1,4 @@
-"""How the command line behaves in a shell: quiet, paged, in pipes, completed, described; and groups with figures."""
+"""How the command line behaves in a shell: quiet, paged, in pipes, interrupted; and groups with figures."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ import pytest
 
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
-from unirecord.cli.main import main, make_command_line
-from unirecord.cli.manual import manual_page
+from unirecord.cli.main import main
 from unirecord.cli.progress_bar import ProgressBar
 from unirecord.cli.table import print_table
 from unirecord.inspection.group_by import combination_counts
@@ -50,13 +49,6 @@ def on(screen: Terminal, call: list[str]) -> int:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sys, "stdout", screen)
         return main(call)
-
-
-def refused(call: list[str]) -> int:
-    """The exit code of a call that the parser refuses."""
-    with pytest.raises(SystemExit) as raised:
-        main(call)
-    return int(raised.value.code or 0)
 
 
 @pytest.fixture(scope="module")
@@ -375,93 +367,7 @@ def test_without_stdout_and_stderr_it_works(tmp_path: Path) -> None:
         assert len(UniRecordDataset(tmp_path / name)) == 1
 
 
-# ---- completion and manual -----------------------------------------------------------------------------------
-
-
-def completed(script: str, *words: str) -> list[str]:
-    """What bash offers for the last word."""
-    asked = "\n".join(
-        [
-            script,
-            f"COMP_WORDS=({' '.join(repr(word) for word in words)})",
-            "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))",
-            "COMPREPLY=()",
-            "_unirecord",
-            'echo "${COMPREPLY[*]}"',
-        ]
-    )
-    return subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
-
-
-def test_bash_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
-    assert completed(script, "unirecord", "insp") == ["inspect"]
-    assert {"write", "view", "completion"} <= set(completed(script, "unirecord", ""))
-    assert completed(script, "unirecord", "--ver") == ["--version"]
-    assert completed(script, "unirecord", "verify", "--qui") == ["--quick", "--quiet"]
-    assert completed(script, "unirecord", "check", "--qui") == ["--quick", "--quiet"]
-    assert completed(script, "unirecord", "convert", "x", "--from", "im") == ["images"]
-    assert completed(script, "unirecord", "cache", "cl") == ["clear"]
-    assert completed(script, "unirecord", "help", "insp") == ["inspect"]
-    assert completed(script, "unirecord", "inspect", "da") == []  # the shell completes files
-
-
-def test_other_shells_have_scripts_of_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    for shell, begins in (("zsh", "(( $+functions[compdef] ))"), ("fish", "complete -c unirecord ")):
-        assert main(["completion", shell]) == 0
-        script = capsys.readouterr().out
-        assert script.startswith(begins)
-        for word in ("inspect", "group-by", "storage-option", "completion"):
-            assert word in script, word
-        assert "%%" not in script  # what argparse makes of it in --help
-    assert refused(["completion", "tcsh"]) == 2
-
-
-def test_the_manual_page_is_that_of_the_parser() -> None:
-    page = manual_page(make_command_line())
-    assert (ROOT / "docs" / "unirecord.1").read_text(encoding="utf-8") == page, "make docs writes it anew"
-    assert page.isascii()
-    assert page.startswith(".TH UNIRECORD 1")
-    for line in page.split("\n"):
-        request = re.match(r"[.']\S*", line)
-        known = (".TH", ".ad", ".nh", ".SH", ".SS", ".B", ".I", ".TP", ".PP", ".nf", ".fi")
-        assert request is None or request[0] in known, line
-    assert page.count(".SS unirecord ") == 29
-
-
-def test_options_that_are_wrong_name_the_command_and_what_was_meant(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert refused(["inspect", "x", "--wehre", "a == 1"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("usage: unirecord inspect")
-    assert "did you mean '--where'" in said
-    assert refused(["inspect", "x", "--bogus"]) == 2
-    assert "unknown argument --bogus; unirecord inspect --help lists the options" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        (
-            ["sort", "x", "--bye", "3"],
-            "unknown argument --bye; did you mean '--by'? (the following arguments are required: --by)",
-        ),
-        (
-            ["inspect", "--bogus=1"],
-            "unknown argument --bogus=1; unirecord inspect --help lists the options"
-            " (the following arguments are required: PATH)",
-        ),
-        (["sort", "--", "--bye"], "sort: error: the following arguments are required: --by"),
-        (["no-such", "--json"], "error: argument COMMAND: there is no 'no-such'"),
-    ],
-)
-def test_an_option_that_is_not_known_is_said_where_something_is_missing(
-    call: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert refused(call) == 2
-    assert said in capsys.readouterr().err
+# ---- interrupts, and who reads the answer ----------------------------------------------------------------------
 
 
 def test_an_interrupt_while_commands_are_loaded_is_one_line(
@@ -473,22 +379,6 @@ def test_an_interrupt_while_commands_are_loaded_is_one_line(
     monkeypatch.setattr(importlib, "import_module", interrupted)
     assert main(["inspect", "x"]) == 130
     assert capsys.readouterr().err == "unirecord: interrupted; nothing was published\n"
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [(["help"], ["--help"]), (["help", "write"], ["write", "--help"]), (["version"], ["--version"])],
-)
-def test_words_that_people_type_for_options_are_taken(
-    typed: list[str], meant: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    def said(words: list[str]) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 0
-        return capsys.readouterr().out
-
-    assert said(typed) == said(meant) != ""
 
 
 def test_an_interrupt_after_a_publication_says_so(
