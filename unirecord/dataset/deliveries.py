@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..order.row_numbers import row_numbers
 from ..order.selection import Selection
 from ..order.spec import check_integer
 
@@ -27,7 +28,7 @@ def delivery_table(
 
     By epoch, and as the rows were given within one. TypeError and IndexError for what are no rows of the dataset.
     """
-    asked = _checked(rows, selection.rows)
+    asked = row_numbers(rows, selection.rows)
     selected, places = selection.places(asked)
     wanted = list(epochs)
     for epoch in wanted:
@@ -38,18 +39,6 @@ def delivery_table(
     ]
     table = np.concatenate(found, axis=1) if found else np.empty((len(_NAMES), 0), np.int64)
     return dict(zip(_NAMES, table, strict=True))
-
-
-def _checked(rows: int | Sequence[int] | Numbers, there: int) -> Numbers:
-    asked = np.atleast_1d(np.asarray(rows))
-    if asked.size == 0 and asked.ndim == 1:
-        return np.empty(0, np.int64)
-    if asked.dtype.kind not in "iu" or asked.ndim != 1:
-        raise TypeError(f"rows are integers, not {asked.dtype} of shape {asked.shape}")
-    outside = asked[(asked < 0) | (asked >= there)]
-    if len(outside):
-        raise IndexError(f"there is no row {outside[0]}: the dataset has {there} rows")
-    return asked.astype(np.int64)
 
 
 def _of_epoch(asked: Numbers, selected: Numbers, epoch: int, came: list[Any]) -> NDArray[np.int64]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..loading.plan import Plan
 from ..order.batch_rule import BatchRule
 from ..order.exclusions import Exclusion, Exclusions, ranges_of, rows_of_ranges
+from ..order.row_numbers import each_once, row_numbers
 from ..order.selection import Selection
 from ..order.spec import check_integer
 from ..order.steps import JobSteps
@@ -25,28 +25,13 @@ Named = Mapping[str, Any]
 
 def by_rows(plan: Plan, rows: Any) -> Named:
     """Rows by their numbers in the dataset; IndexError where there are none such."""
-    asked = np.atleast_1d(np.asarray(rows))
-    if asked.size == 0 and asked.ndim == 1:
-        asked = asked.astype(np.int64)
-    if asked.dtype.kind not in "iu" or asked.ndim != 1:
-        raise TypeError(f"rows are integers, not {asked.dtype} of shape {asked.shape}")
-    total = plan.order.selection.rows
-    outside = asked[(asked < 0) | (asked >= total)]
-    if len(outside):
-        raise IndexError(f"there is no row {outside[0]}: the dataset has {total} rows")
-    ranges = ranges_of(_distinct(asked.astype(np.int64)))
+    ranges = ranges_of(each_once(row_numbers(rows, plan.order.selection.rows)))
     if len(ranges) > _MOST_RANGES:
         raise ValueError(
             f"{len(ranges):,} runs of rows are more than a state holds ({_MOST_RANGES:,}): name them with where=, or "
             "choose the others with where= or select() when the job begins"
         )
     return {"rows": ranges}
-
-
-def _distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each once, ascending; `numpy.unique` hashes integers, which takes seconds for a million of them."""
-    ascending = np.sort(numbers)
-    return ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(ascending) else ascending
 
 
 def named_rows(plan: Plan, rows: Any, where: str | None) -> Named:
@@ -72,7 +57,7 @@ def by_steps(plan: Plan, job: JobSteps, steps: int | Sequence[int], epoch: int |
     check_integer("epoch", epoch, 0, (1 << 63) - 1)
     if not asked:
         raise ValueError("there is no step among those to be excluded")
-    positions = _distinct(np.concatenate([job.unwrapped(step) for step in set(asked)]))
+    positions = each_once(np.concatenate([job.unwrapped(step) for step in set(asked)]))
     return {"epoch": epoch, "positions": ranges_of(positions)}
 
 
@@ -98,7 +83,7 @@ def _rows(plan: Plan, named: Named) -> Selection:
         raise ValueError("more than 2^32 positions are left out: name their rows with where=")
     places = rows_of_ranges(wanted) % max(order.samples, 1)
     found = order.selection.row_ids(order.order(named["epoch"]).at(places))
-    return Selection(total, array=_distinct(found))
+    return Selection(total, array=each_once(found))
 
 
 def exclusion(plan: Plan, named: Named, since: tuple[int, int], fill: bool) -> Exclusion:

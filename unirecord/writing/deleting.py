@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
+from ..order.row_numbers import each_once, row_numbers
 from ..order.selection import Selection
 from ..parts import manifest
 from ..parts.dataset_path import deletion_of, resolve
@@ -124,16 +125,7 @@ def rows_that_go(folder: str, where: str | None, rows: Any) -> Numbers:
 
 
 def _asked(live: Selection, rows: Any) -> Numbers:
-    asked = np.atleast_1d(np.asarray(rows))
-    if asked.size == 0 and asked.ndim == 1:
-        return np.empty(0, np.int64)
-    if asked.dtype.kind not in "iu" or asked.ndim != 1:
-        raise TypeError(f"rows are integers, not {asked.dtype} of shape {asked.shape}")
-    outside = asked[(asked < 0) | (asked >= live.rows)]
-    if len(outside):
-        raise IndexError(f"there is no row {outside[0]}: the dataset has {live.rows} rows")
-    wanted: Numbers = np.sort(asked.astype(np.int64))  # np.unique may hash, which takes seconds for a million
-    wanted = wanted[np.append(True, wanted[1:] != wanted[:-1])]
+    wanted = each_once(row_numbers(rows, live.rows))
     there, _ = live.places(wanted)
     if len(there) < len(wanted):
         gone = np.setdiff1d(np.arange(len(wanted)), there)[0]
