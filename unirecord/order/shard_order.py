@@ -230,8 +230,6 @@ def whole_numbers(indices: Any) -> NDArray[np.int64]:
         raise TypeError(
             f"samples are chosen by a flat list of integers, not by {given.dtype} of shape {given.shape}"
         )
-    if (
-        given.dtype == np.uint64 and (largest := int(given.max())) >= 1 << 63
-    ):  # the cast would count from the end
+    if given.dtype == np.uint64 and (largest := int(given.max())) >= 1 << 63:  # a cast would make it negative
         raise IndexError(f"sample {largest} is out of range: numbers of samples are below 2^63")
     return given if given.dtype == np.int64 else given.astype(np.int64)

@@ -97,9 +97,8 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
     return frozenset(raw)
 
 
-_Recipe = tuple[
-    Operator, "Place | None", frozenset[str], bool
-]  # of a step: all that step_of takes but the names
+# All that `step_of` takes but the names: the operator, the place that it is resumed at, slotted columns, holes.
+_Recipe = tuple[Operator, "Place | None", frozenset[str], bool]
 
 
 def lanes_of(

@@ -67,14 +67,9 @@ class GivenRecords(Source):
             self.read_once = True
             self.units = [Unit(self.path, None, None)]
         else:
-            hint = (
-                "; of columns DataFrame makes one, of datasets write each"
-                if isinstance(given, Mapping)
-                else ""
-            )
-            hint = "; collect() makes a DataFrame of it" if hasattr(given, "collect") else hint
             raise SchemaError(
-                f"{self.path} is no dataset with len() and [i], no iterable of records, no DataFrame or table{hint}"
+                f"{self.path} is no dataset with len() and [i], no iterable of records, no DataFrame or table"
+                + _way_out(given)
             )
         if not first and not options.overrides:
             raise SchemaError(f"{self.path} gives no records, so there are no types to find; pass schema=")
@@ -176,3 +171,9 @@ def _with_classes(schema: Schema, classes: list[str]) -> Schema:
             for name, spec in schema.to_spec().items()
         }
     )
+
+
+def _way_out(given: Any) -> str:
+    if isinstance(given, Mapping):
+        return "; of columns DataFrame makes one, of datasets write each"
+    return "; collect() makes a DataFrame of it" if hasattr(given, "collect") else ""
