@@ -49,8 +49,8 @@ lint: venv ## ruff, format and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict unirecord tests/typed.py
 
-# docs/api.md and the list of docs/architecture.md from the docstrings, the prose of all pages wrapped at one width,
-# and all of them as a site in build/site that is read without a network; mkdocs has an environment of its own.
+# docs/api.md from the docstrings, and all pages as a site in build/site that is read without a network; mkdocs has an
+# environment of its own.
 MKDOCS := build/mkdocs
 
 $(MKDOCS)/ready: Makefile
@@ -60,10 +60,8 @@ $(MKDOCS)/ready: Makefile
 
 docs: build $(MKDOCS)/ready ## docs/ made anew from docstrings, files and the parser, and the site of it
 	$(BIN)/python docs/build_api.py
-	$(BIN)/python docs/build_map.py
 	$(BIN)/python docs/build_man.py
 	cd tests && ../$(BIN)/python -m conformance.matrix
-	$(BIN)/python docs/wrap.py
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=docs/site $(MKDOCS)/bin/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.
