@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import unirecord  # noqa: E402  (the package beside this file, wherever it is run from)
-from docs.wrap import wrapped  # noqa: E402
 
 PAGE = ROOT / "docs" / "api.md"
 
@@ -269,7 +268,7 @@ def page() -> str:
         parts += [f"## {title}", f"`import {door}`"]
         parts += [entry(f"{door}.{name}", getattr(module, name)) for name in module.__all__]
     parts += [ERRORS, errors(), "`unirecord.__version__` is the version of the package."]
-    return wrapped("\n\n".join(part.strip() for part in parts) + "\n")
+    return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
 if __name__ == "__main__":
