@@ -32,6 +32,16 @@ VOC = {
 }  # fmt: skip
 
 
+ENTITIES = '<!DOCTYPE a [<!ENTITY b "c">]><annotation>&b;</annotation>'
+
+
+def test_what_only_looks_like_a_document_type_is_read(tmp_path: Path) -> None:
+    text = xml(("dog", [1, 2, 3, 4], 0)).replace(b"<!-- a note -->", b"<!-- <!DOCTYPE a> --><!---->")
+    text = text.replace(b"<name>dog</name>", b"<name><![CDATA[d<!og]]></name>")
+    folder(tmp_path / "voc", {**VOC, "Annotations/1.xml": text})
+    assert open_source(str(tmp_path / "voc")).metadata == {"classes": ["d<!og", "person"]}
+
+
 def test_every_value_of_voc(tmp_path: Path) -> None:
     folder(tmp_path / "VOC2012", VOC)
     source = open_source(str(tmp_path / "VOC2012"))
@@ -55,7 +65,9 @@ def test_every_value_of_voc(tmp_path: Path) -> None:
     ("name", "data", "said"),
     [
         ("Annotations/2.xml", b"<annotation>", "Annotations/2.xml is not valid XML"),
-        ("Annotations/2.xml", b'<!DOCTYPE a [<!ENTITY b "c">]><annotation/>', "2.xml declares a document type"),
+        ("Annotations/2.xml", ENTITIES.encode(), "2.xml is not valid XML: it declares a document type"),
+        ("Annotations/2.xml", ENTITIES.encode("utf-16"), "2.xml is not valid XML: it declares a document type"),
+        ("Annotations/2.xml", b'<!DOCTYPE a SYSTEM "/etc/passwd"><a/>', "it declares a document type"),
         ("Annotations/2.xml", xml(("dog", ["x", 1, 1, 1], 0)), "2.xml, object 0: could not convert"),  # type: ignore[list-item]
         ("Annotations/2.xml", b"<a><object><name>x</name></object></a>", "2.xml, object 0: it has no bndbox"),
         ("ImageSets/Main/val.txt", b"1\n", "'1' is in train.txt and val.txt"),

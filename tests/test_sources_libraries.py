@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from foreign_samples import FOREIGN, plain, sample
 from sources import refusals, rows_at
 
-from unirecord.convert.sources import Options, open_source
+from unirecord.convert.sources import Options, open_input, open_source, packages, zarr_group
 from unirecord.errors import MissingError, SchemaError
 
 
@@ -78,7 +80,7 @@ def test_zarr_arrays_without_their_metadata_are_not_left_out_in_silence(
         open_source(str(copy))
 
 
-def test_zarr_that_is_damaged_or_pickled_is_refused(tmp_path: Path) -> None:
+def test_zarr_that_is_damaged_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("zarr")
     copy = tmp_path / "x.zarr"
     shutil.copytree(FOREIGN / "zarr" / "v2.zarr", copy)
@@ -86,18 +88,79 @@ def test_zarr_that_is_damaged_or_pickled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"x.zarr, rows from 0, array 'id' cannot be read"):
         rows_at(copy)
     said = json.loads((copy / "id" / ".zarray").read_text())
-    for filters in ([{"id": "pickle"}], [{"id": "pi\u0063kle"}]):
-        (copy / "id" / ".zarray").write_text(json.dumps({**said, "filters": filters}))
-        with pytest.raises(SchemaError, match=r"x.zarr/id/.zarray: its objects are pickled"):
-            open_source(str(copy))
-    (copy / "id" / ".zarray").write_text(
-        json.dumps({**said, "filters": [{"id": "x"}]}).replace('"x"', r'"\u0070ickle"')
-    )
-    with pytest.raises(SchemaError, match="its objects are pickled"):
-        open_source(str(copy))
     (copy / "id" / ".zarray").write_text(json.dumps({**said, "shape": [3]}))
     with pytest.raises(SchemaError, match=r"its arrays differ in length \(id 3"):
         open_source(str(copy))
+
+
+class _Marks:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+_TEXT_THEN_PICKLE = [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 5}]
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be", "utf-32-le"])
+@pytest.mark.parametrize(
+    ("dtype", "codecs", "said"),
+    [
+        ("|O", {"filters": _TEXT_THEN_PICKLE}, "/a: its objects are pickled"),
+        ("|O", {"filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle"}}, "/a: its objects are pickled"),
+        ("<i4", {"filters": [{"id": "shuffle"}, {"id": "pickle"}]}, ".*pickle"),  # by zarr itself, or by us
+        ("<i4", {"compressor": {"id": "pickle"}}, ".*pickle"),
+        ("<i4", {"filters": [{"id": "base64"}]}, "/a: its codec 'base64' is not read; write the array with one of"),
+    ],
+)  # fmt: skip
+def test_zarr_codecs_that_are_not_known_are_refused_before_a_chunk_is_decoded(
+    tmp_path: Path, linked: bool, encoding: str, dtype: str, codecs: dict[str, Any], said: str
+) -> None:
+    pytest.importorskip("zarr")
+    root, there = tmp_path / "x.zarr", tmp_path / "there"
+    there.mkdir()
+    root.mkdir()
+    (root / ".zgroup").write_text('{"zarr_format": 2}')
+    if linked:
+        (root / "a").symlink_to(there)
+    else:
+        there.rename(root / "a")
+    meta = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": dtype, "fill_value": None, "order": "C",
+            "compressor": None, "filters": None, **codecs}  # fmt: skip
+    text = json.dumps(meta).replace("pickle", r"\u0070ickle") if encoding == "utf-8" else json.dumps(meta)
+    (root / "a" / ".zarray").write_bytes(text.encode(encoding))
+    (root / "a" / "0").write_bytes(pickle.dumps(_Marks(tmp_path / "ran")))
+    with pytest.raises(SchemaError, match=f"x.zarr{said}"):
+        open_source(str(root))
+    assert not (tmp_path / "ran").exists()
+
+
+def test_zarr_codecs_inside_a_shard_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zarr = pytest.importorskip("zarr")
+    # Its shards are stored as they are, and what is in them by zstd.
+    zarr.create_array(tmp_path / "x.zarr", data=np.arange(20), chunks=(5,), shards=(10,))
+    assert rows_at(tmp_path / "x.zarr") == [{"x": i} for i in range(20)]
+    monkeypatch.setattr(zarr_group, "_CODECS", zarr_group._CODECS - {"zstd"})
+    with pytest.raises(SchemaError, match=r"x.zarr/x: its codec 'zstd' is not read"):
+        zarr_group.ZarrGroup(open_input(str(tmp_path / "x.zarr")), Options())
+
+
+def test_zarr_bytes_of_any_length_stay_bytes(tmp_path: Path) -> None:
+    pytest.importorskip("zarr")
+    numcodecs = pytest.importorskip("numcodecs")
+    values = [b"a", b"", bytes(range(256))]
+    meta = {"zarr_format": 2, "shape": [3], "chunks": [3], "dtype": "|O", "compressor": None, "fill_value": None,
+            "order": "C", "filters": [{"id": "vlen-bytes"}]}  # fmt: skip
+    (tmp_path / "x.zarr").mkdir()
+    (tmp_path / "x.zarr" / ".zarray").write_text(json.dumps(meta))
+    chunk = numcodecs.VLenBytes().encode(np.array(values, object))
+    (tmp_path / "x.zarr" / "0").write_bytes(bytes(chunk))
+    assert rows_at(tmp_path / "x.zarr") == [{"x": value} for value in values]
 
 
 def test_arrayrecord_every_value() -> None:
@@ -149,3 +212,23 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
     ):
         with pytest.raises(MissingError, match=f"pip install {package}"):
             open_source(str(path))
+
+
+def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package, floor in packages.FLOORS.items():
+        assert f'"{package.replace("array-record", "array_record")}>={floor}"' in _extra("convert")
+        packages._too_old.cache_clear()
+        old = ".".join(str(int(part) - (i == 0)) for i, part in enumerate(floor.split(".")))
+        old = old if not old.startswith("-") else "0.0.9"
+        monkeypatch.setattr(packages, "version", lambda _, old=old: old)
+        with pytest.raises(MissingError, match=f"needs {package} {floor} or newer, and {old} is installed"):
+            packages.needed("json", "a file", package)
+        packages._too_old.cache_clear()
+        monkeypatch.setattr(packages, "version", lambda _, floor=floor: f"{floor}.1rc1+local")
+        assert packages.needed("json", "a file", package) is json
+    packages._too_old.cache_clear()
+
+
+def _extra(name: str) -> str:
+    project = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    return project.split(f"\n{name} = [")[1].split("]")[0]

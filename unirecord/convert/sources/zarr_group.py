@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -14,7 +13,6 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
-from .folder_walk import walk
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .packages import needed
@@ -25,7 +23,12 @@ _NEEDS: Final = "a Zarr folder"
 _UNIT_BYTES: Final = 16_000_000
 _MOST: Final = 10_000  # arrays of a folder
 _MARKS: Final = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
-_PICKLED: Final = b"pickle"
+# Codecs that make numbers, text and bytes of bytes, and nothing else, by their names in formats 2 and 3.
+_CODECS: Final = frozenset((
+    "adler32", "astype", "bitround", "blosc", "bytes", "bz2", "crc32", "crc32c", "delta", "endian", "fixedscaleoffset",
+    "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "quantize", "sharding_indexed", "shuffle",
+    "transpose", "vlen-bytes", "vlen-utf8", "zlib", "zstd",
+))  # fmt: skip
 
 
 class ZarrGroup(Source):
@@ -54,10 +57,12 @@ class ZarrGroup(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read what the folder says of its arrays."""
         self._arrays: dict[str, Any] | None = None
-        self._refuse_pickles()
         with self._guarded(self.path):
             found = self._opened()
-        self._refuse_unknown(found)
+        for name, array in found.items():
+            self._refuse_codecs(name, array.metadata)
+        if not self._alone:
+            self._refuse_unknown(found)
         if not found:
             raise SchemaError(f"{self.path} holds no arrays")
         rows = {array.shape[0] for array in found.values() if array.shape}
@@ -86,34 +91,32 @@ class ZarrGroup(Source):
             Unit(f"{self.path}, rows from {i}", i, min(step, many - i)) for i in range(0, many, step)
         ]
 
-    def _refuse_pickles(self) -> None:
-        """Refuse arrays that are unpickled when they are read, which runs what the file says."""
-        for path, reason in walk(self.input.path):
-            if reason is None and os.path.basename(path) == "zarr.json":
-                self._refuse_pickles_in(path)
-        for folder, _, files in os.walk(self.input.path):
-            for name in files:
-                if name in _MARKS[1:]:
-                    self._refuse_pickles_in(os.path.relpath(os.path.join(folder, name), self.input.path))
-
-    def _refuse_pickles_in(self, path: str) -> None:
-        with open(os.path.join(self.input.path, path), "rb") as file:
-            text = file.read()
-        if _PICKLED in text or b"\\u" in text:
-            raise SchemaError(f"{self.path}/{path}: its objects are pickled, which is not read")
+    def _refuse_codecs(self, name: str, metadata: Any) -> None:
+        """Refuse an array that zarr has opened with a codec that is not known: ``pickle`` runs what a chunk says."""
+        for codec in _codecs(metadata):
+            if codec == "pickle":
+                raise SchemaError(f"{self.path}/{name}: its objects are pickled, which is not read")
+            if codec not in _CODECS:
+                raise SchemaError(
+                    f"{self.path}/{name}: its codec {codec[:60]!r} is not read; write the array with one of "
+                    f"{', '.join(sorted(_CODECS))}"
+                )
 
     def _refuse_unknown(self, arrays: Iterable[str]) -> None:
         """Refuse folders of which nothing says what they are: zarr leaves out an array without its metadata."""
         root = self.input.path
-        for folder, folders, files in os.walk(root):
-            name = os.path.relpath(folder, root)
-            if _is_array(folder, files):
+        entered: set[tuple[int, int]] = set()
+        for folder, folders, files in os.walk(root, followlinks=True):  # links, too: zarr follows them
+            info, name = os.stat(folder), os.path.relpath(folder, root)
+            again = (info.st_dev, info.st_ino) in entered  # by a link back up the tree
+            entered.add((info.st_dev, info.st_ino))
+            if again or name in arrays:
                 folders.clear()
             elif (
                 folder != root
                 and not {*_MARKS} & {*files}
-                and not any(array.startswith(f"{name}/") or array == name for array in arrays)
-                and any(inside for _, _, inside in os.walk(folder))
+                and not any(array.startswith(f"{name}/") for array in arrays)
+                and _holds_files(folder)
             ):
                 raise SchemaError(
                     f"{self.path}/{name}: zarr.json, .zarray or .zgroup is missing, which says what it holds; "
@@ -126,7 +129,8 @@ class ZarrGroup(Source):
         if self._arrays is None:
             zarr = needed("zarr", _NEEDS)
             root = zarr.open(self.input.path, mode="r")
-            if isinstance(root, zarr.Array):
+            self._alone = isinstance(root, zarr.Array)
+            if self._alone:
                 name = os.path.basename(os.path.abspath(self.path)).removesuffix(".zarr") or "array"
                 self._arrays = {name: root}
             else:
@@ -150,7 +154,7 @@ class ZarrGroup(Source):
         if len(shape) == 1 and kind.fields is None and kind.kind in "UTSVMm":
             return {"U": "string", "T": "string", "S": "bytes", "V": "bytes"}.get(kind.kind, "int64")
         if len(shape) == 1 and kind.kind == "O":
-            return "string"
+            return "bytes" if "vlen-bytes" in _codecs(array.metadata) else "string"
         raise SchemaError(
             f"{self.path}: {name!r} is {kind} of shape {list(shape)}, which no column type holds"
         )
@@ -169,27 +173,39 @@ class ZarrGroup(Source):
         yield RawBatch(columns, rows)
 
 
-def _is_array(folder: str, files: list[str]) -> bool:
-    if "zarr.json" not in files:
-        return ".zarray" in files
-    with suppress(ValueError), open(os.path.join(folder, "zarr.json"), "rb") as file:
-        said = json.load(file)
-        return isinstance(said, dict) and said.get("node_type") == "array"
-    return False
+def _codecs(metadata: Any) -> Iterator[str]:
+    """The names of all codecs by which zarr would decode the chunks of an array, those inside shards, too."""
+    if metadata.zarr_format == 2:
+        for codec in (*(metadata.filters or ()), *filter(None, [metadata.compressor])):
+            yield str(codec.codec_id)
+        return
+    pending = [*metadata.codecs]
+    while pending:
+        codec = pending.pop()
+        pending += [*getattr(codec, "codecs", ()), *getattr(codec, "index_codecs", ())]
+        yield str(codec.to_dict()["name"]).removeprefix("numcodecs.")
 
 
-def _below(zarr: Any, group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _holds_files(folder: str) -> bool:
+    return any(files for _, _, files in os.walk(folder))
+
+
+def _below(zarr: Any, group: Any) -> Iterator[tuple[str, Any]]:
     for many, (name, one) in enumerate(group.members(max_depth=None)):
         if many >= _MOST:
             raise SchemaError(f"it holds more than {_MOST:,} arrays")
         if isinstance(one, zarr.Array):
-            yield prefix + name, one
+            if ".." in name.split("/"):  # as consolidated metadata may call it
+                raise SchemaError(f"the array {name!r} lies outside of the folder")
+            yield name, one
 
 
 def _values(found: Any) -> Any:
     values = np.asarray(found)
-    if values.dtype.kind in "OTU":
-        return [str(value) for value in values.tolist()]
+    if values.dtype.kind == "O":
+        return [value if isinstance(value, bytes) else str(value) for value in values.tolist()]
+    if values.dtype.kind in "TU":
+        return values.tolist()
     if values.dtype.kind in "SV":
         return [bytes(value) for value in values]
     if values.dtype.kind in "mM":
