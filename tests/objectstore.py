@@ -39,11 +39,15 @@ class Request:
 class Fault:
     """What is done to a request: an answer of that status, a body cut or changed, a pause before it, or a hang-up.
 
+    Of an answer of that status, ``code`` is what its body says, and ``location`` where it sends to.
+
     Of one that changes something: ``lost`` does it and hangs up, ``twice`` does it twice and gives the second answer,
     ``late`` hangs up, and `Server.do_late` does it when that is called. ``before`` is done first, in another thread.
     """
 
     status: int = 0
+    code: str = "Fault"
+    location: str = ""
     cut: int | None = None
     flip: int | None = None
     pause: float = 0.0
@@ -116,7 +120,9 @@ class Server:
             if fault.hang_up:
                 return False
             if fault.status:
-                await self._send(writer, fault.status, {}, b"<Error><Code>Fault</Code></Error>", fault)
+                headers = {"Location": fault.location} if fault.location else {}
+                text = f'<?xml version="1.0"?>\n<Error><Code>{fault.code}</Code></Error>'
+                await self._send(writer, fault.status, headers, text.encode(), fault)
             elif method not in ("GET", "HEAD"):
                 return await self._change(writer, request, headers, body, fault)
             elif "list-type" in parse_qs(url.query):

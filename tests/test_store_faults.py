@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import re
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.cli import main
 from unirecord.storage import object_store, pacing, requests
+from unirecord.storage.object_store import ObjectStore
+from unirecord.storage.object_writes import ObjectWrites
+from unirecord.storage.storage_options import storage_of
+from unirecord.storage.store import Store
 from unirecord.storage.store_failures import failure
 
 ROWS = 300
@@ -136,6 +141,60 @@ def test_a_bucket_that_stays_away_is_an_error_that_says_what_was_asked(server: S
     assert max(_times(server.requests[before:]).values()) == 4
 
 
+def _no_store(server: Server) -> str:
+    """An endpoint where nothing listens: bound, so that nobody else can."""
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    _bound.append(bound)
+    return f"http://127.0.0.1:{bound.getsockname()[1]}"
+
+
+_bound: list[socket.socket] = []
+SILENT = {
+    "nothing listens": (None, "Connection refused"),
+    "it hangs up": (Fault(hang_up=True), "error sending request"),
+    "it never answers": (Fault(pause=3_600), "it has not answered within"),
+}
+
+
+@pytest.mark.parametrize("how", SILENT)
+def test_a_store_that_never_answered_is_told_of_and_soon_given_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    monkeypatch.setattr(requests, "FIRST_WORD_SECONDS", 0.2)
+    monkeypatch.setattr(
+        object_store, "RETRIES", {"max_retries": 10**6, "backoff": QUICK["backoff"], "retry_timeout": 10**6}
+    )
+    monkeypatch.setattr(Store, "contact", 0.5)
+    fault, why = SILENT[how]
+    server.fault = lambda request: fault
+    given = options(server, endpoint=server.url if fault else _no_store(server))
+    del given["retry_config"]
+    with caplog.at_level("WARNING", "unirecord"), pytest.raises(OSError, match=why) as caught:
+        UniRecordDataset("s3://bucket/a.urec", storage_options=given)
+    assert "is the store there" in str(caught.value)
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.startswith("s3://bucket has given no answer yet") for text in told] == [True]
+
+
+def test_a_busy_store_is_told_of_once_and_waited_for(
+    server: Server, expected: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(requests, "FIRST_WORD_SECONDS", 0.0)
+    monkeypatch.setattr(Store, "contact", 0.2)
+    busy = iter(range(300))
+    server.fault = lambda request: Fault(status=503, pause=0.01) if next(busy, None) is not None else None
+    with caplog.at_level("WARNING", "unirecord"):
+        assert epoch(server, retry_config={**QUICK, "max_retries": 1_000}) == expected
+    assert next(busy, None) is None
+    assert len(caplog.records) == 1
+
+
+def test_a_store_that_never_answered_is_waited_for_as_long_as_the_user_says() -> None:
+    assert pacing.retries_of({"retry_timeout": 90}).contact == 90
+    assert pacing.retries_of({"max_retries": 2}).contact < pacing.retries_of({}).patience
+
+
 def _times(asked: list[Request]) -> dict[Any, int]:
     places = [(r.key, r.start, r.stop) for r in asked]
     return {place: places.count(place) for place in places}
@@ -189,6 +248,99 @@ def test_credentials_that_are_refused_are_said_at_once(server: Server) -> None:
         epoch(server, secret_access_key=SECRET, access_key_id="K", skip_signature="false")
     assert SECRET not in str(caught.value)
     assert max(_times(server.requests).values()) == 1
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "TokenRefreshRequired"])
+@pytest.mark.parametrize("status", [400, 403])
+def test_credentials_that_have_expired_are_said_whatever_the_status(
+    server: Server, status: int, code: str
+) -> None:
+    server.fault = lambda request: Fault(status=status, code=code)
+    # the answer to HEAD has no body that could say so
+    with pytest.raises(
+        PermissionError, match=r"have expired: get new ones.*s3://bucket/train/manifest\.json"
+    ):
+        ObjectStore(storage_of(options(server))).read("s3://bucket/train/manifest.json", 100)
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_credentials_that_expire_in_an_epoch_are_renewed_whatever_the_status(
+    server: Server, expected: list[int], status: int
+) -> None:
+    asked: list[int] = []
+
+    def credentials() -> dict[str, Any]:
+        asked.append(1)
+        return {"access_key_id": "K", "secret_access_key": SECRET, "token": None, "expires_at": None}
+
+    server.fault = lambda request: (
+        Fault(status=status, code="ExpiredToken") if request.number > 9 and len(asked) < 2 else None
+    )
+    given = options(server, credential_provider=credentials)
+    del given["skip_signature"]
+    with UniRecordDataset("s3://bucket/a.urec", shuffle=True, seed=1, storage_options=given) as ds:
+        assert [int(n) for batch in ds.batches(16) for n in batch["n"]] == expected
+    assert len(asked) == 2
+
+
+SIGNED = {"skip_signature": "false", "access_key_id": "K", "secret_access_key": SECRET}
+
+
+def _ask(server: Server, call: str, scheme: str) -> Any:
+    """What a call gives of ``a.urec`` in the store, with a session token where there may be one."""
+    given = storage_of(
+        options(server, **SIGNED, session_token=SECRET)
+        if scheme == "s3"
+        else {"retry_config": QUICK, "default_headers": {"x-api-key": SECRET}}
+    )
+    root = "s3://bucket" if scheme == "s3" else f"{server.url}/bucket"
+    location, writes = ObjectStore(given), ObjectWrites(given)
+    calls: dict[str, Any] = {
+        "find": lambda: location.find(f"{root}/a.urec"),
+        "list": lambda: location.names(root),
+        "read": lambda: location.read(f"{root}/a.urec", 10),
+        "ranges": lambda: _raised(location.read_ranges([(f"{root}/a.urec", 0, 10)])),
+        "several": lambda: _raised(location.read_ranges([(f"{root}/a.urec", i, 9) for i in range(40)])),
+        "versioned": lambda: writes.read_versioned(f"{root}/a.urec"),
+        "put": lambda: writes.put(f"{root}/new", b"content"),
+        "delete": lambda: _raised([OSError(one) for one in writes.delete([f"{root}/new"])]),
+    }
+    return calls[call]()
+
+
+def _raised(found: list[Any]) -> list[Any]:
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
+
+
+CALLS = [("s3", call) for call in ("find", "list", "read", "ranges", "several", "versioned", "put", "delete")]
+CALLS += [("http", call) for call in ("find", "read", "ranges", "several")]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(("scheme", "call"), CALLS)
+def test_a_redirect_to_another_host_is_never_followed(
+    server: Server, root: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, call: str, status: int
+) -> None:
+    monkeypatch.setattr(object_store, "RETRIES", {"max_retries": 0})
+    with serving(root) as other:
+        there = f"http://localhost:{other.port}"
+        server.fault = lambda request: Fault(status=status, location=f"{there}/{request.key}?{request.query}")
+        with pytest.raises(OSError, match=re.escape("s3://" if scheme == "s3" else server.url)) as caught:
+            _ask(server, call, scheme)
+        assert call in ("put", "delete") or "redirects to another host" in str(caught.value)
+        assert SECRET not in str(caught.value)
+        assert server.requests
+        assert not other.requests
+
+
+def test_a_redirect_to_the_same_host_is_followed(server: Server, root: Path) -> None:
+    with serving(root) as other:
+        server.fault = lambda request: Fault(status=307, location=f"{other.url}/{request.key}")
+        assert _ask(server, "read", "http") == (root / "bucket" / "a.urec").read_bytes()[:10]
+        assert other.requests
 
 
 def test_a_budget_of_requests_holds(

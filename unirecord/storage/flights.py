@@ -64,10 +64,11 @@ class Flight:
     number: int
     began: float
     first: float
+    error: BaseException | None
 
     __slots__ = (
         *("attempts", "batch", "began", "call", "client", "copies", "count"),
-        *("done", "first", "hedged", "is_long", "number", "renewals", "store"),
+        *("done", "error", "first", "hedged", "is_long", "number", "renewals", "store"),
     )
 
     def __init__(self, batch: Batch, number: int, call: Call | Read) -> None:
@@ -79,5 +80,6 @@ class Flight:
         self.client: Any = None  # that it was last asked of
         self.attempts = self.renewals = 0
         self.began = self.first = 0.0  # this attempt, and the first one
+        self.error = None  # of the last attempt
         self.hedged = self.done = False
         self.is_long: bool = isinstance(call, Read) and call.size >= _LONG

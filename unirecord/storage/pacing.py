@@ -24,13 +24,17 @@ _REFRESH: Final = 32  # requests after which the p99 is found anew
 
 @dataclass(frozen=True)
 class Retries:
-    """How often a request that failed is made again: longer and longer apart, with jitter, for so many seconds."""
+    """How often a request that failed is made again: longer and longer apart, with jitter, for so many seconds.
+
+    ``contact`` is for how many seconds a store is asked that has never answered: its name may be wrong.
+    """
 
     most: int = 20
     first: float = 0.1
     longest: float = 15.0
     base: float = 2.0
     patience: float = 180.0
+    contact: float = 12.0
 
     def pause(self, attempt: int, random: Random) -> float:
         """Seconds before attempt ``attempt``, from 1: between half and all of what has doubled each time."""
@@ -142,6 +146,8 @@ def retries_of(config: Any) -> Retries:
                 told[ours] = value.total_seconds() if isinstance(value, timedelta) else value
                 if isinstance(told[ours], bool) or not isinstance(told[ours], (int, float)) or told[ours] < 0:
                     raise TypeError(f"{name} of retry_config is a number or a timedelta, 0 or more")
+    if "patience" in told:
+        told["contact"] = told["patience"]
     unknown = [*given, *backoff]
     if unknown:
         raise ValueError(

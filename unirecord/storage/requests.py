@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import errno
+import logging
 import os
 import threading
 import time
@@ -22,7 +23,7 @@ from ..errors import UniRecordError
 from .flights import Batch, Call, Flight, Read
 from .pacing import STALLED, Durations, Pace
 from .store import Store, let_go
-from .store_failures import verdict_of
+from .store_failures import in_short, is_silence, verdict_of
 
 __all__ = ["MOST_IN_FLIGHT", "Begun", "Requests", "requests"]
 
@@ -33,7 +34,10 @@ _MOST_LONG_BYTES: Final = 128 << 20  # of long requests in flight: more of them 
 _HEDGED: Final = 16  # of those in flight, one may be a second copy of one that is late
 _LEAST_LOOK: Final = 0.005  # seconds between two looks for late ones
 _RENEWALS: Final = 3  # in a row, with which a request gets new credentials
+FIRST_WORD_SECONDS = 5.0  # after which a user is told of a store that has never answered
 _LEAVING: Final = 5.0  # seconds that the client's threads have to leave the interpreter when it ends
+
+_LOG = logging.getLogger("unirecord")
 
 
 class Begun:
@@ -200,7 +204,9 @@ class Requests:
         copy.add_done_callback(partial(self._landed, flight))
         if isinstance(call, Read) and not flight.hedged:
             flight.began = now
-            flight.first = flight.first or now
+            if not flight.first:
+                flight.first = now
+                self._expect_first_word(flight, call.store)
             self._flying[flight] = None
             if not self._looking:
                 self._looking = True
@@ -211,6 +217,8 @@ class Requests:
         self._pace.in_flight -= flight.count
         self._long_bytes -= flight.call.size if flight.is_long else 0  # type: ignore[union-attr]
         error = asyncio.CancelledError() if copy.cancelled() else copy.exception()
+        if flight.store is not None and not copy.cancelled() and (error is None or not is_silence(error)):
+            flight.store.is_reached = True
         if flight.done:
             pass
         elif error is None:
@@ -228,7 +236,7 @@ class Requests:
 
     def _failed(self, flight: Flight, store: Store, error: BaseException, began: float, now: float) -> None:
         """Has the request made again, unless another copy is on its way, or it is no use."""
-        verdict = verdict_of(error)
+        verdict, flight.error = verdict_of(error), error
         if verdict == "slower":
             self._pace.was_too_much(began, now, store.retries.pause(flight.attempts + 1, self._random))
         if flight.copies and verdict != "final":
@@ -254,6 +262,30 @@ class Requests:
             return
         self._grounded(flight)
         self._queue_in_time(flight, pause, now)
+
+    def _expect_first_word(self, flight: Flight, store: Store) -> None:
+        """Has a store told of that gives no answer at first, and the request given up where it says nothing at all."""
+        if not store.has_answered:
+            self._loop.call_later(FIRST_WORD_SECONDS, self._tell_of_wait, flight, store)
+        if not store.is_reached:
+            self._loop.call_later(store.contact, self._end_silence, flight, store)
+
+    def _tell_of_wait(self, flight: Flight, store: Store) -> None:
+        if flight.done or store.has_answered or store.is_told_of:
+            return
+        store.is_told_of = True
+        why = f": {in_short(flight.error)}" if flight.error is not None else ""
+        seconds = store.retries.patience if store.is_reached else store.contact
+        _LOG.warning(
+            "%s has given no answer yet, and is asked for %.0f s in all (is the endpoint right?)%s",
+            store.root, seconds, why,
+        )  # fmt: skip
+
+    def _end_silence(self, flight: Flight, store: Store) -> None:
+        if not flight.done and not store.is_reached:
+            silent = TimeoutError(f"it has not answered within {store.contact:.0f} s")
+            self._finish(flight, flight.error or silent)
+            self._start_waiting()
 
     def _finish(self, flight: Flight, answer: Any) -> None:
         flight.done = True

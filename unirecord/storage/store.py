@@ -6,19 +6,30 @@ import errno
 import os
 import threading
 from collections.abc import Mapping
+from multiprocessing import parent_process
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ..errors import UniRecordError
 from .link_speed import LinkSpeed
 from .pacing import Budget, Retries, retries_of
 from .storage_options import StorageOptions
-from .store_failures import failure
+from .store_failures import NOWHERE, asked_url, failure
 
 __all__ = ["Store", "client_module", "let_go"]
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 _ENDPOINT_OPTIONS: Final = ("endpoint", "endpoint_url", "base_url")
 _KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SKIP_SIGNATURE", "AWS_WEB_IDENTITY_TOKEN_FILE")
+_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
+# where the client gets credentials from: the machine's own metadata, and the services of the clouds for them
+_CREDENTIALS: Final = (
+    *("169.254.169.254", "169.254.170.2", "169.254.170.23", "fd00:ec2::254", "fd00:ec2::23"),
+    *("metadata.google.internal", "metadata", "oauth2.googleapis.com", "iamcredentials.googleapis.com"),
+    *("sts.amazonaws.com", "sts.googleapis.com", "login.microsoftonline.com"),
+)
+_OF_CLOUDS: Final = ("AWS_", "GOOGLE_", "AZURE_", "IDENTITY_ENDPOINT", "MSI_ENDPOINT")
 
 
 def client_module() -> Any:
@@ -52,12 +63,20 @@ class Store:
         self.root, self.options = root, options
         self.retries: Retries = (options and options.retries) or retries_of(retry_config)
         self.budget: Budget | None = None if options is None else options.budget()
-        self.has_answered = False
+        self.has_answered = False  # as it was asked
+        self.is_reached = False  # it has said something, be it an error
+        self.is_told_of = False  # that there is no answer
         self.speed: LinkSpeed = LinkSpeed()
         self._retry_config = retry_config
         self._making = threading.Lock()
+        self._host: str | None = None  # that the bucket is reached at
         self._once: Any = None
         self._patient: Any = None
+
+    @property
+    def contact(self) -> float:
+        """Seconds in which it must say something for the first time; a worker's job has heard of it before."""
+        return self.retries.contact if parent_process() is None else self.retries.patience
 
     @property
     def once(self) -> Any:
@@ -95,6 +114,7 @@ class Store:
         provider = self._provider(config)
         extra = {} if provider is None else {"credential_provider": provider}
         try:
+            client.update(self._one_host(config, client))
             return from_url(
                 self.root, config=config or None, client_options=client, retry_config=retry_config, **extra
             )  # type: ignore[call-overload]
@@ -102,6 +122,54 @@ class Store:
             raise self._refusal(error) from None  # which may quote the values
         except Exception as error:
             raise failure(self.root, error) from error
+
+    def _one_host(self, config: dict[str, Any], client: dict[str, Any]) -> dict[str, str]:
+        """The options with which the client reaches no host but the bucket's, and those that give credentials.
+
+        The client follows redirects, and sends a session token or headers of the user's along. So all requests to
+        other hosts go to a proxy that is none. Where the user has a proxy, only that can tell: the client has one.
+        """
+        if client.get("proxy_url"):
+            return {}
+        if self._host is None:
+            self._host = self._find_host(config, client)
+        proxies = getproxies()
+        has_proxy = any(name in proxies for name in ("http", "https", "all"))
+        if has_proxy and not proxy_bypass(self._host):
+            return {}
+        hosts = [self._host, *_CREDENTIALS, *self._hosts_named(config)]
+        return {"proxy_url": NOWHERE, "proxy_excludes": ",".join(dict.fromkeys(hosts))}
+
+    def _find_host(self, config: dict[str, Any], client: dict[str, Any]) -> str:
+        """The host of the bucket: that of the URL of a request which reaches nothing, as the client has made it."""
+        from obstore.store import from_url
+
+        plain = {name: value for name, value in config.items() if not name.lower().endswith("skip_signature")}
+        if client_module().parse_scheme(self.root) != "http":
+            plain["skip_signature"] = "true"  # or credentials would be asked for
+        nowhere = from_url(
+            self.root,
+            config=plain or None,
+            client_options={**client, "proxy_url": NOWHERE, "proxy_excludes": ""},
+            retry_config={"max_retries": 0},
+        )  # type: ignore[call-overload]
+        try:
+            client_module().head(nowhere, "host")
+        except Exception as error:
+            host = urlsplit(asked_url(error)).hostname
+            if host is not None:
+                return host
+        raise UniRecordError(f"{self.root}: this version of obstore does not say which host it asks")
+
+    def _hosts_named(self, config: dict[str, Any]) -> list[str]:
+        """The hosts that the options and the environment name, and the one that gives credentials in the region."""
+        named = [str(value) for value in config.values()]
+        named += [value for name, value in os.environ.items() if name.startswith(_OF_CLOUDS)]
+        hosts = [urlsplit(value).hostname for value in named if value.startswith(("http://", "https://"))]
+        regions = [str(config[name]) for name in config if name.lower().endswith("region")]
+        regions += [os.environ[name] for name in _REGIONS if os.environ.get(name)]
+        found = [*hosts, *(f"sts.{region}.amazonaws.com" for region in regions)]
+        return [host for host in found if host and not set(host) & set("*,/ ")]
 
     def _is_plain(self, config: Mapping[str, Any]) -> bool:
         """Whether there is no encryption: an endpoint that the user has named so is meant so."""
