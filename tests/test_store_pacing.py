@@ -63,7 +63,7 @@ def test_what_a_user_says_of_retries_is_obeyed_or_refused() -> None:
         "retry_timeout": timedelta(seconds=9),
         "backoff": {"init_backoff": timedelta(0, 2)},
     }
-    assert retries_of(config) == Retries(most=3, patience=9.0, first=2.0)
+    assert retries_of(config) == Retries(most=3, patience=9.0, contact=9.0, first=2.0)
     assert retries_of(None) == Retries()
     with pytest.raises(ValueError, match="retry_config has no 'max_retry'"):
         retries_of({"max_retry": 3})
