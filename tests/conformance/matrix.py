@@ -18,7 +18,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
 CHECKS = {
     "order": "epochs as `row_ids()`",
     "resume": "resume after every batch",
+    "twice": "resumed twice in an epoch",
+    "between": "resumed between epochs, two epochs further",
     "ranks": "from 2 to 3 ranks",
+    "broken": "broken off and iterated again",
+    "threads": "iterated by two threads",
     "transform": "an error in a transform",
     "exclude": "rows left out by `exclude`",
     "leaks": "nothing left after ten epochs",
@@ -155,6 +159,8 @@ _NO_MINDSPORE_STATE = (
 )
 _NO_KERAS_STATE = "no: Keras asks for batches of whole epochs by number; a position within one is refused"
 _WHOLE = "filled: it counts on whole batches, or on samples by number: `exclude(fill=True)` is obeyed, holes refused"
+_STATEFUL_EPOCH = "no: which epoch comes next is not in its state: `set_epoch` before each"
+_GRAIN_RUN = "no: an iterator of Grain's is a run of its own, from the epoch of the dataset on"
 _TORCH_WORKERS = "fork, spawn, forkserver"
 
 ROWS = [
@@ -168,6 +174,8 @@ ROWS = [
         _TORCH_WORKERS,
         {
             "resume": "no: it does not say how far it has come; torchdata's does",
+            "twice": "no: it has no state",
+            "between": "no: it has no state",
             "ranks": "no: it has no state",
         },
     ),
@@ -176,7 +184,11 @@ ROWS = [
         "StatefulDataLoader",
         _STOCK,
         _TORCH_WORKERS,
-        {"ranks": _OWN_RANKS.format("its state")},
+        {
+            "between": _STATEFUL_EPOCH,
+            "ranks": _OWN_RANKS.format("its state"),
+            "threads": "no: it keeps one iterator",
+        },
     ),
     Row(
         "`ds.to_tf`",
@@ -184,6 +196,8 @@ ROWS = [
         _TF,
         excused={
             "resume": _NO_TF_STATE,
+            "twice": _NO_TF_STATE,
+            "between": _NO_TF_STATE,
             "ranks": _NO_TF_STATE,
             "exclude": _WHOLE,
             "transform": "no: a dataset with a transform is refused: its types are not known; `.map()` follows",
@@ -193,10 +207,23 @@ ROWS = [
         "`unirecord.keras.dataset`",
         "keras.dataset",
         _KERAS,
-        excused={"resume": _NO_KERAS_STATE, "ranks": _NO_KERAS_STATE, "exclude": _WHOLE},
+        excused={
+            "resume": _NO_KERAS_STATE,
+            "twice": _NO_KERAS_STATE,
+            "between": _NO_KERAS_STATE,
+            "ranks": _NO_KERAS_STATE,
+            "threads": "no: Keras says of one epoch at a time that it is over",
+            "exclude": _WHOLE,
+        },
     ),
     Row("`unirecord.jax.loader`", "jax.loader", _JAX),
-    Row("`unirecord.grain.batches`", "grain.batches", _ARRAYS, "one of Grain's: spawn"),
+    Row(
+        "`unirecord.grain.batches`",
+        "grain.batches",
+        _ARRAYS,
+        "one of Grain's: spawn",
+        {"between": _GRAIN_RUN, "threads": _GRAIN_RUN},
+    ),
     Row(
         "Grain `MapDataset`",
         "grain MapDataset",
@@ -228,6 +255,9 @@ ROWS = [
         _MINDSPORE,
         excused={
             "resume": _NO_MINDSPORE_STATE,
+            "twice": _NO_MINDSPORE_STATE,
+            "between": _NO_MINDSPORE_STATE,
+            "threads": "no: one iterator of MindSpore's goes through all epochs",
             "ranks": _NO_MINDSPORE_STATE,
             "exclude": _WHOLE,
             "transform": "no: a dataset with a transform is refused: its types are not known; `.map()` follows",

@@ -110,6 +110,107 @@ def test_a_pass_is_resumed_after_every_batch(row: Row, path: Path) -> None:
             running.close()
 
 
+def all_of(batches: Iterator[list[dict[str, Any]]]) -> list[int]:
+    return list(itertools.chain(*numbers(batches)))
+
+
+def passes_from(reading: Reading, ds: UniRecordDataset, consumer: Consumer, epochs: range) -> list[list[int]]:
+    """The rows of whole passes, one epoch after the other; the loader goes on by itself where it can."""
+    found = []
+    for epoch in epochs:
+        if not consumer.advances:
+            reading.set_epoch(ds, epoch)
+        found.append(all_of(reading.batches()))
+    return found
+
+
+def saved(reading: Reading, consumer: Consumer) -> Any:
+    state = reading.owner.state_dict()
+    return state if consumer.own_states else json.loads(json.dumps(state))
+
+
+def resumed(row: Row, path: Path, state: Any) -> tuple[UniRecordDataset, Reading]:
+    """What a job that begins anew has: a dataset and a loader of its own, and the state."""
+    ds = opened(path)
+    reading = made(row, ds)
+    reading.owner.load_state_dict(state)
+    return ds, reading
+
+
+@by_row
+@pytest.mark.parametrize("steps", [(1, 1), (2, 4), (3, 5)], ids=str)
+def test_an_epoch_is_resumed_twice_and_two_more_follow(row: Row, steps: tuple[int, int], path: Path) -> None:
+    consumer = skip_excused(row, "twice")
+    ds = opened(path)
+    reading = made(row, ds)
+    reading.set_epoch(ds, 1)
+    found: list[int] = []
+    for count in steps:
+        running = reading.batches()
+        found += all_of(itertools.islice(running, count))
+        state = saved(reading, consumer)
+        if hasattr(running, "close"):
+            running.close()
+        ds, reading = resumed(row, path, state)
+    found += all_of(reading.batches())
+    assert found == opened_at(path, 1)
+    assert passes_from(reading, ds, consumer, range(2, 4)) == [opened_at(path, 2), opened_at(path, 3)]
+
+
+@by_row
+def test_a_job_that_is_resumed_between_epochs_has_the_next_two(row: Row, path: Path) -> None:
+    """Twice: after each of two epochs. What a state from the end of an epoch leaves of it is nothing."""
+    consumer = skip_excused(row, "between")
+    ds = opened(path)
+    reading = made(row, ds)
+    for epoch in range(2):
+        assert passes_from(reading, ds, consumer, range(epoch, epoch + 1)) == [opened_at(path, epoch)]
+        ds, reading = resumed(row, path, saved(reading, consumer))
+        if not consumer.skips_ended:
+            assert all_of(reading.batches()) == []
+    assert passes_from(reading, ds, consumer, range(2, 4)) == [opened_at(path, 2), opened_at(path, 3)]
+
+
+@by_row
+@pytest.mark.parametrize("taken", [1, 3])
+def test_a_pass_that_is_broken_off_is_followed_by_the_next_epoch(row: Row, taken: int, path: Path) -> None:
+    consumer = skip_excused(row, "broken")
+    ds = opened(path)
+    reading = made(row, ds)
+    if not consumer.advances:
+        reading.set_epoch(ds, 0)
+    running = reading.batches()
+    assert all_of(itertools.islice(running, taken)) == opened_at(path, 0)[: taken * SIZE]
+    if hasattr(running, "close"):
+        running.close()
+    assert passes_from(reading, ds, consumer, range(1, 3)) == [opened_at(path, 1), opened_at(path, 2)]
+
+
+@by_row
+def test_two_threads_that_iterate_share_out_epochs(row: Row, path: Path) -> None:
+    """Each pass is one whole epoch; no epoch comes twice where passes go on by themselves."""
+    consumer = skip_excused(row, "threads")
+    ds = opened(path)
+    reading = made(row, ds)
+    if not consumer.advances:
+        reading.set_epoch(ds, 0)
+    found: list[list[int]] = []
+    begin = threading.Barrier(2)
+
+    def work() -> None:
+        for _ in range(2):
+            begin.wait(HANG_SECONDS)
+            found.append(all_of(reading.batches()))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(HANG_SECONDS)
+    epochs = range(4) if consumer.advances else [0] * 4
+    assert sorted(found) == sorted(opened_at(path, epoch) for epoch in epochs)
+
+
 @by_row
 def test_three_ranks_go_on_where_two_have_stopped(row: Row, path: Path) -> None:
     skip_excused(row, "ranks")
