@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from writing import files, write
 import unirecord
 from unirecord import CorruptionError, MissingError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
+from unirecord.inspection.html_report import html_report
+from unirecord.inspection.notebook import description_html
 from unirecord.parts import deletions
 
 MEMORY = Path("/dev/shm")
@@ -187,6 +190,71 @@ def test_inspect_asked_shows_no_deleted_row_and_each_other_one_by_its_number(
     ):
         assert main(["inspect", str(path), "--row", str(row_asked)]) == 2
         assert why in capsys.readouterr().err
+
+
+def two_parts(path: Path, types: dict[str, str], rows: list[dict[str, Any]]) -> None:
+    """The rows, 20 of them in the second part."""
+    write(path, types, rows[:-20])
+    with unirecord.append(path) as writer:
+        for one in rows[-20:]:
+            writer.write(one)
+
+
+def told_of_values(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """What each place that tells of a column's values says of them."""
+    found = unirecord.describe(path)
+    with UniRecordDataset(path) as ds:
+        scalars = ds.scalars(["n", "s", "f", "q", "u", "v"])
+    page = html_report(path).decode()
+    cards = re.search('<div class="cards">.*?</article></div>', page, re.DOTALL)
+    columns = re.search('aria-label="columns">.*?</table>', page, re.DOTALL)
+    assert cards is not None
+    assert columns is not None
+    return {
+        "describe": [(one.name, one.min, one.max, one.distinct, one.nulls) for one in found.columns],
+        "card of the page": cards.group(),
+        "table of the page": re.findall("<td[^>]*>([^<]*)</td>", columns.group()),
+        "statistics": asked(path, capsys, "--stats", "--json"),
+        "groups": asked(path, capsys, "--group-by", "s", "--json"),
+        "scalars": {name: [str(one) for one in values] for name, values in scalars.items()},
+    }
+
+
+def test_what_is_told_of_values_is_of_the_rows_that_are_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    types = {
+        "n": "int64",
+        "s": "string",
+        "f": "float32",
+        "q": "int16?",
+        "u": "string",
+        "b": "bytes?",
+        "v": "bool",
+    }
+    rows = [
+        {"n": n + 5, "s": f"s{n % 3}", "f": n + 0.5, "q": None if n % 4 == 3 else n + 1, "u": f"u{n:03}",
+         "b": None if n % 5 == 3 else b"x" * (n + 2), "v": True}
+        for n in range(40)
+    ]  # fmt: skip
+    gone = [0, 1, 2, 3, 17, 39]
+    two_parts(tmp_path / "x", types, rows)
+    unirecord.delete(tmp_path / "x", rows=gone)
+    unirecord.add_columns(
+        tmp_path / "x", types, lambda batch: batch, replace=True
+    )  # blank where rows are gone
+    two_parts(tmp_path / "y", types, [row for n, row in enumerate(rows) if n not in gone])
+    deleted, plain = (told_of_values(tmp_path / name, capsys) for name in ("x", "y"))
+    sizes = re.compile(r"\d+ (B|KB)|[\d.]+%")  # of what is stored
+    for place in plain:
+        if place == "table of the page":
+            deleted[place], plain[place] = (
+                [cell for cell in told[place] if not sizes.fullmatch(cell)] for told in (deleted, plain)
+            )
+        assert deleted[place] == plain[place], place
+    assert "6 rows have been deleted" in html_report(tmp_path / "x").decode()
+    assert "6 rows have been deleted" in description_html(unirecord.describe(tmp_path / "x"))
+    assert "deleted" not in html_report(tmp_path / "y").decode()
 
 
 def test_what_cannot_be_deleted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,10 +139,7 @@ def _print_head(found: Description) -> None:
         f"+ {format_size(found.index_bytes)} index, id {found.identity}"
     )
     if found.deleted:
-        many = "row has" if found.deleted == 1 else "rows have"
-        say(
-            f"{found.deleted:,} {many} been deleted; parts and columns are shown as they are stored, with those"
-        )
+        say(found.said_of_deleted)
     if found.metadata is not None:
         text = to_json(cell_json(found.metadata))
         say(f"metadata  {clipped(text, max(40, shutil.get_terminal_size((160, 24)).columns - 10))}")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import SchemaError, TransformError
 from ..format.column import Column
 from ..format.schema import Schema
+from ..loading.batch import valid_rows
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet, Snapshot
 from ..storage.storage_options import use_storage
@@ -184,6 +185,10 @@ def _spread(column: Column, values: Any, there: NDArray[np.bool_]) -> Any:
         if not column.nullable:
             spread[there] = values
             return spread
+    if isinstance(values, np.ma.MaskedArray):
+        values = [
+            value if valid else None for value, valid in zip(values.data, valid_rows(values), strict=True)
+        ]
     given, blank = iter(values), None if column.nullable else _blank(column)
     return [next(given) if one else blank for one in there.tolist()]
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..columns.flat import Strings
 from ..columns.part_columns import columns_of
+from ..core.bitmap import Bitmap
 from ..errors import SchemaError
 from ..format.schema import Schema
 from ..parts.part_set import PartSet
@@ -77,15 +78,32 @@ def scalar_field(schema: Schema, name: str) -> Field:
 
 
 def chunks(parts: PartSet, rows: Rows | None, size: int = CHUNK) -> Iterator[Chunk]:
-    """All rows of the parts, or these (ascending), in order; no chunk crosses parts."""
-    base = 0
+    """All rows that have not been deleted, or these (ascending), in order; no chunk crosses parts."""
+    live, base = parts.live, 0
     for number, columns in enumerate(columns_of(parts)):
         fields = PartFields(columns, number, base)
         if rows is None:
             for start in range(0, columns.rows, size):
-                yield Chunk(fields, RowsAt(start, min(start + size, columns.rows)))
+                stop = min(start + size, columns.rows)
+                yield Chunk(fields, RowsAt(start, stop, _there(live, base, start, stop)))
         else:
             first, stop = np.searchsorted(rows, [base, base + columns.rows]).tolist()
             for start in range(first, stop, size):
                 yield Chunk(fields, RowsAt(0, columns.rows, rows[start : min(start + size, stop)] - base))
         base += columns.rows
+
+
+def count_rows(parts: PartSet, rows: Rows | None) -> int:
+    """How many rows these are; None: all that have not been deleted."""
+    if rows is not None:
+        return len(rows)
+    return parts.rows if parts.live is None else parts.live.ones
+
+
+def _there(live: Bitmap | None, base: int, start: int, stop: int) -> Rows | None:
+    """Which of the rows [start, stop) of the part that begins at row ``base`` are there; None for all."""
+    if live is None:
+        return None
+    rows = np.arange(start, stop, dtype=np.int64)
+    kept = live.contains(rows + base)
+    return None if kept.all() else rows[kept]

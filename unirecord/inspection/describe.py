@@ -17,6 +17,7 @@ from ..format import layout
 from ..format.column import Column
 from ..parts.part_set import Part, PartRef, PartSet, Snapshot, resolve
 from ..storage.registry import location_of
+from .statistics import column_statistics
 
 __all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]
 
@@ -26,6 +27,8 @@ _SAMPLE_BLOCKS: Final = 256
 _SAMPLE_ROWS: Final = 8_192
 # Up to so many rows, distinct values of several parts are counted together.
 _COUNTED_ROWS: Final = 20_000_000
+# Where rows have been deleted, up to so many strings without a dictionary are looked at in a column.
+_TEXTS: Final = 2_000_000
 _COLUMN_SECTIONS: Final = (
     layout.SECTION_LENGTHS,
     layout.SECTION_VALUES,
@@ -68,7 +71,11 @@ class ColumnDescription:
         exact: False where a size was estimated from evenly spaced blocks of rows.
         nulls: how many values are null.
         distinct: how many different values there are; None where nobody knows.
-        min, max: least and greatest value, without nulls and NaNs; None for blob columns and where there is none.
+        min, max: least and greatest value, without nulls and NaNs; None for blob columns, where there is none, and for
+            more than 2,000,000 strings without a dictionary where rows have been deleted.
+
+    Bytes are those of all rows that are stored; ``nulls``, ``distinct``, ``min`` and ``max`` are of the rows that have
+    not been deleted.
     """
 
     name: str
@@ -96,12 +103,13 @@ class Description:
         path: what was described.
         kind: ``"part"``, ``"directory"`` or ``"parts"`` (a list or glob).
         identity: which data it is: another text for other data.
-        rows: rows of all parts.
+        rows: rows of all parts that have not been deleted.
         data_bytes, index_bytes: sizes of all files.
         columns: a list of ``ColumnDescription``.
         parts: a list of ``PartDescription``.
         index: names of the columns that can be looked up by value.
         metadata: what the writer was given as ``metadata``.
+        deleted: how many rows have been deleted; they are still among the rows and bytes of parts.
     """
 
     path: str
@@ -115,6 +123,12 @@ class Description:
     index: list[str]
     metadata: Any = None
     deleted: int = 0
+
+    @property
+    def said_of_deleted(self) -> str:
+        """How many rows have been deleted, and which of the figures are with those."""
+        many = "1 row has" if self.deleted == 1 else f"{self.deleted:,} rows have"
+        return f"{many} been deleted; parts and bytes are as they are stored, with those, and values without them"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON where the user's metadata is."""
@@ -152,6 +166,9 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
             found.codec = _codecs(parts, i)
             for part, one in zip(parts, of_parts, strict=True):
                 _add_sizes(found, part.stored_schema[i], i, part, one)
+            if opened.live is not None:
+                _add_values_there(found, column, opened)
+                continue
             _add_span(found, i, parts)
             if not column.is_blob:
                 found.distinct = _distinct(column, i, parts, of_parts)
@@ -275,6 +292,14 @@ def _add_span(found: ColumnDescription, i: int, parts: Sequence[Part]) -> None:
     highs = [s["max"] for s in known if s.get("max") is not None]
     if lows and highs:
         found.min, found.max = min(lows), max(highs)
+
+
+def _add_values_there(found: ColumnDescription, column: Column, parts: PartSet) -> None:
+    """The same of the rows that have not been deleted: the statistics of parts are of all rows that are stored."""
+    values = column_statistics(parts, column.name, None, _TEXTS)
+    found.nulls = values.nulls
+    if not column.is_blob:
+        found.min, found.max, found.distinct = values.min, values.max, values.distinct
 
 
 def _statistics(part: Part, i: int) -> dict[str, Any] | None:

@@ -117,6 +117,7 @@ def _summary(found: Description) -> Markup:
     size = found.data_bytes + found.index_bytes
     facts: list[tuple[str, object]] = [
         ("rows", f"{found.rows:,}"),
+        *([("deleted", found.said_of_deleted)] if found.deleted else []),
         ("columns", f"{len(found.columns):,}"),
         ("parts", f"{len(found.parts):,}"),
         (

@@ -162,7 +162,8 @@ def description_html(found: Description) -> str:
         f"{found.path}: {found.rows:,} rows, {len(found.parts):,} {'part' if len(found.parts) == 1 else 'parts'}, "
         f"{format_size(found.data_bytes)} data, {format_size(found.index_bytes)} index"
     )
-    return fragment(element("p", said), table_of_columns(found))
+    deleted = element("p", found.said_of_deleted) if found.deleted else join()
+    return fragment(element("p", said), deleted, table_of_columns(found))
 
 
 def dataset_html(

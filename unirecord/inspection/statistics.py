@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..columns.part_columns import columns_of
 from ..parts.part_set import PartSet
 from ..query.tree import Field
-from .chunks import Rows, chunks, scalar_field
+from .chunks import Rows, chunks, count_rows, scalar_field
 from .group_by import value_counts
 
 QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
@@ -62,17 +62,17 @@ class ColumnStatistics:
 def column_statistics(
     parts: PartSet, name: str, rows: Rows | None = None, texts: int | None = None
 ) -> ColumnStatistics:
-    """Statistics of one column over all rows, or over ``rows`` (ascending).
+    """Statistics of one column over all rows that have not been deleted, or over ``rows`` (ascending).
 
     ``texts``: of strings without a dictionary no more than so many are looked at, in evenly spaced rows of all.
     """
     column = parts.schema[parts.schema.ordinal(name)]
-    found = ColumnStatistics(column.name, str(column), rows=parts.rows if rows is None else len(rows))
+    found = ColumnStatistics(column.name, str(column), rows=count_rows(parts, rows))
     if column.is_blob:
         _describe_sizes(found, parts, rows)
         return found
     chosen = scalar_field(parts.schema, name)
-    if texts is not None and rows is None and parts.rows > texts and _is_plain(parts, chosen):
+    if texts is not None and rows is None and found.rows > texts and _is_plain(parts, chosen):
         _describe_spaced(found, chosen, parts, texts)
     elif chosen.type in ("string", "bool"):
         _describe_values(found, chosen, value_counts(parts, chosen, rows))
@@ -89,8 +89,9 @@ def _is_plain(parts: PartSet, chosen: Field) -> bool:
 
 def _describe_spaced(found: ColumnStatistics, chosen: Field, parts: PartSet, most: int) -> None:
     """Strings by the distinct ones of evenly spaced rows, each of which stands for as many rows."""
-    stride = -(-parts.rows // most)
-    counts = value_counts(parts, chosen, np.arange(0, parts.rows, stride))
+    stride = -(-found.rows // most)
+    spaced = np.arange(0, found.rows, stride)
+    counts = value_counts(parts, chosen, spaced if parts.live is None else parts.live.select(spaced))
     _describe_values(found, chosen, counts)
     found.exact, found.distinct, found.min, found.max = False, None, None, None
     found.common = [(value, count * stride) for value, count in found.common if count > 1]
