@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from writing import files
 
 import unirecord
 from unirecord import MissingError, SchemaError, StaleError, TransformError, UniRecordDataset
+from unirecord.cli.main import main
 from unirecord.format.layout import SECTION_ORDER
 from unirecord.parts.part_set import PartSet, resolve
 
@@ -222,6 +224,114 @@ def test_values_are_replaced_in_their_places(tmp_path: Path) -> None:
     assert column(path, "n") == list(range(6))
     named = unirecord.parts.versions.read_newest(str(path))
     assert [len(part.columns.files) for part in named.parts if part.columns is not None] == [1, 1]
+
+
+def labelled(path: Path) -> Path:
+    """Eight pictures' labels, in two parts, with what goes with them."""
+    label = {"type": "int32", "annotations": {"classes": ["cat", "dog"], "description": "by hand"}}
+    schema = {
+        "image": {"type": "bytes", "annotations": {"media_type": "image/png"}},
+        "path": "string", "label": label, "class": "string", "width": "int32", "score": "float32?",
+    }  # fmt: skip
+    with faults.unsynced():
+        for part in range(2):
+            metadata = {"classes": ["cat", "dog"]}
+            made = unirecord.append(path) if part else unirecord.Writer(path, schema, metadata=metadata)
+            with made as writer:
+                for n in range(4 * part, 4 * part + 4):
+                    name = ["cat", "dog"][n % 2]
+                    writer.write(
+                        {"image": b"\x89PNG\r\n\x1a\n", "path": f"{name}/{n // 2}.png", "label": n % 2,
+                         "class": name, "width": 1, "score": None if n == 5 else n / 2}
+                    )  # fmt: skip
+    return path
+
+
+OTHER = {"type": "int32", "annotations": {"classes": ["no", "yes"]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        ("int32", {"classes": ["cat", "dog"], "description": "by hand"}),
+        ("int64?", {"classes": ["cat", "dog"], "description": "by hand"}),
+        ({"type": "int32", "annotations": {}}, {}),
+        (OTHER, OTHER["annotations"]),
+        ("string", {"description": "by hand"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*label")
+def test_a_replaced_column_keeps_its_annotations_unless_others_are_given(
+    tmp_path: Path, spec: Any, kept: dict[str, Any]
+) -> None:
+    path = labelled(tmp_path / "x")
+    is_text = spec == "string"
+    values = {"label": [str(n) if is_text else n % 2 for n in range(8)]}
+    with faults.unsynced():
+        for given in (values, lambda batch: {"label": [str(n) if is_text else 1 for n in batch["label"]]}):
+            found = unirecord.add_columns(path, {"label": spec}, given, replace=True)
+            assert unirecord.UniRecordDataset(path).schema["label"].annotations == kept
+            assert any("without its annotation classes" in said for said in found.said) == is_text
+            unirecord.restore(path, 2)
+
+
+@pytest.mark.parametrize(
+    ("replaced", "said"),
+    [
+        (["label"], "class, which says the same otherwise, has those of before"),
+        (["class"], "label, which says the same otherwise, has those of before"),
+        (["label", "class"], None),
+        (["image"], "width are of the pictures of before"),
+        (["image", "width"], None),
+        (["score"], None),
+    ],
+)
+def test_what_does_not_follow_a_replaced_column_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replaced: list[str], said: str | None
+) -> None:
+    path = labelled(tmp_path / "x")
+    with UniRecordDataset(path) as ds:
+        types = {name: ds.schema[name].spec for name in replaced}
+    with faults.unsynced(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = unirecord.add_columns(
+            path, types, lambda batch: {n: batch[n] for n in replaced}, replace=True
+        )
+    assert [str(one.message) for one in told] == [f"{path}: {one}" for one in found.said]
+    assert [said in one for one in found.said] == ([] if said is None else [True])
+    with UniRecordDataset(path) as ds:
+        ds.to_arrow(replaced).to_pandas().to_parquet(tmp_path / "same.parquet")
+    capsys.readouterr()
+    assert main(["add-columns", str(path), str(tmp_path / "same.parquet"), "--replace"]) == 0
+    out, err = capsys.readouterr()
+    assert (said or "") in out
+    assert ("of before" in out) == (said is not None)
+    assert err == ""
+
+
+def test_a_few_corrected_values_leave_the_others_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = labelled(tmp_path / "x")
+    before = labelled(tmp_path / "y")
+    (tmp_path / "fix.csv").write_text("path,label,score\ncat/0.png,1,7\ndog/2.png,0,\n")
+    command = ["add-columns", str(path), str(tmp_path / "fix.csv"), "--key", "path", "--replace"]
+    with faults.unsynced():
+        assert main(command) == 1
+        assert "keep=True (--keep) leaves those rows their values" in capsys.readouterr().err
+        assert column(path, "label") == [0, 1] * 4
+        assert main([*command, "--keep"]) == 0
+    out = capsys.readouterr().out
+    assert "6 rows keep their values, which the table has no row for" in out
+    assert column(path, "label") == [1, 1, 0, 1, 0, 0, 0, 1]
+    assert column(path, "score") == [7, 0.5, 1, 1.5, 2, None, 3, 3.5]
+    with UniRecordDataset(path) as ds, UniRecordDataset(before) as old:
+        assert ds.schema == old.schema  # the types that there were, not those found in the text
+    assert unirecord.verify(path).ok
+    unirecord.merge([path, before], tmp_path / "both")
+    for options in ({"key": "path"}, {"replace": True}):
+        with pytest.raises(ValueError, match="keep=True is of a table with key="):
+            unirecord.add_columns(path, None, tmp_path / "fix.csv", keep=True, **options)
 
 
 def test_added_columns_may_be_compressed(tmp_path: Path) -> None:

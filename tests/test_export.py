@@ -250,6 +250,60 @@ def test_pictures_make_the_same_folders_again(pictures: Path, tmp_path: Path) ->
     assert {name.split("/")[0] for name in found} == {"cat", "dog", "red panda"}
 
 
+def test_files_lie_in_the_folder_of_the_class_that_they_have_now(tmp_path: Path) -> None:
+    """The path names folders of classes as they were when the pictures were read."""
+    png = b"\x89PNG\r\n\x1a\n"
+    labels = {"type": "int32?", "annotations": {"classes": ["cat", "dog", "bird", "train"]}}
+    rows = [  # path, split, class now -> where it lies
+        ("train/cat/0.png", "train", "cat", "train/cat/0.png"),
+        ("train/cat/1.png", "train", "dog", "train/dog/1-row1.png"),
+        ("train/dog/1.png", "train", "dog", "train/dog/1.png"),
+        ("train/cat/x/2.png", "train", "bird", "train/bird/x/2-row3.png"),
+        ("train/train/3.png", "train", "cat", "train/cat/3-row4.png"),
+        ("test/4.png", "test", None, "test/4.png"),
+        ("train/dog/5.png", "train", None, "train/5-row6.png"),
+        ("train/dog/dog/6.png", "train", "cat", "train/cat/dog/6-row7.png"),
+        ("photos/7.png", "train", "cat", "photos/7.png"),
+    ]
+    for kind in ("class", "label"):
+        named = labels if kind == "label" else "string?"
+        with Writer(
+            tmp_path / kind, {"image": "bytes", "path": "string", "split": "string", kind: named}
+        ) as w:
+            for path, split, name, _ in rows:
+                number = None if name is None else labels["annotations"]["classes"].index(name)
+                w.write(
+                    {"image": png, "path": path, "split": split, kind: number if kind == "label" else name}
+                )
+        known = ("cat", "dog", "bird", "train") if kind == "label" else ("cat", "dog", "bird")
+        wanted = [
+            where if set(path.split("/")[1:-1]) <= {*known, "x"} else path for path, _, _, where in rows
+        ]
+        with pytest.warns(UserWarning, match=r"lie (in|where)") as told:
+            unirecord.export(tmp_path / kind, tmp_path / f"of {kind}", "images")
+        lines = [
+            json.loads(line) for line in (tmp_path / f"of {kind}" / "metadata.jsonl").read_text().splitlines()
+        ]
+        assert [line["file_name"] for line in lines] == wanted
+        assert sorted(tree(tmp_path / f"of {kind}")) == sorted(wanted)
+        said = " ".join(str(one.message) for one in told)
+        assert (
+            f"{sum(a != b[0] for a, b in zip(wanted, rows, strict=True))} files lie in the folder of the class"
+            in said
+        )
+        assert "files lie where their path says" in said
+
+
+def test_a_class_and_a_label_that_differ_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels = {"type": "int32", "annotations": {"classes": ["cat", "dog"]}}
+    with Writer(tmp_path / "d.urec", {"image": "bytes", "label": labels, "class": "string"}) as writer:
+        for label, name in ((0, "cat"), (1, "cat"), (1, "dog")):
+            writer.write({"image": b"\xff\xd8\xff", "label": label, "class": name})
+    assert main(["export", str(tmp_path / "d.urec"), str(tmp_path / "out"), "--to", "images"]) == 0
+    assert "1 rows have a class other than their label says; folders are by class" in capsys.readouterr().err
+    assert len(list((tmp_path / "out" / "cat").iterdir())) == 2
+
+
 def test_chosen_rows_keep_the_numbers_they_have_in_the_dataset(tmp_path: Path) -> None:
     chosen = [3, 7, 8, 9_000]
     with Writer(tmp_path / "d.urec", {"image": "bytes", "n": "int32", "note": "bytes?"}) as writer:

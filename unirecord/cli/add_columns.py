@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
@@ -27,6 +28,7 @@ same. Values come from a table, or from a function of Python that is called with
 _EXAMPLES: Final = """examples:
   unirecord add-columns pictures captions.parquet --key name
   unirecord add-columns pictures labels.csv --key name --columns label --replace
+  unirecord add-columns pictures corrected.csv --key name --replace --keep
   unirecord add-columns pictures --function describing:describe --schema caption=text --workers 8"""
 
 
@@ -61,6 +63,11 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--replace", action="store_true", help="give columns that are there the new values")
     parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="with --key and --replace: rows that TABLE has no row for keep their values",
+    )
+    parser.add_argument(
         "--workers", type=count, default=1, metavar="N", help="processes that write column parts"
     )
     parser.add_argument(
@@ -77,10 +84,13 @@ def _run(args: argparse.Namespace) -> int:
     types = dict(parse_overrides(args.schema)) if args.schema else None
     try:
         columns, values = _asked(args, types)
-        with ProgressBar("adding columns", 0, "{:,} rows".format) as bar:
+        with ProgressBar("adding columns", 0, "{:,} rows".format) as bar, warnings.catch_warnings():
+            # What it says is printed below; warnings of the function itself are shown.
+            warnings.filterwarnings("ignore", module="unirecord.cli.add_columns")
             found = add_columns(
                 args.path, columns, values, key=args.key, reads=args.reads, index=args.index, replace=args.replace,
-                batch_size=args.batch_size, workers=args.workers, resume=args.resume, progress=bar.update,
+                keep=args.keep, batch_size=args.batch_size, workers=args.workers, resume=args.resume,
+                progress=bar.update,
             )  # fmt: skip
     except ValueError as error:
         if isinstance(error, UniRecordError):
@@ -130,6 +140,9 @@ def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
     say(f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}")
     say(f"{found.rows:,} rows in {parts}{resumed}")
     if found.without:
-        say(f"{found.without:,} rows are null, which the table has no row for")
+        what = "keep their values" if args.keep else "are null"
+        way = "; --keep leaves them their values" if args.replace and not args.keep else ""
+        say(f"{found.without:,} rows {what}, which the table has no row for{way}")
     if found.unused:
         say(f"{found.unused:,} rows of the table go with no row of the dataset")
+    say(*found.said)

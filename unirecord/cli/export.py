@@ -14,7 +14,7 @@ from ..sizes import format_size
 from .cache_option import add_cache_options
 from .progress_bar import ProgressBar, duration
 from .storage_option import add_storage_option
-from .terminal import print_json, say
+from .terminal import print_json, say, warn
 from .usage import UsageError, count, make_parser, names, target
 
 __all__ = ["add_parser"]
@@ -83,6 +83,7 @@ def _run(args: argparse.Namespace) -> int:
             sys.stdout.flush()
         with ProgressBar("writing", total, "{:,} rows".format) as bar:
             done = job.run(bar.update)
+        warn(*(f"unirecord: {args.target}: {said}" for said in job.sink.said))
     if args.json:
         print_json({name: getattr(done, name) for name in ("kind", "path", "rows", "files", "bytes")})
         return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -50,6 +51,7 @@ class ColumnsAdded:
         resumed: how many of them an earlier run had finished.
         without: rows that the table has no values for, which are null there.
         unused: rows of the table that no row of the dataset goes with.
+        said: what else is other than before, or did not follow the change; a sentence each, also warned of.
     """
 
     version: int
@@ -59,6 +61,7 @@ class ColumnsAdded:
     resumed: int = 0
     without: int = 0
     unused: int = 0
+    said: tuple[str, ...] = ()
 
 
 def add_columns(
@@ -70,6 +73,7 @@ def add_columns(
     reads: Sequence[str] | None = None,
     index: Sequence[str] = (),
     replace: bool = False,
+    keep: bool = False,
     batch_size: int | None = None,
     workers: int = 1,
     resume: bool = False,
@@ -93,7 +97,8 @@ def add_columns(
         reads: of a function: the columns that it is given; all by default.
         index: scalar columns of the new ones to be looked up by value, as for `Writer`.
         replace: columns that are there already get the new values, in their places; those that were looked up by value
-            still are.
+            still are, and annotations stay unless others are given. A warning says what does not follow.
+        keep: of a table with a key: in columns that are replaced, rows that it has no row for keep their values.
         batch_size: rows that a function is called with at a time; by default about 8 MiB of them, 4,096 at most.
         workers: processes that write column parts at the same time.
         resume: go on with what the same call has left when it was stopped.
@@ -119,11 +124,18 @@ def add_columns(
         raise ValueError("key= is of a table, and a function was given")
     if not is_function and reads is not None:
         raise ValueError("reads= is of a function, and a table was given")
+    if keep and (not replace or key is None):
+        raise ValueError(
+            "keep=True is of a table with key=, whose columns replace those that are there: replace=True"
+        )
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only those can have columns added")
-        wish = ColumnWish(folder, columns, values, key, reads, tuple(index), replace, batch_size)
-        return _Run(wish, workers, progress).run(resume=resume)
+        wish = ColumnWish(folder, columns, values, key, reads, tuple(index), replace, batch_size, keep)
+        added = _Run(wish, workers, progress).run(resume=resume)
+    for said in added.said:
+        warnings.warn(f"{folder}: {said}", stacklevel=2)
+    return added
 
 
 class _More(Exception):
@@ -307,6 +319,7 @@ class _Run:
             len(self._resumed & self._made.keys()),
             made.without,
             made.unused,
+            made.said,
         )
 
     def _give_up(self, claim: Publisher, error: BaseException) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import SchemaError, TransformError
 from ..format.column import Column
 from ..format.schema import Schema
-from ..loading.batch import valid_rows
+from ..loading.batch import items_of
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet, Snapshot
 from ..storage.storage_options import use_storage
@@ -57,21 +57,29 @@ class FunctionMaker:
 
 
 class TableMaker:
-    """Takes the values of a table: those of row ``found[i]`` of it for row i of the dataset, null where that is -1."""
+    """Takes the values of a table: those of row ``found[i]`` of it for row i of the dataset.
 
-    reads: tuple[str, ...] = ()
+    Where that is -1 a column of ``kept`` has the value that it has in the dataset, and any other one is null.
+    """
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]], found: Rows) -> None:
+    reads: tuple[str, ...]
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], found: Rows, kept: Sequence[str] = ()) -> None:
         self._columns, self._found = columns, found
+        self.reads = tuple(kept)
 
     def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
         """The values for these rows."""
         places = self._found[rows]
         if (places >= 0).all():
             return {name: _taken(values, places) for name, values in self._columns.items()}
-        every = places.tolist()
+        every, before = places.tolist(), items_of(given)
+        nulls = [None] * len(every)
         return {
-            name: [values[place] if place >= 0 else None for place in every]
+            name: [
+                values[place] if place >= 0 else there
+                for place, there in zip(every, before.get(name, nulls), strict=True)
+            ]
             for name, values in self._columns.items()
         }
 
@@ -186,9 +194,7 @@ def _spread(column: Column, values: Any, there: NDArray[np.bool_]) -> Any:
             spread[there] = values
             return spread
     if isinstance(values, np.ma.MaskedArray):
-        values = [
-            value if valid else None for value, valid in zip(values.data, valid_rows(values), strict=True)
-        ]
+        values = items_of({column.name: values})[column.name]
     given, blank = iter(values), None if column.nullable else _blank(column)
     return [next(given) if one else blank for one in there.tolist()]
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import marshal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from ..errors import SchemaError, StaleError
+from ..format.annotations import pack_annotations
+from ..format.column import Column
 from ..format.metadata import CREATED_BY
 from ..format.schema import Schema
+from ..parts.classes import classes_of
 from ..parts.part_set import PartSet, Snapshot
 from ..storage.registry import location_of
 from ..writing.arguments import check_indexable
@@ -18,6 +21,13 @@ from .column_source import ColumnMaker, ColumnSource, FunctionMaker
 from .joined_table import join_table
 
 __all__ = ["ColumnWish", "MadeColumns"]
+
+# Annotations with a meaning (docs/schema.md) that is of some types alone.
+_ONLY_OF: Final[dict[str, Callable[[Column], bool]]] = {
+    "classes": lambda column: column.dtype is not None and column.dtype.kind in "iu",
+    "media_type": lambda column: column.type == "bytes",
+    "unit": lambda column: column.dtype is not None,
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class MadeColumns:
     what: dict[str, str]
     without: int = 0
     unused: int = 0
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class ColumnWish:
     index: tuple[str, ...]
     replace: bool
     batch_size: int | None
+    keep: bool = False
 
     @property
     def is_function(self) -> bool:
@@ -71,7 +83,7 @@ class ColumnWish:
                 )
             parts = PartSet(snapshot, knows_deletions=True)
             try:
-                joined = join_table(parts, self.columns, self.values, self.key)
+                joined = join_table(parts, self.columns, self.values, self.key, keep=self.keep)
             finally:
                 parts.close()
             schema, maker, values = joined.schema, joined.maker, joined.digest
@@ -81,6 +93,10 @@ class ColumnWish:
             raise SchemaError(
                 f"{self.folder}: there is a column {there[0]!r} already; replace=True gives it the new values"
             )
+        schema, said = _with_annotations(schema, self.columns, snapshot.schema)
+        if not isinstance(self.columns, (Mapping, Schema)):
+            said += _said_of_types(schema, snapshot.schema)
+        said += _said_of_others(schema, snapshot)
         kept = [n for n in snapshot.index if n in there and n not in self.index and not schema[n].is_blob]
         index = (*kept, *self.index)
         check_indexable(schema, index)
@@ -91,11 +107,58 @@ class ColumnWish:
             "the key": repr(self.key),
             "what is read": repr(self.reads),
             "the index": repr(index),
+            "what is kept": repr(self.keep),
             "the rows": "" if self.is_function or self.key is not None else snapshot.rows_identity,
             "the version of unirecord": CREATED_BY,
         }
         source = ColumnSource(snapshot, schema, maker, self.batch_size)
-        return MadeColumns(source, schema, index, what, without, unused)
+        return MadeColumns(source, schema, index, what, without, unused, tuple(said))
+
+
+def _with_annotations(schema: Schema, given: Any, before: Schema) -> tuple[Schema, list[str]]:
+    """The columns, replaced ones with the annotations they had unless others are given, and what these cannot be of."""
+    said: list[str] = []
+    columns = []
+    for column in schema:
+        spec = given.get(column.name) if isinstance(given, Mapping) else None
+        is_given = column.packed_annotations or (isinstance(spec, Mapping) and "annotations" in spec)
+        if column.name in before and not is_given:
+            known = before[column.name].annotations
+            lost = [key for key, is_of in _ONLY_OF.items() if key in known and not is_of(column)]
+            if lost:
+                said.append(f"{column.name} is {column} now, without its annotation {', '.join(lost)}")
+            left = {key: value for key, value in known.items() if key not in lost}
+            column = replace(column, packed_annotations=pack_annotations(column.name, left))
+        columns.append(column)
+    return Schema(columns), said
+
+
+def _said_of_types(schema: Schema, before: Schema) -> list[str]:
+    return [
+        f"{column.name} is {column} now, and was {before[column.name]}"
+        for column in schema
+        if column.name in before and str(column) != str(before[column.name])
+    ]
+
+
+def _said_of_others(schema: Schema, snapshot: Snapshot) -> list[str]:
+    """Columns, and names in the metadata, that were made of what is replaced, and do not follow."""
+    before, said = snapshot.schema, []
+    stays = [name for name in before.names if name not in schema]
+    pictures = [c.name for c in before if str(c.annotations.get("media_type", "")).startswith("image/")]
+    sizes = [name for name in stays if name in ("width", "height")]
+    for name in (name for name in pictures if name in schema and sizes):
+        said += [f"{name} has new values; {' and '.join(sizes)} are of the pictures of before"]
+    named = "label" in before and ("classes" in before["label"].annotations or classes_of(snapshot.metadata))
+    for new, old in (("label", "class"), ("class", "label")):
+        if new in schema and named and new in before and old in stays:
+            said.append(f"{new} has new values; {old}, which says the same otherwise, has those of before")
+    known = classes_of(snapshot.metadata)
+    if known is not None and "label" in schema:
+        names = schema["label"].annotations.get("classes", known)
+        if names != known:
+            said.append("label has other classes; those in the metadata are the ones of before")
+    return said
 
 
 def _described(columns: Any) -> Any:

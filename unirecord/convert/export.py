@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,7 @@ def export(
 
     Nothing is at ``dst`` until all is written; a failure or Ctrl-C leaves nothing. A ``dst`` with the format's ending
     is one file; any other is a folder. Memory for a few batches of about 4 MB, of Parquet for a row group of 64 MB.
+    A warning says where files lie otherwise than rows say.
 
     Args:
         path: a dataset, as for ``UniRecordDataset``.
@@ -77,7 +79,10 @@ def export(
     with Exporting(
         path, dst, to, columns=columns, where=where, limit=limit, parts=parts, overwrite=overwrite
     ) as one:
-        return one.run(progress)
+        done = one.run(progress)
+        for said in one.sink.said:
+            warnings.warn(f"{done.path}: {said}", stacklevel=2)
+        return done
 
 
 class Exporting:

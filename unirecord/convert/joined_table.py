@@ -6,13 +6,14 @@ import hashlib
 import marshal
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError
+from ..format.column import Column
 from ..format.schema import Schema
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
@@ -23,6 +24,11 @@ from .write_dataset import source_of
 __all__ = ["JoinedTable", "join_table"]
 
 _AT_ONCE: Final = 16_384  # rows whose keys are read at a time
+_KINDS: Final = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), "integer"),
+    **dict.fromkeys(("float16", "float32", "float64"), "fraction"),
+    **dict.fromkeys(("string", "text"), "text"),
+}
 
 Rows = NDArray[np.int64]
 
@@ -41,8 +47,13 @@ class JoinedTable:
     digest: str
 
 
-def join_table(parts: PartSet, columns: Any, given: Any, key: str | Sequence[str] | None) -> JoinedTable:
-    """Reads the table, and finds its row for each row of the dataset. SchemaError where they do not go together."""
+def join_table(
+    parts: PartSet, columns: Any, given: Any, key: str | Sequence[str] | None, *, keep: bool = False
+) -> JoinedTable:
+    """Reads the table, and finds its row for each row of the dataset. SchemaError where they do not go together.
+
+    ``keep``: in columns that are there already, rows without one keep their values.
+    """
     keys = [] if key is None else [key] if isinstance(key, str) else list(key)
     overrides = dict(columns) if isinstance(columns, Mapping) else None
     table = _as_source(given, overrides)
@@ -53,6 +64,9 @@ def join_table(parts: PartSet, columns: Any, given: Any, key: str | Sequence[str
     schema = Schema(table.schema[name] for name in names)
     if isinstance(columns, Schema):
         schema = columns
+    elif not isinstance(columns, Mapping):
+        schema = _in_types_of(schema, parts.schema)
+    kept = [name for name in schema.names if keep and name in parts.schema]
     rows = len(next(iter(found.values()))) if found else 0
     live = parts.live
     there = np.arange(parts.rows, dtype=np.int64) if live is None else live.range(0, live.ones)
@@ -67,16 +81,41 @@ def join_table(parts: PartSet, columns: Any, given: Any, key: str | Sequence[str
         places = np.arange(rows, dtype=np.int64)
     lacking = there[places < 0]
     for column in schema if len(lacking) else ():
-        if not column.nullable:
+        if not column.nullable and column.name not in kept:
+            way = f"make it {str(column) + '?'!r} ({_typed(column)})"
+            if column.name in parts.schema:  # where that would replace values by nulls
+                way = "keep=True (--keep) leaves those rows their values"
             raise SchemaError(
                 f"{table.path}: it has no row for {len(lacking):,} rows of the dataset, first row {lacking[0]}, and "
-                f"column {column.name!r} ({column.type}) cannot be null: make it {column.type + '?'!r}, or add the rows"
+                f"column {column.name!r} ({column}) cannot be null: {way}, or add the rows"
             )
     every = np.full(parts.rows, -1, np.int64)
     every[there] = places
     used = len(np.unique(places[places >= 0]))
-    maker = TableMaker({name: found[name] for name in names}, every)
+    maker = TableMaker({name: found[name] for name in names}, every, kept if len(lacking) else ())
     return JoinedTable(schema, maker, len(lacking), rows - used, _digest(found))
+
+
+def _typed(column: Column) -> str:
+    """The option that says so; on the command line and in Python."""
+    return f"--schema '{column.name}={column}?'; columns={{{column.name!r}: {str(column) + '?'!r}}} in Python"
+
+
+def _in_types_of(found: Schema, before: Schema) -> Schema:
+    """The types found in a table, but those of the columns there are, where values of that kind go into them."""
+    return Schema(
+        replace(before[column.name], nullable=before[column.name].nullable or column.nullable, codec=None,
+                packed_annotations=column.packed_annotations)
+        if column.name in before and _goes_into(column, before[column.name]) else column
+        for column in found
+    )  # fmt: skip
+
+
+def _goes_into(found: Column, before: Column) -> bool:
+    if found.shape != before.shape:
+        return False
+    kinds = [_KINDS.get(column.type, column.type) for column in (found, before)]
+    return kinds[0] == kinds[1] or kinds == ["integer", "fraction"]
 
 
 def _digest(found: Mapping[str, Any]) -> str:

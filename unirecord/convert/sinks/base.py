@@ -41,6 +41,7 @@ class Sink(ABC):
     about: ClassVar[str]  # what it writes, in the help
     suffix: ClassVar[str] = ""  # of a name that means this kind, and of its files in a folder
     requires: ClassVar[str | None] = None  # what to `pip install`
+    said: Sequence[str] = ()  # of what was written and lies, or is called, otherwise than the rows say
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Return what becomes of values that this format holds otherwise; SchemaError names a column it cannot hold."""

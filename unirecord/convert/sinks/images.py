@@ -46,7 +46,7 @@ class ImagesSink(FolderSink):
         columns = [rows.schema[name] for name in rows.column_names]
         picture = _picture(columns)
         others = _others(columns)
-        names = _Names(columns, classes_of(rows.metadata), rows)
+        names = _Names(columns, rows.metadata, rows)
         table = StagedFile(folder.place(_TABLE)) if others else None
         try:
             stream = None if table is None else stream_to(table)
@@ -68,6 +68,7 @@ class ImagesSink(FolderSink):
             if stream is not None and table is not None:
                 stream.flush()
                 table.publish()
+            self.said = names.said()
         finally:
             if table is not None:
                 table.discard()
@@ -112,39 +113,88 @@ def _write(folder: StagedFolder, name: str, data: bytes) -> None:
 
 
 class _Names:
-    """Where the picture of a row goes, below the folder; a name from the data never leads out of it."""
+    """Where the picture of a row goes, below the folder; a name from the data never leads out of it.
 
-    def __init__(
-        self, columns: Sequence[Column], classes: Sequence[str] | None, rows: UniRecordDataset
-    ) -> None:
+    The folders of a path may be called as classes. Where the class of a row is another one by now, its file goes into
+    the folder of the class that it has.
+    """
+
+    def __init__(self, columns: Sequence[Column], metadata: object, rows: UniRecordDataset) -> None:
         names = {column.name: column for column in columns}
         self._media_type = _picture(columns).annotations.get("media_type")
         self._path = "path" in names and names["path"].is_string
         self._named = _gives_names(names)
+        self._split = "split" in names and names["split"].is_string
         self._class = "class" in names and names["class"].is_string
         numbered = "label" in names and names["label"].dtype is not None and names["label"].dtype.kind in "iu"
-        self._classes = classes if numbered else None
+        label_says = classes_of(names["label"].annotations) if numbered else None
+        self._classes = (label_says or classes_of(metadata)) if numbered else None
+        self._folders = self._class_folders(rows) if self._path else set()
         last = rows.row_ids(len(rows) - 1).tolist() if len(rows) else [0]
         self._digits = max(6, len(str(last[0])))
+        self._moved = self._elsewhere = self._differ = 0
+
+    def _class_folders(self, rows: UniRecordDataset) -> set[str]:
+        """The names that are classes: those of the list, and those that rows have."""
+        found = set(self._classes or ())
+        if self._class:
+            found.update(name for name in rows.scalars(["class"])["class"] if name is not None)
+        return found
 
     def of(self, batch: dict[str, Any], i: int, row: int, data: bytes | None) -> str:
-        if self._path and batch["path"][i] is not None:
-            return _checked("path", row, batch["path"][i].split("/"))
-        suffix = "" if data is None else encoded(data, self._media_type)[1]
         folder = self._folder(batch, i)
+        if self._path and batch["path"][i] is not None:
+            return _checked("path", row, self._by_class(batch, i, row, batch["path"][i].split("/"), folder))
+        suffix = "" if data is None else encoded(data, self._media_type)[1]
         name = f"{row:0{self._digits}d}{suffix}"
         if self._named and batch[_NAME][i] is not None:
             return _checked(_NAME, row, [*([] if folder is None else [folder]), *batch[_NAME][i].split("/")])
         return name if folder is None else _checked("class", row, [folder, name])
 
+    def _by_class(
+        self, batch: dict[str, Any], i: int, row: int, path: list[str], own: str | None
+    ) -> list[str]:
+        """The path, with the row's own class in the place of a folder that is called as another one."""
+        start = int(self._split and len(path) > 1 and batch["split"][i] == path[0])
+        place = next((p for p in range(start, len(path) - 1) if path[p] in self._folders), None)
+        if place is None or path[place] == own:
+            self._elsewhere += place is None and own is not None
+            return path
+        self._moved += 1
+        stem, suffix = os.path.splitext(path[-1])
+        inner = [*path[place + 1 : -1], f"{stem}-row{row}{suffix}"]
+        return [*path[:place], *([] if own is None else [own]), *inner]
+
     def _folder(self, batch: dict[str, Any], i: int) -> str | None:
-        if self._class and batch["class"][i] is not None:
-            return str(batch["class"][i])
+        by_label = None
         if self._classes is not None:
             label = batch["label"].tolist()[i]
             if label is not None and 0 <= label < len(self._classes):
-                return str(self._classes[label])
-        return None
+                by_label = str(self._classes[label])
+        if not self._class or batch["class"][i] is None:
+            return by_label
+        by_class = str(batch["class"][i])
+        self._differ += by_label not in (None, by_class)
+        return by_class
+
+    def said(self) -> list[str]:
+        """What differs between folders, paths and classes."""
+        said = []
+        if self._moved:
+            said.append(
+                f"{self._moved:,} files lie in the folder of the class that they have, not in that of another one in "
+                "their path; the number of the row is in their names"
+            )
+        if self._elsewhere:
+            said.append(
+                f"{self._elsewhere:,} files lie where their path says, in no folder called as their class: without "
+                "the column path they lie in class folders"
+            )
+        if self._differ:
+            said.append(
+                f"{self._differ:,} rows have a class other than their label says; folders are by class"
+            )
+        return said
 
 
 def _checked(column: str, row: int, components: list[str]) -> str:
