@@ -94,6 +94,123 @@ def test_a_pickle_of_anything_else_is_refused(tmp_path: Path, content: Any) -> N
         open_source(str(tmp_path / "data_batch_1"))
 
 
+def _text(text: str) -> bytes:
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def _int(number: int) -> bytes:
+    return b"J" + struct.pack("<i", number)
+
+
+def _tuple(*items: bytes) -> bytes:
+    return b"(" + b"".join(items) + b"t"
+
+
+def _name(name: str) -> bytes:
+    module, _, of = name.rpartition(".")
+    return f"c{module}\n{of}\n".encode()
+
+
+def _dtype(name: bytes, *state: bytes) -> bytes:
+    made = _name("numpy.dtype") + _tuple(name, b"\x89", b"\x88") + b"R"
+    return made + _tuple(*state) + b"b" if state else made
+
+
+def _plain(order: str = "<", fields: bytes = b"N", inner: bytes = b"N") -> tuple[bytes, ...]:
+    return (_int(3), _text(order), inner, b"N", fields, _int(-1), _int(-1), _int(0))
+
+
+def _array(shape: bytes, dtype: bytes, content: bytes) -> bytes:
+    made = _name("numpy.core.multiarray._reconstruct") + _tuple(
+        _name("numpy.ndarray"), _tuple(_int(0)), _text("b")
+    )
+    return made + b"R" + _tuple(_int(1), shape, dtype, b"\x89", content) + b"b"
+
+
+def _tangle(levels: int = 60) -> bytes:
+    """A tuple of two tuples, which are one, and so on: to hash or to show it never ends."""
+    return b")" + b"".join(b"q%c" % i + b"h%c" % i + b"\x86" for i in range(levels))
+
+
+_PIXELS = b"B" + struct.pack("<I", 16) + bytes(range(16))
+_SHAPE = _tuple(_int(2))
+_OBJECT_FIELD = b"}" + _text("a") + _tuple(_dtype(_text("O8")), _int(1 << 30)) + b"s"
+_VALUES_ALLOWED = {
+    "an array": _array(_SHAPE, _dtype(_text("i8"), *_plain()), _PIXELS),
+    "big-endian": _array(_SHAPE, _dtype(_text("f8"), *_plain(">")), _PIXELS),
+    "without a state of its dtype": _array(_SHAPE, _dtype(_text("i8")), _PIXELS),
+}
+_VALUES_REFUSED = {
+    "fields out of the item": _array(
+        _SHAPE, _dtype(_text("V8"), _int(3), _text("|"), b"N", _tuple(_text("a")), _OBJECT_FIELD, _int(8), _int(1),
+                       _int(63)), b"](" + _tuple(_text("x")) + _tuple(_text("y")) + b"e"),
+    "fields of numbers": _array(_SHAPE, _dtype(_text("i8"), *_plain(fields=_OBJECT_FIELD)), _PIXELS),
+    "a dtype in a dtype": _array(_SHAPE, _dtype(_text("i8"), *_plain(inner=_tuple(_dtype(_text("i8")), _SHAPE))),
+                                 _PIXELS),
+    "objects": _array(_SHAPE, _dtype(_text("O8"), *_plain("|")), _PIXELS),
+    "bytes of other length": _array(_tuple(_int(3)), _dtype(_text("i8"), *_plain()), _PIXELS),
+    "a negative size": _array(_tuple(_int(-2), _int(-1)), _dtype(_text("i8"), *_plain()), _PIXELS),
+    "no shape": _array(b")", _dtype(_text("i8"), *_plain()), _PIXELS),
+    "items": _array(_SHAPE, _dtype(_text("V8"), *_plain()), _PIXELS),
+    "text": _array(_SHAPE, _dtype(_text("U2"), *_plain()), _PIXELS),
+    "a dtype of a type": _array(_SHAPE, _dtype(_name("numpy.ndarray")), _PIXELS),
+    "an unknown order": _array(_SHAPE, _dtype(_text("i8"), *_plain("!")), _PIXELS),
+    "state for a name": _name("_codecs.encode") + b"}" + _text("__wrapped__") + _int(1) + b"sb",
+    "state for a class": _name("numpy.ndarray") + b"N}" + _text("x") + _int(1) + b"s\x86b",
+    "a class that is made": _name("numpy.ndarray") + b")\x81",
+    "a class that is called": _name("numpy.ndarray") + _tuple(_SHAPE) + b"R",
+    "another codec": _name("_codecs.encode") + _tuple(_text("a"), _text("rot13")) + b"R",
+    "something outside": _text("x") + b"Q",
+    "an extension": b"\x82\x01",
+    "a far place of the memo": b"r\xff\xff\xff\xff" + _tangle() + _tuple(_tangle(), b"") + b"\x8f",
+    "a set": b"\x8f",
+    "a tangle as a key": b"}" + _tangle() + _int(1) + b"s",
+    "a tangle as a shape": _array(_tangle(), _dtype(_text("i8")), _PIXELS),
+    "a tangle as a dtype": _array(_SHAPE, _dtype(_tangle()), _PIXELS),
+    "a tangle as a state": _array(_SHAPE, _dtype(_text("i8"), _tangle()), _PIXELS),
+    "a tangle as a codec": _name("_codecs.encode") + _tuple(_text("a"), _tangle()) + b"R",
+    "a tangle as a name": _tangle() + _tangle() + b"\x93",
+    "more taken than there is": b"0" * 99,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", [*_VALUES_ALLOWED, *_VALUES_REFUSED])
+def test_arrays_in_pickles_are_of_plain_numbers_and_made_of_their_bytes(what: str) -> None:
+    value = {**_VALUES_ALLOWED, **_VALUES_REFUSED}[what]
+    data = b"\x80\x02}" + _text("x") + value + b"s."
+    if what in _VALUES_REFUSED:
+        with pytest.raises(ValueError, match="no pickle of plain containers and arrays"):
+            plain_pickle(data)
+        return
+    found = plain_pickle(data)["x"]
+    kind = ">f8" if what == "big-endian" else "<i8"
+    assert (found.dtype, found.tolist()) == (np.dtype(kind), np.frombuffer(bytes(range(16)), kind).tolist())
+
+
+def test_a_damaged_pickle_is_refused_or_holds_plain_values() -> None:
+    draw, refused = np.random.default_rng(5), 0
+    content = {
+        b"data": np.arange(24, dtype=">u2").reshape(2, 12),
+        "labels": [3, -1],
+        b"more": {"a": (1.5, None)},
+    }
+    for protocol in range(5):
+        whole = pickle.dumps(content, protocol)
+        assert plain_pickle(whole)[b"data"].tolist() == content[b"data"].tolist()  # type: ignore[attr-defined]
+        for _ in range(400):
+            data = bytearray(whole)
+            for place in draw.integers(2, len(data), draw.integers(1, 4)):
+                data[place] = draw.integers(0, 256)
+            try:
+                found = plain_pickle(bytes(data))
+            except ValueError:
+                refused += 1
+                continue
+            for value in found.values():
+                assert not isinstance(value, np.ndarray) or value.dtype.kind in "biufc"
+    assert refused > 500
+
+
 def test_hdf5_datasets_are_columns(tmp_path: Path) -> None:
     images = np.arange(24, dtype=">i2").reshape(4, 2, 3)
     with h5py.File(tmp_path / "x.h5", "w") as file:

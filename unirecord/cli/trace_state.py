@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from ..convert.sources.packages import needed
 from ..dataset.state import OPTIONAL, ResumeState
 from ..errors import MissingError
 from .usage import UsageError
@@ -44,10 +45,7 @@ def _content(path: str) -> Any:
             return json.loads(Path(path).read_text("utf-8"))
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{path} begins like JSON and is none: {error}") from None
-    try:
-        import torch
-    except ImportError:
-        raise UsageError(f"{path} is no JSON; to look into a checkpoint of PyTorch, install torch") from None
+    torch = needed("torch", f"{path}, which is no JSON and may be a checkpoint of PyTorch,")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # pickle fails in many ways

@@ -103,7 +103,7 @@ class CifarFiles(Source):
                 return [line for line in data.decode("utf-8", "replace").split("\n") if line.strip()]
             try:
                 found = plain_pickle(data)
-                names = found.get(b"label_names") or found.get(b"fine_label_names")
+                names: Any = found.get(b"label_names") or found.get(b"fine_label_names")
                 return [name.decode() for name in names]
             except (ValueError, AttributeError, TypeError, UnicodeDecodeError) as error:
                 raise SchemaError(f"{path} does not list the classes: {error}") from None
@@ -130,8 +130,6 @@ def _binary(data: bytes) -> tuple[Any, Any, Any]:
 
 def _pickled(data: bytes) -> tuple[Any, Any, Any]:
     found = plain_pickle(data)
-    if not isinstance(found, dict):
-        raise ValueError("it holds no dict")
     images, fine = found.get(b"data"), b"fine_labels" in found
     labels = found.get(b"fine_labels" if fine else b"labels")
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):

@@ -1,4 +1,4 @@
-"""Packages that only some sources need: imported when they are, with an error that says what to install."""
+"""Packages that only some sources and commands need, imported when they do; an error says what to install."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ...errors import MissingError
 __all__ = ["FLOORS", "needed"]
 
 # The oldest versions that are read with, as the extra `convert` has them: an older pyarrow runs code that a file names
-# (CVE-2023-47248), and others have defaults that have not been tried here.
+# (CVE-2023-47248), and others have defaults that have not been tried here. Before torch 2.6 a checkpoint runs code by
+# `weights_only=True`, too (CVE-2025-32434).
 FLOORS: Final = {
     "array-record": "0.8", "brotli": "1.2", "h5py": "3.12", "lmdb": "1.6", "pyarrow": "20", "pylance": "7",
-    "python-snappy": "0.7", "pyyaml": "6", "zarr": "3.0", "zstandard": "0.23",
+    "python-snappy": "0.7", "pyyaml": "6", "torch": "2.6", "zarr": "3.0", "zstandard": "0.23",
 }  # fmt: skip
 
 
