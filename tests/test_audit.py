@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -125,6 +126,37 @@ def test_a_launch_that_forgets_its_state_is_named(path: Path, tmp_path: Path) ->
     report, (epoch,) = audited(tmp_path, restarts=True)
     assert report.ok
     assert report.orders[0].launches[0].undone == 12
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    launches=st.lists(
+        st.tuples(st.integers(1, 3), st.integers(1, 9), st.booleans(), st.integers(0, 9)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_every_position_is_counted_once_whatever_launches_forget(
+    path: Path, tmp_path_factory: pytest.TempPathFactory, launches: list[tuple[int, int, bool, int]]
+) -> None:
+    """Each launch without a state: ranks, samples of a batch, ``drop_last``, and the steps after which it is killed."""
+    folder = tmp_path_factory.mktemp("receipts")
+    base = UniRecordDataset(path, shuffle=True, seed=5, remainder="uneven")
+    position_of = {int(row): position for position, row in enumerate(base.row_ids())}
+    came: Counter[int] = Counter()
+    for ranks, batch, drop_last, steps in launches:
+        for rank in range(ranks):
+            own = base.view(shard_id=rank, num_shards=ranks)
+            for step, found in enumerate(own.batches(batch, drop_last=drop_last, receipts=folder)):
+                came.update(position_of[int(row)] for row in found["i"])
+                if step == steps:
+                    break
+    for epoch in unirecord.audit(folder).orders[0].epochs if came else ():
+        told = {why: spelled(ranges) for why, ranges in epoch.left_out.items()}
+        gone = [*spelled(epoch.never), *(position for ranges in told.values() for position in ranges)]
+        assert sorted(gone) == [p for p in range(epoch.positions) if came[p] == 0]
+        assert sorted(spelled(epoch.twice)) == [p for p in range(ROWS) if came[p] > 1]
+        assert epoch.delivered == sum(came[p] == 1 for p in range(epoch.positions))
 
 
 def test_a_state_that_is_further_on_than_what_was_delivered_leaves_a_gap(path: Path, tmp_path: Path) -> None:

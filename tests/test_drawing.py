@@ -82,6 +82,26 @@ def test_edges_and_small_batches(ds: Any) -> None:
     assert edges_of(np.array([3, 100])) == [int(edge) for edge in expected.split()]
 
 
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_drop_last_leaves_out_every_batch_that_is_smaller(ds: Any, data: Any) -> None:
+    """Those of buckets that have less than one batch, too."""
+    edges = sorted(data.draw(st.sets(st.integers(1, 90), max_size=6)))
+    sizes = [{"batch_size": data.draw(st.integers(1, 150))}, {"max_length": data.draw(st.integers(90, 4000))}]
+    size, plain = data.draw(st.sampled_from(sizes)), ds.take(data.draw(st.integers(1, ROWS)))
+    kept = plain.bucketed("tokens", edges=edges, drop_last=True, **size)
+    lengths = LENGTHS[: len(plain)]
+    bucket = np.searchsorted(edges, lengths)
+    whole = {}
+    for number in np.unique(bucket).tolist():
+        longest = max(1, int(lengths[bucket == number].max()))
+        whole[number] = size.get("batch_size") or size["max_length"] // longest
+    batches = [kept.rows_of(step, epoch=0).tolist() for step in range(kept.steps_in_epoch())]
+    assert all(len(batch) == whole[bucket[batch[0]]] for batch in batches)
+    assert len(batches) == sum(np.count_nonzero(bucket == number) // whole[number] for number in whole)
+    assert ids(kept.batches()) == batches
+
+
 @pytest.mark.parametrize(
     "chosen",
     [range(200), range(199, -1, -3), np.flatnonzero(LENGTHS[:200] % 3), [7, 150, 3, 3, 60, 199]],

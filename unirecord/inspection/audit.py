@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import FormatError
-from ..order.coverage import PositionRange, Stretch, never_and_twice
+from ..order.coverage import Coverage, PositionRange, Stretch, coverage
 from .job_history import JobPass, Launch, launches
 from .left_out_samples import Placed, ranges_left_out
 from .receipt_digests import rows_that_differ
@@ -46,8 +46,8 @@ class AuditedEpoch:
 
     ``delivered`` of them came exactly once, ``repeated`` samples came again by ``remainder="pad"``. ``left_out`` are
     those left out on purpose, by the reason: ``"remainder"``, ``"drop_last"``, ``"corrupt"``, ``"excluded"``,
-    ``"skipped"`` (by an operator of a pipeline).
-    ``never`` and ``twice`` are mistakes.
+    ``"skipped"`` (by an operator of a pipeline). ``never`` and ``twice`` are mistakes: neither delivered nor left out,
+    and delivered more often than once. So ``positions`` are the delivered ones and those of the three, each once.
     """
 
     epoch: int
@@ -211,14 +211,15 @@ def _epoch(
     problems: list[str],
 ) -> AuditedEpoch:
     delivered: list[Stretch] = []
-    by_rule: list[tuple[str, Stretch]] = []
+    by_rule: dict[str, list[Stretch]] = defaultdict(list)
     points: dict[str, list[Placed]] = defaultdict(list)
     for launch, part in parts:
         limit = launch.stands(epoch)
         stop = (1 << 64) if limit is None else limit
         delivered += _within(part.delivered(), stop)
         if part.over:
-            by_rule += [(why, s) for why, left in part.left_out_by_rule() for s in _within([left], stop)]
+            for why, left in part.left_out_by_rule():
+                by_rule[why] += _within([left], stop)
         for rank, own in part.ranks.items():
             for why, numbers in own.left_out.items():
                 first, ranks = part.start + rank, part.head.ranks
@@ -226,26 +227,24 @@ def _epoch(
                 points[why].append(Placed(numbers, first, ranks, min(stop, samples, told)))
     finished = under_way is None
     horizon = samples if under_way is None else min(under_way.front, samples)
-    covered = [*delivered, *(stretch for _, stretch in by_rule)]
     try:
-        never, twice = never_and_twice(covered, 0, samples)
+        found = coverage(delivered, by_rule, 0, horizon)
+        behind = coverage(delivered, by_rule, horizon, samples)
     except OverflowError as error:
         problems.append(f"epoch {epoch}: {error}")
-        never, twice = [], []
-    never = [found for found in (_below(r, horizon) for r in never) if found is not None]
-    left_out: dict[str, list[PositionRange]] = defaultdict(list)
-    for why, stretch in by_rule:
-        left_out[why].append(_named(stretch))
+        found = behind = Coverage([], [], {})
+    left_out = {why: ranges for why, ranges in found.left_out.items() if ranges}
     for why, several in points.items():
         below = [replace(one, stop=min(one.stop, horizon)) for one in several]
-        left_out[why] = ranges_left_out(below, twice)
+        left_out[why] = ranges_left_out(below, found.twice)
     gone = sum(r.count for ranges in left_out.values() for r in ranges)
-    behind = (stretch.clipped(samples, 1 << 64) for stretch in delivered)
-    repeated = sum(stretch.count for stretch in behind if stretch is not None)
-    wrong = sum(r.count for r in (*never, *twice))
+    again = (stretch.clipped(samples, 1 << 64) for stretch in delivered)
+    repeated = sum(stretch.count for stretch in again if stretch is not None)
+    wrong = sum(r.count for r in (*found.never, *found.twice))
     return AuditedEpoch(
         epoch, horizon, finished, horizon - gone - wrong, repeated,
-        {why: tuple(ranges) for why, ranges in left_out.items()}, tuple(never), tuple(twice),
+        {why: tuple(ranges) for why, ranges in left_out.items()}, tuple(found.never),
+        (*found.twice, *behind.twice),
     )  # fmt: skip
 
 
@@ -254,19 +253,3 @@ def _within(found: Iterable[Stretch], stop: int) -> Iterator[Stretch]:
         clipped = stretch.clipped(0, stop)
         if clipped is not None:
             yield clipped
-
-
-def _below(found: PositionRange, stop: int) -> PositionRange | None:
-    """What of a range lies below a position."""
-    if found.stop <= stop:
-        return found
-    if found.first >= stop:
-        return None
-    if found.stride == 0:
-        return PositionRange(found.first, stop, 0, min(found.count, stop - found.first))
-    count = -(-(stop - found.first) // found.stride)
-    return PositionRange(found.first, found.first + (count - 1) * found.stride + 1, found.stride, count)
-
-
-def _named(stretch: Stretch) -> PositionRange:
-    return PositionRange(stretch.first, stretch.stop, 1 if stretch.whole else 0, stretch.count)

@@ -45,10 +45,9 @@ class Bucketed(BatchRule):
         else:
             assert max_length is not None
             sizes = max_length // np.maximum(longest, 1)
+        self.batches_of: NDArray[np.int64] = self.counts // sizes if drop_last else -(-self.counts // sizes)
         # None has more rows than its bucket.
         self.sizes: NDArray[np.int64] = np.minimum(sizes, np.maximum(self.counts, 1))
-        whole = self.counts // self.sizes
-        self.batches_of: NDArray[np.int64] = whole if drop_last else -(-self.counts // self.sizes)
         self.before: NDArray[np.int64] = np.concatenate([[0], np.cumsum(self.batches_of)])
         self.samples: int = int(self.before[-1])
         self.digest: str = f"{xxh3_64(np.ascontiguousarray(lengths, '<i8')):016x}"

@@ -1,20 +1,21 @@
-"""Which positions of an epoch have been delivered never, once or more often: intervals and residues, never a sort."""
+"""Which positions of an epoch were delivered never, once or more often, or left out: intervals and residues, never a sort."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PositionRange", "Stretch", "never_and_twice", "stretches"]
+__all__ = ["Coverage", "PositionRange", "Stretch", "coverage", "stretches"]
 
 Numbers = NDArray[np.int64]
 
 _MOST_AT_ONCE = 1 << 22  # positions, or one period of them, that are looked at one by one
+_DELIVERED = ""  # beside the reasons for which positions are left out
 _MOST_LISTED = 64  # ranges of one period that are named one by one
 
 
@@ -97,49 +98,72 @@ def stretches(
             yield Stretch(start + low * ranks, start + high * ranks, start, ranks, some)
 
 
-def never_and_twice(
-    found: Iterable[Stretch], first: int, stop: int
-) -> tuple[list[PositionRange], list[PositionRange]]:
-    """Which of the positions ``first`` … ``stop`` − 1 lie in none of the stretches, and which in several.
+@dataclass(frozen=True)
+class Coverage:
+    """What has become of some positions; each is in one of these at most, and in none if it was delivered once.
+
+    ``never``: neither delivered nor left out; ``twice``: delivered more often than once; ``left_out``: not delivered,
+    by the first reason that it was left out for.
+    """
+
+    never: list[PositionRange]
+    twice: list[PositionRange]
+    left_out: dict[str, list[PositionRange]]
+
+
+def coverage(
+    delivered: Iterable[Stretch], left_out: Mapping[str, Sequence[Stretch]], first: int, stop: int
+) -> Coverage:
+    """What has become of the positions ``first`` … ``stop`` − 1; ``left_out`` are those left out, by the reason.
 
     Takes time by the number of stretches and of ranks, not by that of positions. OverflowError where stretches of very
     different numbers of ranks overlap, so that there is no short period to look at.
     """
-    clipped = [piece for piece in (stretch.clipped(first, stop) for stretch in found) if piece is not None]
-    edges = sorted({first, stop, *(p.first for p in clipped), *(p.stop for p in clipped)})
-    begins = sorted(clipped, key=lambda p: p.first, reverse=True)
-    over: list[Stretch] = []
+    by_fate = [(_DELIVERED, delivered), *left_out.items()]
+    clipped = [
+        (fate, piece)
+        for fate, pieces in by_fate
+        for piece in (stretch.clipped(first, stop) for stretch in pieces)
+        if piece is not None
+    ]
+    edges = sorted({first, stop, *(p.first for _, p in clipped), *(p.stop for _, p in clipped)})
+    begins = sorted(clipped, key=lambda one: one[1].first, reverse=True)
+    over: list[tuple[str, Stretch]] = []
     never: list[PositionRange] = []
     twice: list[PositionRange] = []
+    gone: dict[str, list[PositionRange]] = {why: [] for why in left_out}
     for low, high in pairwise(edges):
-        over = [piece for piece in over if piece.stop > low]
-        while begins and begins[-1].first <= low:
+        over = [one for one in over if one[1].stop > low]
+        while begins and begins[-1][1].first <= low:
             over.append(begins.pop())
-        times = sum(piece.whole for piece in over)
-        partial = [piece for piece in over if not piece.whole]
-        if not partial:
-            if times != 1:
-                (never if times == 0 else twice).append(PositionRange(low, high, 1, high - low))
-            continue
-        counts = _counts(partial, low, high) + times
-        never += _ranges(counts == 0, low, high)
-        twice += _ranges(counts > 1, low, high)
-    return _joined(never), _joined(twice)
+        length = _period([piece for _, piece in over if not piece.whole], low, high)
+        times = {fate: np.zeros(length, np.int64) for fate, _ in by_fate}
+        for fate, piece in over:
+            times[fate] += piece.holds(piece.start % piece.ranks + _residues(piece, low, length))
+        left = times[_DELIVERED] == 0
+        twice += _ranges(times[_DELIVERED] > 1, low, high)
+        for why in left_out:
+            here = left & (times[why] > 0)
+            gone[why] += _ranges(here, low, high)
+            left &= ~here
+        never += _ranges(left, low, high)
+    return Coverage(_joined(never), _joined(twice), {why: _joined(found) for why, found in gone.items()})
 
 
-def _counts(partial: Sequence[Stretch], low: int, high: int) -> Numbers:
-    """How often each position is meant, for one period of them, or for all if there are fewer."""
+def _period(partial: Sequence[Stretch], low: int, high: int) -> int:
+    """How many positions from ``low`` on stand for all: one period of the stretches, or all if there are fewer."""
     length = min(math.lcm(*(piece.ranks for piece in partial)), high - low)
     if length > _MOST_AT_ONCE:
         raise OverflowError(
             f"positions {low:,} … {high - 1:,}: receipts of {sorted({p.ranks for p in partial})} ranks overlap there, "
             f"each of some ranks alone, and no period of less than {_MOST_AT_ONCE:,} positions describes that"
         )
-    counts = np.zeros(length, np.int64)
-    for piece in partial:
-        offset = (low - piece.start) % piece.ranks
-        counts += piece.holds(np.arange(length, dtype=np.int64) + (offset + piece.start % piece.ranks))
-    return counts
+    return length
+
+
+def _residues(piece: Stretch, low: int, length: int) -> Numbers:
+    """Positions from ``low`` on as numbers that are small and equal to them modulo the ranks of a stretch."""
+    return np.arange(length, dtype=np.int64) + (low - piece.start) % piece.ranks
 
 
 def _ranges(mask: NDArray[np.bool_], low: int, high: int) -> list[PositionRange]:
