@@ -72,9 +72,35 @@ def test_it_streams_with_exact_states_and_shares_shards_out(folder: Path, load: 
     assert sorted(row["n"] for i in range(3) for row in stream.shard(3, i)) == list(range(40))
 
 
-def test_a_folder_is_known_by_its_files(folder: Path, load: Any) -> None:
-    assert load(str(folder / "set"), columns=["n"], split="train")["n"][:] == list(range(40))
-    assert load(data_dir=str(folder / "set"), columns=["n"], split="train")["n"][:] == list(range(40))
+def test_a_folder_is_known_by_its_files(tmp_path: Path, load: Any) -> None:
+    """Of any number of parts, one as well, and beside the manifests of earlier versions."""
+    data = tmp_path / "data" / "set"  # datasets keeps its copies in tmp_path
+    data.parent.mkdir()
+    for parts in range(1, 4):
+        with (append if parts > 1 else Writer)(data, {"n": "int32"}) as writer:
+            writer.write({"n": parts - 1})
+        for given in ({"path": str(data)}, {"data_dir": str(data)}):
+            for streaming in (False, True):
+                found = load(**given, split="train", streaming=streaming)
+                assert [row["n"] for row in found] == list(range(parts))
+
+
+def test_a_part_in_a_folder_of_its_own_is_known(tmp_path: Path, load: Any) -> None:
+    (tmp_path / "data").mkdir()
+    for name, n in (("test", 5), ("train", 3)):
+        with Writer(tmp_path / "data" / f"{name}.urec", {"n": "int32"}) as writer:
+            writer.write({"n": n})
+    found = load(str(tmp_path / "data"))
+    assert {split: found[split]["n"][:] for split in found} == {"train": [3], "test": [5]}
+
+
+def test_a_folder_of_json_stays_one(tmp_path: Path, load: Any) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("a.json", "manifest.json"):
+        (data / name).write_text('{"n": 1}\n')
+        assert load(str(data), split="train").to_dict() == {"n": [1]}
+        (data / name).unlink()
 
 
 class Listing(DirFileSystem):

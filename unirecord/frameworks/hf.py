@@ -49,6 +49,15 @@ def register() -> None:
     packaged_modules._MODULE_TO_EXTENSIONS[name] = [".urec"]
     packaged_modules._MODULE_TO_METADATA_FILE_NAMES[name] = [hf_builder.MANIFEST]
     packaged_modules._MODULE_TO_METADATA_EXTENSIONS[name] = []
+    # Lists that other modules of datasets have taken by name: what is not in them is no data file of a folder, and
+    # a manifest that is not metadata is a file of JSON, which wins over as many parts.
+    for known, added in (
+        (packaged_modules._ALL_EXTENSIONS, ".urec"),
+        (packaged_modules._ALL_ALLOWED_EXTENSIONS, ".urec"),
+        (packaged_modules._ALL_METADATA_FILENAMES, hf_builder.MANIFEST),
+    ):
+        if added not in known:
+            known.append(added)
 
 
 def to_hf(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.IterableDataset:

@@ -1,4 +1,4 @@
-"""Which positions of an epoch were delivered never, once or more often, or left out: intervals and residues, never a sort."""
+"""What became of the positions of an epoch, delivered or left out: intervals and residues, never a sort."""
 
 from __future__ import annotations
 
