@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import itertools
 import pickle
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +89,123 @@ def test_shards_are_the_parts_or_equal_stretches(path: Path) -> None:
     assert shared == [[*range(first, first + 20)] for first in (0, 20, 40)]
 
 
-def test_epochs_follow_set_epoch_behind_operators_too(path: Path) -> None:
-    ds = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2)
-    data = ds.to_hf().map(lambda row: {"n": row["n"]})
-    for epoch in (0, 3, 1):
-        data.set_epoch(epoch)
+# What a method of datasets makes of a stream, and of the list of its rows.
+METHODS = {
+    "plain": (lambda data: data, list),
+    "map": (lambda data: data.map(lambda row: {"n": row["n"]}), list),
+    "filter": (lambda data: data.filter(lambda row: row["n"] % 3), lambda rows: [n for n in rows if n % 3]),
+    "take": (lambda data: data.take(50), lambda rows: rows[:50]),
+    "skip": (lambda data: data.skip(5), lambda rows: rows[5:]),
+    "skip and take": (lambda data: data.skip(5).take(7).map(dict), lambda rows: rows[5:12]),
+    "repeat": (lambda data: data.repeat(2), lambda rows: rows * 2),
+    "with_format": (lambda data: data.with_format("arrow").with_format(None), list),
+    "select_columns": (lambda data: data.select_columns("n"), list),
+    "batch": (lambda data: data.batch(7), lambda rows: [rows[i : i + 7] for i in range(0, len(rows), 7)]),
+    "interleave": (
+        lambda data: datasets.interleave_datasets([data, data.skip(1)]),
+        lambda rows: [n for pair in itertools.pairwise(rows) for n in pair],
+    ),
+}
+
+
+def numbers(data: Any) -> list[Any]:
+    return [row["n"] for row in data]
+
+
+def orders(path: Path, epochs: Iterable[int]) -> list[list[int]]:
+    ds, found = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), []
+    for epoch in epochs:
         ds.set_epoch(epoch)
-        assert [row["n"] for row in data] == ds.row_ids().tolist()
+        found.append(ds.row_ids().tolist())
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("of_source", [False, True], ids=["set later", "set before"])
+def test_epochs_follow_set_epoch_behind_every_method(path: Path, method: str, of_source: bool) -> None:
+    """Whether it is the epoch of what a method has made that is set, or that of what it is made of."""
+    make, of_rows = METHODS[method]
+    source = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7)
+    data, epochs = make(source), (0, 3, 1)
+    for epoch, order in zip(epochs, orders(path, epochs), strict=True):
+        (source if of_source else data).set_epoch(epoch)
+        assert numbers(make(source) if of_source else data) == of_rows(order)
+
+
+@pytest.mark.parametrize(
+    ("start_method", "method"),
+    [*itertools.product(["fork"], ["plain", "map", "take", "skip and take"]), ("spawn", "skip")],
+)
+def test_workers_that_stay_see_the_epoch_that_is_set(path: Path, start_method: str, method: str) -> None:
+    """Whatever their own numbers are, which datasets tells a stream in the same way as epochs."""
+    make, _ = METHODS[method]
+    data = make(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(6))
+    loader = DataLoader(
+        data, None, num_workers=2, persistent_workers=True, multiprocessing_context=start_method
+    )
+    ways = []
+    for epoch in (0, 1, 2):
+        data.set_epoch(epoch)
+        found = numbers(loader)
+        plain = make(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(6))
+        plain.set_epoch(epoch)
+        of_workers = [numbers(_first(plain, index)) for index in range(2)]
+        assert sorted(found) == sorted(itertools.chain(*of_workers))
+        assert found[:40:2] == of_workers[0][:20]
+        ways.append(found)
+    assert ways[0] != ways[1] != ways[2]
+
+
+def _first(data: Any, index: int) -> Any:
+    """What worker ``index`` of two reads."""
+    shared = data.shard(2, index, contiguous=False)
+    shared.set_epoch(data.epoch)
+    return shared
+
+
+@pytest.mark.parametrize("method", ["plain", "map", "take", "with_format"])
+@pytest.mark.parametrize("at", [(7, 26), (0, 31), (60, 60)], ids=["within", "at the front", "between"])
+def test_resumed_twice_and_two_epochs_further_is_as_if_never_stopped(
+    path: Path, method: str, at: tuple[int, int]
+) -> None:
+    """Each time in a stream made anew, as a job that is started again makes it."""
+    make, of_rows = METHODS[method]
+    expected = [of_rows(order) for order in orders(path, range(2, 5))]
+    count, state, got = len(expected[0]), None, []
+    for stop in (*at, count):
+        data = make(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7))
+        data.set_epoch(2)
+        if state is not None:
+            data.load_state_dict(state)
+        got += numbers(itertools.islice(data, min(stop, count) - len(got)))
+        state = data.state_dict()
+    assert got == expected[0]
+    for epoch in (3, 4):
+        data.set_epoch(epoch)
+        assert numbers(data) == expected[epoch - 2]
+
+
+def test_a_shuffle_of_datasets_own_moves_no_epoch(path: Path) -> None:
+    """It comes on top: the rows of the same stretches, and all of them."""
+    (order,) = orders(path, [0])
+    data = (
+        UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(1).shuffle(seed=42, buffer_size=9)
+    )
+    first = numbers(data)
+    assert sorted(first) == list(range(60))
+    assert all(row in order[: place + 9] for place, row in enumerate(first))
+    data.set_epoch(1)
+    assert sorted(numbers(data)) == list(range(60)) != first
+
+
+def test_a_pass_that_is_broken_off_is_begun_again_and_threads_have_passes_of_their_own(path: Path) -> None:
+    data = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7)
+    (order,) = orders(path, [1])
+    data.set_epoch(1)
+    assert numbers(itertools.islice(data, 11)) == order[:11]
+    assert numbers(data) == order
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(numbers, [data, data])) == [order, order]
 
 
 def test_without_a_shuffle_every_epoch_is_in_order(path: Path) -> None:
