@@ -348,10 +348,88 @@ def test_connections_that_say_nothing_hold_no_end_up(data: Path) -> None:
         assert silent.recv(1) == b""
 
 
-def test_a_connection_too_many_is_ended(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unirecord.viewing.server._CONNECTIONS", 0)
+def test_connections_without_the_token_give_way(browser: Browser) -> None:
+    slow = [socket.create_connection(("127.0.0.1", browser.port)) for _ in range(100)]
+    try:
+        for one in slow:
+            one.sendall(b"GET / HT")
+        browser.page("rows")
+        assert len(browser.server._open) <= 32
+    finally:
+        for one in slow:
+            one.close()
+
+
+def test_connections_with_the_token_do_not_give_way(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unirecord.viewing.server._CONNECTIONS", 1)
+    begun, go_on = threading.Event(), threading.Event()
+    content = browser.server.dataset_page()
+
+    def page() -> bytes:
+        begun.set()
+        assert go_on.wait(60)
+        return content
+
+    monkeypatch.setattr(browser.server, "dataset_page", page)
+    found: list[tuple[int, bytes]] = []
+    target = f"/{browser.server.token}/dataset"
+    first = threading.Thread(target=lambda: found.append(browser.ask(target)[:2]))
+    first.start()
+    assert begun.wait(60)
     with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
         browser.ask(f"/{browser.server.token}/rows")
+    go_on.set()
+    first.join()
+    assert found == [(200, content)]
+
+
+def test_a_request_that_never_comes_whole_is_ended(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unirecord.viewing.server._ASKING_SECONDS", 0.2)
+    for browser in serving(data):
+        with socket.create_connection(("127.0.0.1", browser.port)) as slow:
+            slow.settimeout(0.02)
+            sent = 0
+            for _ in range(3_000):  # a minute
+                try:
+                    sent += slow.send(b"x")
+                    if slow.recv(1) == b"":
+                        break
+                except TimeoutError:
+                    continue
+                except ConnectionError:
+                    break
+            else:
+                pytest.fail("it was listened to for ever")
+        assert sent
+
+
+@pytest.mark.parametrize("page", ["rows", "pictures", "row", "epoch", "dataset", "picture", "other"])
+def test_every_request_has_an_answer_whatever_its_fields_are_called(browser: Browser, page: str) -> None:
+    names = (
+        "page self cls name fields changes looking asked here why content query row column where sort down"
+    )
+    names += " step side ranks batch é \0 %"
+    for name in names.split(" "):
+        for value in ("1", "x", "\udcff", "9" * 30):
+            query = urlencode({name: value, "from": "2"}, errors="surrogateescape")
+            status, content, _ = browser.ask(f"/{browser.server.token}/{page}?{query}")
+            assert status in (200, 400, 404), (name, value, content[-300:])
+            assert content
+
+
+def test_a_page_that_cannot_be_made_is_answered(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (KeyError("secret"), RecursionError(), TypeError("secret"), AssertionError()):
+
+        def broken(*given: Any, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setitem(unirecord.viewing.server._PAGES, "rows", broken)
+        status, content, _ = browser.ask(f"/{browser.server.token}/rows")
+        assert status == 500
+        assert f"cannot be made: {type(error).__name__}".encode() in content
+        assert b"secret" not in content
 
 
 def test_deleted_rows_are_not_shown(tmp_path: Path) -> None:

@@ -52,12 +52,12 @@ class Asked:
             raise AskedWrongly(f"{name}: {given[:40]!r} is none of {', '.join(options)}")
         return given
 
-    def link(self, page: str, **changes: object) -> str:
+    def link(self, page: str, /, **changes: object) -> str:
         """The address of a page with these fields, but for ``changes``; None leaves one out."""
         return link(page, **{**self.fields, **changes})
 
 
-def link(page: str, **fields: object) -> str:
+def link(page: str, /, **fields: object) -> str:
     """The address of a page, as the pages beside it name it."""
     given = {name: str(value) for name, value in fields.items() if value not in (None, "")}
     return f"{page}?{urlencode(given, errors='replace')}" if given else page

@@ -6,6 +6,7 @@ import hmac
 import secrets
 import socket
 import threading
+import time
 from contextlib import suppress
 from contextvars import copy_context
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,7 +26,8 @@ __all__ = ["ViewServer"]
 _PAGES: Final = {"rows": rows_page, "pictures": pictures_page, "row": row_page, "epoch": epoch_page}
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")  # of this machine, as a browser on it says them
 _CONNECTIONS: Final = 32
-_SECONDS: Final = 30  # that a connection may say nothing
+_ASKING_SECONDS: Final = 10.0  # from a connection's beginning, in which its request must have come whole
+_SENDING_SECONDS: Final = 30  # in which a piece of an answer must be taken
 _HEADERS: Final = {
     "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -49,6 +51,7 @@ class ViewServer(ThreadingHTTPServer):
         self._context = copy_context()  # how object stores are reached
         self._guard = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._unknown: dict[socket.socket, float] = {}  # those that have not shown the token; when they began
         self._making = threading.Lock()
         self._page_of_dataset: bytes | None = None
         try:
@@ -72,15 +75,39 @@ class ViewServer(ThreadingHTTPServer):
             return self._page_of_dataset
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer on a thread, unless there are too many."""
+        """Answer on a thread; where there are too many, the oldest that has not shown the token gives way."""
         with self._guard:
+            oldest = next(iter(self._unknown), None)
             crowded = len(self._open) >= _CONNECTIONS
+            if crowded and oldest is not None:
+                self._drop(oldest)
+                crowded = False
             if not crowded:
                 self._open.add(request)
+                self._unknown[request] = time.monotonic()
         if crowded:
             self.shutdown_request(request)
         else:
             super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End connections whose request takes too long, however it comes."""
+        last = time.monotonic() - _ASKING_SECONDS
+        with self._guard:
+            for one in [one for one, began in self._unknown.items() if began < last]:
+                self._drop(one)
+
+    def _drop(self, request: socket.socket) -> None:
+        """Let a connection's thread find its end; the guard is held."""
+        self._unknown.pop(request, None)
+        self._open.discard(request)
+        with suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
+
+    def is_known(self, request: Any) -> None:
+        """A connection has shown the token."""
+        with self._guard:
+            self._unknown.pop(request, None)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer as whoever made the server would read."""
@@ -89,6 +116,7 @@ class ViewServer(ThreadingHTTPServer):
     def shutdown_request(self, request: Any) -> None:
         """Forget a connection and end it."""
         with self._guard:
+            self._unknown.pop(request, None)
             self._open.discard(request)
         super().shutdown_request(request)
 
@@ -110,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One request."""
 
     server: ViewServer
-    timeout = _SECONDS
+    timeout = _SENDING_SECONDS
 
     def do_GET(self) -> None:
         """Answer with a page or a picture."""
@@ -123,6 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
         if root or not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
             self._send(404, b"nothing is here; open the whole address that `unirecord view` has printed\n")
             return
+        self.server.is_known(self.connection)
         self._answer(name or "rows", query)
 
     do_HEAD = do_GET
@@ -149,8 +178,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(404, b"there is no such page\n")
         except AskedWrongly as error:
             self._send(400, failed(looking, here, asked, str(error)), "text/html; charset=utf-8")
-        except (UniRecordError, ValueError, MemoryError) as error:
-            why = str(error) or type(error).__name__
+        except ConnectionError:
+            raise  # nobody is there to be told
+        except Exception as error:  # whatever is wrong with a page, whoever asked for it gets an answer
+            said = str(error) if isinstance(error, (UniRecordError, ValueError, OSError)) else ""
+            why = said or f"this page cannot be made: {type(error).__name__}"
             self._send(500, failed(looking, here, asked, why), "text/html; charset=utf-8")
 
     def _picture(self, content: bytes | None) -> None:
