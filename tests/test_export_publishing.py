@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
+import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,9 @@ from exported_rows import ROWS, N, tree, write_rows
 import unirecord
 from unirecord import BusyError, ExistsError, SchemaError, Writer
 from unirecord.cli import main
-from unirecord.storage.staged_folder import StagedFolder
+from unirecord.convert.sinks.base import is_file_name
+from unirecord.convert.sinks.registry import SINK_KINDS, SINKS
+from unirecord.storage.staged_folder import MARK, StagedFolder
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +32,10 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", ["../out.png", "/etc/x.png", "a/../../b.png", ".hidden/x.png", "a//b.png", "a\\b.png", ""]
-)
+    "name",
+    ["../out.png", "/etc/x.png", "a/../../b.png", ".hidden/x.png", "a//b.png", "a\\b.png", "", "C:x.png",
+     "a/" * 1_200 + "b", "a/" * 65 + "b"],
+)  # fmt: skip
 def test_no_name_in_the_data_leads_out_of_the_folder(name: str, tmp_path: Path) -> None:
     with Writer(tmp_path / "p.urec", {"image": "bytes", "path": "string"}) as writer:
         writer.write({"image": b"x", "path": "fine.png"})
@@ -36,6 +43,65 @@ def test_no_name_in_the_data_leads_out_of_the_folder(name: str, tmp_path: Path) 
     with pytest.raises(SchemaError, match="row 1, column 'path'"):
         unirecord.export(tmp_path / "p.urec", tmp_path / "out", "images")
     assert sorted(os.listdir(tmp_path)) == ["p.urec", "p.urec.idx"]
+
+
+@pytest.mark.parametrize("kind", SINK_KINDS)
+@pytest.mark.parametrize("name", ["../../evil", "/tmp/evil", "..", ".evil", "a/b", "a\\b", "C:evil"])
+def test_no_name_of_a_column_leads_out_of_what_is_unpacked(kind: str, name: str, tmp_path: Path) -> None:
+    """Of every sink: no file, and no member of an archive, has a name that leads elsewhere."""
+    with Writer(tmp_path / "p.urec", {name: "bytes", "n": "int32"}) as writer:
+        writer.write({name: b"x", "n": 1})
+    with Writer(tmp_path / "q.urec", {"b": "bytes", name: "int32"}) as writer:
+        writer.write({"b": b"x", name: 1})
+    before = sorted(os.listdir(tmp_path))
+    suffix = next(sink.suffix for sink in SINKS if sink.kind == kind)
+    for number, source in enumerate(("p.urec", "q.urec")):
+        target = tmp_path / f"out{number}{suffix}"
+        with suppress(SchemaError):  # where it cannot hold the column, whatever it is called
+            unirecord.export(tmp_path / source, target, kind)
+        members = _members(target)
+        assert all(is_file_name(part) for member in members for part in member.split("/")), members
+    assert sorted(set(os.listdir(tmp_path)) - {"out0" + suffix, "out1" + suffix}) == before
+
+
+def _members(path: Path) -> list[str]:
+    """The names of the files of an export; of an archive, those in it."""
+    if zipfile.is_zipfile(path):
+        return zipfile.ZipFile(path).namelist()
+    if path.is_file() and tarfile.is_tarfile(path):
+        return tarfile.open(path).getnames()
+    if path.is_dir():
+        found = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()]
+        return [name for name in found if name != MARK]
+    return []
+
+
+@pytest.mark.parametrize("kind", ["npz", "webdataset"])
+def test_a_column_whose_name_is_no_file_is_refused(kind: str, tmp_path: Path) -> None:
+    with Writer(tmp_path / "p.urec", {"../../evil": "bytes", "n": "int32"}) as writer:
+        writer.write({"../../evil": b"x", "n": 1})
+    target = tmp_path / f"out{next(sink.suffix for sink in SINKS if sink.kind == kind)}"
+    with pytest.raises(SchemaError, match=r"cannot hold '../../evil'.*rename them"):
+        unirecord.export(tmp_path / "p.urec", target)
+    unirecord.export(tmp_path / "p.urec", target, columns=["n"])
+
+
+def test_a_deep_folder_is_removed(tmp_path: Path, path: Path) -> None:
+    """However deep it is, and whoever made it so."""
+    left = tmp_path / ".out.tmp"
+    left.mkdir()
+    place = os.open(left, os.O_RDONLY)
+    for _ in range(1_500):
+        os.mkdir("d", dir_fd=place)
+        inner = os.open("d", os.O_RDONLY, dir_fd=place)
+        os.close(place)
+        place = inner
+    os.close(place)
+    try:
+        unirecord.export(path, tmp_path / "out", "parquet")
+        assert sorted(os.listdir(tmp_path)) == ["out"]
+    finally:
+        subprocess.run(["rm", "-rf", left], check=True)  # pytest itself cannot remove it
 
 
 def test_two_pictures_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -70,13 +70,9 @@ def _last_change(folder: str) -> float:
     """The time of the last change at or below a folder, in seconds since 1970; now, when it changes at this moment."""
     latest = 0.0
     try:
-        for place, _, files in os.walk(folder, onerror=_raise):
-            for path in (place, *(os.path.join(place, name) for name in files)):
+        for place, entries in local.directories_below(folder):
+            for path in (place, *(entry.path for entry in entries)):
                 latest = max(latest, os.lstat(path).st_mtime)
     except FileNotFoundError:
         return time.time()
     return latest
-
-
-def _raise(error: OSError) -> None:
-    raise error

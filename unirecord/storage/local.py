@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 
 from . import system
@@ -125,6 +126,20 @@ def remove_directory(path: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def directories_below(folder: str) -> Iterator[tuple[str, list[os.DirEntry[str]]]]:
+    """A directory and those below it, each behind the one that it is in, with all entries; links are not followed.
+
+    However deep they are: whoever puts them there decides that.
+    """
+    waiting = [folder]
+    while waiting:
+        place = waiting.pop()
+        with os.scandir(place) as entries:
+            found = list(entries)
+        yield place, found
+        waiting += [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
 
 
 def write_new(path: str, data: Buffer) -> None:

@@ -194,24 +194,24 @@ def _digest(names: list[str]) -> str:
 
 
 def _files_below(folder: str, own: tuple[str, ...]) -> Iterator[str]:
-    for place, _, files in os.walk(folder):
+    for place, entries in local.directories_below(folder):
         below = os.path.relpath(place, folder)
-        for name in files:
-            if below != ".":
-                yield f"{below}/{name}"
-            elif name not in own:
-                yield name
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False) and (below != "." or entry.name not in own):
+                yield os.path.normpath(os.path.join(below, entry.name))
 
 
 def _remove_below(folder: str, keep: str | None = None) -> None:
     """Removes what is in a directory; links are removed, never followed."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in list(entries):
-            if entry.is_dir(follow_symlinks=False):
-                _remove_below(entry.path)
-                local.remove_directory(entry.path)
-            elif entry.name != keep:
-                local.clear(entry.path)
+    places = []
+    with suppress(OSError):
+        for place, entries in local.directories_below(folder):
+            places.append(place)
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False) and (place != folder or entry.name != keep):
+                    local.clear(entry.path)
+    for place in reversed(places[1:]):
+        local.remove_directory(place)
 
 
 def remove_tree(folder: str) -> None:

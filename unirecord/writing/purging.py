@@ -280,12 +280,14 @@ def _searched(folder: str, newest: Manifest, traces: Traces) -> tuple[int, int, 
 
 
 def _files_below(folder: str) -> list[str]:
-    found = []
-    for name in sorted(location_of(folder).names(folder)):
-        path = os.path.join(folder, name)
-        there = location_of(path).find(path)
-        if there is not None and there.kind == "directory" and location_of(path).link(path) is None:
-            found += _files_below(path)
-        elif there is not None and there.kind == "file":
-            found.append(path)
-    return found
+    found, waiting = [], [folder]
+    while waiting:
+        place = waiting.pop()
+        for name in location_of(place).names(place):
+            path = os.path.join(place, name)
+            there = location_of(path).find(path)
+            if there is not None and there.kind == "directory" and location_of(path).link(path) is None:
+                waiting.append(path)
+            elif there is not None and there.kind == "file":
+                found.append(path)
+    return sorted(found)

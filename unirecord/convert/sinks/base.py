@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar, Final
@@ -21,8 +22,10 @@ __all__ = [
     "PathSink",
     "Sink",
     "batches",
+    "is_file_name",
     "numbered",
     "refuse",
+    "refuse_names",
     "refuse_null",
     "samples",
     "stream_to",
@@ -32,6 +35,7 @@ Advance = Callable[[int], None]  # so many rows more are written
 _BATCH_BYTES: Final = 4 << 20
 _BATCH_ROWS: Final = 4_096
 _BUFFER_BYTES: Final = 1 << 20
+_MOST_NAME: Final = 255  # bytes of one component of a path
 
 
 class Sink(ABC):
@@ -106,6 +110,22 @@ def refuse(columns: Sequence[Column], kind: str, cannot: Callable[[Column], bool
     if wrong:
         named = ", ".join(f"{column.name!r} ({column})" for column in wrong)
         raise SchemaError(f"{kind} cannot hold {named}: {instead}")
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name from the data may be that of a file or folder: it leads nowhere else, and is not hidden."""
+    leads_elsewhere = any(character in name for character in "/\\\0") or name.startswith(".")
+    has_drive = len(name) > 1 and name[1] == ":"
+    return bool(name) and not leads_elsewhere and not has_drive and len(os.fsencode(name)) <= _MOST_NAME
+
+
+def refuse_names(columns: Sequence[Column], kind: str) -> None:
+    """Raise the SchemaError for columns whose names can't be those of files, where a kind names files so."""
+    refuse(
+        columns, kind, lambda c: not is_file_name(c.name),
+        "the files in it are called like the columns, and whoever unpacks them writes to these paths; rename them, or "
+        "leave them out with columns",
+    )  # fmt: skip
 
 
 def refuse_null(kind: str, column: Column, value: Any, row: int) -> None:

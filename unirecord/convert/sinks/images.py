@@ -13,7 +13,7 @@ from ...parts.classes import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder
-from .base import Advance, FolderSink, batches, stream_to
+from .base import Advance, FolderSink, batches, is_file_name, stream_to
 from .json_values import json_notes, json_values
 from .jsonl import json_line
 from .value_file import encoded
@@ -22,7 +22,8 @@ __all__ = ["ImagesSink"]
 
 _TABLE = "metadata.jsonl"
 _NAME = "file_name"  # in the table: the picture that a line is of
-_MOST_NAME = 255  # bytes of one component of a path
+_SHOWN = 300  # characters of a path in a message
+_MOST_FOLDERS = 64  # of a path: deeper ones cannot be removed by other programs
 
 
 class ImagesSink(FolderSink):
@@ -198,13 +199,12 @@ class _Names:
 
 
 def _checked(column: str, row: int, components: list[str]) -> str:
-    for one in components:
-        wrong = one in ("", ".", "..") or one.startswith(".") or "/" in one or "\\" in one or "\0" in one
-        if wrong or len(os.fsencode(one)) > _MOST_NAME:
-            raise SchemaError(
-                f"row {row}, column {column!r}: {'/'.join(components)!r} is no path below a folder; leave the column "
-                "out, and files are named by their rows"
-            )
+    if len(components) > _MOST_FOLDERS + 1 or not all(map(is_file_name, components)):
+        path = "/".join(components)
+        raise SchemaError(
+            f"row {row}, column {column!r}: {path[:_SHOWN]!r} is no path below a folder, of {_MOST_FOLDERS} folders at "
+            "most; leave the column out, and files are named by their rows"
+        )
     name = "/".join(components)
     if name == _TABLE:
         raise SchemaError(

@@ -29,12 +29,16 @@ class LanceSink(FolderSink):
         import lance  # noqa: F401
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
-        """Refuse arrays whose free dimension comes after a fixed one: Lance has no fixed-size lists of lists."""
+        """Refuse arrays whose free dimension comes after a fixed one, and names with a dot: Lance has neither."""
         shapes = {column.name: column.item_shape for column in columns if column.is_array}
         refuse(
             columns, self.kind, lambda c: any(
                 size != -1 and -1 in shapes[c.name][i + 1 :] for i, size in enumerate(shapes.get(c.name, ()))
             ), "it has no lists inside lists of a fixed size; leave it out",
+        )  # fmt: skip
+        refuse(
+            columns, self.kind, lambda c: "." in c.name,
+            "a dot in a name is for it a field of a struct; rename the column, or leave it out with columns",
         )  # fmt: skip
         return []
 

@@ -16,7 +16,7 @@ from ...format.column import Column
 from ...format.values.object_json import base64_text, object_text
 from ...loading.batch import valid_rows
 from ...loading.ragged import RaggedArray
-from .base import Advance, FileSink, batches
+from .base import Advance, FileSink, batches, refuse_names
 
 __all__ = ["NpzSink"]
 
@@ -40,6 +40,7 @@ class NpzSink(FileSink):
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Return how nulls, text, bytes and ragged arrays are kept."""
+        refuse_names(columns, self.kind)
         made = [name for column in columns for name in _names(column)]
         twice = sorted({name for name in made if made.count(name) > 1})
         if twice:

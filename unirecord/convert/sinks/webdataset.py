@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
-from .base import Advance, FileSink, numbered
+from .base import Advance, FileSink, numbered, refuse_names
 from .json_values import json_notes, json_values
 from .jsonl import json_line
 from .value_file import encoded
@@ -26,6 +26,7 @@ class WebDatasetSink(FileSink):
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Return what becomes of scalars, arrays and objects."""
+        refuse_names([c for c in columns if c.is_blob], self.kind)
         notes = [
             f"{c.name}: bfloat16 is written as its bits, uint16" for c in columns if c.type == "bfloat16"
         ]
