@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import subprocess
 import sys
@@ -92,6 +93,62 @@ def test_what_has_no_global_form_is_refused(path: Path) -> None:
     with pytest.raises(TypeError, match="UniRecordDataset"):
         unirecord.jax.loader(ds.batches(4), 4)
     assert next(iter(unirecord.jax.loader(ds, 4, sharding=rows)))["x"].sharding == rows
+
+
+DEVICES = """
+import sys
+import jax
+import unirecord.jax
+from unirecord import UniRecordDataset
+
+assert len(jax.devices()) == 4
+rows = jax.sharding.NamedSharding(jax.sharding.Mesh(jax.devices(), ["d"]), jax.sharding.PartitionSpec("d"))
+
+
+def opened():
+    return UniRecordDataset(sys.argv[1], columns=["n", "x"], shuffle=True, seed=1).take(42)
+
+
+def refused(make, words):
+    try:
+        make()
+    except ValueError as error:
+        assert words in str(error), error
+        return
+    raise AssertionError("not refused")
+
+
+def doubled(sample):
+    return {"n": 2 * sample["n"]}
+
+
+for transform in (None, doubled):
+    given = {"sharding": rows, "transform": transform}
+    refused(lambda: unirecord.jax.loader(opened(), 16, **given), "10 rows of 42: give drop_last")
+    refused(lambda: unirecord.jax.loader(opened(), 6, drop_last=True, **given), "batches of 6")
+    loader = unirecord.jax.loader(opened(), 16, drop_last=True, **given)
+    assert [len(batch["n"]) for batch in loader] == [16, 16]
+whole = opened().take(40)
+loader = unirecord.jax.loader(whole, 16, sharding=rows)
+assert [len(batch["n"]) for batch in loader] == [16, 16, 8]
+loader.load_state_dict({**loader.state_dict(), "epoch": 1, "position": 30})
+refused(lambda: iter(loader), "the last batch, which has 10 rows of 10")
+loader.load_state_dict({**loader.state_dict(), "epoch": 1, "position": 24})
+assert [len(batch["n"]) for batch in loader] == [16]
+"""
+
+
+def test_a_batch_that_the_devices_cannot_divide_is_refused_before_the_first(path: Path) -> None:
+    """In a process of its own, which has four devices."""
+    done = subprocess.run(
+        [sys.executable, "-c", DEVICES, str(path)],
+        env={**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 PROCESS = """

@@ -27,6 +27,7 @@ def split_keras(field: Field, batch: Mapping[str, Any]) -> list[Any]:
     takes=BATCHES - {"dataset_transform"},
     carries=frozenset({"number", "bool", "fixed"}),
     types=ANY_TYPE,
+    skips_ended=True,
     weight=3,
 )
 def by_py_dataset(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
@@ -36,6 +37,7 @@ def by_py_dataset(ds: UniRecordDataset, options: Options, fields: Sequence[Field
 
     def batches() -> Iterator[list[Sample]]:
         adapter = get_data_adapter(data)
+        adapter.on_epoch_end()  # as each fit does before it begins
         adapter.on_epoch_begin()
         try:
             for batch in adapter.get_numpy_iterator():

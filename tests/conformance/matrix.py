@@ -210,7 +210,6 @@ ROWS = [
         excused={
             "resume": _NO_KERAS_STATE,
             "twice": _NO_KERAS_STATE,
-            "between": _NO_KERAS_STATE,
             "ranks": _NO_KERAS_STATE,
             "threads": "no: Keras says of one epoch at a time that it is over",
             "exclude": _WHOLE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
-from ..loading.delivered import Delivered
+from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions
 from .array_trees import with_arrays
 from .batch_options import batch_options
@@ -53,7 +53,8 @@ def loader(
         device: a ``jax.Device``; JAX's default by default.
         sharding: a ``jax.sharding.Sharding`` instead of a device: arrays are global, and this process's batch is its
             part of them (``jax.make_array_from_process_local_data``). Every process must come to the same batches:
-            refused with ``remainder="uneven"`` or ``on_corrupt="skip"``.
+            refused with ``remainder="uneven"`` or ``on_corrupt="skip"``, and where the devices cannot divide a batch
+            of the epoch: its last one too, unless ``drop_last``.
         transform, collate_fn: as for ``UniRecordDataset.batches``; the dataset's own transform by default.
         **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers`` as for ``batches``.
 
@@ -79,11 +80,51 @@ def loader(
     if sharding is not None and isinstance(ds, UniRecordDataset):
         _check_global(ds, options)
     bfloat16 = frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
-    loader: BatchLoader[Any] = BatchLoader(ds, options, stages=[_ToArrays(device, sharding, bfloat16)])
-    if sharding is not None:
-        ds._cursor.refuse_holes("a global array")
-        loader.whole_for("a global array")
-    return loader
+    stages = [_ToArrays(device, sharding, bfloat16)]
+    if sharding is None:
+        return BatchLoader(ds, options, stages=stages)
+    ds._cursor.refuse_holes("a global array")
+    return _GlobalLoader(ds, options, stages, sharding)
+
+
+class _GlobalLoader(BatchLoader[Any]):
+    """A loader of global arrays: a pass with a batch that the devices cannot divide is refused before it begins."""
+
+    def __init__(self, ds: Any, options: LoaderOptions, stages: Sequence[Stage], sharding: Any) -> None:
+        super().__init__(ds, options, stages=stages)
+        self.whole_for("a global array")
+        self._sharding = sharding
+        self._check(self._cursor.plan.order.samples_from(0))
+        self._check(self._cursor.samples_left())
+
+    def __iter__(self) -> Generator[Any, None, None]:
+        self._check(self._cursor.samples_left())  # a state may have been loaded
+        return super().__iter__()
+
+    def _check(self, samples: int) -> None:
+        """ValueError where the devices cannot divide one of the batches of so many samples."""
+        size = self._options.batch_size
+        whole, rest = divmod(samples, size)
+        if whole:
+            self._check_rows(size, f"batches of {size} rows: give another batch_size")
+        if rest and not self._options.drop_last:
+            self._check_rows(
+                rest,
+                f"the last batch, which has {rest} rows of {samples}: give drop_last=True, or a batch_size that "
+                "leaves no such rest",
+            )
+
+    def _check_rows(self, rows: int, words: str) -> None:
+        import jax
+
+        sharding = self._sharding
+        devices = len(sharding.device_set)
+        # What any of its axes can be divided into divides the number of devices: the rows alone are in question.
+        axes = [devices] * (len(getattr(sharding, "spec", ())) - 1)
+        try:
+            jax.make_array_from_process_local_data(sharding, np.zeros((rows, *axes), np.uint8))
+        except ValueError as error:
+            raise ValueError(f"the sharding over {devices} devices cannot divide {words}") from error
 
 
 def _check_global(ds: UniRecordDataset, options: LoaderOptions) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
+from ..order.shard_order import EpochRun
 from .array_trees import with_arrays
 from .valid_names import check_valid_names
 
@@ -31,8 +32,10 @@ def dataset(
 ) -> keras.utils.PyDataset:
     """A dataset's shard as a ``keras.utils.PyDataset``, for ``fit``, ``evaluate`` and ``predict`` of every backend.
 
-    Its batch i is batch i of the epoch of ``ds``, and each epoch of Keras is followed by the next one of ``ds``. Pass
-    ``shuffle=False`` to ``fit``, which by default mixes the order of batches once more, so that none is read ahead.
+    Its batch i is batch i of the epoch of ``ds``, and each pass over all of them is followed by the next epoch. With
+    ``steps_per_epoch`` a pass takes several epochs of Keras, and what is left of it when ``fit`` returns is not read:
+    the next ``fit`` begins the next epoch. One that an error has left begins its epoch again. Pass ``shuffle=False`` to
+    ``fit``, which by default mixes the order of batches once more, so that none is read ahead.
     Without ``batch_transform`` a batch is a dict of arrays [batch, …]; a nullable column ``x`` comes with ``x_valid``
     (bool [batch]), and is NaN or 0 where that is False.
 
@@ -69,23 +72,35 @@ def dataset(
 
 
 class _Numbered:
-    """Batches of the current epoch by their numbers, from one running pass or one of a single batch."""
+    """Batches by their numbers, each pass over all of them an epoch of the dataset's.
+
+    Keras asks a pass for each number once, in any order and perhaps ahead, whatever it calls an epoch: with
+    ``steps_per_epoch`` several of these share a pass. So a pass is over when all numbers have been asked for, or when
+    another ``fit`` begins. What is asked outside of Keras' epochs, to see types, is of no pass; and where a number
+    comes again before a pass is over, as after Keras has built a model by the first batch, its epoch is begun again.
+    """
 
     def __init__(self, ds: UniRecordDataset, batch_size: int, options: dict[str, Any]) -> None:
         self.ds = ds
         self._size, self._options = batch_size, options
         self._lock = threading.Lock()
-        self._epoch: int | None = None  # of Keras' current one
+        self._in_epoch = False  # of Keras
+        self._pass: EpochRun | None = None
+        self._asked: set[int] = set()  # numbers of the pass
         self._running: Iterator[Any] | None = None
-        self._next = (ds.epoch, 0)
+        self._next = (-1, 0)  # epoch and number of the batch that comes next of what is running
 
     def __len__(self) -> int:
-        return len(self.ds.view().batches(self._size, **self._options))
+        options = self._options
+        return self.ds._cursor.batches_of_epoch(self._size, bool(options.get("drop_last")))
 
     def read(self, number: int) -> Any:
         """Batch ``number`` of the epoch; a pass with read-ahead begins where two are asked for in turn, or at 0."""
         with self._lock:
-            epoch = self.ds.epoch if self._epoch is None else self._epoch
+            count = len(self)
+            if not 0 <= number < count:
+                raise IndexError(f"batch {number} of {count}")
+            epoch = self._epoch_of(number, count)
             in_turn = (epoch, number) == self._next
             if self._running is None or not in_turn:
                 self._stop()
@@ -93,31 +108,57 @@ class _Numbered:
             self._next = epoch, number + 1
             for batch in self._running:
                 return with_arrays(batch, lambda array, bits: array)
-            raise IndexError(f"batch {number} of {len(self)}")
+            raise IndexError(f"batch {number} of {count} is left out")
+
+    def _epoch_of(self, number: int, count: int) -> int:
+        """The epoch of a batch that is asked for; it begins a pass where it is none of the one that is under way."""
+        if self._pass is not None and number not in self._asked:
+            self._asked.add(number)
+            return self._pass.epoch
+        if not self._in_epoch:
+            return self._next_epoch() if self._pass is None else self._pass.epoch
+        if self._pass is None or len(self._asked) == count:
+            self._next_epoch()
+            self._pass = self.ds._cursor.begin(self.ds._cursor.plan)
+        self._asked = {number}
+        return self._pass.epoch
+
+    def _next_epoch(self) -> int:
+        """The epoch of the next pass, which has to begin at its front."""
+        cursor = self.ds._cursor
+        epoch, start = cursor.position.next_pass
+        if start and not cursor.samples_left():  # a state from the end of an epoch
+            cursor.begin(cursor.plan)
+            epoch, start = cursor.position.next_pass
+        if start:
+            raise ValueError(
+                f"the dataset stands at position {start} of epoch {epoch}, and Keras counts the batches of whole "
+                "epochs: use ds.set_epoch(), or go on in the middle with another loader"
+            )
+        return epoch
 
     def _begin(self, epoch: int, number: int, ahead: bool) -> Iterator[Any]:
         view, state = self.ds.view(), self.ds.state_dict()
-        if state["position"]:
-            raise ValueError(
-                f"the dataset stands at position {state['position']} of epoch {state['epoch']}, and Keras counts the "
-                "batches of whole epochs: use ds.set_epoch(), or go on in the middle with another loader"
-            )
         view._cursor.refuse_holes("Keras")
         view.load_state_dict({**state, "epoch": epoch, "position": number * self._size * view.num_shards})
         options = self._options if ahead else {**self._options, "prefetch": 1}
         return iter(view.batches(self._size, **options))
 
     def begin_epoch(self) -> None:
-        """From here on the epoch is the one that the dataset has now, whatever is set meanwhile."""
-        self._epoch = self.ds.epoch
+        """From here on Keras asks for batches to use them."""
+        with self._lock:
+            self._in_epoch = True
 
     def end_epoch(self) -> None:
-        """The next epoch follows, unless one has been set meanwhile."""
+        """Keras' epoch is over, and with it a pass that is; or, outside of one, another ``fit`` is about to begin."""
         with self._lock:
-            self._stop()
-            epoch, self._epoch = self._epoch, None
-            if epoch == self.ds.epoch:
-                self.ds.set_epoch(epoch + 1)
+            over = self._pass is not None and len(self._asked) == len(self)
+            if over and self._pass is not None:
+                self.ds._cursor.position.mark(self._pass, self._pass.after(self._pass.samples))
+            if over or not self._in_epoch:
+                self._stop()
+                self._pass, self._asked = None, set()
+            self._in_epoch = False
 
     def _stop(self) -> None:
         running, self._running = self._running, None
