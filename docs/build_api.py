@@ -68,8 +68,8 @@ def public_names() -> dict[str, Any]:
 
 
 def is_error(thing: Any) -> bool:
-    """Whether it is one of our exceptions."""
-    return inspect.isclass(thing) and issubclass(thing, unirecord.UniRecordError)
+    """Whether it is one of our exceptions or warnings."""
+    return inspect.isclass(thing) and issubclass(thing, unirecord.UniRecordError | Warning)
 
 
 def room(thing: Any) -> str:
@@ -240,7 +240,7 @@ def entry(name: str, thing: Any) -> str:
 
 def errors() -> str:
     """The table of exceptions, from their bases and docstrings."""
-    lines = ["| Exception | Also a | When |", "|---|---|---|"]
+    lines = ["| Exception or warning | Also a | When |", "|---|---|---|"]
     for name, kind in public_names().items():
         if is_error(kind):
             other = [base.__name__ for base in kind.__bases__ if not is_error(base) and base is not Exception]

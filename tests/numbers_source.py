@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unirecord.convert.sources.base import LeftOut, Options, RawBatch, Source, Unit
+from unirecord.convert.sources.base import LeftOut, Options, RawBatch, Source, Unit, reduced
 from unirecord.convert.sources.input_path import InputPath
 from unirecord.format.schema import Schema
 
@@ -24,7 +24,8 @@ def values(n: int) -> dict[str, Any]:
 class Numbers(Source):
     """``units`` holds the rows of each unit; ``known`` says whether the source knows them. Rows in ``bad`` do not fit.
 
-    Every batch takes ``pause`` seconds. A worker that comes to row ``deadly`` is killed, ``deaths`` times in all.
+    With ``reduces`` a field of the file, one of column n, and one of each row are left out. Every batch takes ``pause``
+    seconds. A worker that comes to row ``deadly`` is killed, ``deaths`` times in all.
     """
 
     kind = "numbers"
@@ -33,13 +34,17 @@ class Numbers(Source):
     def __init__(
         self, folder: Path, units: list[int], *, known: bool = True, bad: frozenset[int] = frozenset(),
         left_out: frozenset[int] = frozenset(), pause: float = 0, deadly: int = -1, deaths: int = 0,
+        reduces: bool = False,
     ) -> None:  # fmt: skip
         self.sizes, self.known, self.bad, self.missing = units, known, bad, left_out
+        self.reduces = reduces
         self.pause, self.deadly, self.deaths, self.folder = pause, deadly, deaths, folder
         super().__init__(InputPath("numbers", str(folder)), Options())
 
     def look_through(self, options: Options, progress: Any) -> None:
         self.schema = Schema.parse(SCHEMA)
+        if self.reduces:
+            self.left_out += [reduced("the title", "left out"), reduced("units", "left out", 2, column="n")]
         starts = [sum(self.sizes[:i]) for i in range(len(self.sizes))]
         self.units = [
             Unit(f"unit {i}", start, rows if self.known else None)
@@ -61,6 +66,8 @@ class Numbers(Source):
                 row["n"] = "bad" if row["n"] in self.bad else row["n"]
             columns = {name: [row[name] for row in kept] for name in SCHEMA}
             left_out = tuple(LeftOut(f"row {n}", "missing") for n in wanted if n in self.missing)
+            if self.reduces:
+                left_out += (reduced("pose", "left out", len(kept)),)
             yield RawBatch(columns, len(kept), left_out)
 
     def _die(self) -> None:

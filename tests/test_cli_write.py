@@ -78,12 +78,23 @@ def test_pictures_become_a_dataset(here: Path, capsys: pytest.CaptureFixture[str
     assert main(["write", "p", "p.urec", "--index", "label"]) == 0
     out = capsys.readouterr().out
     assert "2 classes: cat, dog" in out
-    assert "left out 1 file: by name it is no picture" in out
+    assert "1 file: by name it is no picture" in out
     assert rows("p.urec")[0] == {
         "image": small, "label": 0, "class": "cat", "path": "cat/1.png", "width": 4, "height": 3,
     }  # fmt: skip
     with UniRecordDataset("p.urec") as dataset:
         assert dataset.schema["image"].type == "bytes"
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], [], ["--split", "a=0.5,b=0.5"]])
+def test_fields_that_get_other_names_are_listed_once(
+    more: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "odd.csv").write_text("first name,id\nx,1\ny,2\n")
+    assert main(["write", "odd.csv", "odd", *more]) == 0
+    out = capsys.readouterr().out
+    assert out.count("field 'first name': is called 'first_name'") == 1
+    assert "left out, or not as in the source:\n  field" in out
 
 
 def test_bad_pictures_are_named_and_exit_1_unless_told(

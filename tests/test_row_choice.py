@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from numbers_converted import check_refused
 from numbers_source import Numbers, values
 
-from unirecord import QueryError, SchemaError, StaleError, UniRecordDataset, write_dataset
+from unirecord import (
+    LeftOutWarning,
+    QueryError,
+    SchemaError,
+    StaleError,
+    UniRecordDataset,
+    add_columns,
+    write_dataset,
+)
 from unirecord.cli import main
 from unirecord.convert import division
 from unirecord.convert.conversion import Interrupted
@@ -176,6 +184,60 @@ def test_bad_rows_end_it_or_are_left_out_and_listed(target: str, tmp_path: Path)
         write_dataset(source(), tmp_path / "other", on_error="report", report=f"{out}.left-out.jsonl")
     with pytest.warns(UserWarning, match=r"1 could not be read and were left out, the first row 5"):
         write_dataset(Numbers(tmp_path, UNITS, left_out=frozenset({5})), tmp_path / "third")
+
+
+@pytest.mark.parametrize(
+    ("target", "options"),
+    [
+        ("out", {}),
+        ("out", {"workers": 2}),
+        ("out.urec", {}),
+        ("out", {"shuffle_seed": 1}),
+        ("out", {"split": {"train": 0.5, "val": 0.5}}),
+        ("out", {"on_error": "raise"}),
+    ],
+)
+def test_what_a_source_reduces_is_said_once_with_its_count(
+    target: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    listed = tmp_path / "listed.jsonl"
+    with pytest.warns(LeftOutWarning) as warned:
+        assert (
+            write_dataset(Numbers(tmp_path, UNITS, reduces=True), tmp_path / target, report=listed, **options)
+            == ROWS
+        )
+    (one,) = warned
+    assert str(one.message).splitlines() == [
+        "numbers: this is left out, or not as it is there:",
+        "  the title: left out",
+        "  units: left out (2 times)",
+        f"  pose: left out ({ROWS:,} times)",
+    ]
+    assert sum(left.count for left in one.message.left_out if left.name == "pose") == ROWS
+    assert [json.loads(line) for line in listed.read_text().splitlines()] == [
+        {"file": "the title", "reason": "left out", "rows": 0},
+        {"file": "units", "reason": "left out", "rows": 0, "count": 2},
+        {"file": "pose", "reason": "left out", "rows": 0, "count": ROWS},
+    ]
+    assert one.filename == __file__
+
+
+def test_nothing_is_said_of_columns_that_nobody_asked_for(tmp_path: Path) -> None:
+    with pytest.warns(LeftOutWarning) as warned:
+        write_dataset(Numbers(tmp_path, UNITS, reduces=True), tmp_path / "out", columns=["name"])
+    (one,) = warned
+    assert {left.name for left in one.message.left_out} == {"the title", "pose"}
+
+
+def test_columns_that_come_from_a_table_are_said_to_be_reduced_too(tmp_path: Path) -> None:
+    write_dataset(Numbers(tmp_path, [3]), tmp_path / "out")
+    table = tmp_path / "t.csv"
+    table.write_text("n,a b,c d\n0,x,u\n1,y,v\n2,z,w\n")
+    with pytest.warns(LeftOutWarning, match="field 'a b': is called 'a_b'") as warned:
+        add_columns(tmp_path / "out", ["a_b"], table, key="n")
+    assert len(warned) == 1
+    assert "c d" not in str(warned[0].message)
+    assert warned[0].filename == __file__
 
 
 def test_what_follows_a_broken_place_of_a_unit_is_left_out_and_counted(

@@ -15,6 +15,7 @@ import pytest
 from sources import refusals, rows_at
 
 from unirecord.convert.sources import lmdb_folder, open_source
+from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.convert.sources.plain_pickle import plain_pickle
 from unirecord.errors import SchemaError
 
@@ -222,7 +223,7 @@ def test_hdf5_datasets_are_columns(tmp_path: Path) -> None:
             ragged[i] = np.arange(i)
         file["version"] = 3
     source = open_source(str(tmp_path / "x.h5"))
-    assert "version: single values, left out" in source.notes
+    assert "dataset 'version': a single value, left out" in said_of_left_out(source.left_out)
     assert rows_at(tmp_path / "x.h5") == [
         {"group_score": np.linspace(0, 1, 4, dtype=np.float32)[i].item(), "images": images[i].tolist(),
          "name": ["a", "é", "", "d"][i], "tokens": list(range(i))}

@@ -15,6 +15,7 @@ from foreign_samples import FOREIGN, plain, sample
 from sources import refusals, rows_at
 
 from unirecord.convert.sources import Options, open_input, open_source, packages, zarr_group
+from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 
 
@@ -49,7 +50,9 @@ def test_zarr_every_value(version: int) -> None:
     path = FOREIGN / "zarr" / f"v{version}.zarr"
     source = open_source(str(path))
     assert (source.kind, source.rows) == ("zarr", 12)
-    assert source.notes == ["once: single values, left out", "field 'inner/grid' is called 'inner_grid'"]
+    assert said_of_left_out(source.left_out) == [
+        "array 'once': a single value, left out", "field 'inner/grid': is called 'inner_grid'",
+    ]  # fmt: skip
     assert plain(rows_at(path)) == expected("zarr")
     (alone,) = {tuple(row) for row in rows_at(path / "id", options=Options({"id": "float64"}))}
     assert alone == ("id",)

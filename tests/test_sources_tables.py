@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from text_sources import CELL, columns_of, opened
 
 from unirecord.convert.sources import open_source
+from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 from unirecord.format.schema import Schema
 
@@ -100,7 +101,11 @@ def test_windows_files_and_empty_lines_are_read(tmp_path: Path) -> None:
 def test_field_names_become_column_names(tmp_path: Path) -> None:
     source = opened(tmp_path, ",first name,größe (m)\n1,2,3\n")
     assert source.schema.names == ("column_0", "first_name", "gr_e_m")
-    assert "field 'first name' is called 'first_name'" in source.notes
+    assert said_of_left_out(source.left_out) == [
+        "field '': is called 'column_0'",
+        "field 'first name': is called 'first_name'",
+        "field 'größe (m)': is called 'gr_e_m'",
+    ]
 
 
 def test_a_long_header_is_read_whatever_python_bounds(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class UniRecordError(Exception):
@@ -83,6 +84,17 @@ class TransformError(UniRecordError):
         super().__init__(message)
         self.row = row
         self.path = path
+
+
+class LeftOutWarning(UserWarning):
+    """A conversion has left out something that the source has, or has written it in another form.
+
+    ``left_out`` has one entry for each, with its ``name``, the ``reason``, and how many ``rows`` or times (``count``).
+    """
+
+    def __init__(self, message: str, left_out: Iterable[Any] = ()) -> None:
+        super().__init__(message)
+        self.left_out = tuple(left_out)
 
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:

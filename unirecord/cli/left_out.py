@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections import Counter
 from collections.abc import Sequence
 
 from ..convert.sources import LeftOut
-from ..convert.sources.report import write_report
+from ..convert.sources.left_out import said_of_left_out, write_report
 from ..errors import ExistsError
 from ..storage.registry import location_of, path_on_disk
 from .terminal import say, warn
 from .usage import UsageError
 
-__all__ = ["check_report", "many", "say_left_out"]
+__all__ = ["check_report", "many", "say_expected", "say_left_out"]
 
 _SHOWN = 20
 
@@ -40,10 +39,16 @@ def check_report(args: argparse.Namespace) -> None:
         raise UsageError(f"--report: the folder of {args.report} does not exist; make it first")
 
 
+def say_expected(left_out: Sequence[LeftOut]) -> None:
+    """Say what of the source was left out or changed on purpose, each once, with its number."""
+    lines = said_of_left_out(left_out)
+    if lines:
+        say("left out, or not as in the source:", *(f"  {line}" for line in lines))
+
+
 def say_left_out(left_out: Sequence[LeftOut], item: str, args: argparse.Namespace) -> int:
     """Say and list it; the exit code is 1 where something was left out without having been asked for."""
-    for reason, others in Counter(one.reason for one in left_out if one.expected).most_common(3):
-        say(f"left out {many(others, 'file')}: {reason}")
+    say_expected(left_out)
     if args.report is not None:
         write_report(args.report, left_out)
     bad = [one for one in left_out if not one.expected]

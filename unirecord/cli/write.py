@@ -40,7 +40,7 @@ from .cache_option import refuse_cache
 from .codec_option import with_codecs
 from .conversion_progress import Looking, lines_of
 from .engine_option import add_engine_option, engine_of
-from .left_out import check_report, many, say_left_out
+from .left_out import check_report, many, say_expected, say_left_out
 from .progress_bar import duration
 from .row_options import add_row_options, row_choice
 from .storage_option import add_storage_option
@@ -183,6 +183,7 @@ def _run(args: argparse.Namespace) -> int:
     schema, tried = with_codecs(schema, args.codec, chosen, before)
     _print_plan(source, schema, tried, choice, args)
     if args.dry_run:
+        say_expected(chosen.left_out)
         return _estimate(chosen, schema, args, looked)
     if choice.split is not None:
         shares, written = convert_shares(Writing(args, choice, schema, identity), source)

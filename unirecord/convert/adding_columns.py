@@ -31,6 +31,7 @@ from ..writing.publisher import Publisher, open_publisher
 from ..writing.row_groups import shape_without_rows
 from .column_wish import ColumnWish, MadeColumns
 from .conversion import Interrupted
+from .sources.left_out import LeftOut, warn_of_left_out
 from .task import Job, run_task
 from .worker_pool import run_in_workers
 
@@ -132,9 +133,11 @@ def add_columns(
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only those can have columns added")
         wish = ColumnWish(folder, columns, values, key, reads, tuple(index), replace, batch_size, keep)
-        added = _Run(wish, workers, progress).run(resume=resume)
+        run = _Run(wish, workers, progress)
+        added = run.run(resume=resume)
     for said in added.said:
         warnings.warn(f"{folder}: {said}", stacklevel=2)
+    warn_of_left_out(run.left_out, "the table", 2)
     return added
 
 
@@ -150,6 +153,7 @@ class _Run:
         self._made: dict[str, PartEntry] = {}  # column parts, by what their parts are (`state_of_part`)
         self._resumed: set[str] = set()  # of them, those that an earlier run made
         self._tasks = 0
+        self.left_out: tuple[LeftOut, ...] = ()  # of the table
 
     def run(self, *, resume: bool) -> ColumnsAdded:
         wish = self._wish
@@ -171,7 +175,9 @@ class _Run:
             while True:
                 self._write(claim, plan, made)
                 try:
-                    return self._publish(claim, made)
+                    added = self._publish(claim, made)
+                    self.left_out = made.left_out
+                    return added
                 except _More:
                     made.source.done()
                     made = wish.source(resolve(wish.folder), again=True)

@@ -10,9 +10,9 @@ from ..format.layout import Shape
 from ..parts.manifest import PartEntry
 from ..writing.conversion_journal import entry_from_json, entry_to_json
 from ..writing.part_writer import PartContent
-from .sources.base import LeftOut
+from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
 
-__all__ = ["BegunTask", "RowsWritten", "left_out_from_json", "left_out_to_json"]
+__all__ = ["BegunTask", "RowsWritten"]
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,3 @@ class RowsWritten:
         return BegunTask(
             unit, rows - first, tuple(entries), tuple(self.left_out[:left_out]), shape, content.dictionaries
         )
-
-
-def left_out_to_json(left_out: Sequence[LeftOut]) -> list[list[Any]]:
-    """What was left out as plain values."""
-    return [[one.name, one.reason, one.expected, one.rows] for one in left_out]
-
-
-def left_out_from_json(value: Sequence[Sequence[Any]]) -> list[LeftOut]:
-    """The same back."""
-    return [LeftOut(*one) for one in value]

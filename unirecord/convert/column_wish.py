@@ -19,6 +19,7 @@ from ..storage.registry import location_of
 from ..writing.arguments import check_indexable
 from .column_source import ColumnMaker, ColumnSource, FunctionMaker
 from .joined_table import join_table
+from .sources.left_out import LeftOut
 
 __all__ = ["ColumnWish", "MadeColumns"]
 
@@ -34,7 +35,8 @@ _ONLY_OF: Final[dict[str, Callable[[Column], bool]]] = {
 class MadeColumns:
     """The new columns of a snapshot, as a source; those to be looked up by value; how many rows went without.
 
-    ``what`` tells the same call from another one: what an earlier run has made is only taken over where it is the same.
+    ``left_out``: what of the table is in no column. ``what`` tells the same call from another one: what an earlier run
+    has made is only taken over where it is the same.
     """
 
     source: ColumnSource
@@ -44,6 +46,7 @@ class MadeColumns:
     without: int = 0
     unused: int = 0
     said: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class ColumnWish:
         """The columns of what is there now. ``again``: rows came, or parts changed, since this was first asked."""
         maker: ColumnMaker
         without = unused = 0
+        left_out: tuple[LeftOut, ...] = ()
         if self.is_function:
             schema = Schema.parse(_described(self.columns))
             reads = snapshot.schema.names if self.reads is None else self.reads
@@ -87,7 +91,7 @@ class ColumnWish:
             finally:
                 parts.close()
             schema, maker, values = joined.schema, joined.maker, joined.digest
-            without, unused = joined.without, joined.unused
+            without, unused, left_out = joined.without, joined.unused, joined.left_out
         there = [name for name in schema.names if name in snapshot.schema]
         if there and not self.replace:
             raise SchemaError(
@@ -112,7 +116,7 @@ class ColumnWish:
             "the version of unirecord": CREATED_BY,
         }
         source = ColumnSource(snapshot, schema, maker, self.batch_size)
-        return MadeColumns(source, schema, index, what, without, unused, tuple(said))
+        return MadeColumns(source, schema, index, what, without, unused, tuple(said), left_out)
 
 
 def _with_annotations(schema: Schema, given: Any, before: Schema) -> tuple[Schema, list[str]]:

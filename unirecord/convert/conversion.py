@@ -20,14 +20,15 @@ from ..writing.conversion_journal import begins_anew, entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import shape_without_rows
-from .begun_task import BegunTask, left_out_from_json
+from .begun_task import BegunTask
 from .division import divide
 from .resumed_plan import difference
 from .sample_check import check_samples
 from .sampling import take_sample
 from .settling import Settling
 from .source_files import stamps_of
-from .sources.base import LeftOut, Source
+from .sources.base import Source
+from .sources.left_out import LeftOut, left_out_from_json
 from .task import Job, batches_of_tasks, run_task
 from .worker_pool import run_in_workers
 

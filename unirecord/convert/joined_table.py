@@ -19,6 +19,7 @@ from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet
 from .column_source import TableMaker
 from .sources.base import Source
+from .sources.left_out import LeftOut
 from .write_dataset import source_of
 
 __all__ = ["JoinedTable", "join_table"]
@@ -37,7 +38,7 @@ Rows = NDArray[np.int64]
 class JoinedTable:
     """The new columns, what gives their values, and how many rows on either side have none on the other.
 
-    ``digest``: of all values of the table that count.
+    ``digest``: of all values of the table that count. ``left_out``: what of the table is in none of them.
     """
 
     schema: Schema
@@ -45,6 +46,7 @@ class JoinedTable:
     without: int
     unused: int
     digest: str
+    left_out: tuple[LeftOut, ...]
 
 
 def join_table(
@@ -93,7 +95,9 @@ def join_table(
     every[there] = places
     used = len(np.unique(places[places >= 0]))
     maker = TableMaker({name: found[name] for name in names}, every, kept if len(lacking) else ())
-    return JoinedTable(schema, maker, len(lacking), rows - used, _digest(found))
+    asked = {*names, *keys}
+    left_out = tuple(one for one in table.left_out if one.column is None or one.column in asked)
+    return JoinedTable(schema, maker, len(lacking), rows - used, _digest(found), left_out)
 
 
 def _typed(column: Column) -> str:

@@ -21,7 +21,8 @@ from ..storage.staged import StagedFile
 from ..storage.staged_folder import remove_tree
 from .conversion import Conversion, Interrupted, Standing
 from .source_files import stamps_of
-from .sources.base import LeftOut, Source, WrongSourceError
+from .sources.base import Source, WrongSourceError
+from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
 from .stored_rows import RowOrder, StoredRows
 
 __all__ = ["check_sort", "in_order"]
@@ -127,7 +128,7 @@ def _stored(
                 "without resume it begins anew"
             )
         if found is not None:
-            return [LeftOut(*one) for one in found["left_out"]]
+            return left_out_from_json(found["left_out"])
     if progress is not None and _is_ours(place) and _read_mark(mark) is not None:
         progress(Standing(dropped=len(read_newest(place).parts)))
     local.clear(mark)
@@ -138,10 +139,9 @@ def _stored(
     )  # fmt: skip
     _, more = wish.run(progress)
     left_out = [*source.left_out, *more]
-    listed = [[one.name, one.reason, one.expected, one.rows] for one in left_out]
     staged = StagedFile(mark)
     try:
-        staged.append([json.dumps({"what": what, "left_out": listed}).encode()])
+        staged.append([json.dumps({"what": what, "left_out": left_out_to_json(left_out)}).encode()])
         staged.sync()
         staged.publish()
     finally:

@@ -161,7 +161,7 @@ class RowChoice:
 
     def _stepped(self, source: Source, steps: Sequence[Step], share: float) -> SteppedSource:
         on_error = "skip" if self.on_error == "report" else self.on_error
-        made = SteppedSource(source, steps, share=share, on_error=on_error)
+        made = SteppedSource(source, steps, share=share, on_error=on_error, columns=self.columns)
         made.metadata = _renamed_classes(source.metadata, self.rename)
         return made
 

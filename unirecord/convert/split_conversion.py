@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -15,7 +16,7 @@ from ..storage.registry import location_of, path_on_disk
 from ..writing.conversion_journal import Journal
 from ..writing.directory_claim import check_directory_free
 from .conversion import Conversion, Standing
-from .sources.base import LeftOut
+from .sources.left_out import LeftOut
 
 __all__ = ["check_split_target", "share_id", "write_shares"]
 
@@ -60,7 +61,7 @@ def write_shares(
         local.make_directory(path)
     try:
         rows = _published_before(shares)
-        left_out: dict[tuple[str, str], LeftOut] = {}
+        left_out: Counter[LeftOut] = Counter()  # each share reads all rows, and tells of the same once more
         waiting = [name for name in shares if name not in rows]
 
         def write(place: int) -> None:
@@ -71,13 +72,13 @@ def write_shares(
             wish = shares[name]
             written, without = wish.run(tell, before_publishing=lambda: write(place + 1))
             rows[name] = written
-            for one in [*wish.source.left_out, *without]:
-                left_out.setdefault((one.name, one.reason), one)
+            nonlocal left_out
+            left_out |= Counter([*wish.source.left_out, *without])
 
         write(0)
         for name in set(shares) - set(waiting):
             Journal(shares[name].path).clear()  # its run died before it could
-        return {name: rows[name] for name in shares}, list(left_out.values())
+        return {name: rows[name] for name in shares}, list(left_out.elements())
     except BaseException:
         with suppress(OSError):
             if made and not location_of(path).names(path):

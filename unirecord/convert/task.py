@@ -15,8 +15,9 @@ from ..writing.part_sequence import Delivery, PartSequence, Settle, at_once, sta
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
 from .batches_ahead import BatchesAhead, batches_of_units
-from .begun_task import BegunTask, RowsWritten, left_out_to_json
-from .sources.base import LeftOut, RawBatch, Source
+from .begun_task import BegunTask, RowsWritten
+from .sources.base import RawBatch, Source
+from .sources.left_out import LeftOut, left_out_to_json
 
 __all__ = ["Job", "Told", "batches_of_tasks", "encoded_batches", "finish_task", "run_task", "write_parts"]
 

@@ -20,7 +20,7 @@ from .row_choice import RowChoice
 from .sources import LeftOut, Options, Source, open_input, open_source
 from .sources.given_records import GivenRecords
 from .sources.given_table import GivenTable, is_table
-from .sources.report import write_report
+from .sources.left_out import warn_of_left_out, write_report
 from .split_choice import SplitChoice
 from .split_conversion import check_split_target, share_id, write_shares
 from .stored_rows import RowOrder
@@ -158,7 +158,7 @@ def write_dataset(
             for name, share in choice.shares(given).items()
         }  # fmt: skip
         shares, left_out = write_shares(place, wishes, lambda _, standing: tell(standing))
-        _tell_left_out(left_out, listed, on_error)
+        _tell_left_out(given, left_out, listed, on_error)
         return sum(shares.values())
     found = choice.of(given)
     user = found.metadata if metadata is None else metadata
@@ -196,7 +196,7 @@ def write_dataset(
             progress=tell,
         ) as rows:
             written, left_out = write(rows)
-    _tell_left_out(left_out, listed, on_error)
+    _tell_left_out(given, left_out, listed, on_error)
     return written
 
 
@@ -235,13 +235,9 @@ def _report_path(
     return place
 
 
-def _tell_left_out(left_out: Sequence[LeftOut], report: str | None, on_error: str | None) -> None:
-    bad = [one for one in left_out if not one.expected]
+def _tell_left_out(
+    source: Source, left_out: Sequence[LeftOut], report: str | None, on_error: str | None
+) -> None:
     if report is not None:
         write_report(report, left_out)
-    elif bad and on_error is None:
-        warnings.warn(
-            f"{len(bad):,} could not be read and were left out, the first {bad[0].name}: {bad[0].reason}; "
-            "on_error='report' lists them, 'skip' says nothing, 'raise' makes it an error",
-            stacklevel=3,
-        )
+    warn_of_left_out(left_out, source.path, 3, broken=report is None and on_error is None)

@@ -36,8 +36,8 @@ class ArrowSource(Source):
     ) -> None:
         """Set the schema from an Arrow schema, some of the rows, and whether each column has nulls."""
         pa = needed("pyarrow", _NEEDS)
-        names, notes = column_names(list(fields.names), self.path)
-        self.notes += notes
+        names, changed = column_names(list(fields.names), self.path)
+        self.left_out += changed
         self._names = dict(zip(names, fields.names, strict=True))
         features = {**features_of(fields.metadata), **self.said_of_columns()}
         found: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
 from ...progress import Progress
 from .input_path import InputPath
+from .left_out import LeftOut, reduced
 
 __all__ = [
     "AskedOption",
@@ -23,6 +24,7 @@ __all__ = [
     "Unit",
     "WrongSourceError",
     "column_names",
+    "reduced",
 ]
 
 
@@ -31,21 +33,11 @@ class WrongSourceError(SchemaError):
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A file or row that is not in the dataset.
-
-    ``expected``: it was not meant for it, as its name shows. ``rows``: how many it would have been, as far as known.
-    """
-
-    name: str
-    reason: str
-    expected: bool = False
-    rows: int = 1
-
-
-@dataclass(frozen=True)
 class RawBatch:
-    """Some rows: column name → list or array, all of one length; what could not be read in between is left out."""
+    """Some rows: column name → list or array, all of one length.
+
+    ``left_out``: rows in between that could not be read, and what of these rows is not in ``columns`` (`reduced`).
+    """
 
     columns: dict[str, Any]
     rows: int
@@ -128,7 +120,8 @@ class Source(ABC):
         notes: what a user should know about how the data was taken.
         indexed: the columns that were looked up by value where it comes from; what is written has ``index`` as asked.
         asked: the options that were asked for, by their names on the command line, as text.
-        left_out: what is not in the dataset, as far as it is known; `batches` adds to it.
+        left_out: what is not in the dataset, as far as it is known: files, rows, and parts of rows (`reduced`);
+            `batches` adds to it. It is said once, at the end, on the command line and by a warning in Python.
     """
 
     kind: ClassVar[str]
@@ -191,7 +184,7 @@ class Source(ABC):
 
     @abstractmethod
     def look_through(self, options: Options, progress: Progress | None) -> None:
-        """Set ``schema``, ``units``, ``metadata`` and ``notes``."""
+        """Set ``schema``, ``units``, ``metadata``, ``notes``, and add to ``left_out``."""
 
     @abstractmethod
     def read(self, unit: Unit) -> Iterator[RawBatch]:
@@ -230,7 +223,7 @@ class Source(ABC):
         """
         seen = 0
         for batch in self.read(unit):
-            seen += batch.rows + len(batch.left_out)
+            seen += batch.rows + sum(one.rows for one in batch.left_out)
             yield batch
         if unit.rows is not None and seen != unit.rows:
             raise StaleError(
@@ -255,24 +248,24 @@ class Source(ABC):
                     yield number, batch
 
 
-def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[str]]:
-    """Return column names made from a file's own field names, and a note for each that had to change.
+def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[LeftOut]]:
+    """Return column names made from a file's own field names, and what to say of each that had to change.
 
     Characters other than ASCII letters, digits and underscores become underscores. Raises `SchemaError` when two
     fields end up with one name.
     """
     names: dict[str, str] = {}
-    notes: list[str] = []
+    changed: list[LeftOut] = []
     for i, field_name in enumerate(given):
         name = re.sub(r"[^0-9A-Za-z_]+", "_", field_name.strip()).strip("_") or f"column_{i}"
         if re.fullmatch(r"[0-9A-Za-z_]+", field_name):
             name = field_name
-        elif name != field_name.strip():
-            notes.append(f"field {field_name!r} is called {name!r}")
+        else:
+            changed.append(reduced(f"field {field_name!r}", f"is called {name!r}", column=name))
         if name in names:
             raise SchemaError(
                 f"{where}: the fields {names[name]!r} and {field_name!r} both make the column name {name!r}; "
                 f"rename one"
             )
         names[name] = field_name
-    return list(names), notes
+    return list(names), changed

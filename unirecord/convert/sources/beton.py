@@ -69,8 +69,8 @@ class BetonFile(Source):
         with self.input.open() as file:
             self._size = file.seek(0, 2)
             self._read_header(file)
-            names, notes = column_names([field.name for field in self._fields], self.path)
-            self.notes += notes
+            names, changed = column_names([field.name for field in self._fields], self.path)
+            self.left_out += changed
             self._by_column = dict(zip(names, range(len(names)), strict=True))
             self._allocations: tuple[Any, Any] | None = None
             modes, shapes = self._look(file, progress)

@@ -82,8 +82,8 @@ class ExampleRecords(Source):
         self.schema = apply_overrides(found, options.overrides)
 
     def _types(self, evidence: dict[str, FeatureEvidence], seen: int) -> dict[str, Any]:
-        names, notes = column_names(sorted(evidence), self.path)
-        self.notes += notes
+        names, changed = column_names(sorted(evidence), self.path)
+        self.left_out += changed
         self._features = dict(zip(names, sorted(evidence), strict=True))
         return {name: evidence[feature].spec(seen) for name, feature in self._features.items()}
 

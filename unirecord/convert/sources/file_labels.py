@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from ...errors import MissingError, SchemaError
-from .base import AskedOption, LeftOut, Options, Source, WrongSourceError
+from .base import AskedOption, LeftOut, Options, Source, WrongSourceError, reduced
 from .folder_walk import utf8_name
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
@@ -86,11 +86,12 @@ class FileLabels:
         self._item = item
         key = self._key(columns, files)
         self._join(key, columns[key], files)
+        self.left_out += source.left_out
         dropped = [name for name in columns if name in own and name != key]
-        if dropped:
-            self.notes.append(
-                f"{', '.join(dropped)} of {table.name} are left out: the {item}s say that themselves"
-            )
+        self.left_out += [
+            reduced(f"column {name!r} of {table.name}", f"left out: the {item}s say that themselves")
+            for name in dropped
+        ]
         kept = [name for name in columns if name != key and name not in dropped]
         self.types: dict[str, str | dict[str, object]] = {name: source.schema[name].spec for name in kept}
         self._columns = {name: columns[name] for name in kept}

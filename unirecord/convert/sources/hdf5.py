@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import Options, RawBatch, Source, Unit, column_names, reduced
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .packages import needed
@@ -69,11 +69,10 @@ class Hdf5File(Source):
             raise SchemaError(
                 f"{self.path}: its datasets differ in length ({lengths}); they make no rows together"
             )
-        if scalars:
-            self.notes.append(f"{', '.join(scalars)}: single values, left out")
+        self.left_out += [reduced(f"dataset {name!r}", "a single value, left out") for name in scalars]
         found = [one for one in found if one[2]]
-        names, notes = column_names([name for name, *_ in found], self.path)
-        self.notes += notes
+        names, changed = column_names([name for name, *_ in found], self.path)
+        self.left_out += changed
         self._names = {column: one[0] for column, one in zip(names, found, strict=True)}
         types = {column: self._spec(h5py, *one) for column, one in zip(names, found, strict=True)}
         self.schema = apply_overrides(types, options.overrides)

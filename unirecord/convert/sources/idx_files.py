@@ -78,8 +78,8 @@ class IdxFiles(Source):
                 raise SchemaError(
                     f"{array.file.name} has {array.shape[0]:,} rows, but {first.file.name} has {first.shape[0]:,}"
                 )
-        names, notes = column_names([array.name for array in self._arrays], self.path)
-        self.notes += notes
+        names, changed = column_names([array.name for array in self._arrays], self.path)
+        self.left_out += changed
         self._names = names
         types: dict[str, Any] = {}
         for name, array in zip(names, self._arrays, strict=True):

@@ -61,8 +61,8 @@ class JsonLines(TextFiles):
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
-        names, notes = column_names(self._keys, path)
-        self.notes += notes
+        names, changed = column_names(self._keys, path)
+        self.left_out += changed
         types: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
             column.missing = column.missing or column.seen < row - self._unread

@@ -101,8 +101,8 @@ class LitDataChunks(Source):
             file.release()
             if progress is not None:
                 progress(number + 1, len(self._files))
-        names, notes = column_names([leaf.name for leaf in self._leaves], self.path)
-        self.notes += notes
+        names, changed = column_names([leaf.name for leaf in self._leaves], self.path)
+        self.left_out += changed
         self._by_column = {column: i for i, column in enumerate(names)}
         if looked < row and any(leaf.is_array for leaf in self._leaves):
             self.notes.append(f"the types are those of {looked:,} items; --schema replaces them")

@@ -102,8 +102,8 @@ class MdsShards(Source):
                 progress(number + 1, len(self._shards))
         if not row:
             raise SchemaError(f"{self.path} holds no samples")
-        names, notes = column_names([field.name for field in self._fields], self.path)
-        self.notes += notes
+        names, changed = column_names([field.name for field in self._fields], self.path)
+        self.left_out += changed
         self._by_column = {name: i for i, name in enumerate(names)}
         if looked < row and any(field.is_open for field in self._fields):
             self.notes.append(f"the types are those of {looked:,} samples; --schema replaces them")

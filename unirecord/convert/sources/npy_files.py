@@ -190,8 +190,8 @@ class NpyFiles(Source):
             for name in dtype.names or ():
                 inner = dtype.fields[name][0]
                 fields.append((name, i, name, inner.base, (*shape, *inner.shape)))
-        names, notes = column_names([field[0] for field in fields], self.path)
-        self.notes += notes
+        names, changed = column_names([field[0] for field in fields], self.path)
+        self.left_out += changed
         self._places = {name: (field[1], field[2]) for name, field in zip(names, fields, strict=True)}
         return {
             name: _spec(f"{self.path}: {name}", field[3], field[4])

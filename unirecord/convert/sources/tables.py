@@ -54,8 +54,8 @@ class CsvTable(TextFiles):
             evidence = evidence or [CellEvidence() for _ in table.header]
             self._files.append(table)
             rows += self._look_through_file(len(self._files) - 1, evidence, options.threads, tell)
-        names, notes = column_names(self._files[0].header, self.path)
-        self.notes += notes
+        names, changed = column_names(self._files[0].header, self.path)
+        self.left_out += changed
         if not rows:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}

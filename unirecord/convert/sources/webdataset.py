@@ -98,8 +98,8 @@ class WebDatasetShards(Source):
             raise SchemaError(f"{self.path} holds no files that make rows, such as 0001.jpg and 0001.cls")
         if looked < rows:
             self.notes.append(f"the types are those of {looked:,} rows; --schema replaces them")
-        names, notes = column_names([_KEY_COLUMN, *endings], self.path)
-        self.notes += notes
+        names, changed = column_names([_KEY_COLUMN, *endings], self.path)
+        self.left_out += changed
         self._endings = dict(zip(names[1:], endings, strict=True))
         found = {name: endings[ending].spec(rows) for name, ending in self._endings.items()}
         self.schema = apply_overrides({_KEY_COLUMN: "string", **found}, options.overrides)

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import Options, RawBatch, Source, Unit, column_names, reduced
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .packages import needed
@@ -72,11 +72,10 @@ class ZarrGroup(Source):
                 f"{self.path}: its arrays differ in length ({lengths}); they make no rows together"
             )
         scalars = [name for name, array in found.items() if not array.shape]
-        if scalars:
-            self.notes.append(f"{', '.join(scalars)}: single values, left out")
+        self.left_out += [reduced(f"array {name!r}", "a single value, left out") for name in scalars]
         kept = [name for name, array in found.items() if array.shape]
-        names, notes = column_names(kept, self.path)
-        self.notes += notes
+        names, changed = column_names(kept, self.path)
+        self.left_out += changed
         self._names = dict(zip(names, kept, strict=True))
         types = {column: self._spec(name, found[name]) for column, name in self._names.items()}
         self.schema = apply_overrides(types, options.overrides)

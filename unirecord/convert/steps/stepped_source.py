@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...errors import CorruptionError, FormatError, SchemaError
@@ -24,6 +25,7 @@ class SteppedSource(Source):
         share: how much of all rows is kept, about.
         on_error: ``"raise"``: what the source leaves out is an error. ``"skip"``: what is an error in a unit is left
             out, with the rest of the unit. None: as the source does.
+        columns: those of the source that were asked for; of others it is not told what is left out. None: all.
     """
 
     metadata: dict[str, Any] | None
@@ -41,15 +43,21 @@ class SteppedSource(Source):
     about: ClassVar[str] = "rows of another source"
 
     def __init__(
-        self, inner: Source, steps: Sequence[Step], *, share: float = 1.0, on_error: str | None = None
+        self,
+        inner: Source,
+        steps: Sequence[Step],
+        *,
+        share: float = 1.0,
+        on_error: str | None = None,
+        columns: Collection[str] | None = None,
     ) -> None:
         self.inner, self.steps, self.share = inner, tuple(steps), share
-        self._on_error = on_error
+        self._on_error, self._columns = on_error, columns
         inner.keeps_misfits = on_error == "skip"
         self.path, self.metadata, self.notes = inner.path, inner.metadata, inner.notes
         self.read_once, self.asked = inner.read_once, inner.asked
-        self.left_out: list[LeftOut] = list(inner.left_out)
-        self._left_out_at_first = tuple(inner.left_out)
+        self.left_out: list[LeftOut] = list(self._asked_for(inner.left_out))
+        self._left_out_at_first = tuple(self.left_out)
         self.units: Sequence[Unit] = [
             Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)
         ]
@@ -86,17 +94,25 @@ class SteppedSource(Source):
         for batch in self._read_inner(self.inner.units[unit.place]):
             if self._on_error == "raise":
                 refuse_left_out(batch.left_out)
+            if batch.left_out:
+                batch = replace(batch, left_out=self._asked_for(batch.left_out))
             for piece in pieces(batch, most):
                 for change in changes:
                     if piece.rows:
                         piece = change(piece)
                 yield piece
 
+    def _asked_for(self, left_out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+        """Those that are not about a column that nobody asked for."""
+        if self._columns is None:
+            return tuple(left_out)
+        return tuple(one for one in left_out if one.column is None or one.column in self._columns)
+
     def _read_inner(self, unit: Unit) -> Iterator[RawBatch]:
         seen = 0
         try:
             for batch in self.inner.batches_of(unit):
-                seen += batch.rows + len(batch.left_out)
+                seen += batch.rows + sum(one.rows for one in batch.left_out)
                 yield batch
         except WrongSourceError:
             raise
