@@ -8,7 +8,10 @@
 
 #include "unirecord.h"
 
-enum { BIG_DIGITS = 19 }; /* whole numbers of fewer digits fit 64 bits */
+enum {
+  BIG_DIGITS = 19,   /* whole numbers of fewer digits fit 64 bits */
+  EXACT_DIGITS = 15, /* and of no more than these a double */
+};
 
 typedef struct {
   const uint8_t *at, *end;
@@ -88,6 +91,16 @@ static void take_big(const uint8_t *digits, size_t count, bool negative, ur_csv_
   }
 }
 
+/* Whether a whole number is known to be one that a double holds. */
+static bool fits_double(const uint8_t *digits, size_t count) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < count; i++)
+    if (__builtin_mul_overflow(value, 10u, &value) || __builtin_add_overflow(value, (uint64_t)(digits[i] - '0'), &value))
+      return false;
+  while (value > (UINT64_C(1) << 53) && value % 2 == 0) value /= 2;
+  return value <= (UINT64_C(1) << 53);
+}
+
 /* Takes off what cannot be true of the column any more, since this cell (not empty) is in it. */
 static void look_at_cell(text t, ur_csv_column *column) {
   if (column->logical) {
@@ -104,6 +117,7 @@ static void look_at_cell(text t, ur_csv_column *column) {
   bool padded = count > 1 && *digits == '0'; /* 007 is a name */
   if (count > 0 && !padded && t.at == t.end) {
     if (negative && *digits != '0') column->negative = 1;
+    if (count > EXACT_DIGITS && !fits_double(digits, count)) column->inexact = 1;
     if (count >= BIG_DIGITS) take_big(digits, count, negative, column);
     return;
   }

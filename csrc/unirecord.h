@@ -199,6 +199,7 @@ typedef struct { /* what the cells of a column can all be read as */
   uint8_t empty, filled;            /* whether a cell is, and whether one is not */
   uint8_t negative;                 /* a whole number is below 0 */
   uint8_t beyond_low, beyond_high;  /* one is below int64, one above uint64 */
+  uint8_t inexact;                  /* a whole number may be none that a double holds */
   uint64_t high;                    /* the greatest whole number of 19 digits or more that uint64 holds */
   uint64_t longest;                 /* characters */
 } ur_csv_column;

@@ -394,7 +394,7 @@ def test_a_cell_that_does_not_fit_takes_its_row_alone(
         )
         assert [row["n"] for row in UniRecordDataset(target)] == [n for n in range(100) if n != 40]
         (line,) = Path(f"{target}.left-out.jsonl").read_text().splitlines()
-        assert "row 40, column 'n'" in json.loads(line)["reason"]
+        assert "line 42, column 'n'" in json.loads(line)["reason"]
         capfd.readouterr()
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_sources import columns_of, opened
 
+from unirecord import write_dataset
 from unirecord.convert.sources.flat_json import flat_records
 from unirecord.convert.sources.json_text import parse_json
 from unirecord.errors import SchemaError
@@ -67,10 +68,13 @@ def test_a_missing_key_is_null_and_keys_may_come_in_any_order(tmp_path: Path) ->
         ("", "holds no records"),
         ('{"a": 1}\n{"a": 1\n', "line 2: not valid JSON"),
         ("[1]\n", "line 1: a line holds an object"),
-        (lines({"a": 1}, {"a": "x"}), "row 0 holds int64 and row 1 holds string.*--schema a=string"),
+        (
+            lines({"a": 1}, {"a": "x"}),
+            r"x\.jsonl, line 1 holds int64 and .*x\.jsonl, line 2 holds string.*--schema a=string",
+        ),
         (
             lines({"a": 1}, {"a": [1]}),
-            "single value in row 0 and a list or object in row 1; --schema a=object",
+            r"single value in .*x\.jsonl, line 1 and a list or object in .*x\.jsonl, line 2; --schema a=object",
         ),
         (lines({"a": 1 << 70}), "more than 64 bits"),
         ('{"a": ' + "[" * 100_000 + "\n", "line 1"),
@@ -82,9 +86,9 @@ def test_a_missing_key_is_null_and_keys_may_come_in_any_order(tmp_path: Path) ->
         (f'{{"a": {"9" * 5000}}}\n', "more digits than 64 bits hold"),
         (
             lines({"x": 1}) + '{"x": 2, "y": {"z": [1.5, 1e400]}}\n',
-            "line 2: row 1, field 'y': the number 1e400",
+            "line 2, field 'y': the number 1e400",
         ),
-        ('{"a": -1e999}\n', "row 0, field 'a': the number -1e999 is beyond float64"),
+        ('{"a": -1e999}\n', r"x\.jsonl, line 1, field 'a': the number -1e999 is beyond float64"),
         (f'{{"a": {"1" * 400}.5}}\n', "field 'a': the number 1111"),
         ('{"a": 1e400, "b": ' + "[" * 100_000 + "\n", "line 1"),
         ('{"a": "\udcff"}\n', "line 1: not UTF-8"),
@@ -166,3 +170,24 @@ def test_with_and_without_orjson_types_and_values_are_the_same(
     assert [found[name][-1] for name in "ifsb"] == [rows[-1][name] for name in "ifsb"]
     late = opened(tmp_path, '{"a": 1}\n' * 2000 + f'{{"a": {1 << 63}}}\n', "y.jsonl")
     assert late.schema.to_spec() == {"a": "uint64"}
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ('{"v": 1.5}', '{"v": 9007199254740993}', "column 'v'"),
+        ('{"v": [1.5]}', '{"v": [9007199254740993]}', "column 'v'"),
+        ('{"v": "a"}', '{"v": "\\ud800"}', "surrogate"),
+        ('{"v": [1, "a"]}', '{"v": [1e3, 123456789012345678901234567890]}', "does not fit 64 bits"),
+    ],
+)
+@pytest.mark.parametrize("target", ["out", "out.urec"])
+@pytest.mark.parametrize("options", [{}, {"where": "n > 0"}])
+def test_a_value_that_does_not_fit_is_named_by_file_and_line(
+    tmp_path: Path, good: str, bad: str, said: str, target: str, options: dict[str, Any]
+) -> None:
+    for name, value in (("1", good), ("2", good), ("3", bad)):
+        first = "".join(f'{{"n": {n}, {good[1:]}\n' for n in range(3))
+        (tmp_path / f"{name}.jsonl").write_text(first + f'{{"n": 3, {value[1:]}\n')
+    with pytest.raises(SchemaError, match=r"3\.jsonl, line 4.*" + said):
+        write_dataset(tmp_path / "*.jsonl", tmp_path / target, **options)

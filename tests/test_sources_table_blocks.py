@@ -206,14 +206,14 @@ def test_a_sample_of_a_block_of_csv_parses_a_few_of_its_rows(
     ]
 
 
-def test_what_is_wrong_behind_the_first_rows_of_a_block_is_named_by_its_row(
+def test_what_is_wrong_behind_the_first_rows_of_a_block_is_named_by_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_blocks, "FIRST_BYTES", 2_000)
     rows = [f"{n}.5,a" for n in range(2_000)]
     rows[1_500] = "1e999,a"
     source = opened(tmp_path, "\n".join(["n,text", *rows]) + "\n", overrides={"n": "float64"})
-    with pytest.raises(SchemaError, match=r"x\.csv: row 1500, column 'n': '1e999'"):
+    with pytest.raises(SchemaError, match=r"x\.csv, line 1502, column 'n': '1e999'"):
         list(source.batches())
 
 

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from text_sources import CELL, columns_of, opened
 
-from unirecord.convert.sources import open_source
+from unirecord import write_dataset
+from unirecord.convert.sources import csv_file, open_source
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 from unirecord.format.schema import Schema
@@ -134,7 +135,7 @@ def test_no_rows_are_strings(tmp_path: Path) -> None:
         ('a,b\n1,"x\n', "line 2: unexpected end"),
         ("a,a\n1,2\n", "'a' and 'a' both make"),
         ("a b,a-b\n1,2\n", "'a b' and 'a-b' both make the column name 'a_b'"),
-        ("a\n1e999\n", "row 0, column 'a': '1e999' is no float64"),
+        ("a\n1e999\n", r"x\.csv, line 2, column 'a': '1e999' is no float64"),
     ],
 )
 def test_a_bad_csv_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:
@@ -169,11 +170,11 @@ def test_overrides_replace_inferred_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"a": "int8"}, "row 1, column 'a': the cell is empty; the type \"int8\\?\" allows that"),
-        ({"b": "int8"}, "row 0, column 'b': 'x' is no int8"),
+        ({"a": "int8"}, "x.csv, line 3, column 'a': the cell is empty; the type \"int8\\?\" allows that"),
+        ({"b": "int8"}, "x.csv, line 2, column 'b': 'x' is no int8"),
         ({"b": "bool"}, "'x' is no bool"),
         ({"b": {"type": "int8", "shape": [1]}}, "'x' is no int8"),
-        ({"c": {"type": "int32", "shape": [-1]}}, r"row 1, column 'c': '\[1.5\]' is no int32"),
+        ({"c": {"type": "int32", "shape": [-1]}}, r"x.csv, line 3, column 'c': '\[1.5\]' is no int32"),
         ({"z": "int8"}, "no column 'z' in the data"),
         ({"b": "object"}, "'x' is no object"),
     ],
@@ -214,11 +215,51 @@ def nested(levels: int) -> str:
 @pytest.mark.parametrize(
     "cell", [nested(5000), nested(500), nested(65), "9" * 5000, "1e400", "[1e400]", "NaN", "²", ""]
 )
-def test_any_cell_is_a_value_or_refused_by_row(tmp_path: Path, spec: Any, cell: str) -> None:
+def test_any_cell_is_a_value_or_refused_by_line(tmp_path: Path, spec: Any, cell: str) -> None:
     source = opened(tmp_path, f"i,a\n0,1\n1,{cell}\n", overrides={"a": spec})
     try:
         found = columns_of(source)["a"]
     except SchemaError as error:
-        assert "row" in str(error) and "'a'" in str(error)  # noqa: PT017, PT018
+        assert "x.csv, line " in str(error) and "'a'" in str(error)  # noqa: PT017, PT018
     else:
         assert not any(isinstance(value, float) and np.isinf(value) for value in found)
+
+
+@pytest.mark.parametrize("other", ["NaN", "0.5", "inf", "1e3"])
+@pytest.mark.parametrize("big", ["9007199254740993", "-1234567890123456789", "1" + "0" * 22 + "1"])
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_whole_number_that_float64_would_round_is_refused_by_line_and_column(
+    tmp_path: Path, big: str, other: str, quoted: bool
+) -> None:
+    text = f'x,id\n"a{chr(10) if quoted else ""}b",1\n,{big}\n,{other}\n'
+    with pytest.raises(
+        SchemaError, match=rf"x\.csv, line {4 if quoted else 3}, column 'id': {big} .*id=string"
+    ):
+        opened(tmp_path, text)
+    assert columns_of(opened(tmp_path, text, overrides={"id": "string"}))["id"][1] == big
+    assert columns_of(opened(tmp_path, text, overrides={"id": "float64"}))["id"][1] == float(big)
+
+
+def test_whole_numbers_that_float64_holds_stay_what_they_are(tmp_path: Path) -> None:
+    numbers = ["9007199254740992", "-9007199254740994", "1" + "0" * 22, "18446744073709551616", "0.5"]
+    assert columns_of(opened(tmp_path, "\n".join(["id", *numbers]) + "\n")) == {
+        "id": [float(n) for n in numbers]
+    }
+
+
+def test_rows_whose_numbers_would_be_rounded_are_left_out_where_that_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id\n1\n9007199254740993\n0.5\n")
+    assert write_dataset(tmp_path / "x.csv", tmp_path / "out", on_error="report") == 2
+    assert "line 3, column 'id'" in (tmp_path / "out.left-out.jsonl").read_text()
+
+
+@pytest.mark.parametrize("text", ['a,"b\n1,2\n3,4\n', '"a\n', 'a,"b\n1,"2\n3,4\n'])
+def test_a_quote_in_the_header_that_does_not_end_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SchemaError, match=r"x\.csv, the header"):
+        opened(tmp_path, text)
+
+
+def test_a_header_without_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_file, "_MOST_HEADER_BYTES", 1_000)
+    with pytest.raises(SchemaError, match=r"x\.csv, the header: it does not end within 1,000 bytes"):
+        opened(tmp_path, 'a,"b\n' + "1,2\n" * 1_000)

@@ -46,6 +46,13 @@ static void numbers_beyond_64_bits_are_told(void) {
   EXPECT(found.columns[0].whole && found.columns[0].beyond_high && found.columns[1].beyond_low);
 }
 
+static void whole_numbers_that_no_double_holds_are_told(void) {
+  look found = look_at_text("9007199254740992,9007199254740993\n-9223372036854775808,1\n");
+  EXPECT(!found.columns[0].inexact && found.columns[1].inexact);
+  found = look_at_text("18446744073709551616,9007199254740993.5\n1000000000000000,nan\n");
+  EXPECT(found.columns[0].inexact && !found.columns[1].inexact); /* beyond 64 bits it is left to whoever asks */
+}
+
 static void lengths_are_of_characters(void) {
   look found = look_at_text("\xe6\xbc\xa2\xf0\x9f\x98\x80,\"a\"\"b\n\"\n");
   EXPECT_EQUAL(found.plain, 1);
@@ -72,6 +79,7 @@ static void nothing_is_read_beyond_the_text(void) {
 int main(void) {
   types_are_those_that_all_cells_fit();
   numbers_beyond_64_bits_are_told();
+  whole_numbers_that_no_double_holds_are_told();
   lengths_are_of_characters();
   other_text_is_left_to_others();
   nothing_is_read_beyond_the_text();

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..errors import CorruptionError, SchemaError, StaleError
 from ..format.metadata import check_room, pack_user
@@ -18,9 +17,10 @@ from ..writing.part_writer import FinishedPart, PartContent
 from ..writing.row_groups import slice_batch
 from ..writing.single_writer import SinglePartWriter
 from .conversion import Standing
+from .encoded_batch import encoded_batch
 from .sample_check import SAMPLED_ROWS, compare, some
 from .sources.ahead import taken_ahead
-from .sources.base import LeftOut, Source
+from .sources.base import LeftOut, RawBatch, Source
 
 __all__ = ["write_part"]
 
@@ -102,8 +102,11 @@ class _Writing:
         self._limit = limit
         batches = self._source.numbered_batches()
         ahead = taken_ahead(batches) if self._source.reads_ahead and limit is None else batches
+        row = at = 0
         for unit, batch in ahead if limit != 0 else ():
-            encoded = self._encoded(batch.columns, self.rows)
+            row, at = row if unit == at else 0, unit
+            encoded = self._encoded(unit, batch, row)
+            row += batch.rows
             if limit is not None and self.rows + encoded.rows > limit:
                 encoded = slice_batch(encoded, 0, limit - self.rows)
             self._starts.setdefault(unit, self.rows)
@@ -114,8 +117,9 @@ class _Writing:
                 break
         tell.done()
 
-    def _encoded(self, columns: dict[str, Any], first: int) -> ColumnBatch:
-        return self._encoder.encode_batch({name: columns[name] for name in self._schema.names}, first)
+    def _encoded(self, unit: int, batch: RawBatch, first: int) -> ColumnBatch:
+        source = self._source
+        return encoded_batch(self._encoder, self._schema, source, source.units[unit], batch, first)
 
     def check(self, part: FinishedPart) -> None:
         """Compare the number of rows, and some of them, with the source, which is read again for it."""
@@ -144,7 +148,7 @@ class _Writing:
         if batch is None:
             raise StaleError(f"{self._source.units[unit].name} has no rows any more; nothing was published")
         try:
-            expected = self._encoded(batch.columns, first)
+            expected = self._encoded(unit, batch, 0)
             compare(
                 path, first, slice_batch(expected, 0, min(SAMPLED_ROWS, expected.rows, self.rows - first)),
                 self._schema, self._source.path,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import SchemaError, StaleError
+from ..errors import StaleError
 from ..format.layout import Shape
 from ..format.values import ColumnBatch, RecordEncoder
 from ..writing.batch_writer import BatchWriter
@@ -16,6 +16,7 @@ from ..writing.part_writer import PartContent
 from ..writing.row_groups import slice_batch
 from .batches_ahead import BatchesAhead, batches_of_units
 from .begun_task import BegunTask, RowsWritten
+from .encoded_batch import encoded_batch
 from .sources.base import RawBatch, Source
 from .sources.left_out import LeftOut, left_out_to_json
 
@@ -189,10 +190,7 @@ def _encoded(
     row = at = 0
     for number, batch in batches:
         row, at = row if number == at else 0, number
-        columns = {name: batch.columns[name] for name in job.content.schema.names} if batch.rows else {}
-        try:
-            encoded = encoder.encode_batch(columns, row) if batch.rows else None
-        except SchemaError as error:
-            raise SchemaError(f"{job.source.units[number].name}: {error}") from None
+        schema, unit = job.content.schema, job.source.units[number]
+        encoded = encoded_batch(encoder, schema, job.source, unit, batch, row) if batch.rows else None
         yield number, encoded, batch.left_out
         row += batch.rows

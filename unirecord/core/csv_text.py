@@ -20,6 +20,7 @@ class ColumnLook(NamedTuple):
     negative: bool
     beyond_low: bool
     beyond_high: bool
+    inexact: bool
     high: int
     longest: int
 
@@ -40,7 +41,7 @@ def look_through_csv(data: bytes, delimiter: str, columns: int) -> tuple[int, li
     looks = [
         ColumnLook(
             bool(c.whole), bool(c.real), bool(c.logical), bool(c.empty), bool(c.filled), bool(c.negative),
-            bool(c.beyond_low), bool(c.beyond_high), int(c.high), int(c.longest),
+            bool(c.beyond_low), bool(c.beyond_high), bool(c.inexact), int(c.high), int(c.longest),
         )
         for c in found
     ]  # fmt: skip

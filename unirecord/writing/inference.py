@@ -67,16 +67,16 @@ class ColumnEvidence:
     name: str
     type: str | None = None  # None until a value that is not None was seen
     shape: tuple[int, ...] | None = None
-    row: int = 0  # the first row with this type
-    null_row: int | None = None
-    nan_row: int | None = None
+    row: object = 0  # the first row with this type
+    null_row: object = None
+    nan_row: object = None
     low: int = 0
     high: int = 0
     longest: int = 0
     _seen: dict[Any, str] = field(default_factory=dict)
 
-    def add(self, value: Any, row: int) -> None:
-        """Take one more value into account."""
+    def add(self, value: Any, row: object) -> None:
+        """Take one more value into account; ``row`` is its number, or whatever names its place."""
         if is_missing(value):
             if isinstance(value, float):  # in a column of strings or bools it is pandas' null
                 self.nan_row = row if self.nan_row is None else self.nan_row
@@ -94,7 +94,7 @@ class ColumnEvidence:
         elif (type_name, shape) != (self.type, self.shape):
             self._merge(type_name, shape, row)
 
-    def _type_of(self, value: Any, row: int) -> tuple[str, tuple[int, ...] | None]:
+    def _type_of(self, value: Any, row: object) -> tuple[str, tuple[int, ...] | None]:
         known = self._seen.get(type(value))
         if known is not None:
             return known, None
@@ -106,26 +106,26 @@ class ColumnEvidence:
                 self._seen[type(value)] = name
                 return name, None
         if hasattr(value, "isoformat"):
-            raise SchemaError(f"column {self.name!r}, row {row}: {type(value).__name__}: {_TIMES}")
+            raise SchemaError(f"column {self.name!r}, {_place(row)}: {type(value).__name__}: {_TIMES}")
         raise SchemaError(
-            f"column {self.name!r}, row {row}: no column type holds a {type(value).__name__}; "
+            f"column {self.name!r}, {_place(row)}: no column type holds a {type(value).__name__}; "
             f"convert it to a number, str, bytes, numpy array, dict or list"
         )
 
-    def _array_type(self, value: Any, row: int) -> tuple[str, tuple[int, ...] | None]:
+    def _array_type(self, value: Any, row: object) -> tuple[str, tuple[int, ...] | None]:
         if isinstance(value, np.str_ | np.bytes_):
             return ("string" if isinstance(value, np.str_) else "bytes"), None
         array = np.asarray(value)
         name = array.dtype.name
         if array.dtype.kind in "mM":
-            raise SchemaError(f"column {self.name!r}, row {row}: numpy {array.dtype}: {_TIMES}")
+            raise SchemaError(f"column {self.name!r}, {_place(row)}: numpy {array.dtype}: {_TIMES}")
         if name not in _ELEMENTS:
             raise SchemaError(
-                f"column {self.name!r}, row {row}: no column type holds numpy {array.dtype} values"
+                f"column {self.name!r}, {_place(row)}: no column type holds numpy {array.dtype} values"
             )
         return name, tuple(array.shape) or None
 
-    def _merge(self, type_name: str, shape: tuple[int, ...] | None, row: int) -> None:
+    def _merge(self, type_name: str, shape: tuple[int, ...] | None, row: object) -> None:
         assert self.type is not None
         if shape is not None and self.shape is not None and type_name == self.type:
             if len(shape) == len(self.shape):
@@ -139,7 +139,7 @@ class ColumnEvidence:
                 return
         before, now = _spelled(self.type, self.shape), _spelled(type_name, shape)
         raise SchemaError(
-            f"column {self.name!r}: row {self.row} holds {before} and row {row} holds {now}; "
+            f"column {self.name!r}: {_place(self.row)} holds {before} and {_place(row)} holds {now}; "
             f"convert one of them, or give a schema"
         )
 
@@ -193,6 +193,11 @@ _PYTHON_TYPES: Final[tuple[tuple[Any, str], ...]] = (
 def schema_from_evidence(columns: Any) -> Schema:
     """Return the schema of columns given as `ColumnEvidence`."""
     return Schema.parse({c.name: c.spec() for c in columns})
+
+
+def _place(row: object) -> str:
+    """What messages call a row: by its number, or as whoever gave it calls it."""
+    return f"row {row}" if isinstance(row, int) else str(row)
 
 
 def _common(a: str, b: str) -> str | None:

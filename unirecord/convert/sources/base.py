@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
 from ...progress import Progress
@@ -37,11 +40,13 @@ class RawBatch:
     """Some rows: column name → list or array, all of one length.
 
     ``left_out``: rows in between that could not be read, and what of these rows is not in ``columns`` (`reduced`).
+    ``numbers``: which rows of their unit they are; None where they follow those of the batch before.
     """
 
     columns: dict[str, Any]
     rows: int
     left_out: tuple[LeftOut, ...] = ()
+    numbers: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,10 @@ class Source(ABC):
     @abstractmethod
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a unit, a few MB at a time, the same batches each time it is read."""
+
+    def place_of(self, unit: Unit, row: int) -> str:
+        """What messages call a row of a unit, counted from 0 over its batches: its line in a file, where it has one."""
+        return f"{unit.name}: row {row}"
 
     def files(self) -> Iterable[str]:
         """Yield the path of each file that its rows are made of; by default those that are called like its kind.

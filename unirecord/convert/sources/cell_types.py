@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Final
 
 from ...core import ColumnLook
 
-__all__ = ["NUMBER", "CellEvidence"]
+__all__ = ["NUMBER", "CellEvidence", "is_rounded"]
 
 _LONG_TEXT: Final = 4096
 _BEYOND: Final = 1 << 64  # stands for whole numbers that no 64 bits hold
@@ -25,8 +26,11 @@ _INTS: Final = re.compile(rf"(?:(?: *(?:{_WHOLE}) *)?{_JOIN})*")
 _REALS: Final = re.compile(rf"(?:(?: *(?:{_REAL}) *)?{_JOIN})*", _ANY_CASE)
 _BOOLS: Final = re.compile(rf"(?:(?:true|false)?{_JOIN})*", _ANY_CASE)
 NUMBER: Final = re.compile(rf" *(?:{_REAL}) *", _ANY_CASE)
+_WHOLE_CELL: Final = re.compile(_WHOLE)
+_EXACT_DIGITS: Final = 15
 _NEGATIVE: Final = re.compile(r"-[1-9]")
 _BIG: Final = re.compile(r"[0-9]{19}")
+_LONG: Final = re.compile(r"[0-9]{16}")
 _MAX_DIGITS: Final = 30  # a whole number that is written longer is beyond 64 bits
 
 
@@ -45,6 +49,7 @@ class CellEvidence:
     low: int = 0
     high: int = 0
     longest: int = 0
+    inexact: bool = False  # a whole number may be none that float64 holds
 
     def add(self, cells: Sequence[str]) -> None:
         """Take more cells into account."""
@@ -59,6 +64,7 @@ class CellEvidence:
             self.logical = self.logical and _BOOLS.fullmatch(joined) is not None
             if self.whole and _NEGATIVE.search(joined):
                 self.low = min(self.low, -1)
+            self.inexact = self.inexact or (self.real and _LONG.search(joined) is not None)
             if self.whole and _BIG.search(joined):
                 values = [_whole(cell) for cell in cells if cell.strip()]
                 self.low, self.high = min(self.low, *values), max(self.high, *values)
@@ -74,6 +80,7 @@ class CellEvidence:
         self.low = min(self.low, -_BEYOND if look.beyond_low else -look.negative)
         self.high = max(self.high, _BEYOND if look.beyond_high else look.high)
         self.longest = max(self.longest, look.longest)
+        self.inexact = self.inexact or look.inexact
 
     def type(self) -> str:
         """Return the type's name, with ``?`` when a cell was empty."""
@@ -90,6 +97,15 @@ class CellEvidence:
         if self.real:
             return "float64"
         return "bool" if self.logical else "string"
+
+
+def is_rounded(cell: str) -> bool:
+    """Whether the cell of a column of float64 is a whole number that float64 does not hold."""
+    text = cell.strip(" ")
+    if len(text) <= _EXACT_DIGITS or _WHOLE_CELL.fullmatch(text) is None:
+        return False
+    value = float(text)
+    return value in (float("inf"), float("-inf")) or Decimal(text) != Decimal(value)
 
 
 def _whole(cell: str) -> int:

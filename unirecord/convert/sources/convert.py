@@ -12,13 +12,27 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.column import Column
+from .cell_types import is_rounded
 from .json_text import parse_json
 
-__all__ = ["Misfit", "converted", "json_converter", "numbers", "text_converter"]
+__all__ = [
+    "InexactError",
+    "Misfit",
+    "converted",
+    "exact_float",
+    "json_converter",
+    "numbers",
+    "rounding_advice",
+    "text_converter",
+]
 
 _TRUE: Final = frozenset(("true", "t", "yes", "y", "1"))
 _FALSE: Final = frozenset(("false", "f", "no", "n", "0"))
 _TEXTS: Final = {str, type(None)}
+
+
+class InexactError(ValueError):
+    """A number is one that its column would round; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +46,12 @@ def converted(
     values: Sequence[Any],
     convert: Callable[[Any], Any],
     column: Column,
-    first_row: int,
+    lines: Sequence[int],
     where: str,
     *,
     keep: bool = False,
 ) -> list[Any]:
-    """Return every value converted; `SchemaError` names the file, row and column of the first that cannot be.
+    """Return every value converted; `SchemaError` names the file, line and column of the first that cannot be.
 
     With ``keep`` such a value becomes a `Misfit`.
     """
@@ -47,13 +61,13 @@ def converted(
         return list(map(convert, values))
     except (ValueError, TypeError, OverflowError):
         found = []
-        for row, value in enumerate(values, first_row):
+        for line, value in zip(lines, values, strict=True):
             try:
                 found.append(convert(value))
             except (ValueError, TypeError, OverflowError) as error:  # noqa: PERF203
-                reason = f"row {row}, column {column.name!r}: {_misfit(value, column, error)}"
+                reason = f"line {line}, column {column.name!r}: {_misfit(value, column, error)}"
                 if not keep:
-                    raise SchemaError(f"{where}: {reason}") from None
+                    raise SchemaError(f"{where}, {reason}") from None
                 found.append(Misfit(reason))
         return found
 
@@ -65,7 +79,7 @@ def _misfit(value: Any, column: Column, error: Exception) -> str:
     is_json = (
         column.type == "object" or column.is_array
     )  # of other text all that can be said is that it does not fit
-    why = f": {error}" if is_json and str(error) else ""
+    why = f": {error}" if (is_json or isinstance(error, InexactError)) and str(error) else ""
     return f"{shown} is no {column}{why}"
 
 
@@ -113,6 +127,27 @@ def _float_from_text(text: str) -> float:
     return value
 
 
+def exact_float(column: Column) -> Callable[[str], Any]:
+    """Return what makes a float64 of the text of a CSV cell, and no other number of a whole one."""
+
+    def convert(text: str) -> float | None:
+        if column.nullable and not text:
+            return None
+        if is_rounded(text):
+            raise InexactError(rounding_advice(column.name))
+        return _float_from_text(text)
+
+    return convert
+
+
+def rounding_advice(name: str) -> str:
+    """What to do about a whole number in a column of float64 that float64 does not hold."""
+    return (
+        f"float64, which other values of the column need, rounds it: --schema {name}=string keeps what is written, "
+        f"{name}=float64 takes the nearest"
+    )
+
+
 def _array_from_text(column: Column) -> Callable[[str], Any]:
     convert = json_converter(column)
     return lambda text: convert(parse_json(text))
@@ -134,7 +169,9 @@ def json_converter(column: Column) -> Callable[[Any], Any]:
         if array is None:
             raise ValueError
         cast = array.astype(dtype)
-        exact = array.size == 0 or column.type.startswith(("float", "complex")) or (cast == array).all()
+        exact = array.size == 0 or array.dtype.kind == "f" or (cast.astype(np.longdouble) == array).all()
+        if array.dtype.kind == "f" and dtype.kind not in "fc":
+            exact = array.size == 0 or bool((cast == array).all())
         if not exact or (dtype.kind == "f" and (np.isinf(cast) & ~np.isinf(array)).any()):
             raise ValueError
         return cast

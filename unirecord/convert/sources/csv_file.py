@@ -17,6 +17,7 @@ __all__ = ["CsvFile"]
 
 _CHUNK_ROWS: Final = 4096
 _CHUNK_BYTES: Final = 8_000_000
+_MOST_HEADER_BYTES: Final = 64_000_000
 _TABS: Final = (".tsv", ".tab")
 
 
@@ -82,19 +83,32 @@ class CsvFile:
         with self.file.open() as file:
             file.seek(start)
             text = TextIOWrapper(file, encoding="latin-1", newline="")  # a character a byte
-            reader = csv_records(_noted(text, taken), self.delimiter)
+            reader = csv_records(self._noted(text, taken), self.delimiter, strict=True)
             if next((row for row in reader if row), None) is None:
                 raise self._empty()
         return "".join(taken).encode("latin-1")
+
+    def _noted(self, lines: TextIOWrapper, taken: list[str]) -> Iterator[str]:
+        size = 0
+        for line in lines:
+            size += len(line)
+            if size > _MOST_HEADER_BYTES:
+                raise SchemaError(
+                    f"{self.name}, the header: it does not end within {_MOST_HEADER_BYTES:,} bytes; "
+                    f"a quote may be open"
+                )
+            taken.append(line)
+            yield line
 
     def _empty(self) -> SchemaError:
         return SchemaError(f"{self.name} is empty: a CSV file starts with a line that names the columns")
 
     def chunks(
         self, data: bytes, lines_before: int, width: int, *, leaves_out: bool = False
-    ) -> Iterator[tuple[list[list[str]], tuple[LeftOut, ...]]]:
-        """Yield some rows at a time of a block of whole records, and those between them that are left out."""
+    ) -> Iterator[tuple[list[list[str]], list[int], tuple[LeftOut, ...]]]:
+        """Yield some rows at a time of a block of whole records, the line that each ends with, and what is left out."""
         rows: list[list[str]] = []
+        lines: list[int] = []
         left_out: list[LeftOut] = []
         size = 0
         reader = csv_records(_text(data, self.name), self.delimiter, strict=True)
@@ -112,14 +126,15 @@ class CsvFile:
                     left_out.append(LeftOut(self.name, reason))
                     continue
                 rows.append(row)
+                lines.append(lines_before + reader.line_num)
                 size += sum(map(len, row))
                 if len(rows) >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
-                    yield rows, tuple(left_out)
-                    rows, left_out, size = [], [], 0
+                    yield rows, lines, tuple(left_out)
+                    rows, lines, left_out, size = [], [], [], 0
         except csv.Error as error:
             raise SchemaError(f"{self.name}, line {lines_before + reader.line_num}: {error}") from None
         if rows or left_out:
-            yield rows, tuple(left_out)
+            yield rows, lines, tuple(left_out)
 
 
 def _text(data: bytes, path: str) -> TextIOWrapper:
@@ -129,12 +144,6 @@ def _text(data: bytes, path: str) -> TextIOWrapper:
     except UnicodeDecodeError as error:
         raise _not_utf8(path, error) from None
     return TextIOWrapper(BytesIO(data), encoding="utf-8", newline="")
-
-
-def _noted(lines: TextIOWrapper, taken: list[str]) -> Iterator[str]:
-    for line in lines:
-        taken.append(line)
-        yield line
 
 
 def _not_utf8(path: str, error: UnicodeDecodeError) -> SchemaError:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -87,13 +87,13 @@ class JsonLines(TextFiles):
         ):
             place = BlockPlace(block.offset, len(block.data), line, row)
             if found is not None:
-                _take_in(found, before + row, evidence, fixed)
+                _take_in(found, _Line(file.name, line + 1), evidence, fixed)
                 self._keep(number, block.offset, found)
                 row += found.rows
             else:
-                for rows, left_out in self._chunks(block.data, place, file.name):
+                for rows, lines, left_out in self._chunks(block.data, place, file.name):
                     if rows:
-                        self._look_at(rows, before + row, evidence, fixed)
+                        self._look_at(rows, [_Line(file.name, i) for i in lines], evidence, fixed)
                     row += len(rows) + len(left_out)
                     self._unread += len(left_out)
             line += block.lines
@@ -116,7 +116,7 @@ class JsonLines(TextFiles):
     def _look_at(
         self,
         rows: list[dict[str, Any]],
-        row: int,
+        lines: Sequence[_Line],
         evidence: dict[str, _KeyEvidence],
         fixed: Mapping[str, Any],
     ) -> None:
@@ -129,20 +129,30 @@ class JsonLines(TextFiles):
                 column.seen += sum(key in record for record in rows)
                 continue
             if alike:
-                places: Sequence[int] = range(row, row + len(rows))
+                places = lines
                 values = [record[key] for record in rows]
             else:
-                there = [(i, record[key]) for i, record in enumerate(rows, row) if key in record]
-                places, values = [i for i, _ in there], [value for _, value in there]
+                there = [(at, record[key]) for at, record in zip(lines, rows, strict=True) if key in record]
+                places, values = [at for at, _ in there], [value for _, value in there]
             try:
                 column.add_all(values, places)
             except SchemaError as error:
                 raise SchemaError(f"{self.path}: {error}, such as --schema {key}=string") from None
 
+    def place_of(self, unit: Unit, row: int) -> str:
+        """The file and the line, by reading the block again."""
+        number, place = unit.place
+        before = 0
+        for rows, lines, _ in self._chunks(read_block(self._files[number], place), place, unit.name):
+            if row < before + len(rows):
+                return str(_Line(unit.name, lines[row - before]))
+            before += len(rows)
+        return super().place_of(unit, row)
+
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found."""
         number, place = unit.place
-        file, first_row = self._files[number], place.row
+        file = self._files[number]
         data = read_block(file, place)
         columns: dict[str, Any] = {}
         kinds = {key: arrow_kind(column) for key, column in zip(self._keys, self.schema, strict=True)}
@@ -154,36 +164,35 @@ class JsonLines(TextFiles):
             yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
             return
         convert = [json_converter(c) for c in self.schema]
-        for rows, left_out in self._chunks(data, place, file.name):
+        for rows, lines, left_out in self._chunks(data, place, file.name):
             columns = {}
             for key, column, function in zip(self._keys, self.schema, convert, strict=True):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(
-                    values, function, column, first_row, file.name, keep=self.keeps_misfits
+                    values, function, column, lines, file.name, keep=self.keeps_misfits
                 )
-            first_row += len(rows) + len(left_out)
             yield RawBatch(columns, len(rows), left_out)
 
     def _chunks(
         self, data: bytes, place: BlockPlace, name: str
-    ) -> Iterator[tuple[list[dict[str, Any]], tuple[LeftOut, ...]]]:
-        """Yield the objects of a block of lines, some at a time, and the lines between them that are left out."""
-        row = place.row
+    ) -> Iterator[tuple[list[dict[str, Any]], list[int], tuple[LeftOut, ...]]]:
+        """Yield the objects of a block of lines, some at a time, the lines they are, and those that are left out."""
         lines = ((i, line) for i, line in enumerate(data.split(b"\n"), place.line + 1) if line.strip())
         while some := list(islice(lines, _CHUNK_ROWS)):
             rows = flat_records([line for _, line in some])
+            numbers = [i for i, _ in some]
             left_out: list[LeftOut] = []
             if rows is None:
-                rows = []
-                for n, (i, line) in enumerate(some, row):
+                rows, numbers = [], []
+                for i, line in some:
                     try:
-                        rows.append(_parse_line(line, f"line {i}", n))
+                        rows.append(_parse_line(line, f"line {i}"))
+                        numbers.append(i)
                     except SchemaError as error:  # noqa: PERF203
                         if not self._leaves_out:
                             raise SchemaError(f"{name}, {error}") from None
                         left_out.append(LeftOut(name, str(error)))
-            yield rows, tuple(left_out)
-            row += len(some)
+            yield rows, numbers, tuple(left_out)
 
 
 def _kinds(data: bytes, evidence: Mapping[str, _KeyEvidence]) -> dict[str, str | None]:
@@ -202,7 +211,7 @@ def _kinds(data: bytes, evidence: Mapping[str, _KeyEvidence]) -> dict[str, str |
 
 
 def _take_in(
-    found: ArrowLines, row: int, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
+    found: ArrowLines, line: _Line, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
 ) -> None:
     """Take a block of plain values into account."""
     for key in found.keys:
@@ -212,8 +221,18 @@ def _take_in(
             continue
         column.missing = column.missing or found.nulls(key) > 0
         for value in found.deciding(key):
-            column.add(value, row)
+            column.add(value, line)
             column.seen -= 1
+
+
+class _Line(NamedTuple):
+    """A line of a file, as messages call it."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.number}"
 
 
 class _KeyEvidence:
@@ -222,27 +241,27 @@ class _KeyEvidence:
     def __init__(self, name: str) -> None:
         self.name = name
         self.scalars = ColumnEvidence(name)
-        self.kinds: dict[str, int] = {}  # "scalar", "array" or "object" → the first row with it
+        self.kinds: dict[str, _Line] = {}  # "scalar", "array" or "object" → the first line with it
         self.missing = False
         self.seen = 0
         self._element: str | None = None
         self._shape: tuple[int, ...] | None = None
         self._one_rank = True
 
-    def add_all(self, values: list[Any], rows: Sequence[int]) -> None:
+    def add_all(self, values: list[Any], lines: Sequence[_Line]) -> None:
         """Take values into account; of plain ones of one type those that decide."""
         kinds = set(map(type, values))
         if len(values) > 1 and len(kinds) == 1 and kinds <= {int, float, str, bool}:
             key = len if kinds == {str} else None
             first, last = values[0], max(values, key=key)
             for value in (first, min(values), last) if kinds == {int} else (first, last):
-                self.add(value, rows[0])
+                self.add(value, lines[0])
             self.seen += len(values) - (3 if kinds == {int} else 2)
             return
-        for value, row in zip(values, rows, strict=True):
-            self.add(value, row)
+        for value, line in zip(values, lines, strict=True):
+            self.add(value, line)
 
-    def add(self, value: Any, row: int) -> None:
+    def add(self, value: Any, line: _Line) -> None:
         """Take one more value into account."""
         self.seen += 1
         if value is None:
@@ -250,13 +269,13 @@ class _KeyEvidence:
         elif isinstance(value, dict | list):
             array = numbers(value)
             if array is not None and array.ndim <= 32:
-                self.kinds.setdefault("array", row)
+                self.kinds.setdefault("array", line)
                 self._add_array(array)
             else:
-                self.kinds.setdefault("object", row)
+                self.kinds.setdefault("object", line)
         else:
-            self.kinds.setdefault("scalar", row)
-            self.scalars.add(value, row)
+            self.kinds.setdefault("scalar", line)
+            self.scalars.add(value, line)
 
     def _add_array(self, array: np.ndarray[Any, Any]) -> None:
         if array.size:
@@ -279,7 +298,7 @@ class _KeyEvidence:
         if "scalar" in kinds and len(kinds) > 1:
             other = next(k for k in kinds if k != "scalar")
             raise SchemaError(
-                f"{where}: {self.name!r} is a single value in row {self.kinds['scalar']} and a list or object in row "
+                f"{where}: {self.name!r} is a single value in {self.kinds['scalar']} and a list or object in "
                 f"{self.kinds[other]}; --schema {self.name}=object takes both"
             )
         if not kinds:
@@ -299,11 +318,11 @@ class _KeyEvidence:
             raise SchemaError(f"{where}: {error}") from None
 
 
-def _parse_line(line: bytes, where: str, row: int) -> dict[str, Any]:
+def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = parse_json(line.decode(), around=1)  # the line's object is no level of a value
     except OutOfRangeError as error:
-        raise SchemaError(f"{where}: row {row}{_key_of(line)}: {error}") from None
+        raise SchemaError(f"{where}{_key_of(line)}: {error}") from None
     except json.JSONDecodeError as error:
         raise SchemaError(f"{where}: not valid JSON ({error})") from None
     except UnicodeDecodeError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 from ...core import ColumnLook, look_through_csv
 from ...errors import SchemaError
@@ -11,8 +11,8 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .ahead import made_ahead
 from .base import Options, RawBatch, Unit, column_names
-from .cell_types import CellEvidence
-from .convert import converted, text_converter
+from .cell_types import CellEvidence, is_rounded
+from .convert import converted, exact_float, rounding_advice, text_converter
 from .csv_arrow import arrow_block
 from .csv_file import CsvFile
 from .overrides import apply_overrides
@@ -59,6 +59,13 @@ class CsvTable(TextFiles):
         if not rows:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
+        self._exact = frozenset(
+            name
+            for name, column in zip(names, evidence, strict=True)
+            if column.inexact and column.type() in ("float64", "float64?") and name not in options.overrides
+        )
+        if self._exact and not self._leaves_out:
+            self._refuse_rounded([i for i, name in enumerate(names) if name in self._exact], names)
         self.schema = apply_overrides(found, options.overrides)
 
     def _look_through_file(
@@ -91,47 +98,77 @@ class CsvTable(TextFiles):
     def _look_at(self, table: CsvFile, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
         """Take a block into account cell by cell, and return how many rows it has."""
         many = 0
-        for rows, left_out in table.chunks(data, line, len(evidence), leaves_out=self._leaves_out):
+        for rows, _, left_out in table.chunks(data, line, len(evidence), leaves_out=self._leaves_out):
             many += len(rows) + len(left_out)
             for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
                 column.add(cells)
         return many
 
+    def _refuse_rounded(self, columns: Sequence[int], names: Sequence[str]) -> None:
+        """Raise `SchemaError` about the first whole number of these columns of float64 that would be rounded."""
+        for unit in self.units:
+            number, place = unit.place
+            table = self._files[number]
+            for rows, lines, _ in table.chunks(read_block(table.file, place), place.line, len(names)):
+                for row, line in zip(rows, lines, strict=True):
+                    for i in columns:
+                        if is_rounded(row[i]):
+                            raise SchemaError(
+                                f"{table.name}, line {line}, column {names[i]!r}: {row[i].strip()[:60]} is a whole "
+                                f"number, and {rounding_advice(names[i])}"
+                            )
+
+    def place_of(self, unit: Unit, row: int) -> str:
+        """The file and the line, by reading the block again."""
+        number, place = unit.place
+        table = self._files[number]
+        before = 0
+        data = read_block(table.file, place)
+        for rows, lines, _ in table.chunks(data, place.line, len(table.header), leaves_out=self._leaves_out):
+            if row < before + len(rows):
+                return f"{table.name}, line {lines[row - before]}"
+            before += len(rows)
+        return super().place_of(unit, row)
+
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found, a few first: that is all that a sample takes."""
         number, place = unit.place
-        table, row = self._files[number], place.row
+        table = self._files[number]
         first, rest = first_records(read_block(table.file, place), table.delimiter)
-        for batch in self._read(table, first, place.line, row):
-            row += batch.rows
-            yield batch
+        yield from self._read(table, first, place.line)
         if rest:
-            yield from self._read(table, rest, place.line + count_lines(first), row)
+            yield from self._read(table, rest, place.line + count_lines(first))
 
-    def _read(self, table: CsvFile, data: bytes, line: int, first_row: int) -> Iterator[RawBatch]:
-        """Yield the rows of whole records; lines and rows before them are for messages."""
-        convert = [text_converter(c) for c in self.schema]
+    def _read(self, table: CsvFile, data: bytes, line: int) -> Iterator[RawBatch]:
+        """Yield the rows of whole records; lines before them are for messages."""
+        convert = [exact_float(c) if c.name in self._exact else text_converter(c) for c in self.schema]
         width = len(table.header)
-        block = arrow_block(data, self.schema, table.delimiter)
+        block = self._block(table, data, convert)
         if block is not None:
-            columns = {}
-            for i, column in enumerate(self.schema):
-                values = block.values(i, column)
-                columns[column.name] = (
-                    converted(
-                        block.texts(i), convert[i], column, first_row, table.name, keep=self.keeps_misfits
-                    )
-                    if values is None
-                    else values
-                )
             if block.rows:
-                yield RawBatch(columns, block.rows)
+                yield block
             return
-        for rows, left_out in table.chunks(data, line, width, leaves_out=self._leaves_out):
+        for rows, lines, left_out in table.chunks(data, line, width, leaves_out=self._leaves_out):
             cells = zip(*rows, strict=True) if rows else iter([()] * width)
             columns = {
-                c.name: converted(values, f, c, first_row, table.name, keep=self.keeps_misfits)
+                c.name: converted(values, f, c, lines, table.name, keep=self.keeps_misfits)
                 for c, f, values in zip(self.schema, convert, cells, strict=True)
             }
-            first_row += len(rows) + len(left_out)
             yield RawBatch(columns, len(rows), left_out)
+
+    def _block(self, table: CsvFile, data: bytes, convert: Sequence[Callable[[Any], Any]]) -> RawBatch | None:
+        """The rows by pyarrow; None where it does not read them, or where the line of a cell is to be named."""
+        texts = {name: "string?" if self.schema[name].nullable else "string" for name in self._exact}
+        block = arrow_block(data, Schema.parse({**self.schema.to_spec(), **texts}), table.delimiter)
+        if block is None:
+            return None
+        columns = {}
+        for i, column in enumerate(self.schema):
+            values = None if column.name in self._exact else block.values(i, column)
+            if values is None:
+                try:
+                    values = converted(block.texts(i), convert[i], column, range(block.rows), table.name)
+                except SchemaError:
+                    return None
+            columns[column.name] = values
+        return RawBatch(columns, block.rows)

@@ -52,10 +52,12 @@ def chosen_rows(
     batch: RawBatch, places: npt.NDArray[np.int64], left_out: tuple[LeftOut, ...] = ()
 ) -> RawBatch:
     """The rows at ``places``, ascending, of a batch, and what else was left out of it."""
-    columns = batch.columns
+    columns, numbers = batch.columns, batch.numbers
     if len(places) != batch.rows:
         columns = {name: _taken(values, places) for name, values in batch.columns.items()}
-    return replace(batch, columns=columns, rows=len(places), left_out=batch.left_out + left_out)
+        numbers = None if numbers is None else numbers[places]
+    left_out = batch.left_out + left_out
+    return replace(batch, columns=columns, rows=len(places), left_out=left_out, numbers=numbers)
 
 
 def _taken(values: Any, places: npt.NDArray[np.int64]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -85,7 +86,7 @@ class ChangePictures(Step):
                 left_out.append(LeftOut(str(where), str(error)))
             else:
                 places.append(i)
-        changed = RawBatch({**batch.columns, **columns}, batch.rows, batch.left_out)
+        changed = replace(batch, columns={**batch.columns, **columns})
         return chosen_rows(changed, np.array(places, np.int64), tuple(left_out))
 
     def _changed_columns(self, batch: RawBatch) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ...errors import CorruptionError, FormatError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
@@ -69,6 +71,10 @@ class SteppedSource(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Nothing: ``inner`` has been looked through."""
 
+    def place_of(self, unit: Unit, row: int) -> str:
+        """That of ``inner``."""
+        return self.inner.place_of(self.inner.units[unit.place], row)
+
     def files(self) -> Iterable[str]:
         """Those of ``inner``."""
         return self.inner.files()
@@ -91,7 +97,10 @@ class SteppedSource(Source):
         """Yield what the steps make of each batch of a unit."""
         changes = [step.begin(unit) for step in self.steps]
         most = min((step.rows_at_once for step in self.steps if step.rows_at_once), default=None)
+        first = 0
         for batch in self._read_inner(self.inner.units[unit.place]):
+            batch = replace(batch, numbers=np.arange(first, first + batch.rows))
+            first += batch.rows
             if self._on_error == "raise":
                 refuse_left_out(batch.left_out)
             if batch.left_out:
