@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "fail.h"
+#include "object.h"
 
 enum { DEPTH = 64, FEW_KEYS = 16, NEAR_KEYS = 64 };
 
@@ -225,4 +226,73 @@ ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error) 
   ur_status status = scan_object(&s, error);
   if (s.keys != s.near) free(s.keys);
   return status;
+}
+
+/* ---- what a value says ------------------------------------------------------------------------------------------- */
+
+/* One number of two, in this order. */
+static uint64_t joined(uint64_t one, uint64_t other) {
+  uint64_t both[2] = {one, other};
+  return ur_xxh3_64(both, sizeof both, 0);
+}
+
+/* What nil, a bool or a float says, which begins with the byte `first`: floats of both widths as 64 bits. */
+static uint64_t simple_meaning(uint8_t first, const uint8_t *content) {
+  uint64_t bits = 0;
+  double number = 0;
+  float narrow = 0;
+  if (first == 0xca) {
+    uint32_t half = (uint32_t)load_big(content - 4, 4); /* exact: `content` is behind the head, which holds the float */
+    memcpy(&narrow, &half, sizeof narrow);
+    number = (double)narrow;
+    memcpy(&bits, &number, sizeof bits);
+    first = 0xcb;
+  } else if (first == 0xcb) {
+    bits = load_big(content - 8, 8); /* exact: likewise */
+  }
+  return joined(first, bits);
+}
+
+uint64_t ur_object_meaning(const uint8_t **at, uint64_t most) {
+  uint8_t first = **at;
+  item one = item_at(*at);
+  *at = one.content;
+  if (has_bytes(one.kind)) {
+    *at += one.size; /* exact: ur_object_check() has looked */
+    return joined((uint64_t)one.kind, ur_xxh3_64(one.content, one.size, 0));
+  }
+  if (one.kind == OTHER) return simple_meaning(first, one.content);
+  if (one.kind != ARRAY && one.kind != MAP) return joined((uint64_t)one.kind, one.size);
+  uint64_t said = 0;
+  for (uint64_t i = 0; i < one.size; i++) {
+    uint64_t value = ur_object_meaning(at, UINT64_MAX);
+    if (one.kind == MAP) said += joined(value, ur_object_meaning(at, UINT64_MAX)); /* exact: in any order, modulo 2^64 */
+    if (one.kind == ARRAY && i < most) said = joined(said, value);
+  }
+  return joined((uint64_t)one.kind, said);
+}
+
+/* ---- schemas ----------------------------------------------------------------------------------------------------- */
+
+enum { SAID = 4 }; /* elements of a column's entry that say something: name, type, shape, annotations */
+
+bool ur_schema_meaning(const uint8_t *schema, uint64_t *meaning) {
+  item columns = item_at(schema);
+  if (columns.kind != ARRAY) return false;
+  const uint8_t *at = columns.content;
+  *meaning = columns.size;
+  for (uint64_t i = 0; i < columns.size; i++) {
+    item entry = item_at(at);
+    if (entry.kind != ARRAY) return false;
+    *meaning = joined(*meaning, ur_object_meaning(&at, SAID));
+  }
+  return true;
+}
+
+const uint8_t *ur_object_first(const uint8_t *map, const char *name) {
+  item whole = item_at(map);
+  if (whole.kind != MAP || whole.size == 0) return NULL;
+  item first = item_at(whole.content);
+  bool same = first.kind == STRING && first.size == strlen(name) && memcmp(first.content, name, first.size) == 0;
+  return same ? first.content + first.size : NULL; /* exact: ur_object_check() has looked */
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgpack
 import numpy as np
+from msgpack_encodings import packed_otherwise
 from partgen_bytes import CODES, DTYPES, Col, Spec, data_file, index_file
 
 EDGE_FLOATS = {
@@ -138,6 +139,7 @@ def column(r: random.Random, i: int, kind: str) -> Col:
 
 
 def specification(r: random.Random, rows: int) -> Spec:
+    """Columns, and how they are stored."""
     style = r.choice(["scalar", "fixed", "variable", "fixed", "variable", "mixed"])
     kinds = ["scalar"] * r.randint(1 if style == "scalar" else 0, 4)
     kinds += {"scalar": [], "mixed": ["fixed", "variable"]}.get(style, [style]) * (r.randint(1, 3))
@@ -153,6 +155,14 @@ def specification(r: random.Random, rows: int) -> Spec:
     spec = Spec(r.randbytes(16), columns)
     spec.index = [c.name for c in columns if not c.is_blob and r.random() < 0.4]
     spec.user = r.choice([None, thing(r), {"note": "made by partgen"}])
+    arrange(r, spec, rows)
+    return spec
+
+
+def arrange(r: random.Random, spec: Spec, rows: int) -> None:
+    """What a writer may choose: how so many rows are stored, and what it adds that nobody need read."""
+    columns = spec.columns
+    style = "scalar" if not spec.blobs else "fixed" if spec.row_bytes else "variable"
     spec.align = 2 ** r.randint(0, 6)
     regular = style in ("scalar", "fixed")
     spec.unit_rows = (
@@ -188,7 +198,9 @@ def specification(r: random.Random, rows: int) -> Spec:
             ]
     spec.plain = {c.name for c in columns if c.base == "string" and r.random() < 0.4}
     compress(random.Random(spec.id), spec)
-    return spec
+    other = random.Random(spec.id[::-1])
+    if other.random() < 0.5:
+        spec.encodings, spec.writes = other.getrandbits(30), other.choice([1, 2, 65535])
 
 
 def compress(r: random.Random, spec: Spec) -> None:
@@ -214,11 +226,24 @@ def generate(seed: int, folder: Path, name: str = "part.urec", *, rows: int | No
     rows = drawn if rows is None else rows
     spec = specification(r, rows)
     made = MadePart(Path(folder) / name, spec, [])
+    fill(r, made, rows, biggest)
+    return write(made)
+
+
+def fill(r: random.Random, made: MadePart, rows: int, biggest: int = 6) -> None:
+    """So many rows; objects are encoded as all else."""
+    spec = made.spec
     for _ in range(rows):
         pairs = [value(r, c, biggest) for c in spec.columns]
         made.raw.append([stored for _, stored in pairs])
         made.rows.append({c.name: v for c, (v, _) in zip(spec.columns, pairs, strict=True)})
-    return write(made)
+    if spec.encodings is None:
+        return
+    other = random.Random(spec.encodings + 2)
+    for row, values in zip(made.raw, made.rows, strict=True):
+        for i in spec.blobs:
+            if spec.columns[i].base == "object" and row[i] is not None:
+                row[i] = packed_otherwise(values[spec.columns[i].name], other)
 
 
 def write(made: MadePart) -> MadePart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import msgpack
 import numpy as np
 import xxhash
 import zstandard
+from msgpack_encodings import packed_otherwise, shuffled
 
 CODES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8,
          "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 13, "complex64": 14, "complex128": 15,
@@ -84,6 +86,8 @@ class Spec:
     plain: set[str] = field(default_factory=set)
     created_by: str = "partgen 1"
     unknown: dict[str, Any] = field(default_factory=dict)  # metadata keys of a later version
+    writes: int = 1  # writer_version
+    encodings: int | None = None  # chooses among the encodings of msgpack; None: the shortest
     optional: int = 0  # optional_features of a later version, with which reserved bytes are used
     zone_rows: dict[str, int] = field(default_factory=dict)
     ancillary: dict[tuple[int, int], bytes] = field(default_factory=dict)  # sections by (kind, column)
@@ -139,11 +143,33 @@ def metadata(spec: Spec) -> dict[str, Any]:
     }
 
 
+def packed_metadata(spec: Spec) -> bytes:
+    """The metadata map; with ``encodings`` of any, and columns of which more is said than a reader knows."""
+    said = metadata(spec)
+    if spec.encodings is None:
+        return bytes(msgpack.packb(said))
+    r = random.Random(spec.encodings)
+    for entry in said["schema"]:
+        if len(entry) > 3:
+            entry[3] = shuffled(entry[3], r)
+            entry += r.choice([[], [], ["of a later version", 7, {"x": [None]}]])
+    return packed_otherwise(said, r)
+
+
+def packed_statistics(spec: Spec, said: list[Any]) -> bytes:
+    """The statistics, floats of 64 bits; with ``encodings`` of any, and with further keys."""
+    if spec.encodings is None:
+        return bytes(msgpack.packb(said))
+    r = random.Random(spec.encodings + 1)
+    more = [entry and {**entry, **r.choice([{}, {"of a later version": [1, "x"]}])} for entry in said]
+    return packed_otherwise(more, r, narrow_floats=False)
+
+
 def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest: bytes) -> bytes:
     """The head of either file: header, `rest`, zeros to a multiple of 64; `fields`: from byte 24 to the digests."""
     size = 24 + len(fields) + 16
     rest = rest + bytes(-(size + len(rest)) % 64)
-    start = magic + struct.pack("<HHIII", 1, 1, 0, spec.optional, size + len(rest)) + fields
+    start = magic + struct.pack("<HHIII", 1, spec.writes, 0, spec.optional, size + len(rest)) + fields
     start += struct.pack("<Q", seal(spec, domains[1], 0, rest))
     return start + struct.pack("<Q", seal(spec, domains[0], 0, start)) + rest
 
@@ -165,7 +191,7 @@ def shape_fields(spec: Spec) -> bytes:
 
 
 def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
-    meta = msgpack.packb(metadata(spec))
+    meta = packed_metadata(spec)
     fields = struct.pack("<16sII", spec.id, len(spec.columns), len(meta)) + shape_fields(spec)
     out = bytearray(
         head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
@@ -272,10 +298,10 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
             stats.append({"nulls": column.count(None)} if c.nullable else None)
         else:
             stats.append(scalar_sections(spec, sections, i, column))
-    sections[17, NONE] = (1, 0, msgpack.packb(stats))
+    sections[17, NONE] = (1, 0, packed_statistics(spec, stats))
     for key, content in spec.ancillary.items():
         sections[key] = (1, len(content), content)
-    return assemble(spec, data, len(raw), sections, msgpack.packb(metadata(spec)))
+    return assemble(spec, data, len(raw), sections, packed_metadata(spec))
 
 
 def lengths_section(spec: Spec, cells: list[bytes]) -> tuple[int, int, bytes]:

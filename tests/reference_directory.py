@@ -49,13 +49,15 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     need(sorted(set(manifest) - {"optional", "required", "layouts"}) == keys, "keys of the manifest")
     need(isinstance(manifest.get("optional", {}), dict), "optional of the manifest")
     need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
+    packed = manifest["metadata"]
+    user = None if packed is None else unpack(base64.b64decode(packed, validate=True))
     parts = []
     for entry in manifest["parts"]:
         need(re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", entry["name"]) is not None, "part name")
         need(int(entry["name"].split("-")[1]) < manifest["next_part"], "part number")
         part = read_part(Path(path) / entry["name"])
         layout = layouts[entry["layout"]] if "layout" in entry else None
-        schema = unpack(part.head.metadata)["schema"]
+        schema = schema_of(part)
         types = msgpack.packb([column[:3] for column in schema])
         need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
         need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
@@ -67,6 +69,7 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
             need(
                 manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset"
             )
+            need(repr(user) == repr(part.head.user), "metadata of the dataset")
         else:
             need(layout["files"][0] == schema, "first schema of a layout")
             part = read_columns(Path(path), entry, part, layout, manifest)
@@ -76,9 +79,12 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     names = [entry["name"] for entry in manifest["parts"]]
     names += [file["name"] for entry in manifest["parts"] for file in entry.get("column_files", [])]
     need(len(set(names)) == len(names), "names of parts")
-    if manifest["metadata"] is not None:
-        unpack(base64.b64decode(manifest["metadata"], validate=True))
     return parts
+
+
+def schema_of(part: ReferencePart) -> list[Any]:
+    """What a part's metadata say of its columns; further elements of an entry are ignored."""
+    return [entry[:4] for entry in unpack(part.head.metadata)["schema"]]
 
 
 def read_columns(
@@ -102,7 +108,7 @@ def read_columns(
         need(said["bytes"] == file.bytes and said["content"] == f"{file.content_digest:016x}", "content")
         need(said["index_bytes"] == (folder / f"{said['name']}.idx").stat().st_size, "index of a column part")
         need(len(file.raw) == entry["rows"], "rows of a column part")
-        need(unpack(file.head.metadata)["schema"] == schema, "schema of a column part")
+        need(schema_of(file) == schema, "schema of a column part")
         need(
             set(file.head.index) <= {c.name for c in file.schema}
             and file.head.user == {"unirecord:column_part": True},

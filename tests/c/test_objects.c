@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "expect.h"
+#include "object.h"
 #include "unirecord.h"
 
 enum { CASES = 400000, MOST = 200 };
@@ -19,6 +20,14 @@ static ur_status check_copy(const uint8_t *bytes, size_t size, ur_error *error) 
   EXPECT(copy != NULL);
   memcpy(copy, bytes, size);
   ur_status status = ur_object_check(copy, size, error);
+  if (status == UR_OK) { /* what it says is read from its own bytes, all of them */
+    const uint8_t *at = copy;
+    (void)ur_object_meaning(&at, UINT64_MAX);
+    EXPECT(at == copy + size);
+    uint64_t meaning;
+    (void)ur_schema_meaning(copy, &meaning);
+    (void)ur_object_first(copy, "schema");
+  }
   free(copy);
   return status;
 }
@@ -72,7 +81,42 @@ static void many_keys_are_compared_in_time_that_goes_with_their_number(void) {
   free(map);
 }
 
+static uint64_t meaning_of(const uint8_t *bytes, size_t size) {
+  EXPECT_EQUAL(ur_object_check(bytes, size, NULL), UR_OK);
+  const uint8_t *at = bytes;
+  return ur_object_meaning(&at, UINT64_MAX);
+}
+
+static void other_encodings_say_the_same_and_other_values_do_not(void) {
+  /* {"a": [1, -1, 0.5, nil], "b": true} */
+  static const uint8_t one[] = {0x82, 0xa1, 'a', 0x94, 0x01, 0xff, 0xca, 0x3f, 0, 0, 0, 0xc0, 0xa1, 'b', 0xc3};
+  static const uint8_t other[] = {0xde, 0, 2, 0xd9, 1, 'b', 0xc3, 0xda, 0, 1, 'a', 0xdc, 0, 4, 0xd1, 0, 1, 0xd2, 0xff, 0xff,
+                                  0xff, 0xff, 0xcb, 0x3f, 0xe0, 0, 0, 0, 0, 0, 0, 0xc0};
+  uint64_t said = meaning_of(one, sizeof one);
+  EXPECT_EQUAL(meaning_of(other, sizeof other), said);
+  for (size_t i = 0; i < sizeof one; i++) {
+    uint8_t changed[sizeof one];
+    memcpy(changed, one, sizeof one);
+    changed[i] ^= 1;
+    if (ur_object_check(changed, sizeof changed, NULL) == UR_OK) EXPECT(meaning_of(changed, sizeof changed) != said);
+  }
+}
+
+static void further_elements_of_a_schema_entry_say_nothing(void) {
+  static const uint8_t one[] = {0x91, 0x94, 0xa1, 'n', 0xa4, 'i', 'n', 't', '8', 0xc0, 0x81, 0xa1, 'u', 0x01};
+  static const uint8_t more[] = {0x91, 0x96, 0xa1, 'n', 0xa4, 'i', 'n', 't', '8', 0xc0, 0x81, 0xa1, 'u', 0x01, 0xc0, 0x91, 0x07};
+  static const uint8_t twice[] = {0x92, 0x93, 0xa1, 'n', 0xa4, 'i', 'n', 't', '8', 0xc0, 0x93, 0xa1, 'm', 0xa4, 'i', 'n', 't',
+                                  '8', 0xc0};
+  uint64_t said = 0, again = 0, other = 0;
+  EXPECT(ur_schema_meaning(one, &said) && ur_schema_meaning(more, &again) && ur_schema_meaning(twice, &other));
+  EXPECT_EQUAL(again, said);
+  EXPECT(other != said);
+  EXPECT(!ur_schema_meaning(one + 2, &said));
+}
+
 int main(void) {
+  other_encodings_say_the_same_and_other_values_do_not();
+  further_elements_of_a_schema_entry_say_nothing();
   every_beginning_of_a_good_object_is_refused();
   no_bytes_lead_outside();
   many_keys_are_compared_in_time_that_goes_with_their_number();

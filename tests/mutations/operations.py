@@ -95,7 +95,16 @@ def describe(case: Case) -> None:
 
 
 def verify(case: Case) -> None:
-    str(unirecord.verify(case.path, threads=1))
+    report = unirecord.verify(case.path, threads=1)
+    str(report)
+    if not report.ok:
+        return
+    try:  # what is found good is read
+        with UniRecordDataset(case.path, **case.options) as ds:
+            for i in range(min(len(ds), MOST_SAMPLES)):
+                str(ds[i])
+    except ALLOWED as error:
+        raise Wrong(f"verify finds it good, and readers refuse it: {type(error).__name__} {error}") from error
 
 
 def repair(case: Case) -> None:

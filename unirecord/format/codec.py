@@ -44,10 +44,10 @@ class Codec:
         """Its name; of a codec of a later version, its number."""
         return _NAMES.get(self.code, f"codec {self.code}")
 
-    @property
-    def spec(self) -> str:
-        """What `parse` takes."""
-        return self.name if self.level == _USUAL_LEVEL else f"{self.name}:{self.level}"
+    def spec_for(self, element_bytes: int) -> str:
+        """What `parse` takes for a column with elements of ``element_bytes``: in one byte there is nothing to shuffle."""
+        name = _NAMES[CODEC_ZSTD] if self.shuffles and element_bytes == 1 else self.name
+        return name if self.level == _USUAL_LEVEL else f"{name}:{self.level}"
 
     @property
     def shuffles(self) -> bool:

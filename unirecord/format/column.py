@@ -143,7 +143,7 @@ class Column:
         if self.shape is None and self.codec is None and not self.packed_annotations:
             return self.wire_type
         shape = {} if self.shape is None else {"shape": list(self.shape)}
-        codec = {} if self.codec is None else {"codec": self.codec.spec}
+        codec = {} if self.codec is None else {"codec": self.codec.spec_for(self.element_bytes)}
         annotations = {"annotations": self.annotations} if self.packed_annotations else {}
         return {"type": self.wire_type, **shape, **codec, **annotations}
 

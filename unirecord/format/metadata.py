@@ -37,6 +37,19 @@ def pack_user(value: object) -> bytes:
     return packed
 
 
+def say_the_same(one: object, other: object) -> bool:
+    """Whether two values that msgpack holds are the same, in whatever order their maps have the keys."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            say_the_same(value, other[key]) for key, value in one.items()
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(say_the_same, one, other))
+    return repr(one) == repr(other) if isinstance(one, float) else one == other
+
+
 def packed_schema(schema: Schema) -> bytes:
     """The schema as the metadata has it."""
     packed: bytes = msgpack.packb(schema.to_wire(), use_bin_type=True)

@@ -215,11 +215,9 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
         return _same_statistics(index, fresh)
     if key[0] == layout.SECTION_ZONE_FLAGS and _is_coded(index, key[1]) != _is_coded(fresh, key[1]):
         return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key, 0b011)
-    if found is not None and (found.width, found.count, found.extra) == (
-        wanted.width,
-        wanted.count,
-        wanted.extra,
-    ):
+    if found is not None and found.extra != wanted.extra:
+        return False
+    if found is not None and (found.width, found.count) == (wanted.width, wanted.count):
         return all(
             index.read(found.offset + start, size) == fresh.read(wanted.offset + start, size)
             for start in range(0, wanted.bytes, _CHUNK)

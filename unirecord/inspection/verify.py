@@ -12,10 +12,14 @@ from itertools import accumulate
 from ..core import LeavablePool, result_of, usable_cores
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
+from ..format.metadata import say_the_same
+from ..format.values import unpack_object
+from ..parts.column_layouts import is_column_part
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
-from ..parts.dataset_path import deletion_of
+from ..parts.dataset_path import deletion_of, resolve
 from ..parts.deletions import check_deletion
 from ..parts.manifest import Manifest, schema_digest
+from ..parts.part_set import PartSet
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of
 from .content import Finding, check_group
@@ -62,22 +66,34 @@ def verify(
         raise ValueError("path is an empty list; expected at least one part or directory")
     report = Report(", ".join(paths), quick)
     found = [targets(each) for each in paths]
-    parts = [(part, listing) for listed, listing, _ in found for part in listed]
+    readers = [_Reader(each) for each in paths]
+    parts = [
+        (part, listing, reader)
+        for reader, (listed, listing, _) in zip(readers, found, strict=True)
+        for part in listed
+    ]
     report.problems += [problem for _, _, problems in found for problem in problems]
     report.problems += [problem for each in paths for problem in _versions(each)]
-    report.problems += [problem for part, _ in parts for problem in _deletions(part)]
-    report.column_parts = sum(part.is_column_part for part, _ in parts)
+    report.problems += [problem for part, _, _ in parts for problem in _deletions(part)]
+    report.column_parts = sum(part.is_column_part for part, _, _ in parts)
     report.parts = len(parts) - report.column_parts
-    sizes = [_size(part.path) + _size(part.path + ".idx") for part, _ in parts]
+    sizes = [_size(part.path) + _size(part.path + ".idx") for part, _, _ in parts]
     tracker = Tracker(sum(sizes), progress)
     workers = threads or min(_MOST_THREADS, usable_cores())
     pool = LeavablePool(workers, "unirecord-verify")
     try:
-        for (part, listing), ends in zip(parts, accumulate(sizes), strict=True):
+        for (part, listing, reader), ends in zip(parts, accumulate(sizes), strict=True):
+            known = len(report.problems)
             _Part(part, listing, report, tracker).check(pool, workers)
+            if len(report.problems) == known:
+                report.problems += reader.refuses(part)
             tracker.reach(ends)  # with what was not read: heads, ends, all behind damage
+        if report.ok:
+            report.problems += [problem for reader in readers for problem in reader.refuses_all()]
     finally:
         pool.leave()
+        for reader in readers:
+            reader.close()
     report.seconds = time.monotonic() - started
     return report
 
@@ -101,6 +117,59 @@ def _versions(path: str) -> list[Problem]:
         Problem(name, what, "which parts that version had; the newest is whole", "Remove the file")
         for name, what in damaged_versions(path)
     ]
+
+
+class _Reader:
+    """The dataset at a path as who reads it opens it, before it is checked; what it refuses is wrong."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._parts: PartSet | None = None
+        self._why: Exception | None = None
+        try:
+            self._parts = PartSet(resolve(path), knows_deletions=True)
+        except (OSError, UniRecordError) as error:
+            self._why = error
+
+    def refuses_all(self) -> list[Problem]:
+        """Why it cannot be opened at all."""
+        if self._why is None:
+            return []
+        place = getattr(self._why, "path", None) or self._path
+        what = str(self._why).removeprefix(f"{place}: ")
+        return [Problem(place, f"readers refuse it: {what}", "all rows", _RESTORE)]
+
+    def refuses(self, target: Target) -> list[Problem]:
+        """Why the part that a file is of cannot be opened; it is opened by itself where the dataset cannot be."""
+        try:
+            if self._parts is not None:
+                _open(self._parts, target.number or 0)
+                return []
+            alone = PartSet(resolve(target.path))
+            try:
+                _open(alone, 0)
+            finally:
+                alone.close()
+        except (OSError, UniRecordError) as error:
+            place = getattr(error, "path", None) or target.path
+            what = str(error).removeprefix(f"{place}: ")
+            advice = _REPAIR if place.endswith(".idx") else _RESTORE
+            return [
+                Problem(place, f"readers refuse it: {what}", "all rows of the part", advice, target.number)
+            ]
+        return []
+
+    def close(self) -> None:
+        """Closes the files."""
+        if self._parts is not None:
+            self._parts.close()
+
+
+def _open(parts: PartSet, number: int) -> None:
+    """Opens a part, and reads all that its index says of it."""
+    part = parts.part(number)
+    for read in ("content", "stored_schema", "statistics"):
+        getattr(part, read)
 
 
 def _size(path: str) -> int:
@@ -192,6 +261,24 @@ class _Part:
         expected = self.target.schema or self.listing.schema
         if schema_digest(head.schema) != entry.schema or not head.schema.says_the_same_as(expected):
             self.problem("its schema is not the dataset's", self._all_rows(), _RESTORE)
+        self._check_metadata(head, self.listing)
+
+    def _check_metadata(self, head: DataHead, listing: Manifest) -> None:
+        """What a part says beside its schema is what the manifest says, or that it is a column part."""
+        entry, said = self.target.entry, head.metadata
+        assert entry is not None
+        if self.target.is_column_part:
+            if not is_column_part(said.user):
+                self.problem("it does not say that it is a column part", "nothing in the files", _RESTORE)
+            return
+        if entry.columns is not None:  # its columns have other names now
+            return
+        if said.index != listing.index:
+            what = f"its index columns are {list(said.index)}, the manifest says {list(listing.index)}"
+            self.problem(what, "look-ups by value may be slow", _RESTORE)
+        user = None if listing.metadata is None else unpack_object(listing.metadata)
+        if not say_the_same(said.user, user):
+            self.problem("its metadata are not those of the manifest", "the user's metadata", _RESTORE)
 
     def _check_end(self, data: DataFile, head: DataHead) -> End | None:
         """The end page alone, for the quick look."""

@@ -32,7 +32,7 @@ class Snapshot:
 
     ``parts_identity`` stays where only columns were added, dropped or renamed, ``rows_identity`` also where they
     were laid out anew; ``block_facts`` are then those from before.
-    ``one_schema``: whether the schemas of all parts are to be the same byte for byte; else their annotations differ.
+    ``one_schema``: whether the schemas of all parts are to say the same, annotations too; else these differ.
     """
 
     parts: Sequence[PartRef]

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from ..errors import ExistsError, SchemaError, UniRecordError
-from ..format.metadata import pack_user
+from ..format.metadata import pack_user, say_the_same
 from ..format.schema import Schema
 from ..parts import manifest
 from ..parts.column_layouts import ColumnFile, Layout, PartColumns
@@ -137,7 +137,7 @@ def _difference(first: Snapshot, other: Snapshot) -> str | None:
         return f"one has {len(other.schema)} columns, the other {len(first.schema)}"
     if first.index != other.index:
         return f"one has the index columns {list(other.index)}, the other {list(first.index)}"
-    if pack_user(first.metadata) != pack_user(other.metadata):
+    if not say_the_same(first.metadata, other.metadata):
         return "their metadata differ"
     return None
 
