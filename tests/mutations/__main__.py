@@ -108,7 +108,7 @@ def main(first: int, count: int) -> int:
     if untried:
         print(f"{untried} cases were not run")
     bad = len(runs[0].wrong) + len(runs[1].wrong) + len(unwritten) + untried
-    print(f"{count} cases from {first} on × 8 operations: {bad} wrong ({time.monotonic() - start:.0f} s)")
+    print(f"{count} cases from {first} on × 9 operations: {bad} wrong ({time.monotonic() - start:.0f} s)")
     return int(bad > 0)
 
 

@@ -1,4 +1,4 @@
-"""One case by its number: a sound part, its changes, and the eight operations on it."""
+"""One case by its number: a sound part, its changes, and the nine operations on it."""
 
 from __future__ import annotations
 

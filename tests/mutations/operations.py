@@ -1,4 +1,4 @@
-"""Eight things a user does with a dataset; each ends with values, a report, or an error that a user can act on."""
+"""Nine things a user does with a dataset; each ends with values, a report, or an error that a user can act on."""
 
 from __future__ import annotations
 
@@ -124,6 +124,31 @@ def repair(case: Case) -> None:
             raise Wrong(f"repair wrote what verify rejects: {report}")
 
 
+def rewritten(case: Case) -> None:
+    """What is written of it anew is found good, or it is not written."""
+    folder = case.scratch / "anew"
+    shutil.rmtree(folder, ignore_errors=True)
+    made = folder / "d"
+    folder.mkdir()
+    way = case.pick.choice(["reshard", "write", "sort"])
+    if way == "write":
+        unirecord.write_dataset(case.path, made)
+    else:
+        unirecord.merge([case.path], made)
+        if way == "reshard":
+            rows = unirecord.describe(made).rows
+            done = unirecord.reshard(made, min(2, max(rows, 1)), drop_deleted=True)
+        else:
+            with UniRecordDataset(made) as ds:
+                scalars = [column.name for _, column in ds.schema.scalars]
+            done = unirecord.sort(made, case.pick.choice(scalars), descending=True) if scalars else None
+        if done is None or not done.written:
+            return
+    report = unirecord.verify(made, threads=1)
+    if not report.ok:
+        raise Wrong(f"{way} wrote what verify rejects: {report}")
+
+
 def inspect(case: Case) -> None:
     ways = [["--json"], ["--stats", "--json"], ["--csv"], ["--row", "0"], ["--sort", "a"], []]
     way = case.pick.choice(ways)
@@ -154,5 +179,5 @@ def _values(column: Any) -> Iterator[Any]:
 
 OPERATIONS: dict[str, Callable[[Case], None]] = {
     operation.__name__: operation
-    for operation in (opened, by_index, batches, query, describe, verify, repair, inspect)
+    for operation in (opened, by_index, batches, query, describe, verify, repair, rewritten, inspect)
 }

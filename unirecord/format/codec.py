@@ -45,7 +45,7 @@ class Codec:
         return _NAMES.get(self.code, f"codec {self.code}")
 
     def spec_for(self, element_bytes: int) -> str:
-        """What `parse` takes for a column with elements of ``element_bytes``: in one byte there is nothing to shuffle."""
+        """What `parse` takes where elements have ``element_bytes``: there is nothing to shuffle in one byte."""
         name = _NAMES[CODEC_ZSTD] if self.shuffles and element_bytes == 1 else self.name
         return name if self.level == _USUAL_LEVEL else f"{name}:{self.level}"
 

@@ -13,12 +13,12 @@ from ..errors import UniRecordError
 from ..format.column import Column
 from ..format.page import ScalarColumn
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
+from ..parts.cell_values import CellValues, Decoders, pieces_of
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from .content import check_group, read_payload
-from .decompressing import CellValues, Decoders, pieces_of
 from .finding import lost_rows
 from .recover import head_from_index, opened_index
-from .walk import Ancillary, Damage, End, walk
+from .walk import Ancillary, Damage, End, cell_places, walk
 
 __all__ = ["Survey", "sound_batches", "survey"]
 
@@ -152,7 +152,8 @@ def _blobs(
     keep: npt.NDArray[np.intp],
     decoders: Decoders,
 ) -> Iterator[ColumnData]:
-    found = CellValues(head, group, payload, decoders)
+    places = cell_places(head, group)
+    found = CellValues(head.schema, *places, group.page.raw_lengths, payload, decoders)
     for j, (_, column) in enumerate(head.schema.blobs):
         present = group.page.blob_valid[j]
         valid = None if present is None else present[keep]

@@ -14,6 +14,7 @@ from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..format.metadata import say_the_same
 from ..format.values import unpack_object
+from ..parts.cell_values import Decoders
 from ..parts.column_layouts import is_column_part
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from ..parts.dataset_path import deletion_of, resolve
@@ -23,7 +24,6 @@ from ..parts.part_set import PartSet
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of
 from .content import Finding, check_group
-from .decompressing import Decoders
 from .history import damaged_versions
 from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Report

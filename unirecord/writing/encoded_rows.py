@@ -14,6 +14,7 @@ from ..format.layout import Shape
 from ..format.schema import Schema
 from ..format.stored_rows import StoredRows
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
+from ..parts.checked_values import check_values
 from ..parts.part_set import ColumnResult, PartSet, Snapshot
 
 __all__ = ["padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
@@ -126,8 +127,9 @@ def values_of_part(snapshot: Snapshot, dropped: NDArray[np.int64]) -> Iterator[C
 
 
 def rows_as_batch(parts: PartSet, rows: NDArray[np.int64]) -> ColumnBatch:
-    """These rows, in this order, not compressed."""
+    """These rows, in this order, not compressed; CorruptionError names the first value that is none."""
     found = parts.read(rows, range(len(parts.schema)))
+    check_values(parts, rows, found)
     return ColumnBatch(
         len(rows), [_data(column, one) for column, one in zip(parts.schema, found, strict=True)]
     )

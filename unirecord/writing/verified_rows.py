@@ -1,4 +1,4 @@
-"""The rows of a part as its data file stores them, each checked against its digest before it is handed out."""
+"""The rows of a part as its data file stores them, each checked, digest and value, before it is handed out."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from ..errors import CorruptionError
 from ..format import layout
 from ..format.cell_places import cell_lengths, padded
 from ..format.stored_rows import StoredRows
+from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
+from ..parts.cell_values import CellValues, Decoders
+from ..parts.checked_values import refuse_value
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from ..parts.manifest import PartEntry
 
@@ -41,12 +44,45 @@ def open_verified(data: DataFile, entry: PartEntry) -> DataHead:
 
 
 def verified_rows(data: DataFile, head: DataHead) -> Iterator[StoredRows]:
-    """All rows, some MiB at a time; CorruptionError names the first row whose bytes do not have their digest."""
+    """All rows, some MiB at a time.
+
+    CorruptionError names the first row whose bytes do not have their digest, or are no value of their column;
+    CodecError a column that cannot be decompressed here, so that nobody could tell.
+    """
+    decoders = Decoders.of(data, head)
+    decoders.check_available(head, data.path)
+    for ordinal, why in decoders.lost.items():
+        what = f"column {head.schema[ordinal].name!r}: the cells cannot be decompressed: {why}"
+        raise CorruptionError(f"{data.path}: {what}; run: unirecord repair {data.path}", path=data.path)
     for group in data.groups(head):
-        yield from _rows(data, head, group)
+        _check_scalars(data, head, group)
+        yield from _rows(data, head, group, decoders)
 
 
-def _rows(data: DataFile, head: DataHead, group: RowGroup) -> Iterator[StoredRows]:
+def _check_scalars(data: DataFile, head: DataHead, group: RowGroup) -> None:
+    for (_, column), found in zip(head.schema.scalars, group.page.scalars, strict=True):
+        texts = [] if found.strings is None else [(NO_TEXT, no_texts(found.values, found.strings))]
+        for what, wrong in [*texts, (BROKEN, broken_scalars(column, found.values, found.valid))]:
+            if len(wrong):
+                raise refuse_value(data.path, group.first_row + int(wrong[0]), column.name, what)
+
+
+def _check_cells(
+    data: DataFile, head: DataHead, rows: StoredRows, first_row: int, decoders: Decoders
+) -> None:
+    columns = [rows.columns[ordinal] for ordinal, _ in head.schema.blobs]
+    sizes = np.stack(cell_lengths(head.schema, rows.rows, rows.lengths), axis=1)
+    room = padded(sizes, head.header.shape)
+    places = rows.ends[:-1, None] + np.cumsum(room, axis=1, dtype=np.uint64) - room
+    raw = [one.raw_lengths for one in columns if one.raw_lengths is not None]
+    cells = CellValues(head.schema, places, sizes, raw, rows.payload, decoders)
+    for j, ((_, column), one) in enumerate(zip(head.schema.blobs, columns, strict=True)):
+        for what, wrong in cells.problems(j, one.valid):
+            if len(wrong):
+                raise refuse_value(data.path, first_row + int(wrong[0]), column.name, what)
+
+
+def _rows(data: DataFile, head: DataHead, group: RowGroup, decoders: Decoders) -> Iterator[StoredRows]:
     ends = row_ends(data, head, group)
     whole = StoredRows(
         group.page.rows, _columns(head, group), list(group.page.lengths), np.empty(0, np.uint8), ends
@@ -63,6 +99,7 @@ def _rows(data: DataFile, head: DataHead, group: RowGroup) -> Iterator[StoredRow
         some.payload = np.empty(int(ends[stop] - ends[start]), np.uint8)
         data.read_into(some.payload, group.blob_payload + int(ends[start]))
         _check_units(data, head, some, group.first_row + start, group.page.digests, start)
+        _check_cells(data, head, some, group.first_row + start, decoders)
         yield some
         start = stop
 

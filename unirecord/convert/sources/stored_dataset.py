@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import StaleError
+from ...errors import CorruptionError, StaleError
 from ...format.column import Column
 from ...format.layout import DATA_MAGIC
 from ...format.schema import Schema
 from ...format.values import decode_cell
 from ...parts import manifest
+from ...parts.checked_values import check_values
 from ...parts.dataset_path import resolve
 from ...parts.part_set import ColumnResult, PartSet
 from ...progress import Progress
@@ -114,10 +115,13 @@ def rows_at_once(parts: PartSet, size: int) -> int:
 def stored_rows(parts: PartSet, rows: NDArray[np.int64]) -> RawBatch:
     """Rows of a dataset, all columns, in the order given, as a writer takes them."""
     found = parts.read(rows, range(len(parts.schema)))
-    return RawBatch(
-        {column.name: _raw(column, data) for column, data in zip(parts.schema, found, strict=True)},
-        len(rows),
-    )
+    check_values(parts, rows, found, blobs=False)
+    try:
+        columns = {column.name: _raw(column, data) for column, data in zip(parts.schema, found, strict=True)}
+    except CorruptionError:
+        check_values(parts, rows, found)  # says where
+        raise
+    return RawBatch(columns, len(rows))
 
 
 def _with_codecs(parts: PartSet) -> Schema:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -13,12 +12,21 @@ from ..core import Decoder
 from ..errors import CodecError, CorruptionError
 from ..format.codec import impossible_sizes
 from ..format.column import Column
-from ..parts.data_file import DataFile, DataHead, RowGroup
-from .walk import cell_places
+from ..format.schema import Schema
+from ..format.value_rules import (
+    NULL_WITH_BYTES,
+    Values,
+    filled_nulls,
+    no_values,
+    takes_any_bytes,
+)
+from .data_file import DataFile, DataHead, RowGroup
 
-__all__ = ["CellValues", "Decoders", "Values", "pieces_of"]
+__all__ = ["CellValues", "Decoders", "pieces_of"]
 
 _PIECE_BYTES: Final = 64 << 20  # decompressed at a time, unless a single value has more
+
+_UNDONE: Final = "the cell cannot be decompressed to the size that is stored for it"
 
 U64 = npt.NDArray[np.uint64]
 Rows = npt.NDArray[np.intp]
@@ -78,32 +86,24 @@ class Decoders:
         return self._found.get(ordinal)
 
 
-@dataclass(frozen=True)
-class Values:
-    """Values of some rows of a column: they lie in ``data``; ``good``: which could be decompressed."""
-
-    rows: Rows
-    data: npt.NDArray[np.uint8]
-    starts: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    good: npt.NDArray[np.bool_]
-
-
-def _raw_sizes(head: DataHead, group: RowGroup) -> dict[int, U64]:
-    """Bytes of the value of each row of the group, by ordinal of the compressed column."""
-    given = iter(group.page.raw_lengths)
-    return {
-        ordinal: next(given)
-        if column.has_raw_lengths
-        else np.full(group.page.rows, column.fixed_bytes, np.uint64)
-        for ordinal, column in head.schema.blobs
-        if column.codec is not None
-    }
+def _raw_sizes(schema: Schema, rows: int, raw_lengths: Sequence[npt.NDArray[Any] | None]) -> dict[int, U64]:
+    """Bytes of the value of each row, by ordinal of the compressed column; ``raw_lengths``: where they differ."""
+    given = iter(raw_lengths)
+    sizes = {}
+    for ordinal, column in schema.blobs:
+        if column.has_raw_lengths:
+            known = next(given)
+            assert known is not None
+            sizes[ordinal] = known.astype(np.uint64, copy=False)
+        elif column.codec is not None:
+            sizes[ordinal] = np.full(rows, column.fixed_bytes, np.uint64)
+    return sizes
 
 
 def pieces_of(head: DataHead, group: RowGroup, rows: Rows) -> Iterator[Rows]:
     """These rows in pieces of which the compressed columns can be decompressed in bounded memory."""
-    raw = [sizes[rows].astype(np.float64) for sizes in _raw_sizes(head, group).values()]
+    every = _raw_sizes(head.schema, group.page.rows, group.page.raw_lengths)
+    raw = [sizes[rows].astype(np.float64) for sizes in every.values()]
     if not raw:
         if len(rows):
             yield rows
@@ -113,17 +113,27 @@ def pieces_of(head: DataHead, group: RowGroup, rows: Rows) -> Iterator[Rows]:
 
 
 class CellValues:
-    """The values of a row group's blob columns; where its cells lie is worked out once for all columns."""
+    """The values of the blob columns of some rows, decompressed where they are compressed.
+
+    ``places``, ``sizes``: where each cell lies in ``payload`` and its length, [rows, blob columns]; ``raw_lengths``:
+    bytes of the values of each compressed column of variable width.
+    """
 
     def __init__(
-        self, head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], decoders: Decoders
+        self,
+        schema: Schema,
+        places: U64,
+        sizes: U64,
+        raw_lengths: Sequence[npt.NDArray[Any] | None],
+        payload: npt.NDArray[np.uint8],
+        decoders: Decoders,
     ) -> None:
-        self._blobs, self._payload, self._decoders = head.schema.blobs, payload, decoders
-        self._places, self._sizes = cell_places(head, group)
-        self._raw = _raw_sizes(head, group)
+        self._blobs, self._payload, self._decoders = schema.blobs, payload, decoders
+        self._places, self._sizes = places, sizes
+        self._raw = _raw_sizes(schema, len(places), raw_lengths)
 
     def of(self, j: int, rows: Rows) -> Iterator[Values]:
-        """Those of these rows in the j-th blob column; nothing of a column that cannot be decompressed."""
+        """Those of these rows in the j-th blob column; none of a column that cannot be decompressed."""
         starts, stored = self._places[rows, j], self._sizes[rows, j]
         ordinal, column = self._blobs[j]
         if column.codec is None:
@@ -142,6 +152,29 @@ class CellValues:
             ends = np.cumsum(raw[cut], dtype=np.int64)
             lengths = raw[cut].astype(np.int64)
             yield Values(rows[cut], data, ends - lengths, lengths, good & ~impossible[cut])
+
+    def problems(
+        self, j: int, valid: npt.NDArray[np.bool_] | None, among: npt.NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[str, Rows]]:
+        """What is wrong in the j-th blob column, each with its rows: cells of no value, and nulls that have bytes.
+
+        ``among``: the rows that are looked at; None: all.
+        """
+        _, column = self._blobs[j]
+        every = np.ones(len(self._places), bool) if among is None else among
+        problems: dict[str, list[Rows]] = {}
+        if valid is not None:
+            for values in self.of(j, np.flatnonzero(~valid & every)):
+                problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
+                problems.setdefault(NULL_WITH_BYTES, []).append(filled_nulls(column, values))
+        if valid is not None or column.codec is not None or not takes_any_bytes(column):
+            for values in self.of(j, np.flatnonzero(every if valid is None else every & valid)):
+                problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
+                problems.setdefault(f"the bytes are no value of {column}", []).append(
+                    no_values(column, values)
+                )
+        for what, found in problems.items():
+            yield what, np.sort(np.concatenate(found))
 
 
 def _cuts(sizes: npt.NDArray[Any]) -> Iterator[slice]:
