@@ -16,6 +16,7 @@ from ..format.schema import Schema
 from ..parts import manifest
 from ..parts.versions import read_newest
 from ..storage import local
+from ..storage.own_directory import check_own_folder
 from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile
 from ..storage.staged_folder import remove_tree
@@ -67,6 +68,8 @@ def in_order(
     path_on_disk(target, "what is sorted or shuffled")
     folder, name = os.path.split(os.path.abspath(target))
     place = os.path.join(folder, f".{name}.unordered")
+    if os.path.lexists(place):
+        check_own_folder(place)
     lock = StagedFile(f"{place}.lock", claims=target)
     try:
         lock.keep()

@@ -14,10 +14,9 @@ from typing import Any, Final, Literal
 
 from ..errors import BusyError, ClosedError, StaleError, UniRecordError
 from ..sizes import parse_size
-from ..storage.appended_file import make_directories
 from ..storage.claim import lock
+from ..storage.own_directory import own_directory, own_file
 from ..storage.samples_folder import SamplesFolder
-from ..storage.system import Descriptor
 from .dataset import UniRecordDataset
 from .samples_producing import Producing, Remote
 
@@ -37,7 +36,7 @@ class SamplesCache:
     ) -> None:
         self._folder, self._options = folder, dict(options)
         path = os.path.join(folder.path, _LOCK)
-        self._lock = Descriptor(path, os.O_RDWR | os.O_CREAT)
+        self._lock = own_file(path, os.O_RDWR | os.O_CREAT)
         if lock(self._lock, path) is False:
             raise BusyError(f"{folder.path}: another trainer that is alive uses this cache of samples")
         folder.clear_unfinished()
@@ -187,7 +186,7 @@ def samples_cache(
         raise ValueError(f"producers is {producers}; expected 1 or more")
     limit = parse_size(bytes)
     path = os.path.abspath(os.fspath(dir))
-    make_directories(path)
+    own_directory(path)
     folder = SamplesFolder(path, limit, max(limit // (_PARTS * producers), 1))
     work = [Producing(remote, folder, dict(schema), i, producers) for i in range(producers)]
     return SamplesCache(folder, work, start_method, options)

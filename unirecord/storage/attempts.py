@@ -10,6 +10,7 @@ from typing import Final
 
 from ..errors import MissingError
 from . import local
+from .own_directory import check_own_folder
 from .staged_folder import remove_tree
 
 __all__ = ["ORPHAN_SECONDS", "Attempts"]
@@ -31,7 +32,8 @@ class Attempts:
 
     def start(self, orphan_seconds: float = ORPHAN_SECONDS) -> None:
         """Makes the run's folder, and removes those of runs in which nothing has changed for so long."""
-        local.make_directory(self.root)
+        if not local.make_directory(self.root):
+            check_own_folder(self.root)
         with os.scandir(self.root) as entries:
             for entry in list(entries):
                 if time.time() - _last_change(entry.path) > orphan_seconds:

@@ -30,7 +30,7 @@ def check_shelves(directory: CacheDirectory, progress: Callable[[int], Any]) -> 
     report = CacheReport()
     for journal in directory.journals():
         try:
-            shelf = Shelf(directory.path, url_of(journal))
+            shelf = Shelf(directory.path, url_of(journal), directory.secret)
         except (OSError, ShelfError) as error:
             report.problems.append(f"{journal}: {error}")
             continue

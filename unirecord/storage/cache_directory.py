@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,14 +18,16 @@ import numpy.typing as npt
 
 from ..errors import BusyError, MissingError, did_you_mean
 from . import system
-from .appended_file import make_directories
 from .cache_shelf import KEPT, PINNED, RECORD, Shelf, ShelfError, head_of, paths_of, url_of
 from .claim import lock
+from .local import clear
+from .own_directory import own_directory, own_file, secret_of
 from .system import Descriptor
 
 __all__ = ["PAGE", "CacheDirectory", "ShelfFacts", "is_cache", "on_disk"]
 
 _LOCK: Final = "cache.lock"
+_FILE: Final = re.compile(r"[0-9a-f]{16}\.(log|bytes)")
 PAGE: Final = 4096  # what a file system gives out at once, mostly
 _PATIENCE: Final = 5.0  # seconds that another process is waited for, which may have been stopped
 
@@ -55,7 +58,7 @@ class ShelfFacts:
 class CacheDirectory:
     """The directory of a cache; all its files together are never longer than ``limit``, in whole pages of a disk.
 
-    Thread-safe. OSError when it cannot be made or locked.
+    Thread-safe. OSError when it cannot be made or locked; PermissionError when others may write to it.
     """
 
     path: str
@@ -63,9 +66,10 @@ class CacheDirectory:
 
     def __init__(self, path: str, limit: int) -> None:
         self.path, self.limit = os.path.abspath(path), limit
-        make_directories(self.path)
+        own_directory(self.path)
         self._lock_path = os.path.join(self.path, _LOCK)
-        self._file = Descriptor(self._lock_path, os.O_RDWR | os.O_CREAT)
+        self._file = own_file(self._lock_path, os.O_RDWR | os.O_CREAT)
+        self.secret: bytes = secret_of(self.path)
         self._mine = Lock()
 
     @contextmanager
@@ -108,23 +112,24 @@ class CacheDirectory:
             if not held:
                 return None
             try:
-                return Shelf(self.path, url)
+                return Shelf(self.path, url, self.secret)
             except FileNotFoundError:
                 pass
-            except ShelfError:
-                if not self._clear(*paths_of(self.path, url)):
+            except (ShelfError, PermissionError):  # damaged, or a link that somebody has put there
+                if not self._clear(*paths_of(self.path, url, self.secret)):
                     raise
             head = head_of(url)
             if self.room() < on_disk(len(head)):
                 return None
             self._make(url, head)
-            return Shelf(self.path, url)
+            return Shelf(self.path, url, self.secret)
 
     def _make(self, url: str, head: bytes) -> None:
-        journal, path = paths_of(self.path, url)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+        journal, path = paths_of(self.path, url, self.secret)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         for name, content in ((path, b""), (journal, head)):
-            file = Descriptor(name, flags)
+            clear(name)  # what a process that died has left, or somebody has put there
+            file = own_file(name, flags)
             try:
                 if content and system.os_calls.writev(file.number, [content]) != len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
@@ -133,7 +138,9 @@ class CacheDirectory:
 
     def journals(self) -> list[str]:
         """The paths of all journals."""
-        names = sorted(name for name in os.listdir(self.path) if name.endswith(".log"))
+        names = sorted(
+            name for name in os.listdir(self.path) if _FILE.fullmatch(name) and name.endswith(".log")
+        )
         return [os.path.join(self.path, name) for name in names]
 
     def shelves(self) -> list[ShelfFacts]:
@@ -144,7 +151,7 @@ class CacheDirectory:
         size = sum(_length(name) for name in (journal, journal[:-4] + ".bytes"))
         try:
             url = url_of(journal)
-            shelf = Shelf(self.path, url)
+            shelf = Shelf(self.path, url, self.secret)
         except (OSError, ShelfError) as error:
             return ShelfFacts(os.path.basename(journal), size, problem=str(error))
         try:
@@ -185,20 +192,23 @@ class CacheDirectory:
         """Removes what a process that died has left: bytes without a journal."""
         names = set(os.listdir(self.path))
         for name in names:
-            if name.endswith(".bytes") and name[:-6] + ".log" not in names:
+            if _FILE.fullmatch(name) and name.endswith(".bytes") and name[:-6] + ".log" not in names:
                 system.os_calls.unlink(os.path.join(self.path, name))
 
     def _clear(self, journal: str, path: str) -> bool:
         """Removes a shelf's files; False when a process has it open."""
-        file = Descriptor(journal, os.O_RDWR)
+        file: Descriptor | None = None
+        with suppress(PermissionError):  # no file of a cache: it goes, and nothing is opened
+            file = own_file(journal, os.O_RDWR)
         try:
-            if lock(file, journal) is False:
+            if file is not None and lock(file, journal) is False:
                 return False
             for name in (journal, path):  # without its journal the rest is nothing
                 with suppress(FileNotFoundError):
                     system.os_calls.unlink(name)
         finally:
-            file.close()
+            if file is not None:
+                file.close()
         return True
 
     def _nothing_of(self, url: str) -> MissingError:
@@ -211,7 +221,7 @@ class CacheDirectory:
             if not held:
                 raise BusyError(f"{self.path}: another process holds this cache, and does not let go of it")
             try:
-                shelf = Shelf(self.path, url)
+                shelf = Shelf(self.path, url, self.secret)
             except FileNotFoundError:
                 raise self._nothing_of(url) from None
             shelf.news()

@@ -7,6 +7,7 @@ where they are until the shelf as a whole is cleared.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import secrets
 import struct
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from ..core import digest_ranges, xxh3_64
 from . import system
 from .claim import lock
+from .own_directory import own_file, secret_of
 from .system import Buffer, Descriptor
 
 __all__ = [
@@ -62,15 +64,17 @@ class ShelfError(Exception):
     """The files of a shelf are not those of one."""
 
 
-def paths_of(folder: str, url: str) -> tuple[str, str]:
-    """The paths of a shelf's journal and of its bytes."""
-    name = os.path.join(folder, f"{xxh3_64(url.encode()):016x}")
+def paths_of(folder: str, url: str, secret: bytes | None = None) -> tuple[str, str]:
+    """The paths of a shelf's journal and of its bytes: who lacks the folder's secret cannot tell them from the URL."""
+    key = secret_of(folder) if secret is None else secret
+    digest = hashlib.blake2b(url.encode(), key=key, digest_size=8).hexdigest()
+    name = os.path.join(folder, digest)
     return name + ".log", name + ".bytes"
 
 
 def url_of(journal: str) -> str:
     """The URL that the shelf with this journal is for; ShelfError when it is none."""
-    file = Descriptor(journal, os.O_RDONLY)
+    file = own_file(journal, os.O_RDONLY)
     try:
         return _read_head(file)[0]
     finally:
@@ -110,12 +114,12 @@ class Shelf:
     path: str
     seed: int
 
-    def __init__(self, folder: str, url: str) -> None:
+    def __init__(self, folder: str, url: str, secret: bytes) -> None:
         self.url = url
-        self.journal, self.path = paths_of(folder, url)
-        self._log = Descriptor(self.journal, os.O_RDWR | os.O_APPEND)
+        self.journal, self.path = paths_of(folder, url, secret)
+        self._log = own_file(self.journal, os.O_RDWR | os.O_APPEND)
         try:
-            self._bytes = Descriptor(self.path, os.O_RDWR | os.O_APPEND)
+            self._bytes = own_file(self.path, os.O_RDWR | os.O_APPEND)
             self.seed, self._head = self._look_at_head()
         except BaseException:
             self._log.close()  # or whoever clears the shelf would find it in use

@@ -14,6 +14,7 @@ from ..errors import BusyError, ExistsError
 from . import local, system
 from .claim import check_unclaimed
 from .local import temporary_name
+from .own_directory import check_own_folder
 from .staged import StagedFile
 from .system import Descriptor
 
@@ -52,9 +53,9 @@ class StagedFolder:
 
     def _take(self) -> StagedFile:
         while True:
-            if self._make:
-                local.make_directory(self.folder)
             try:
+                if not (self._make and local.make_directory(self.folder)):
+                    check_own_folder(self.folder)
                 mark = StagedFile(os.path.join(self.folder, MARK), claims=self.path)
             except FileNotFoundError:  # its writer has published or removed it at this moment
                 if not self._make:
@@ -71,7 +72,8 @@ class StagedFolder:
 
     def _restore_old(self) -> None:
         """A writer died between its two renames: what it was to replace gets its name back."""
-        if os.path.isdir(self._old):
+        if os.path.lexists(self._old):
+            check_own_folder(self._old)
             if os.path.lexists(self.path):
                 remove_tree(self._old)
             else:

@@ -17,6 +17,7 @@ from ..parts.rearranging import files_with_rows
 from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, no_directory, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
+from ..storage.own_directory import check_own_folder
 from ..storage.publications import note_publication
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
@@ -92,10 +93,10 @@ class DirectoryClaim:
         while True:
             is_there = location_of(self.path).is_directory(self.path)
             self.folder = self.path if is_there else store.temporary_name(self.path)
-            if not self.in_place:
-                store.make_directory(self.folder)
             place = os.path.join(self.folder, manifest.NAME)
             try:
+                if not self.in_place and not store.make_directory(self.folder):
+                    check_own_folder(self.folder)
                 staged = StagedFile(place, claims=self.path, like=final)
             except FileNotFoundError:  # its writer has published or removed it at this moment
                 continue
@@ -170,6 +171,7 @@ class DirectoryClaim:
         if not location.is_directory(folder):
             return
         try:
+            check_own_folder(folder)
             lock = StagedFile(os.path.join(folder, manifest.NAME), claims=self.path)
         except (BusyError, OSError):
             return
