@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from processes import is_running
 
 from unirecord import Pipeline, UniRecordDataset, Writer
@@ -59,6 +61,65 @@ def grown(sample: dict[str, Any]) -> dict[str, Any]:
 
 def noisy(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     return {"i": sample["i"], "noise": rng.random(3)}
+
+
+def drawing(sample: dict[str, Any]) -> dict[str, Any]:
+    return dict(zip("npt", global_draws(), strict=True))
+
+
+def drawing_again(batch: dict[str, Any]) -> list[Any]:
+    return [*zip(*(batch[name].tolist() for name in "npt"), strict=True), global_draws()]
+
+
+def global_draws() -> tuple[float, float, float]:
+    """One number of each of the global generators."""
+    return float(np.random.random()), random.random(), float(torch.rand((), dtype=torch.float64))
+
+
+def ten_draws() -> Iterator[tuple[float, float, float]]:
+    for _ in range(10):
+        yield global_draws()
+
+
+def each_once(draws: list[Any]) -> bool:
+    return all(len(set(numbers)) == len(draws) for numbers in zip(*draws, strict=True))
+
+
+def test_no_process_draws_the_numbers_of_another_from_global_generators(path: Path) -> None:
+    """Of any stage, rank or epoch, nor behind a resume those that were drawn before it."""
+    before = np.random.get_state()[1].tolist(), random.getstate(), torch.get_rng_state().tolist()
+    found: list[Any] = []
+    for rank in range(2):
+        ds = opened(path).view(shard_id=rank, num_shards=2)
+        pipeline = ds.pipeline().map(drawing, processes=2).batch(5).map_batch(drawing_again, processes=2)
+        for _ in range(2):
+            found += [draws for batch in pipeline for draws in batch]
+        results = iter(pipeline)
+        found += next(results)
+        ds.exclude([int(ds.row_ids()[-1])])  # what has been made ahead is made anew
+        found += next(results)
+        results.close()
+        again = opened(path).view(shard_id=rank, num_shards=2)
+        again = again.pipeline().map(drawing, processes=2).batch(5).map_batch(drawing_again, processes=2)
+        again.load_state_dict(pipeline.state_dict())
+        found += [draws for batch in again for draws in batch]
+    assert len(found) > 300
+    assert each_once(found)
+    assert before == (np.random.get_state()[1].tolist(), random.getstate(), torch.get_rng_state().tolist())
+
+
+def test_processes_of_generators_draw_numbers_of_their_own_which_a_resume_draws_again(path: Path) -> None:
+    def made(seed: int = 0) -> Pipeline:
+        return Pipeline.from_generators([ten_draws] * 3, processes=3, seed=seed)
+
+    pipeline = made()
+    epochs = [list(pipeline), list(pipeline), list(made(seed=1))]
+    assert each_once([draws for epoch in epochs for draws in epoch])
+    begun, rest = made(), made()
+    results = iter(begun)
+    first = [next(results) for _ in range(7)]
+    rest.load_state_dict(begun.state_dict())
+    assert first + list(rest) == epochs[0]
 
 
 def test_processes_give_the_same_in_the_same_order(path: Path) -> None:

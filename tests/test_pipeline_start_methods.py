@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -43,6 +44,16 @@ def fail(sample: dict[str, Any]) -> dict[str, Any]:
     if sample["i"] == 7:
         raise KeyError("here")
     return sample
+
+
+def drawing(sample: dict[str, Any]) -> list[float]:
+    """Draws of global generators."""
+    return [float(np.random.random()), random.random()]
+
+
+def ten_draws() -> Iterator[list[float]]:
+    for _ in range(10):
+        yield drawing({})
 
 
 def die(sample: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +108,12 @@ def main(task: str, method: str, path: str) -> None:
         print(json.dumps(everything(path, processes)))
         return
     multiprocessing.set_start_method(method)
+    if task == "draws":
+        pipeline = opened(path).pipeline().map(drawing, processes=2)
+        generated = Pipeline.from_generators([ten_draws] * 2, processes=2)
+        again = Pipeline.from_generators([ten_draws] * 2, processes=2)
+        print(json.dumps([[*pipeline, *pipeline], [*generated, *generated], [*again]]))
+        return
     for number, _ in enumerate(opened(path).pipeline().map(slow, processes=2)):
         if number == 2:
             print(*[child.pid for child in multiprocessing.active_children()], flush=True)
@@ -113,6 +130,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(*arguments: object) -> list[str]:
     return [sys.executable, __file__, *map(str, arguments)]
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_processes_draw_numbers_of_their_own_by_seed_and_epoch(path: Path, method: str) -> None:
+    run = subprocess.run(command("draws", method, path), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    mapped, generated, again = json.loads(run.stdout)
+    for draws in (mapped, generated):
+        assert all(len(set(numbers)) == len(draws) for numbers in zip(*draws, strict=True))
+    assert again == generated[:20]
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
 import time
@@ -38,6 +39,12 @@ def forty(producer: int, producers: int) -> Iterator[dict[str, Any]]:
 def failing(producer: int, producers: int) -> Iterator[dict[str, Any]]:
     raise OSError("the store is away")
     yield {}
+
+
+def global_draws(producer: int, producers: int) -> Iterator[dict[str, Any]]:
+    for _ in range(20):
+        x = np.frombuffer(random.randbytes(1_000), np.uint8)
+        yield {"n": int(np.random.randint(1 << 62)), "x": x}
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -84,6 +91,15 @@ def test_producers_that_end_leave_all_their_samples(tmp_path: Path) -> None:
         assert sorted(read(cache.next_epoch())) == list(range(80))
         first = read(cache.next_epoch())
         assert sorted(first) == list(range(80)) != first
+
+
+def test_no_producer_draws_the_numbers_of_another_from_global_generators(tmp_path: Path) -> None:
+    """Nor those that were drawn before the job was started again."""
+    for _ in range(2):
+        with unirecord.samples_cache(global_draws, tmp_path, "10MB", producers=2, **ORDER) as cache:
+            wait_for(lambda: not any(producer.is_alive() for producer in cache._producers))
+            batch = next(iter(cache.next_epoch().batches(100)))
+    assert len(set(batch["n"].tolist())) == len({x.tobytes() for x in batch["x"]}) == 80
 
 
 def test_an_epoch_is_resumed_exactly_though_more_has_come(tmp_path: Path) -> None:

@@ -113,7 +113,8 @@ class DatasetLoaders(DatasetExcluding[Given]):
             num_workers: Python threads for these functions; one per core by default. 0: the thread that asks.
             receipts: a folder to which every rank writes what it hands out, for ``unirecord audit`` (docs/order.md).
             random: ``transform`` gets a ``numpy.random.Generator`` as its second argument, keyed by seed, epoch and
-                row: the same for a sample on any number of threads or ranks, and after any resume.
+                row: the same for a sample on any number of threads or ranks, and after any resume. Each draw of a row
+                that may come again in an epoch has one of its own.
         """
         return BatchLoader(
             self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..core import end_with_parent
+from ..order.randomness import seed_globals
 from ..storage.samples_folder import SamplesFolder
 from ..writing.writer import Writer
 
@@ -32,6 +33,9 @@ class Producing:
 
     def __call__(self) -> None:
         end_with_parent()  # a part that is half written goes when the next trainer comes
+        seed_globals(
+            int.from_bytes(os.urandom(8), "little")
+        )  # what it made before it was started again comes no second time
         records = iter(self.remote(self.producer, self.producers))
         while (first := next(records, None)) is not None:
             self._wait_for_room()

@@ -22,10 +22,10 @@ class Delivered(Generic[T]):
     out. ``left_out`` names the rows of the dataset that were left out before that, because they are corrupt;
     ``samples`` and ``size`` are the samples in it and their bytes; ``digest`` is XXH3-64 of their rows, where receipts
     are asked for, else 0. ``rows`` are those that were asked for, where they are not the ones of the positions just
-    before ``end``.
+    before ``end``, and ``draws`` what tells samples of one row apart then (``ShardOrder.draws_at``).
     """
 
-    __slots__ = ("batch", "digest", "end", "epoch", "left_out", "rows", "samples", "size")
+    __slots__ = ("batch", "digest", "draws", "end", "epoch", "left_out", "rows", "samples", "size")
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Delivered(Generic[T]):
         size: int,
         digest: int = 0,
         rows: NDArray[np.int64] | None = None,
+        draws: NDArray[np.int64] | None = None,
     ) -> None:
         self.batch: T = batch
         self.epoch: int = epoch
@@ -46,6 +47,7 @@ class Delivered(Generic[T]):
         self.size: int = size
         self.digest: int = digest
         self.rows: NDArray[np.int64] | None = rows
+        self.draws: NDArray[np.int64] | None = draws
 
     def map(self, change: Callable[[T], New]) -> Delivered[New]:
         """The same place with what ``change`` makes of the batch."""
@@ -54,7 +56,15 @@ class Delivered(Generic[T]):
     def with_batch(self, batch: New) -> Delivered[New]:
         """The same place with another batch."""
         return Delivered(
-            batch, self.epoch, self.end, self.left_out, self.samples, self.size, self.digest, self.rows
+            batch,
+            self.epoch,
+            self.end,
+            self.left_out,
+            self.samples,
+            self.size,
+            self.digest,
+            self.rows,
+            self.draws,
         )
 
 

@@ -145,6 +145,7 @@ class BatchReader:
         before = 0 if listed is not None else before
         epoch, start, stride = run.epoch, run.after(before), run.stride
         asked: NDArray[np.int64] | None = None
+        draws: NDArray[np.int64] | None = None
         where_from, digests, read, digest = self._where_from, self._digests, 0, 0
         drawn = isinstance(run.order, BatchOrder)
         try:
@@ -152,7 +153,9 @@ class BatchReader:
                 self._reach(batch.number + 1)
                 rows, skipped = batch.rows, batch.skipped
                 if listed is not None:
-                    read, asked = int(listed.ends[batch.number]), listed.rows[listed.of(batch.number)]
+                    read, own = int(listed.ends[batch.number]), listed.of(batch.number)
+                    asked = listed.rows[own]
+                    draws = None if listed.draws is None else listed.draws[own]
                 else:
                     read = batch.number + 1 if drawn else batch.number * size + rows + skipped
                 end = start + read * stride
@@ -175,7 +178,9 @@ class BatchReader:
                         continue
                 if where_from is not None and where_from.column not in built:
                     where_from.add(built, batch.row_ids())
-                delivered = Delivered(built, epoch, end, left_out, rows, batch.data_bytes, digest, asked)
+                delivered = Delivered(
+                    built, epoch, end, left_out, rows, batch.data_bytes, digest, asked, draws
+                )
                 del built
                 del batch  # the arrays alone keep the memory
                 left_out = ()

@@ -36,13 +36,14 @@ _LONG_STRETCH = 1 << 17  # where they are many: each stretch is twice the one be
 class Batches:
     """Batches of a pass whose rows are listed: of each, the samples of the pass before its end, and where its rows end.
 
-    ``drawn``: which of the ``rows`` fill a hole.
+    ``drawn``: which of the ``rows`` fill a hole. ``draws``: as ``ShardOrder.draws_at`` has them.
     """
 
     ends: NDArray[np.int64]
     row_ends: NDArray[np.int64]
     rows: NDArray[np.int64]
     drawn: NDArray[np.bool_]
+    draws: NDArray[np.int64] | None
 
     def of(self, number: int) -> slice:
         """Where the rows of a batch are."""
@@ -106,6 +107,16 @@ class Plan:
         """The rows of the dataset at samples [start, stop) of a pass; at batches where a rule makes these."""
         return self.order.selection.row_ids(run.positions(start, stop))
 
+    def draws_of(self, run: EpochRun, start: int, stop: int) -> NDArray[np.int64] | None:
+        """What tells samples of one row apart, of samples or batches [start, stop) of a pass; None: each comes once."""
+        first, count = run.first + start * run.stride, stop - start
+        if isinstance(run.order, BatchOrder):
+            positions = run.order.positions(first, run.stride, count)
+            if self.order.repeats:
+                return run.order.draws(positions)
+            return run.order.draws_again(positions) if isinstance(run.order, SampledOrder) else None
+        return self.order.draws_at(first + run.stride * np.arange(count, dtype=np.int64))
+
     def open_loaders(self, run: EpochRun, batch_size: int, **options: Any) -> Iterator[NativeLoader]:
         """The C loaders of a pass, one after the other: one alone, where the core computes its order."""
         if isinstance(run.order, Order):
@@ -168,16 +179,22 @@ class Plan:
             whole = row_ends[-1] == stop - start
             rows = found.given if whole else found.given[found.there]
             drawn = found.out if whole else found.out[found.there]
-            listed = Batches(ends[some], row_ends[some], rows, drawn)
+            positions = run.first + run.stride * np.arange(start, stop, dtype=np.int64)
+            draws = self.order.draws_at(positions[found.there], drawn)
+            listed = Batches(ends[some], row_ends[some], rows, drawn, draws)
             options["batch_size"] = batch_size
             yield self._open_listed(rows, batch_ends=listed.row_ends, drop_last=False, **options), listed
 
-    def rows_before(self, run: EpochRun, end: int, count: int) -> NDArray[np.int64]:
-        """The last ``count`` rows that a pass delivers before ``end``; of the last batch, where these are drawn."""
+    def rows_before(
+        self, run: EpochRun, end: int, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """The last ``count`` rows that a pass delivers before ``end``; of the last batch, where these are drawn.
+
+        And what tells samples of one row apart, as ``draws_of`` has it.
+        """
         number = (end - run.start) // run.stride
-        if isinstance(run.order, BatchOrder):
-            return self.rows_of(run, number - 1, number)
-        return self.rows_of(run, number - count, number)
+        first = number - (1 if isinstance(run.order, BatchOrder) else count)
+        return self.rows_of(run, first, number), self.draws_of(run, first, number)
 
     def _open_listed(self, rows: NDArray[np.int64], **options: Any) -> NativeLoader:
         """The C loader for rows in the order given."""

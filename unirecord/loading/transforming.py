@@ -8,6 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import CorruptionError, TransformError
 from ..order.batch_rule import BatchOrder
@@ -56,7 +57,9 @@ class Transforming:
         try:
             return split_batch(batch, delivered.samples)
         except CorruptionError:
-            for row in self._rows(delivered):  # finds the row that cannot be decoded, and says where it is
+            for row in self._rows(delivered)[
+                0
+            ].tolist():  # finds the row that cannot be decoded, and says where it is
                 self._plan.data.reader.one(row)
             raise
 
@@ -70,7 +73,7 @@ class Transforming:
             for sample, more in zip(samples, given, strict=self._options.random):
                 done.append(transform(sample, *more))
         except Exception as error:
-            row = self._rows(delivered)[len(done)]
+            row = int(self._rows(delivered)[0][len(done)])
             path, row_in_part = self._plan.data.parts.locate(row)
             message = f"transform failed on row {row} (row {row_in_part} of {path}): {error!r}"
             raise TransformError(message, row, path) from error
@@ -78,18 +81,19 @@ class Transforming:
 
     def _generators(self, delivered: Delivered[Any]) -> Iterator[tuple[np.random.Generator]]:
         """For each sample the generator that the first random operator of a pipeline would get."""
-        rows = np.array(self._rows(delivered), np.int64)
-        keys = sample_keys(self._run.order.spec.seed, delivered.epoch, rows)
+        keys = sample_keys(self._run.order.spec.seed, delivered.epoch, *self._rows(delivered))
         return ((generator(key, 1),) for key in keys)
 
-    def _rows(self, delivered: Delivered[Any]) -> list[int]:
-        """The rows of the samples of a batch."""
-        rows = delivered.rows
+    def _rows(self, delivered: Delivered[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """The rows of the samples of a batch, and what tells samples of one row apart."""
+        rows, draws = delivered.rows, delivered.draws
         if rows is None:
             count = delivered.samples + len(delivered.left_out)
-            rows = self._plan.rows_before(self._run, delivered.end, count)
-        left_out = set(delivered.left_out)  # a corrupt row is left out wherever it comes
-        return [row for row in rows.tolist() if row not in left_out]
+            rows, draws = self._plan.rows_before(self._run, delivered.end, count)
+        if not delivered.left_out:
+            return rows, draws
+        kept = ~np.isin(rows, delivered.left_out)  # a corrupt row is left out wherever it comes
+        return rows[kept], None if draws is None else draws[kept]
 
     def _named(self, delivered: Delivered[Any]) -> str:
         position = (delivered.end - self._run.start) // self._run.stride

@@ -28,6 +28,7 @@ class Balanced(BatchRule):
     per_class: int
 
     name = "balanced"
+    repeats = True
 
     def __init__(self, class_of: Numbers, classes: int, per_class: int, batches: int) -> None:
         """``class_of`` numbers the class of each row, from 0, none left out."""

@@ -41,6 +41,13 @@ class BatchOrder(ABC):
         """The rows of ``count`` batches from ``start`` on, ``stride`` apart; it wraps past the end."""
         return self.batches(self.positions(start, stride, count))[0]
 
+    def draws(self, positions: Numbers) -> Numbers:
+        """Numbers of the places in these batches, one batch after the other: each has one of its own in the epoch."""
+        _, ends = self.batches(positions)
+        counts = np.diff(ends, prepend=0)
+        slots = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(ends - counts, counts)
+        return (np.repeat(positions, counts) << 32) + slots
+
     def positions(self, start: int, stride: int, count: int) -> Numbers:
         """Positions from ``start`` on, ``stride`` apart; they wrap past the end."""
         return (start + stride * np.arange(count, dtype=np.int64)) % max(self.rows, 1)
@@ -69,6 +76,7 @@ class BatchRule(ABC):
     """Makes the batches of epochs, from a selection that has been divided into groups."""
 
     name: str
+    repeats: bool  # whether a row may come more often than once in an epoch
     samples: int  # batches of an epoch: what stands at its positions
     rows: int
 

@@ -21,6 +21,7 @@ class Bucketed(BatchRule):
     """Every row once an epoch. Bucket b has the rows with edges[b − 1] < length ≤ edges[b], the last one the rest."""
 
     name = "bucketed"
+    repeats = False
 
     def __init__(
         self,

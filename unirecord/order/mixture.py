@@ -116,6 +116,7 @@ class Mixture:
     """
 
     name = "mixture"
+    repeats = True  # also where an epoch ends with the first source: those of another may end within it
 
     def __init__(
         self, sources: Sequence[Source], stages: Sequence[tuple[int, tuple[int, ...]]], samples: int

@@ -1,14 +1,19 @@
-"""Randomness that belongs to the sample: a key of (seed, epoch, row), and counter-based generators made of it."""
+"""Randomness that belongs to the sample: a key of (seed, epoch, row, draw), and counter-based generators made of it.
+
+Worker processes, whose global generators are copies or unseeded, are seeded by a key of their own.
+"""
 
 from __future__ import annotations
 
+import random
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-__all__ = ["child_key", "generator", "operator_key", "sample_keys"]
+__all__ = ["child_key", "generator", "operator_key", "pass_key", "sample_keys", "seed_globals"]
 
 # The finaliser of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
@@ -22,14 +27,26 @@ def _mixed(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def sample_keys(seed: int, epoch: int, rows: NDArray[np.int64]) -> list[int]:
-    """64 bits for each row, the same wherever and whenever the row is read in this epoch."""
-    base = np.uint64(_mixed(_mixed(seed) ^ epoch))
-    x = rows.astype(np.uint64) * np.uint64(_GOLDEN) + base
+def _finished(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
-    keys: list[int] = (x ^ (x >> np.uint64(31))).tolist()
-    return keys
+    return x ^ (x >> np.uint64(31))
+
+
+def sample_keys(
+    seed: int, epoch: int, rows: NDArray[np.int64], draws: NDArray[np.int64] | None = None
+) -> list[int]:
+    """64 bits for each sample, the same wherever and whenever it is read in this epoch.
+
+    ``draws`` tell samples of one row apart, where it may come again in the epoch; −1 and None: it comes once.
+    """
+    base = np.uint64(_mixed(_mixed(seed) ^ epoch))
+    keys = _finished(rows.astype(np.uint64) * np.uint64(_GOLDEN) + base)
+    if draws is not None:
+        of_draws = _finished(keys ^ _finished((draws.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)))
+        keys = np.where(draws < 0, keys, of_draws)
+    found: list[int] = keys.tolist()
+    return found
 
 
 def child_key(key: int, number: int) -> int:
@@ -40,6 +57,23 @@ def child_key(key: int, number: int) -> int:
 def operator_key(key: int, operator: int) -> int:
     """64 bits for what one operator does to one sample."""
     return _mixed(key + operator)
+
+
+def pass_key(seed: int, epoch: int, *places: int) -> int:
+    """64 bits for a pass over an epoch, which begins at some place of it, on some rank."""
+    key = _mixed(_mixed(seed) ^ epoch)
+    for place in places:
+        key = child_key(key, place)
+    return key
+
+
+def seed_globals(key: int) -> None:
+    """Seeds the global generators of numpy, of Python and, where it is imported, of torch."""
+    np.random.seed([key & 0xFFFFFFFF, key >> 32])
+    random.seed(key)
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(key)
 
 
 class _Words(ISeedSequence):

@@ -39,6 +39,7 @@ class Rule(Protocol):
     """Makes the orders of epochs of its own kind, in place of a shuffle."""
 
     name: str
+    repeats: bool  # whether a row may come more often than once in an epoch
     samples: int  # positions of an epoch
 
     @property

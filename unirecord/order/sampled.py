@@ -20,8 +20,9 @@ Numbers = NDArray[np.int64]
 class SampledOrder(BatchOrder):
     """What stands at position i is the i-th list of a sampler, as rows of the selection.
 
-    Lists are kept from the time they are taken until their batch has been delivered. ``digests[i]`` is that of the
-    first i lists: each the XXH3-64 of a list, seeded with the one before.
+    Lists are kept from the time they are taken until their batch has been delivered; which places have come, a bit
+    for each of the selection. ``digests[i]`` is that of the first i lists: each the XXH3-64 of a list, seeded with the
+    one before.
     """
 
     def __init__(self, spec: OrderSpec, sampler: Iterable[object], places: int, skipped: int) -> None:
@@ -33,6 +34,8 @@ class SampledOrder(BatchOrder):
         self._places = places
         self._lists = iter(sampler)
         self._held: dict[int, Numbers] = {}
+        self._draws: dict[int, Numbers] = {}
+        self._came: NDArray[np.uint8] = np.zeros(-(-places // 8), np.uint8)
         self._kept = self._taken = 0
         self._failure: Exception | None = None
         self._ended = False
@@ -65,6 +68,10 @@ class SampledOrder(BatchOrder):
         ends = np.cumsum([len(rows) for rows in lists], dtype=np.int64)
         return np.concatenate(lists) if lists else np.empty(0, np.int64), ends
 
+    def draws_again(self, positions: Numbers) -> Numbers:
+        """The draws of these lists where a place has come before in the epoch; −1 where it has not."""
+        return np.concatenate([self._draws[number] for number in positions.tolist()])
+
     def occurrences(self, rows: Numbers) -> tuple[Numbers, Numbers, Numbers]:
         """Refused: lists are known as they are taken."""
         raise ValueError("when rows come, only the batch sampler knows")
@@ -72,7 +79,7 @@ class SampledOrder(BatchOrder):
     def delivered(self, end: int) -> None:
         """Lets go of the lists before number ``end``."""
         while self._kept < end:  # another thread may be taking lists
-            del self._held[self._kept], self.digests[self._kept]
+            del self._held[self._kept], self._draws[self._kept], self.digests[self._kept]
             self._kept += 1
 
     def raise_failure(self) -> None:
@@ -91,10 +98,23 @@ class SampledOrder(BatchOrder):
             self._ended, self._failure = True, error
         else:
             self._held[self._taken] = places
+            self._draws[self._taken] = np.where(
+                self._come_again(places), (self._taken << 32) + np.arange(len(places), dtype=np.int64), -1
+            )
             before = self.digests[self._taken]
             self._taken += 1
             self.digests[self._taken] = xxh3_64(places, before)
         return not self._ended
+
+    def _come_again(self, places: Numbers) -> NDArray[np.bool_]:
+        """Which of the places of a list have come before, in a list before it or in this one; all have come now."""
+        byte, bit = places >> 3, np.left_shift(1, places & 7).astype(np.uint8)
+        before = (self._came[byte] & bit) != 0
+        np.bitwise_or.at(self._came, byte, bit)
+        again = np.ones(len(places), np.bool_)
+        again[np.unique(places, return_index=True)[1]] = False
+        again |= before
+        return again
 
     def _checked(self, given: object) -> Numbers:
         try:

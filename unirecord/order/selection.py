@@ -34,7 +34,18 @@ class Selection:
     start: int
     step: int
 
-    __slots__ = ("_ascending", "_digest", "_sieve", "array", "bitmap", "length", "rows", "start", "step")
+    __slots__ = (
+        "_ascending",
+        "_digest",
+        "_repeats",
+        "_sieve",
+        "array",
+        "bitmap",
+        "length",
+        "rows",
+        "start",
+        "step",
+    )
 
     def __init__(
         self,
@@ -53,6 +64,7 @@ class Selection:
         self.length: int = (rows if bitmap is None else bitmap.ones) if length is None else length
         self._digest: str | None = None
         self._ascending: bool | None = None
+        self._repeats: bool | None = None
         self._sieve: Sieve | None = None
         if array is not None:
             self._use(array)
@@ -113,6 +125,15 @@ class Selection:
     def is_all(self) -> bool:
         """Whether it is every row, in the order of the dataset."""
         return self.is_range and self.length == self.rows and (self.start, self.step) == (0, 1)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a row is in it more often than once; it is looked for once."""
+        if self._repeats is None:
+            self._repeats = self.length > 1 and self.step == 0
+            if self.array is not None and not climbs(self.array):
+                self._repeats = _distinct(self.array, self.rows) < self.length
+        return self._repeats
 
     @property
     def nbytes(self) -> int:
@@ -368,3 +389,12 @@ class Selection:
         every = np.concatenate(runs)
         edges = np.flatnonzero(np.diff(every)) + 1
         return np.diff(np.concatenate([[0], edges, [len(every)]])).astype(np.int64)
+
+
+def _distinct(array: Rows, rows: int) -> int:
+    """How many different rows there are in an array of rows below ``rows``."""
+    if rows > 8 * len(array):  # a byte for each row would take more memory than to sort them
+        return len(np.unique(array))
+    found = np.zeros(rows, np.bool_)
+    found[array] = True
+    return int(np.count_nonzero(found))

@@ -84,6 +84,22 @@ class ShardOrder:
         return len(self.selection) if self.rule is None else self.rule.samples
 
     @property
+    def repeats(self) -> bool:
+        """Whether a row may come more often than once in an epoch, on all shards together."""
+        return (self.rule is not None and self.rule.repeats) or self.selection.repeats
+
+    def draws_at(self, positions: RowIds, drawn: NDArray[np.bool_] | None = None) -> RowIds | None:
+        """What tells the samples of a row at these positions, not wrapped, apart: −1 where it comes once; None: all do.
+
+        ``drawn``: at which of them another row fills a hole.
+        """
+        if self.repeats:
+            return positions % self.samples
+        if drawn is None or not drawn.any():
+            return None
+        return np.where(drawn, positions % self.samples, -1)
+
+    @property
     def rows_in_play(self) -> int:
         """Rows that may come, of all shards."""
         return len(self.selection) if self.rule is None else self.rule.rows

@@ -26,6 +26,7 @@ class Weighted:
     """Every position of every epoch is a draw of its own: row i with the probability weights[i] / their sum."""
 
     name = "weighted"
+    repeats = True
 
     def __init__(self, weights: NDArray[np.float64], samples: int) -> None:
         """Weights are finite, 0 or more, and not all 0."""

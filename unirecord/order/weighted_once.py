@@ -33,6 +33,7 @@ class WeightedOnce:
     """
 
     name = "weighted"
+    repeats = False
 
     def __init__(self, weights: Floats, samples: int) -> None:
         """Weights are finite, 0 or more, and those of ``samples`` rows at least more than 0."""

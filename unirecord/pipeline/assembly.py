@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..order.randomness import child_key
 from .chunk import Chunk, Place
 from .gathering import goes_with_the_batch
 from .lane import Lane
@@ -102,11 +103,18 @@ _Recipe = tuple[Operator, "Place | None", frozenset[str], bool]
 
 
 def lanes_of(
-    graph: Graph, names: Named, start: int, inner: Sequence[int], memory: SlotMemory, holes: bool = False
+    graph: Graph,
+    names: Named,
+    start: int,
+    inner: Sequence[int],
+    memory: SlotMemory,
+    key: int,
+    holes: bool = False,
 ) -> list[Lane]:
     """The source's lane, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
 
-    Batches that operators write into lie in ``memory``. ``holes``: there may be some among the elements.
+    Batches that operators write into lie in ``memory``. ``key``: of the pass, for the global random generators of
+    worker processes. ``holes``: there may be some among the elements.
     """
     lanes = [Lane(Stage((), prefetch=1 if graph.prefetch else 0), _no_call, None)]
     multiplying = 0
@@ -123,7 +131,7 @@ def lanes_of(
             recipes.append((operator, resumed, slotted, holes))
         call: Any = _StageCall(names, recipes)
         if stage.processes:
-            call = ProcessStage(stage.name, call, stage.processes, names.locate)
+            call = ProcessStage(stage.name, call, stage.processes, names.locate, child_key(key, number))
         lanes.append(Lane(stage, call, lanes[-1], slots_of(stage, following, memory)))
         before = lanes[-2]
         if graph.gathering and stage.group and not before.stage.prefetch and before.stage.operators:

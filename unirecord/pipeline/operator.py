@@ -40,7 +40,7 @@ class InPlace(Protocol):
         Args:
             cell: the stored bytes, uint8[n], read-only or not; good until the call returns.
             out: the slot, C-contiguous, of ``dtype`` and ``shape``; it holds what an earlier batch left there.
-            key: 64 bits mixed from seed, epoch, row and the operator's number; the same for a sample wherever and
+            key: 64 bits mixed from seed, epoch, row, draw and the operator's number; the same for a sample wherever and
                 whenever it is made. 0 where ``random`` is False.
 
         Raises:

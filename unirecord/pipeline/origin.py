@@ -16,6 +16,7 @@ from ..loading.options import MOST_PREFETCH, LoaderOptions, OnCorrupt
 from ..loading.part_times import PartTimes
 from ..loading.plan import Plan
 from ..order.exclusions import Leaving
+from ..order.randomness import pass_key
 from ..order.shard_order import EpochRun
 from ..order.steps import JobSteps
 from .assembly import Graph
@@ -52,6 +53,10 @@ class OriginPass(Protocol):
     names: Named
     processes: Any  # those that make the elements, to be started, ended and waited for; None: there are none
     calls_user: bool  # whether a user's function makes them here, for as long as that takes
+
+    @property
+    def worker_key(self) -> int:
+        """What the global random generators of its worker processes hang on."""
 
     @property
     def followed(self) -> bool:
@@ -270,6 +275,12 @@ class DatasetPass:
         self.names: Named = RowNames(self._plan)
         self.processes: None = None
         self.calls_user: bool = False
+
+    @property
+    def worker_key(self) -> int:
+        """Another for each rank, and behind a resume, which has made the samples before it already."""
+        order = self._plan.order
+        return pass_key(order.spec.seed, self.epoch, order.sharding.shard_id, self.start)
 
     @property
     def followed(self) -> bool:

@@ -116,7 +116,7 @@ class Passes:
         plan = self._plan_for(graph)
         self._receipts = receipts = at.receipts(graph)
         left_out: dict[int, str | None] = {}
-        lanes = lanes_of(graph, at.names, at.start, inner, self.memory, at.has_holes)
+        lanes = lanes_of(graph, at.names, at.start, inner, self.memory, at.worker_key, at.has_holes)
         lanes[0].processes, lanes[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
         self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)

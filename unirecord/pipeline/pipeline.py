@@ -106,7 +106,8 @@ class Pipeline:
             threads: how many threads call it at a time; "auto" shares the cores with the other operators.
             processes: so many processes call it instead, for functions that hold the GIL.
             random: ``fn`` gets a ``numpy.random.Generator`` as its last argument, keyed by seed, epoch, row and
-                operator: the same for a sample on any number of threads, processes or ranks, and after any resume.
+                operator: the same for a sample on any number of threads, processes or ranks, and after any resume. Each
+                draw of a row that may come again in an epoch has one of its own.
             vectorised: ``fn`` does with arrays [n, …] what it does with single values, so that it may be called with
                 whole columns of a batch.
         """

@@ -14,7 +14,7 @@ from ..core import has_gil
 from ..errors import TransformError
 from ..format.column import Column
 from ..loading.part_times import PartTimes
-from ..order.randomness import sample_keys
+from ..order.randomness import child_key, pass_key, sample_keys
 from ..order.spec import check_integer
 from .assembly import Graph
 from .budget import Budget
@@ -119,8 +119,13 @@ class _GeneratorPass:
         in_processes = origin._in_processes
         memory = origin._memory // len(origin._makes)
         # Where threads are not held up by one another, nothing need cross to another process.
-        apart = _Producers if has_gil() else ThreadProducers
-        self._producers = apart(origin._makes, origin._ahead, memory) if in_processes else None
+        self.worker_key: int = pass_key(origin._seed, epoch, 0, start)
+        self._producers: Any = None
+        if in_processes and has_gil():
+            key = pass_key(origin._seed, epoch, -1)  # a resume makes again what came before it
+            self._producers = _Producers(origin._makes, origin._ahead, memory, key)
+        elif in_processes:
+            self._producers = ThreadProducers(origin._makes, origin._ahead, memory)
         self.processes: Any = self._producers
         self.calls_user: bool = not in_processes
 
@@ -170,10 +175,13 @@ class _GeneratorPass:
 
 
 class _Producers:
-    """A process for each generator, at most ``ahead`` elements and ``memory`` bytes before what has been taken."""
+    """A process for each generator, at most ``ahead`` elements and ``memory`` bytes before what has been taken.
 
-    def __init__(self, makes: Sequence[Make], ahead: int, memory: int) -> None:
-        self._makes, self._ahead, self._memory = makes, ahead, memory
+    ``key``: of the pass, for global random generators.
+    """
+
+    def __init__(self, makes: Sequence[Make], ahead: int, memory: int, key: int) -> None:
+        self._makes, self._ahead, self._memory, self._key = makes, ahead, memory, key
         self._processes: list[Process] = []
         self._taken = [0] * len(makes)
 
@@ -181,7 +189,7 @@ class _Producers:
         """Starts the processes."""
         for number, make in enumerate(self._makes):
             making = _Making(make, number, self._ahead, self._memory)
-            self._processes.append(Process(making, self._processes))
+            self._processes.append(Process(making, child_key(self._key, number), self._processes))
 
     def end(self) -> None:
         """Ends the processes, whatever they are at."""

@@ -26,6 +26,8 @@ from .chunk import HOLE, Chunk, Note
 
 __all__ = ["DatasetSource", "RowNames", "rows_at_once"]
 
+_Draws = Callable[[int, int], "NDArray[np.int64] | None"]
+
 _CHUNK_BYTES = 1 << 20
 _MOST_ROWS, _FEWEST_ROWS = 256, 8
 _WINDOW = 1 << 20  # samples whose rows are looked up at a time where some are known not to be read
@@ -94,11 +96,15 @@ class DatasetSource:
             return self._read_with_holes()
         if self._conditions or self._leaving is not None:
             return self._passing_over()
-        run = self._run
-        return self._read(self._plan, run, lambda start, stop: range(start, stop))
+        plan, run = self._plan, self._run
+        return self._read(plan, run, range, lambda start, stop: plan.draws_of(run, start, stop))
 
-    def _read(self, plan: Plan, run: EpochRun, numbers: Any) -> Iterator[Chunk]:
-        """The samples of a run; ``numbers`` says which samples of the pass those from one to another of it are."""
+    def _read(self, plan: Plan, run: EpochRun, numbers: Any, draws: _Draws) -> Iterator[Chunk]:
+        """The samples of a run.
+
+        ``numbers`` says which samples of the pass those from one to another of it are, ``draws`` what tells those of
+        one row apart.
+        """
         reader = BatchReader(plan, run, self._options, self._memory)
         batches = iter(reader)
         try:
@@ -106,7 +112,8 @@ class DatasetSource:
                 stop = (delivered.end - run.start) // run.stride
                 start = stop - delivered.samples - len(delivered.left_out)
                 rows = plan.rows_of(run, start, stop)
-                yield self._chunk(delivered, rows, numbers(start, stop))
+                told = draws(start, stop) if self._keyed else None
+                yield self._chunk(delivered, rows, numbers(start, stop), told)
                 del delivered
             if reader.trailing:
                 yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
@@ -123,8 +130,10 @@ class DatasetSource:
             for delivered in batches:
                 rows, left_out, end = delivered.rows, delivered.left_out, delivered.end
                 assert rows is not None
-                rows = rows[~np.isin(rows, left_out)] if left_out else rows
-                keys = [self._keys(rows)] if self._keyed else ()
+                kept = ~np.isin(rows, left_out) if left_out else slice(None)
+                draws = None if delivered.draws is None else delivered.draws[kept]
+                rows = rows[kept]
+                keys = [self._keys(rows, draws)] if self._keyed else ()
                 notes = tuple(Note(row, None) for row in left_out)
                 batch = delivered.batch
                 del delivered
@@ -137,8 +146,8 @@ class DatasetSource:
             batches.close()  # type: ignore[attr-defined]
             self._times.merge(reader.part_times)
 
-    def _keys(self, rows: NDArray[np.int64]) -> Any:
-        return sample_keys(self._run.order.spec.seed, self._run.epoch, rows)
+    def _keys(self, rows: NDArray[np.int64], draws: NDArray[np.int64] | None) -> Any:
+        return sample_keys(self._run.order.spec.seed, self._run.epoch, rows, draws)
 
     def _passing_over(self) -> Iterator[Chunk]:
         """Reads those rows alone that come: each window of the pass as a selection of its own."""
@@ -161,7 +170,10 @@ class DatasetSource:
                 chosen = plan.listed(rows[kept])
                 numbers = (kept + start).tolist()
                 part = chosen.order.run(run.epoch, 0)
-                chunks = self._read(chosen, part, lambda a, b, numbers=numbers: numbers[a:b])
+                positions = run.first + run.stride * (kept + start)
+                drawn = None if found is None else found.out[kept]
+                draws = plan.order.draws_at(positions, drawn) if self._keyed else None
+                chunks = self._read(chosen, part, _sliced(numbers), _sliced(draws))
             yield from chunks if found is None or not self._aligned else self._around(chunks, start, found)
 
     def _around(self, chunks: Iterator[Chunk], start: int, found: RankRows) -> Iterator[Chunk]:
@@ -186,7 +198,7 @@ class DatasetSource:
         turns = np.argsort(begins, kind="stable")
         values = [*chunk.values, *[HOLE] * len(numbers)]
         row_of, order = [*chunk.rows, *rows.tolist()], turns.tolist()
-        keys = [*chunk.keys, *self._keys(rows)] if self._keyed else ()
+        keys = [*chunk.keys, *self._keys(rows, None)] if self._keyed else ()
         places = begins[turns]
         return Chunk(
             [values[turn] for turn in order],
@@ -198,13 +210,20 @@ class DatasetSource:
             chunk.error,
         )
 
-    def _chunk(self, delivered: Delivered[dict[str, Any]], rows: NDArray[np.int64], numbers: Any) -> Chunk:
+    def _chunk(
+        self,
+        delivered: Delivered[dict[str, Any]],
+        rows: NDArray[np.int64],
+        numbers: Any,
+        draws: NDArray[np.int64] | None,
+    ) -> Chunk:
         run = self._run
         left_out = delivered.left_out
         if left_out:  # a corrupt row is left out wherever it comes
             kept = np.flatnonzero(~np.isin(rows, left_out)).tolist()
             rows, numbers = rows[kept], [numbers[i] for i in kept]
-        keys = self._keys(rows) if self._keyed else ()
+            draws = None if draws is None else draws[kept]
+        keys = self._keys(rows, draws) if self._keyed else ()
         notes = tuple(Note(row, None) for row in left_out)
         ids: list[int] = rows.tolist()
         if self._batched:
@@ -239,6 +258,10 @@ class DatasetSource:
         return [
             dict(zip(names, values, strict=True)) for values in zip(*(columns[n] for n in names), strict=True)
         ]
+
+
+def _sliced(values: Any) -> Callable[[int, int], Any]:
+    return lambda start, stop: None if values is None else values[start:stop]
 
 
 def _after(run: EpochRun, numbers: Any) -> Sequence[int]:

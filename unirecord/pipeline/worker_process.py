@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core import end_with_parent
 from ..errors import TransformError, UniRecordError
+from ..order.randomness import child_key, seed_globals
 from .chunk import Chunk
 from .shared_memory import Channel, Ended
 
@@ -25,17 +26,18 @@ _GRACE_S = 2.0  # for a process that has been told to end
 class Process:
     """A process that runs ``serve(channel)``, and the channel to it.
 
-    It ends with this one, whatever happens to it: it looks whether its parent is still there.
+    It ends with this one, whatever happens to it: it looks whether its parent is still there. Its global random
+    generators, which a fork would copy, are seeded by ``key``.
     """
 
-    def __init__(self, serve: Callable[[Channel], None], others: Sequence[Process] = ()) -> None:
+    def __init__(self, serve: Callable[[Channel], None], key: int, others: Sequence[Process] = ()) -> None:
         context: Any = multiprocessing.get_context()
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         method = context.get_start_method()
         forked = method == "fork"
         inherited = [mine, *(other.channel.socket for other in others)] if forked else []
         self._process: Any = context.Process(
-            target=_run, args=(its, serve, inherited), name="unirecord-pipeline", daemon=True
+            target=_run, args=(its, serve, key, inherited), name="unirecord-pipeline", daemon=True
         )
         self.channel: Channel = Channel(mine)
         try:
@@ -85,25 +87,29 @@ class Process:
         return f"ended with exit code {code}"
 
 
-def _run(its: socket.socket, serve: Any, inherited: Sequence[socket.socket]) -> None:
+def _run(its: socket.socket, serve: Any, key: int, inherited: Sequence[socket.socket]) -> None:
     """The process: ends when its parent does, and leaves interrupts to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in inherited:
         other.close()
     end_with_parent()
+    seed_globals(key)
     channel = Channel(its)
     with suppress(Ended):
         serve(channel)
 
 
 class ProcessStage:
-    """Called like a stage's functions, with a chunk; one of ``count`` processes runs them. Any thread may call it."""
+    """Called like a stage's functions, with a chunk; one of ``count`` processes runs them. Any thread may call it.
+
+    ``key`` is that of the stage in its pass, for global random generators.
+    """
 
     def __init__(
-        self, name: str, steps: Callable[[Chunk, Sequence[Any]], Chunk], count: int, locate: Any
+        self, name: str, steps: Callable[[Chunk, Sequence[Any]], Chunk], count: int, locate: Any, key: int
     ) -> None:
-        self._name, self._count, self._locate = name, count, locate
+        self._name, self._count, self._locate, self._key = name, count, locate, key
         self._serve = _Serving(steps)
         self._processes: list[Process] = []
         self._at: dict[Process, Any] = {}
@@ -111,8 +117,8 @@ class ProcessStage:
 
     def start(self) -> None:
         """Starts the processes; a pass does so before its threads."""
-        for _ in range(self._count):
-            process = Process(self._serve, self._processes)
+        for number in range(self._count):
+            process = Process(self._serve, child_key(self._key, number), self._processes)
             self._processes.append(process)
             self._at[process] = process.channel.share(1)
             self._free.put(process)
