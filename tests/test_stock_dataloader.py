@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import pickle
+import sys
+import threading
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -9,10 +13,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, Subset, WeightedRandomSampler
+from torch.utils.data import (
+    DataLoader,
+    DistributedSampler,
+    SequentialSampler,
+    Subset,
+    WeightedRandomSampler,
+    random_split,
+)
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 import unirecord.torch
 from unirecord import UniRecordDataset, Writer
+from unirecord.torch import EpochSampler
 
 ROWS = 100
 WORKERS = [
@@ -46,13 +59,21 @@ def orders(path: Path, count: int) -> list[list[int]]:
 
 
 def values(loader: Any) -> list[int]:
-    return [int(i) for batch in loader for i in batch["i"]]
+    """The rows of a pass, of batches or of samples."""
+    return [int(i) for batch in loader for i in (batch["i"].ravel() if batch["i"].ndim else [batch["i"]])]
 
 
-@pytest.mark.parametrize("workers", WORKERS, ids=str)
-def test_every_pass_is_the_next_epoch(path: Path, workers: dict[str, Any]) -> None:
+def stock(ds: UniRecordDataset, batch_size: int | None = 8, **options: Any) -> DataLoader[Any]:
+    return DataLoader(ds, batch_size=batch_size, sampler=EpochSampler(ds), **options)
+
+
+@pytest.mark.parametrize(
+    ("workers", "batch_size"),
+    [*((workers, 8) for workers in WORKERS), ({}, 1), *((each, None) for each in FORKED)],
+)
+def test_every_pass_is_the_next_epoch(path: Path, workers: dict[str, Any], batch_size: int | None) -> None:
     ds = opened(path)
-    loader = DataLoader(ds, batch_size=8, **workers)
+    loader = stock(ds, batch_size, **workers)
     expected = orders(path, 6)
     assert [values(loader) for _ in range(3)] == expected[:3]
     ds.set_epoch(5)
@@ -66,7 +87,7 @@ def test_a_pass_stays_in_its_epoch_whatever_becomes_of_the_dataset(
     path: Path, workers: dict[str, Any]
 ) -> None:
     ds = opened(path)
-    loader = DataLoader(ds, batch_size=8, **workers)
+    loader = stock(ds, **workers)
     expected = orders(path, 12)
     for epoch in range(2):
         seen: list[int] = []
@@ -81,22 +102,112 @@ def test_a_pass_stays_in_its_epoch_whatever_becomes_of_the_dataset(
 
 def test_two_loaders_over_one_dataset_each_stay_in_their_epoch(path: Path) -> None:
     ds = opened(path)
-    pairs = list(zip(DataLoader(ds, batch_size=10), DataLoader(ds, batch_size=10), strict=True))
+    pairs = list(zip(stock(ds, 10), stock(ds, 10), strict=True))
     expected = orders(path, 2)
     assert [int(i) for one, _ in pairs for i in one["i"]] == expected[0]
     assert [int(i) for _, two in pairs for i in two["i"]] == expected[1]
 
 
-def test_passes_over_a_subset_advance_as_well(path: Path) -> None:
-    loader = DataLoader(Subset(opened(path), range(50)), batch_size=8)
-    assert [values(loader) for _ in range(2)] == [order[:50] for order in orders(path, 2)]
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_pass_that_is_broken_off_is_followed_by_the_next_epoch(path: Path, workers: int) -> None:
+    loader = stock(opened(path), num_workers=workers)
+    expected = orders(path, 3)
+    for epoch in range(2):
+        assert values(itertools.islice(loader, 2)) == expected[epoch][:16]
+    assert values(loader) == expected[2]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_threads_share_out_epochs_each_whole(path: Path, workers: int) -> None:
+    ds, found = opened(path), []
+
+    def work() -> None:
+        loader = stock(ds, num_workers=workers)
+        found.extend(values(loader) for _ in range(2))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == sorted(orders(path, 4))
+
+
+@pytest.mark.parametrize(
+    "ask", [len, lambda ds: list(SequentialSampler(ds)), lambda ds: DistributedSampler(ds, 2, 0)]
+)
+def test_who_asks_for_a_length_moves_nothing(path: Path, ask: Any) -> None:
+    """Under any name, from any function."""
+
+    class FancySampler:
+        def __iter__(self) -> Any:
+            return iter([ask(ds)])
+
+    ds = opened(path)
+    before = ds.state_dict()
+    for _ in range(3):
+        ask(ds), list(FancySampler())
+    assert ds.state_dict() == before
+    assert values(ds.batches(8)) == orders(path, 1)[0]
+
+
+@pytest.mark.parametrize("workers", FORKED, ids=str)
+def test_plain_numbers_are_read_in_the_epoch_that_is_named(path: Path, workers: dict[str, Any]) -> None:
+    ds = opened(path)
+    for batch_size in (8, None):
+        loader = DataLoader(ds, batch_size=batch_size, **workers)
+        for epoch in (0, 1, 2, 5):
+            ds.set_epoch(epoch)
+            assert values(loader) == orders(path, 6)[epoch]
+
+
+def test_ranks_share_out_what_a_state_of_others_leaves(path: Path) -> None:
+    delivered = []
+    for rank in range(2):
+        ds = UniRecordDataset(path, rank, 2, shuffle=True, seed=3)
+        delivered += values(itertools.islice(stock(ds, 7), 3))
+        state = ds.state_dict()
+    for rank in range(4):
+        ds = UniRecordDataset(path, rank, 4, shuffle=True, seed=3, remainder="uneven")
+        state["remainder"] = "uneven"
+        ds.load_state_dict(state)
+        delivered += values(stock(ds, 7))
+    assert sorted(delivered) == list(range(ROWS))
+
+
+def test_an_epoch_and_a_position_name_a_sample(path: Path) -> None:
+    ds = UniRecordDataset(path, 1, 3, shuffle=True, seed=3)
+    expected = orders(path, 3)
+    assert [[int(ds[epoch, i]["i"]) for i in range(ROWS)] for epoch in range(3)] == expected
+    assert [int(s["i"]) for s in ds.__getitems__([(2, 5), (0, 1), (0, 99), (1, 100)])] == [
+        expected[2][5],
+        expected[0][1],
+        expected[0][99],
+        expected[1][0],
+    ]
+    assert ds.epoch == 0
+    for wrong, error in (
+        ((0, 200), IndexError),
+        ((0, -1), IndexError),
+        ((-1, 0), ValueError),
+        ((0, 1.5), TypeError),
+    ):
+        with pytest.raises(error):
+            ds[wrong]
+    with pytest.raises(TypeError, match="epoch, position"):
+        ds[(1, 2, 3)]
+    with pytest.raises(TypeError, match="takes a UniRecordDataset"):
+        EpochSampler([1, 2])  # type: ignore[arg-type]
 
 
 # ---- states ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", FORKED, ids=str)
-def test_a_state_that_nobody_here_counts_is_refused(path: Path, workers: dict[str, Any]) -> None:
+def test_a_state_that_nobody_here_counts_is_refused(
+    path: Path, workers: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "torchdata.stateful_dataloader")
     ds = opened(path)
     for sampler in (None, DistributedSampler(ds, 2, 0, shuffle=False)):
         batches = iter(DataLoader(ds, batch_size=8, sampler=sampler, **workers))
@@ -108,6 +219,89 @@ def test_a_state_that_nobody_here_counts_is_refused(path: Path, workers: dict[st
         assert (ds.state_dict()["epoch"], ds.state_dict()["position"]) == (4, 0)
 
 
+def test_a_dataset_whose_sampler_is_asked_here_has_an_exact_state(path: Path) -> None:
+    ds, found = opened(path), []
+    for count in (3, 2):
+        found += values(itertools.islice(stock(ds), count))
+        state = ds.state_dict()
+        ds = opened(path)
+        ds.load_state_dict(state)
+    loader = stock(ds)
+    assert len(loader) == 8  # what is left of 13 batches
+    found += values(loader)
+    assert [found, values(loader), values(loader)] == orders(path, 3)
+
+
+def test_where_torchdata_may_ask_a_state_of_plain_numbers_is_the_front_and_says_so(path: Path) -> None:
+    ds = opened(path)
+    ds.set_epoch(2)
+    next(iter(DataLoader(ds, batch_size=8)))
+    with pytest.warns(UserWarning, match="this state is the front of epoch 2") as warned:
+        states = [ds.state_dict() for _ in range(2)]
+    assert [(state["epoch"], state["position"]) for state in states] == [(2, 0)] * 2
+    assert len(warned) == 1
+
+
+def test_a_sampler_that_is_asked_ahead_has_none(path: Path) -> None:
+    ds = opened(path)
+    batches = iter(stock(ds, num_workers=2))
+    next(batches)
+    with pytest.raises(ValueError, match="it alone knows how far it has come"):
+        ds.state_dict()
+
+
+@pytest.mark.parametrize("batch_size", [8, None])
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("steps", [(1, 1), (3, 0), (2, 4), (12, 1), (13, 0)], ids=str)
+def test_a_stateful_loader_is_resumed_twice_and_goes_on(
+    path: Path, batch_size: int | None, workers: int, steps: tuple[int, int]
+) -> None:
+    def made(ds: UniRecordDataset) -> Any:
+        return StatefulDataLoader(ds, batch_size=batch_size, sampler=EpochSampler(ds), num_workers=workers)
+
+    ds = opened(path)
+    loader, found = made(ds), []
+    ds.set_epoch(1)
+    for count in steps:
+        batches = iter(loader)
+        found += values(itertools.islice(batches, count if batch_size else min(8 * count, ROWS - len(found))))
+        state = pickle.loads(pickle.dumps(loader.state_dict()))
+        loader = made(opened(path))
+        loader.load_state_dict(state)
+    found += values(loader)
+    assert [found, values(loader), values(loader)] == orders(path, 4)[1:]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stateful_loader_is_resumed_between_epochs(path: Path, workers: int) -> None:
+    """torchdata's state of a finished pass is that of the next."""
+    loader, found = None, []
+    for _ in range(3):
+        ds = opened(path)
+        again = StatefulDataLoader(ds, batch_size=8, sampler=EpochSampler(ds), num_workers=workers)
+        if loader is not None:
+            again.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
+        loader = again
+        found.append(values(loader))
+    assert [*found, values(loader), values(loader)] == orders(path, 5)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stateful_loader_without_a_sampler_stays_in_its_epoch(path: Path, workers: int) -> None:
+    found: list[int] = []
+    state = None
+    for _ in range(5):
+        ds = opened(path)
+        ds.set_epoch(2)
+        loader = StatefulDataLoader(ds, batch_size=8, num_workers=workers)
+        if state is not None:
+            loader.load_state_dict(state)
+        batches = iter(loader)
+        found += values(itertools.islice(batches, 3))
+        state = pickle.loads(pickle.dumps(loader.state_dict()))
+    assert found == orders(path, 3)[2]
+
+
 @pytest.mark.parametrize("workers", FORKED, ids=str)
 def test_a_loaded_position_is_not_ignored(path: Path, workers: dict[str, Any]) -> None:
     other = opened(path)
@@ -115,7 +309,7 @@ def test_a_loaded_position_is_not_ignored(path: Path, workers: dict[str, Any]) -
     ds = opened(path)
     ds.load_state_dict(other.state_dict())
     for sampler in (None, DistributedSampler(other, 2, 0, shuffle=False)):
-        with pytest.raises(ValueError, match="a DataLoader begins at its front"):
+        with pytest.raises(ValueError, match=r"a DataLoader begins at its front.*EpochSampler"):
             values(DataLoader(ds, batch_size=8, sampler=sampler, **workers))
     assert len(values(ds.batches(8))) == ROWS - 8
 
@@ -123,17 +317,72 @@ def test_a_loaded_position_is_not_ignored(path: Path, workers: dict[str, Any]) -
 # ---- samplers ----------------------------------------------------------------------------------------------
 
 
-def test_a_second_pass_in_the_same_order_is_named(path: Path) -> None:
-    """Where the sampler is a foreign one, a worker that stays cannot know whether another epoch is meant."""
-    sampler = DistributedSampler(opened(path), 1, 0, shuffle=False)
-    ds = opened(path, transform=caught)
-    loader = DataLoader(ds, batch_size=8, sampler=sampler, num_workers=1, persistent_workers=True)
-    first, second = (list(loader) for _ in range(2))
-    assert not any(text for batch in first for text in batch["warned"])
-    assert "call ds.set_epoch(epoch)" in second[-1]["warned"][-1]
-    ds.set_epoch(1)
-    third = list(loader)
-    assert [batch["i"].tolist() for batch in third] != [batch["i"].tolist() for batch in second]
+@pytest.mark.parametrize("batch_size", [8, None])
+def test_a_second_pass_in_the_same_order_is_named_once(path: Path, batch_size: int | None) -> None:
+    ds = opened(path)
+    loader = DataLoader(ds, batch_size=batch_size)
+    first = values(loader)
+    with pytest.warns(UserWarning, match=r"sampler=unirecord\.torch\.EpochSampler\(ds\)") as warned:
+        assert [values(loader) for _ in range(2)] == [first, first]
+    assert len(warned) == 1
+
+
+def test_a_second_pass_is_named_in_a_worker(path: Path) -> None:
+    """Also where each pass has processes of its own."""
+    for options in ({"persistent_workers": True}, {}):
+        sampler = DistributedSampler(opened(path), 1, 0, shuffle=False)
+        ds = opened(path, transform=caught)
+        loader = DataLoader(ds, batch_size=8, sampler=sampler, num_workers=1, worker_init_fn=hear, **options)
+        first, second = (list(loader) for _ in range(2))
+        assert not any(text for batch in first for text in batch["warned"])
+        assert "EpochSampler" in second[-1]["warned"][-1]
+        ds.set_epoch(1)
+        third = list(loader)
+        assert [batch["i"].tolist() for batch in third] != [batch["i"].tolist() for batch in second]
+
+
+def test_a_pass_that_another_tears_is_named(path: Path) -> None:
+    ds = opened(path)
+    batches = iter(DataLoader(ds, batch_size=8))
+    next(batches)
+    ds.set_epoch(3)
+    with pytest.warns(UserWarning, match="began in epoch 0 .* and goes on in epoch 3"):
+        next(batches)
+
+
+def test_an_epoch_that_is_undone_unread_is_named(path: Path) -> None:
+    """As where a loader counts epochs by itself, and sets its own."""
+    ds = opened(path)
+    ds.set_epoch(5)
+    with pytest.warns(UserWarning, match=r"set_epoch\(0\) undoes set_epoch\(5\)"):
+        EpochSampler(ds).set_epoch(0)
+    ds.set_epoch(3)
+    next(iter(ds.batches(8)))
+    state, other = ds.state_dict(), opened(path)
+    other.load_state_dict(state)
+    with pytest.warns(UserWarning, match="a state that has been loaded, at position 8 of epoch 3"):
+        other.set_epoch(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for epoch in (0, 1, 2, 7, 4):
+            ds.set_epoch(epoch)
+            values(stock(ds, num_workers=epoch % 2))
+        ds.load_state_dict(state)
+        ds.set_epoch(4)  # the rest of the epoch is passed over on purpose
+
+
+def test_a_subset_of_a_shuffled_dataset_is_named(path: Path) -> None:
+    for make in (
+        lambda ds: Subset(ds, range(80)),
+        lambda ds: random_split(ds, [0.8, 0.2], torch.Generator().manual_seed(0))[0],
+    ):
+        part = make(opened(path))
+        with pytest.warns(UserWarning, match=r"Subset .*ds\.split\(\[0\.8, 0\.2\]\)"):
+            values(DataLoader(part, batch_size=8))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            values(DataLoader(make(opened(path, shuffle=False)), batch_size=8))
+            values(DataLoader(opened(path).split([0.8, 0.2])[0], batch_size=8))
 
 
 _heard: list[str] = []
@@ -141,18 +390,12 @@ _heard: list[str] = []
 
 def caught(sample: dict[str, Any]) -> dict[str, Any]:
     """Hands out what this process has been warned of."""
-    if not hasattr(warnings, "_heard_here"):
-        warnings._heard_here = True  # type: ignore[attr-defined]
-        warnings.showwarning = lambda message, *rest: _heard.append(str(message))
-        warnings.simplefilter("always")
     return {"i": sample["i"], "warned": " ".join(_heard)}
 
 
-def test_a_shuffle_over_the_shuffle_is_named(path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"DataLoader\(shuffle=True\).*shuffle=False"):
-        DataLoader(opened(path), batch_size=8, shuffle=True)
-    with pytest.warns(UserWarning, match="order"):
-        RandomSampler(opened(path))
+def hear(worker: int) -> None:
+    warnings.showwarning = lambda message, *rest: _heard.append(str(message))
+    warnings.simplefilter("always")
 
 
 @pytest.mark.parametrize("batch_size", [1, 8])
@@ -177,7 +420,7 @@ def test_samplers_that_fit_are_met_in_silence(path: Path, ranks: int, shuffle: b
         values(DataLoader(plain, batch_size=8, shuffle=True))
         for _ in range(3):
             values(DataLoader(plain, batch_size=8))
-            values(DataLoader(ds, batch_size=8))
+            values(stock(ds))
 
 
 def test_weights_in_the_order_of_samples_are_those_of_the_samples(tmp_path: Path) -> None:
@@ -241,3 +484,47 @@ def test_after_a_transform_and_in_a_collate_function_both_loaders_show_the_same(
         (mine,), (theirs,) = list(ours), list(stock)
         assert mine["h"].dtype == theirs["h"].dtype == torch.uint16
         assert mine["h"].tolist() == theirs["h"].tolist() == [[0x3F80, 0x4000]] * 4
+
+
+READS: dict[str, Any] = {
+    "loader": lambda ds: unirecord.torch.loader(ds, 8),
+    "batches": lambda ds: ds.batches(8),
+    "samples": lambda ds: ds,
+    "stock": lambda ds: DataLoader(ds, 8),
+    "sampler": stock,
+    "distributed": lambda ds: DataLoader(ds, 8, sampler=DistributedSampler(ds, 2, 1, shuffle=False)),
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "environment", "shard", "warned"),
+    [
+        ("loader", {"RANK": "1", "WORLD_SIZE": "2"}, (), 1),
+        ("batches", {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"}, (), 1),
+        ("samples", {"RANK": "1", "WORLD_SIZE": "2"}, (), 1),
+        ("stock", {"RANK": "1", "WORLD_SIZE": "2"}, (), 1),
+        ("sampler", {"RANK": "1", "WORLD_SIZE": "2"}, (), 1),
+        ("distributed", {"RANK": "1", "WORLD_SIZE": "2"}, (), 0),
+        ("loader", {"RANK": "1", "WORLD_SIZE": "2"}, (0, 1), 0),
+        ("loader", {"RANK": "1", "WORLD_SIZE": "2"}, (1, 2), 0),
+        ("loader", {"RANK": "0", "WORLD_SIZE": "1"}, (), 0),
+    ],
+)
+def test_a_rank_that_reads_everything_unasked_is_told_once(
+    path: Path,
+    read: str,
+    environment: dict[str, str],
+    shard: tuple[int, ...],
+    warned: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("unirecord.dataset.cursor._told_of_ranks", False)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ds = UniRecordDataset(path, *shard, shuffle=True)
+        for epoch in range(2):
+            ds.set_epoch(epoch)
+            list(READS[read](ds))
+    assert sum("UniRecordDataset.distributed(path)" in str(one.message) for one in told) == warned

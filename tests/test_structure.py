@@ -398,6 +398,14 @@ def test_the_check_on_file_reads_sees(call: str, tmp_path: Path) -> None:
     assert list(file_reads(source))
 
 
+def test_nothing_depends_on_who_calls() -> None:
+    """No module looks at the frames of its callers, by which behaviour would hang on their names and variables."""
+    frames = {"_getframe", "currentframe", "_current_frames", "f_back", "f_locals", "f_globals", "f_code"}
+    for path in modules():
+        used = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)} & frames
+        assert not used, f"{path}: {used}"
+
+
 def test_every_module_says_its_one_job_first() -> None:
     silent = [
         str(path.relative_to(ROOT)) for path in modules() if not (ast.get_docstring(tree(path)) or "").strip()

@@ -107,13 +107,16 @@ def test_an_injected_distributed_sampler_shares_the_rows_out(path: Path) -> None
 
 
 def test_sharding_twice_is_warned_of(path: Path) -> None:
-    ds = UniRecordDataset(path, 0, 2, columns=COLLATED)
+    def read(ds: UniRecordDataset, ranks: int) -> None:
+        sampler = DistributedSampler(ds, num_replicas=ranks, rank=0, shuffle=False)
+        next(iter(DataLoader(ds, batch_size=8, sampler=sampler)))
+
     with pytest.warns(UserWarning, match=r"shard.*twice"):
-        DistributedSampler(ds, num_replicas=2, rank=0)
+        read(UniRecordDataset(path, 0, 2, columns=COLLATED), 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DistributedSampler(ds, num_replicas=1, rank=0)
-        DistributedSampler(UniRecordDataset(path), num_replicas=2, rank=0)
+        read(UniRecordDataset(path, 0, 2, columns=COLLATED), 1)
+        read(UniRecordDataset(path, columns=COLLATED), 2)
 
 
 def test_stateful_dataloader_resumes_exactly(path: Path) -> None:

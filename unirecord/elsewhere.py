@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["OF_DATASETS", "OF_DRAWS", "OF_PACKAGES", "OF_WRITERS", "no_attribute"]
+__all__ = ["OF_DATASETS", "OF_DRAWS", "OF_PACKAGES", "OF_TORCH_LOADERS", "OF_WRITERS", "no_attribute"]
 
 # Names of Hugging Face datasets, tf.data, WebDataset, torchdata, MindSpore, torchvision, Lance, Zarr, LMDB and pandas.
 OF_DATASETS: Final[Mapping[str, str]] = {
@@ -176,6 +176,15 @@ OF_PACKAGES: Final[Mapping[str, str]] = {
     "save": "unirecord.write_dataset(source, path) writes a dataset",
     "concatenate_datasets": "UniRecordDataset([a, b]) opens several as one",
 }  # fmt: skip
+
+
+_NO_BATCH_SAMPLER = (
+    "it has none in which accelerate.skip_first_batches, or a Trainer that resumes, could pass over batches. "
+    "load_state_dict(state) goes on at the very sample (TrainingArguments(ignore_data_skip=True)); "
+    "DataLoader(ds, batch_size, sampler=unirecord.torch.EpochSampler(ds)) is a loader that they know how to skip in"
+)
+# Names that PyTorch's DataLoader has, and our loaders of tensors have not.
+OF_TORCH_LOADERS: Final[Mapping[str, str]] = {"batch_sampler": _NO_BATCH_SAMPLER}
 
 
 def no_attribute(kind: str, name: str, known: Mapping[str, str]) -> str:

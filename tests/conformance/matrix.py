@@ -159,7 +159,6 @@ _NO_MINDSPORE_STATE = (
 )
 _NO_KERAS_STATE = "no: Keras asks for batches of whole epochs by number; a position within one is refused"
 _WHOLE = "filled: it counts on whole batches, or on samples by number: `exclude(fill=True)` is obeyed, holes refused"
-_STATEFUL_EPOCH = "no: which epoch comes next is not in its state: `set_epoch` before each"
 _GRAIN_RUN = "no: an iterator of Grain's is a run of its own, from the epoch of the dataset on"
 _TORCH_WORKERS = "fork, spawn, forkserver"
 
@@ -168,7 +167,7 @@ ROWS = [
     Row("`unirecord.torch.loader`", "torch.loader", _TENSORS),
     Row("`unirecord.lightning.loader`", "lightning.loader", _TENSORS),
     Row(
-        "PyTorch `DataLoader`",
+        "PyTorch `DataLoader`, `EpochSampler`",
         "DataLoader",
         _STOCK,
         _TORCH_WORKERS,
@@ -180,14 +179,13 @@ ROWS = [
         },
     ),
     Row(
-        "torchdata `StatefulDataLoader`",
+        "torchdata `StatefulDataLoader`, `EpochSampler`",
         "StatefulDataLoader",
         _STOCK,
         _TORCH_WORKERS,
         {
-            "between": _STATEFUL_EPOCH,
             "ranks": _OWN_RANKS.format("its state"),
-            "threads": "no: it keeps one iterator",
+            "threads": "no: it keeps one iterator: a loader for each thread",
         },
     ),
     Row(

@@ -90,6 +90,8 @@ def by_lightning(ds: UniRecordDataset, options: Options, fields: Sequence[Field]
 
 def _stock(ds: Any, options: Options, **more: Any) -> DataLoader[Any]:
     collate = {"collate_fn": gathered} if options.collate else {}
+    if isinstance(ds, UniRecordDataset):
+        more.setdefault("sampler", unirecord.torch.EpochSampler(ds))
     return DataLoader(ds, options.batch_size, drop_last=options.drop_last, **collate, **more)
 
 
@@ -158,18 +160,29 @@ def by_iterable_workers(ds: UniRecordDataset, options: Options, fields: Sequence
     return _reading(loader, ds, options, fields, sized=False)
 
 
-STATEFUL: dict[str, Any] = {**TRAITS, "advances": False, "saves": True, "loads": True, "own_states": True}
+STATEFUL: dict[str, Any] = {**TRAITS, "saves": True, "loads": True, "own_states": True, "skips_ended": True}
 
 
 @consumer("StatefulDataLoader", "torch.utils.data.DataLoader", weight=10, **STATEFUL)
 def by_stateful(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+    return _by_stateful(ds, options, fields)
+
+
+def _by_stateful(
+    ds: UniRecordDataset, options: Options, fields: Sequence[Field], num_workers: int = 0
+) -> Reading:
     collate = {"collate_fn": gathered} if options.collate else {}
-    loader = StatefulDataLoader(ds, options.batch_size, drop_last=options.drop_last, **collate)
+    loader = StatefulDataLoader(
+        ds,
+        options.batch_size,
+        sampler=unirecord.torch.EpochSampler(ds),
+        drop_last=options.drop_last,
+        num_workers=num_workers,
+        **collate,
+    )
     return _reading(loader, loader, options, fields, sized=False)
 
 
 @consumer("StatefulDataLoader, 2 workers", "torch.utils.data.DataLoader", weight=2, **STATEFUL)
 def by_stateful_workers(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
-    collate = {"collate_fn": gathered} if options.collate else {}
-    loader = StatefulDataLoader(ds, options.batch_size, drop_last=options.drop_last, num_workers=2, **collate)
-    return _reading(loader, loader, options, fields, sized=False)
+    return _by_stateful(ds, options, fields, num_workers=2)

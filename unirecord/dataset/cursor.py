@@ -12,19 +12,42 @@ from ..loading.plan import Plan
 from ..order.batch_rule import BatchRule
 from ..order.exclusions import Exclusions, Leaving
 from ..order.shard_order import EpochRun
+from ..order.spec import launched_ranks
 from ..order.steps import JobSteps
 from .named_rows import exclusion, exclusions_of, moved
 from .position import Position
 from .state import ResumeState
 
-__all__ = ["Cursor"]
+__all__ = ["Cursor", "warn_of_ranks"]
+
+
+_told_of_ranks = False
+
+
+def warn_of_ranks() -> None:
+    """Warns, once in a process, where it is one of several that each read all rows, and nobody has asked for that."""
+    global _told_of_ranks
+    rank, ranks = launched_ranks()
+    if ranks > 1 and not _told_of_ranks:
+        _told_of_ranks = True
+        warnings.warn(
+            f"this process has rank {rank} of {ranks}, and reads all rows of a dataset that was opened without shards, "
+            "as each of them does: UniRecordDataset.distributed(path) gives each rank its share; shard_id=0, "
+            "num_shards=1 says that each is to have all rows",
+            UserWarning,
+            stacklevel=5,
+        )
 
 
 class Cursor:
     """``plan`` is replaced by ``refresh`` alone, ``position`` moves, and ``exclusions`` grow: rows left out by now."""
 
-    def __init__(self, plan: Plan, position: Position, exclusions: Exclusions | None = None) -> None:
+    def __init__(
+        self, plan: Plan, position: Position, exclusions: Exclusions | None = None, shared: bool = True
+    ) -> None:
+        """``shared``: whether somebody has said which rows this process gets; else each process has all of them."""
         self.plan = plan
+        self.shared = shared
         self.position = position
         self.exclusions: Exclusions = Exclusions() if exclusions is None else exclusions
 
@@ -34,6 +57,8 @@ class Cursor:
         ``plan`` is what the caller reads: another thread may put another in its place meanwhile.
         """
         plan.data.parts.check_open()
+        if not self.shared:
+            warn_of_ranks()
         return self.position.begin(plan.order)
 
     def standing_at(self, epoch: int, position: int) -> Cursor:
@@ -105,10 +130,13 @@ class Cursor:
     def check_repeatable(self) -> None:
         """Raises ValueError where the batches of a step cannot be given again."""
 
-    def state_dict(self, counted_outside: bool = False) -> dict[str, Any]:
-        """Where the latest pass stands, as plain values; its front, for those who count it themselves."""
-        place = self.position.place_outside() if counted_outside else self.position.place()
-        return self._state(*place, self.exclusions).to_dict()
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest pass stands, as plain values."""
+        return self.state_at(*self.position.place())
+
+    def state_at(self, epoch: int, position: int) -> dict[str, Any]:
+        """The state of a pass that stands at a position of an epoch."""
+        return self._state(epoch, position, self.exclusions).to_dict()
 
     def state_at_front(self) -> dict[str, Any]:
         """The state of epoch 0 before its first sample: what of a state is not a place."""
@@ -142,7 +170,7 @@ class Cursor:
         ValueError where it does not: its samples would be others.
         """
         epoch, start = self.position.epoch, self.position.next_start
-        other = Cursor(plan, Position(epoch, start))
+        other = Cursor(plan, Position(epoch, start), shared=self.shared)
         if start and other._state(0, 0) != self._state(0, 0):
             raise ValueError(
                 "a state has been loaded, and its position counts the samples of this dataset: select, split or view "

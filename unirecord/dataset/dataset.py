@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar, overload
 
@@ -164,7 +163,7 @@ class UniRecordDataset(DatasetDrawing[Given]):
         if storage_options and not plan.data.parts.is_fetched:
             plan.data.parts.close()
             raise ValueError(f"{path}: storage_options are of object stores, and this is on a disk")
-        self._stand(Cursor(plan, Position()), transform, on_corrupt)
+        self._stand(Cursor(plan, Position(), shared=shard_id is not None), transform, on_corrupt)
 
     @overload
     @classmethod
@@ -284,12 +283,6 @@ class UniRecordDataset(DatasetDrawing[Given]):
             raise AttributeError(no_attribute(type(self).__name__, name, OF_DATASETS), name=name, obj=self)
 
     def __len__(self) -> int:
-        if "torch.utils.data" in sys.modules:
-            from ..frameworks.stock_dataloader import length_asked
-
-            order = self._cursor.plan.order
-            shard = (order.sharding.shard_id, order.sharding.num_shards)
-            length_asked(self._cursor.position, order.shuffled, shard, sys._getframe(1))
         return len(self._cursor.plan.order)
 
     def __repr__(self) -> str:
@@ -317,21 +310,37 @@ class UniRecordDataset(DatasetDrawing[Given]):
     @overload
     def __getitem__(self, index: str) -> Any: ...
     @overload
-    def __getitem__(self, index: slice | Sequence[int] | NDArray[np.integer[Any]]) -> list[Given]: ...
+    def __getitem__(self, index: tuple[int, int]) -> Given: ...
+    @overload
+    def __getitem__(self, index: slice | list[int] | range | NDArray[np.integer[Any]]) -> list[Given]: ...
     def __getitem__(self, index: Any) -> Any:
+        """Sample ``index`` of this shard in the current epoch, or samples, or a column.
+
+        ``ds[epoch, position]`` is a sample of any epoch, by its position in it, counted over all ranks: what
+        ``unirecord.torch.EpochSampler`` gives a DataLoader.
+        """
         if type(index) is int:
             return self._samples.one(index)
         if isinstance(index, slice):
             return self._samples.many(range(*index.indices(len(self._cursor.plan.order))))
         if isinstance(index, str):
             return self.scalars([index], order="samples")[index]
+        if type(index) is tuple:
+            if len(index) != 2:
+                raise TypeError(
+                    f"ds[epoch, position] takes two numbers, not {index!r:.100}; a list chooses samples"
+                )
+            return self._samples.at(*index)
         if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
             return self._samples.one(index.__index__())
         return self._samples.many(index)
 
-    def __getitems__(self, indices: Sequence[int]) -> list[Given]:
-        """The samples at ``indices``, read with one call; with ``on_corrupt="skip"`` without those that are corrupt."""
-        return self._samples.for_collate(indices, sys._getframe(1))
+    def __getitems__(self, indices: Sequence[int] | Sequence[tuple[int, int]]) -> list[Given]:
+        """The samples at ``indices``, read with one call; with ``on_corrupt="skip"`` without those that are corrupt.
+
+        ``indices`` are numbers, in the current epoch, or an epoch and a position each, as for ``ds[epoch, position]``.
+        """
+        return self._samples.for_collate(indices)
 
     def __iter__(self) -> Iterator[Given]:
         return self._samples.epoch()
@@ -373,13 +382,10 @@ class UniRecordDataset(DatasetDrawing[Given]):
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, as a small dict of plain values; what has been read ahead is not counted.
 
-        The pass may be an iteration of this dataset or of a loader made from it: whichever began last. ValueError when
-        that is one of PyTorch's DataLoader, which alone knows how far it has come.
+        The pass may be an iteration of this dataset, of a loader made from it, or of an ``EpochSampler``: whichever
+        began last. ValueError while a DataLoader of PyTorch's reads by number, or ahead in worker processes: it alone
+        knows how far it has come.
         """
-        if "torchdata" in sys.modules:
-            from ..frameworks.stock_dataloader import asked_by_torchdata
-
-            return self._cursor.state_dict(counted_outside=asked_by_torchdata(sys._getframe(1)))
         return self._cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

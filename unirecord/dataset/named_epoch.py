@@ -46,6 +46,7 @@ class NamedEpoch:
         """Names an epoch for this process and those that follow it; the stamp of that."""
         own = self._links[-1]
         own.epoch.set(epoch)
+        own.first_place.set(0)
         now = max(time.monotonic_ns(), self.stamp() + 1)
         own.named_at.set(now)
         return now
@@ -55,9 +56,32 @@ class NamedEpoch:
         for link in self._links[:-1]:
             link.read_at.set(time.monotonic_ns())
 
+    def say_taken(self) -> None:
+        """Tells the processes that the dataset has come from that this one goes by the epoch that has been named."""
+        for link in self._links[:-1]:
+            link.taken_at.set(time.monotonic_ns())
+
+    def was_taken_since(self, stamp: int) -> bool:
+        """Whether a process that the dataset was sent to has gone by a named epoch since then."""
+        return self._links[-1].taken_at.get() > stamp
+
     def was_read_since(self, stamp: int) -> bool:
         """Whether a process that the dataset was sent to has begun to read since then."""
         return self._links[-1].read_at.get() > stamp
+
+    def begins_again(self, epoch: int, place: int, in_worker: bool) -> bool:
+        """Whether reads by number in an epoch have begun with this place before; the lowest place is the beginning.
+
+        Workers of one job tell each other through the link of the process that has made them.
+        """
+        link = self._links[-2 if in_worker and len(self._links) > 1 else -1]
+        first = link.first_place.get() if link.first_epoch.get() == epoch else 0
+        if first == place + 1:
+            return True
+        if not first or place + 1 < first:
+            link.first_epoch.set(epoch)
+            link.first_place.set(place + 1)
+        return False
 
     def add_own(self) -> None:
         """Begins a link of this process's own."""
@@ -73,10 +97,14 @@ class _Link(NamedTuple):
     named_at: SharedEpoch
     epoch: SharedEpoch
     read_at: SharedEpoch
+    taken_at: SharedEpoch
+    # where reads by number have begun: the epoch, and the place + 1; 0: nowhere yet
+    first_epoch: SharedEpoch
+    first_place: SharedEpoch
 
 
 def _link(named_at: int = 0, epoch: int = 0) -> _Link:
-    return _Link(SharedEpoch(named_at), SharedEpoch(epoch), SharedEpoch(0))
+    return _Link(SharedEpoch(named_at), SharedEpoch(epoch), *(SharedEpoch(0) for _ in range(4)))
 
 
 def _copied(stamp: int, epoch: int) -> NamedEpoch:

@@ -78,7 +78,7 @@ class SampledCursor(Cursor):
         """Raises ValueError: only the sampler knows which rows come."""
         raise ValueError("exclude: a batch sampler says which rows come: leave them out of its lists")
 
-    def state_dict(self, counted_outside: bool = False) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, and a digest of the lists that it has delivered."""
         epoch, position = self.position.place()
         return self._sampled_state(epoch, position, self._digest(position)).to_dict()

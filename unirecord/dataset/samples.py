@@ -6,7 +6,8 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from types import FrameType
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from ..errors import CorruptionError, TransformError
 from ..loading.options import OnCorrupt
 from ..loading.plan import Plan
 from ..order.exclusions import RankRows
-from ..order.shard_order import EpochRun
+from ..order.shard_order import EpochRun, whole_numbers
+from ..order.spec import check_integer
 from .cursor import Cursor
+from .numbered_reads import NumberedReads
 
 __all__ = ["Samples"]
 
@@ -33,6 +36,7 @@ class Samples:
         self._cursor = cursor
         self._transform = transform
         self._skip = on_corrupt == "skip"
+        self._reads = NumberedReads(cursor.position)
         self.read_from(cursor.plan)
 
     def read_from(self, plan: Plan) -> None:
@@ -40,6 +44,7 @@ class Samples:
         self._order, self._reader = plan.order, plan.data.reader
         self._read_one = plan.data.reader.one_by_one()
         self._shuffled = plan.order.shuffled
+        self._final = len(plan.order) - 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Samples, (self._cursor, self._transform, "skip" if self._skip else "raise")
@@ -53,6 +58,8 @@ class Samples:
                 self._cursor.position.epoch if self._shuffled else 0
             )  # without a shuffle all epochs are alike
             row = self._order.row(index, epoch)
+        if (index == 0 or index == self._final) and "torch.utils.data" in sys.modules:
+            self._reads.one(index, self._order)
         sample = self._read_one(row)
         return sample if self._transform is None else self._transformed(sample, row)
 
@@ -61,22 +68,35 @@ class Samples:
         rows = self._rows(indices, epoch)
         return self._all_transformed(self._reader.many(rows), rows)
 
-    def for_collate(self, indices: Sequence[int], caller: FrameType) -> list[Any]:
+    def at(self, epoch: int, position: int) -> Any:
+        """The sample at a position of an epoch, counted over all ranks."""
+        rows, there = self._rows_at(epoch, self._checked(epoch, [position]))
+        row = int(rows[0])
+        if not there[0]:
+            raise IndexError(
+                f"position {position} of epoch {epoch} is left out: row {row} has been excluded; read_rows reads it"
+            )
+        sample = self._read_one(row)
+        return sample if self._transform is None else self._transformed(sample, row)
+
+    def for_collate(self, indices: Sequence[int] | Sequence[tuple[int, int]]) -> list[Any]:
         """As ``many``, for a loader that collates them; corrupt ones are left out if that has been asked for.
 
-        ``caller`` asks for them: a DataLoader reads the epoch in which its pass began.
+        ``indices`` are numbers, in the current epoch, or what ``EpochSampler`` gives: an epoch and a position each.
         """
         read: Callable[[NDArray[np.int64]], Sequence[Any]] = self._reader.many
-        epoch = None
+        of_epochs = len(indices) > 0 and type(indices[0]) is tuple
+        given: Any = indices
         if "torch.utils.data" in sys.modules:
-            from ..frameworks.stock_dataloader import epoch_to_fetch
             from ..frameworks.torch_collate import samples_for_collate
 
-            epoch = epoch_to_fetch(self._cursor.position, self._shuffled, indices, caller)
+            if len(indices):
+                see = self._reads.places if of_epochs else self._reads.numbers
+                see(given, self._order, not self._cursor.shared)
             if self._transform is None:
                 columns = [column for _, column in self._cursor.plan.columns]
                 read = partial(samples_for_collate, self._reader, columns)
-        rows = self._rows_for_collate(indices, epoch)
+        rows = self._rows_for_collate(given, of_epochs)
         if not self._skip:
             return self._all_transformed(read(rows), rows)
         kept, samples = self._whole(rows, read)
@@ -145,20 +165,48 @@ class Samples:
         assert leaving is not None
         return leaving.rows_at(self._order.positions(indices))
 
-    def _rows_for_collate(self, indices: Sequence[int], epoch: int | None) -> NDArray[np.int64]:
+    def _rows_for_collate(self, indices: Sequence[Any], of_epochs: bool) -> NDArray[np.int64]:
         """The rows of samples that make a batch, without those left out; one that would be empty has its first filled.
 
         Whether other ranks have one in this step, a loader of others does not say.
         """
-        of = self._cursor.position.epoch if epoch is None else epoch
-        if not self._cursor.exclusions:
-            return self._order.rows(indices, of)
-        found = self._with_holes(indices, of)
-        if len(found.there) and not found.there.any():
-            leaving = self._cursor.leaving(of)
+        if of_epochs:
+            runs = [
+                (epoch, self._checked(epoch, [position for _, position in run]))
+                for epoch, run in groupby(indices, itemgetter(0))
+            ]
+        else:
+            runs = [(self._cursor.position.epoch, self._order.positions(indices))]
+        found = [self._rows_at(epoch, positions) for epoch, positions in runs]
+        rows, there = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        if len(there) and not there.any():
+            epoch, positions = runs[0]
+            leaving = self._cursor.leaving(epoch)
             assert leaving is not None
-            return leaving.instead(self._order.positions(indices[:1]))
-        return found.given[found.there]
+            return leaving.instead(positions[:1])
+        found_rows: NDArray[np.int64] = rows[there]
+        return found_rows
+
+    def _rows_at(
+        self, epoch: int, positions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The rows at positions of an epoch, not wrapped, and which of them are not left out."""
+        if not self._cursor.exclusions:
+            return self._order.rows_at(positions, epoch), np.ones(len(positions), np.bool_)
+        leaving = self._cursor.leaving(epoch)
+        assert leaving is not None
+        found = leaving.rows_at(positions)
+        return found.given, found.there
+
+    def _checked(self, epoch: Any, positions: Sequence[Any]) -> NDArray[np.int64]:
+        """Positions of an epoch, where there are such; padding leads past its end, and begins at its front."""
+        check_integer("epoch", epoch, 0, (1 << 63) - 1)
+        checked = whole_numbers(positions)
+        most = 2 * self._order.samples
+        if checked.min() < 0 or checked.max() >= most:
+            wrong = checked[(checked < 0) | (checked >= most)][0]
+            raise IndexError(f"there is no position {wrong}: an epoch has {self._order.samples}")
+        return checked
 
     def _whole(
         self, rows: NDArray[np.int64], read: Callable[[NDArray[np.int64]], Sequence[Any]]

@@ -122,7 +122,9 @@ class DatasetViews(Generic[Given]):
             check_callable("transform", transform)
         if on_corrupt is not None:
             check_on_corrupt(on_corrupt)
-        return self._over(plan, transform, on_corrupt)
+        other = self._over(plan, transform, on_corrupt)
+        other._cursor.shared |= shard_id is not None
+        return other
 
     def _over(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,13 @@ from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..dataset.sampled_cursor import SampledCursor
+from ..elsewhere import OF_TORCH_LOADERS, no_attribute
 from ..loading.delivered import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
 from .array_trees import filled_and_valid, with_arrays
 from .batch_options import batch_options
 from .torch_device import CopiedAhead, Moved, Pinned, in_pinned_memory, pinned_piece, with_tensors
+from .torch_sampler import EpochSampler
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["TorchLoader", "loader", "to_tensors"]
 
 Batch = TypeVar("Batch")
+Loader = TypeVar("Loader", bound="TorchLoader[Any]")
 
 
 @overload
@@ -123,14 +126,15 @@ def loader(
         device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
         prefetch, num_threads, num_workers, receipts, random: as for ``UniRecordDataset.batches``.
     """
-    if not isinstance(ds, (UniRecordDataset, DrawnBatches)):
-        raise TypeError(
-            f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
-        )
-    own = ds.transform if transform is None else transform
-    if own is not None and collate_fn is None:
-        collate_fn = _default_collate
-    read_ahead = ReadAhead(
+    return made_loader(
+        TorchLoader,
+        ds,
+        batch_size,
+        batch_sampler=batch_sampler,
+        transform=transform,
+        collate_fn=collate_fn,
+        pin_memory=pin_memory,
+        device=device,
         drop_last=drop_last,
         prefetch=prefetch,
         num_threads=num_threads,
@@ -138,6 +142,28 @@ def loader(
         receipts=receipts,
         random=random,
     )
+
+
+def made_loader(
+    kind: type[Loader],
+    ds: UniRecordDataset[Any] | DrawnBatches,
+    batch_size: int | None = None,
+    *,
+    batch_sampler: Iterable[Any] | None = None,
+    transform: Callable[[Any], Any] | None = None,
+    collate_fn: Callable[[list[Any]], Any] | None = None,
+    pin_memory: bool = False,
+    device: Any = None,
+    **read_ahead: Unpack[ReadAhead],
+) -> Loader:
+    """A loader of a kind, with the arguments of ``loader``."""
+    if not isinstance(ds, (UniRecordDataset, DrawnBatches)):
+        raise TypeError(
+            f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
+        )
+    own = ds.transform if transform is None else transform
+    if own is not None and collate_fn is None:
+        collate_fn = _default_collate
     cursor = None
     if batch_sampler is not None:
         cursor = _sampled(ds, batch_size, batch_sampler, read_ahead)
@@ -146,7 +172,10 @@ def loader(
         )
     else:
         options = batch_options(ds, batch_size, own, collate_fn, read_ahead, ", or a batch_sampler")
-    return TorchLoader(ds, options, pin_memory=pin_memory, device=device, cursor=cursor)
+    sampler: Any = ds if isinstance(ds, DrawnBatches) else batch_sampler
+    if sampler is None:
+        sampler = EpochSampler(cast("UniRecordDataset[Any]", ds))
+    return kind(ds, options, pin_memory=pin_memory, device=device, cursor=cursor, sampler=sampler)
 
 
 def _sampled(
@@ -158,10 +187,10 @@ def _sampled(
     """What reads the batches of a sampler; ValueError for options that say otherwise what a batch is."""
     if isinstance(ds, DrawnBatches):
         raise ValueError("these batches have been drawn already: batch_sampler= takes a dataset")
-    named = {"batch_size": batch_size is not None, "drop_last": read_ahead["drop_last"]}
+    named = {"batch_size": batch_size is not None, "drop_last": read_ahead.get("drop_last", False)}
     for name in (name for name, given in named.items() if given):
         raise ValueError(f"{name}= and batch_sampler= both say what a batch is: give one of them")
-    if read_ahead["receipts"] is not None:
+    if read_ahead.get("receipts") is not None:
         raise ValueError(
             "receipts are of positions in the order of a dataset, and a batch sampler has its own"
         )
@@ -184,9 +213,13 @@ class TorchLoader(BatchLoader[Batch]):
         *,
         pin_memory: bool,
         device: Any,
+        sampler: Any,
         cursor: SampledCursor | None = None,
     ) -> None:
+        """``sampler``: what says the order; trainers that count epochs by themselves call its ``set_epoch``."""
         import torch
+
+        self.sampler = sampler
 
         self.device: Any | None = None if device is None else torch.device(device)
         cuda = self.device is not None and self.device.type == "cuda"
@@ -202,6 +235,13 @@ class TorchLoader(BatchLoader[Batch]):
         elif self.device is not None and self.device.type != "cpu":
             stages.append(Moved(self.device))
         super().__init__(ds, options, stages=stages, memory=pinned_piece if pinned else None, cursor=cursor)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(
+                no_attribute(type(self).__name__, name, OF_TORCH_LOADERS), name=name, obj=self
+            )
 
 
 def _bfloat16_columns(ds: UniRecordDataset[Any] | DrawnBatches) -> frozenset[str]:

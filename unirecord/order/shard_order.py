@@ -178,9 +178,12 @@ class ShardOrder:
 
     def rows(self, indices: Sequence[int], epoch: int) -> RowIds:
         """The rows of the samples at ``indices``."""
-        positions = self.positions(indices)
-        if len(self) * self.sharding.num_shards > self.sharding.rows:
-            positions %= self.sharding.rows
+        return self.rows_at(self.positions(indices), epoch)
+
+    def rows_at(self, positions: RowIds, epoch: int) -> RowIds:
+        """The rows at positions of an epoch, not wrapped."""
+        if len(positions) and positions.max() >= self.sharding.rows:
+            positions = positions % self.sharding.rows
         if self.shuffled and len(positions):
             positions = self.order(epoch).at(positions)
         return self.selection.row_ids(positions)

@@ -16,6 +16,7 @@ __all__ = [
     "Shuffle",
     "check_shard_arguments",
     "choose_blocks",
+    "launched_ranks",
     "shard_from_environment",
 ]
 
@@ -238,6 +239,14 @@ def shard_from_environment(
             )
         return _parse_ranks(rank_name, rank, size_name, size)
     return 0, 1
+
+
+def launched_ranks() -> tuple[int, int]:
+    """(rank, ranks) of this process, as ``shard_from_environment`` finds them; (0, 1) where that is unclear."""
+    try:
+        return shard_from_environment()
+    except ValueError:
+        return 0, 1
 
 
 def _ray_train_ranks() -> tuple[int, int] | None:

@@ -6,8 +6,8 @@ import errno
 import fcntl
 import gc
 import os
-import sys
 import threading
+import traceback
 from typing import Protocol
 from weakref import WeakSet, ref
 
@@ -18,6 +18,7 @@ from .system import Descriptor
 
 __all__ = ["HeldHereError", "Holder", "Place", "check_unclaimed", "clear_dead", "holders", "lock"]
 
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.ENOSYS)
 
 
@@ -33,10 +34,9 @@ class Place:
 
     def __init__(self) -> None:
         self.process, self.thread = os.getpid(), threading.get_ident()
-        frame = sys._getframe(1)
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("unirecord."):
-            frame = frame.f_back
-        self.line: str = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        calls = traceback.StackSummary.extract(traceback.walk_stack(None), lookup_lines=False)
+        outside = next((call for call in calls if not call.filename.startswith(_PACKAGE)), calls[-1])
+        self.line: str = f"{outside.filename}:{outside.lineno}"
 
 
 class Holder(Protocol):
