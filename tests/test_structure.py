@@ -24,7 +24,7 @@ __init__ __main__ torch tf jax grain hf keras lightning ray images
 cli
 viewing
 frameworks
-inspection convert
+inspection convert examples
 dataset
 pipeline loading writing
 query columns
@@ -127,6 +127,7 @@ READS_OTHER_FILES = {
     "pipeline/budget.py",
     "inspection/machine.py",  # asks the system about a place, not about datasets
     "cli/trace_state.py",
+    "examples.py",  # pictures that the package brings along
     "inspection/index_check.py: tempfile.TemporaryFile",
 }
 

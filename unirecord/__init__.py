@@ -232,11 +232,11 @@ _HOMES = {
 }
 
 
-_ADAPTERS = ("torch", "tf", "jax", "grain", "lightning", "ray")
+_MODULES = ("torch", "tf", "jax", "grain", "lightning", "ray", "examples")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ADAPTERS:
+    if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name not in __all__:
         from .elsewhere import OF_PACKAGES
@@ -249,4 +249,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ADAPTERS, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*__all__, *_MODULES, *(name for name in globals() if name.startswith("__"))})

@@ -52,6 +52,7 @@ _COMMANDS: Final = (
     "bench",
     "fetch",
     "cache",
+    "demo",
     "doctor",
     "completion",
 )
@@ -61,12 +62,13 @@ _MEANT: Final = {"help": "--help", "version": "--version"}
 _QUIET: Final = (
     *("write", "export", "restore", "gc", "delete", "evict", "purge", "compact", "reshard"),
     *("sort", "merge", "split", "add-columns", "drop-columns", "rename-columns"),
-    *("verify", "report", "fetch"),
+    *("verify", "report", "fetch", "demo"),
 )
 _PAGED: Final = ("inspect", "trace", "audit", "log", "diff")
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
 _EXAMPLES: Final = """examples:
+  unirecord demo digits.urec                    a small dataset to try things out with
   unirecord write pictures/ pictures.urec       class folders of pictures → one part
   unirecord write table.csv table --index id    a CSV file → a directory of parts
   unirecord export table table.parquet          a dataset → files of another format

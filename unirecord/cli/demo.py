@@ -1,0 +1,36 @@
+"""``unirecord demo PATH``: the dataset of the pages, to try things out with."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from ..examples import digits
+from .terminal import say
+from .usage import make_parser
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION: Final = """Write 300 handwritten digits as a dataset: pictures, pixels, labels and a few columns more, which
+the pages of the documentation read. In Python: unirecord.examples.digits(PATH)."""
+
+_EXAMPLES: Final = """examples:
+  unirecord demo digits.urec
+  unirecord demo digits.urec && unirecord inspect digits.urec --where "label == 3 and width > 16\""""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "demo", help="write a small dataset to try things out with",
+        description=_DESCRIPTION, epilog=_EXAMPLES,
+    )  # fmt: skip
+    parser.add_argument("path", metavar="PATH", help="NAME.urec for one part, another name for a directory")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    digits(args.path, overwrite=args.overwrite)
+    say(f"{args.path}: 300 handwritten digits; unirecord inspect {args.path}")
+    return 0
