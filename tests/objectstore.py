@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -193,7 +193,7 @@ class Server:
         entries = sorted(folder.iterdir()) if folder.is_dir() else []
         objects = "".join(
             f"<Contents><Key>{escape(prefix + path.name)}</Key><Size>{path.stat().st_size}</Size>"
-            f"<LastModified>{datetime.fromtimestamp(path.stat().st_mtime, timezone.utc):%Y-%m-%dT%H:%M:%S.000Z}"
+            f"<LastModified>{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%dT%H:%M:%S.000Z}"
             "</LastModified><ETag>x</ETag></Contents>"
             for path in entries
             if path.is_file()

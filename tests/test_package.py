@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
@@ -45,32 +46,69 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_sdist_holds_what_the_build_needs(built: Path) -> None:
+def test_the_sdist_is_the_checkout(built: Path) -> None:
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "csrc").rglob("*.[ch]")}
     assert names >= sources | {
-        "LICENSE",
-        "README.md",
-        "CHANGELOG.md",
-        "pyproject.toml",
-        "docs/format.md",
-        "docs/unirecord.1",
+        "tests/conftest.py",
+        "tests/data/digits.zip",
+        "docs/by-data/vision.md",
+        "SECURITY.md",
     }
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    assert tracked <= names
+    assert not [name for name in names if name.endswith((".so", ".pyc"))]
 
 
-def test_the_wheel_is_for_every_python_from_3_10_on(built: Path) -> None:
+def test_the_wheel_is_for_every_python_from_3_11_on(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
-    assert wheel.name.startswith(f"unirecord-{unirecord.__version__}-cp310-abi3-linux_")
+    assert wheel.name.startswith(f"unirecord-{unirecord.__version__}-cp311-abi3-linux_")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert "unirecord/_core.abi3.so" in names
     assert "unirecord/py.typed" in names
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "unirecord").rglob("*.py")} <= set(names)
     assert not [name for name in names if name.startswith(("tests", "csrc", "examples", "benchmarks"))]
-    assert any(name.endswith("licenses/LICENSE") for name in names)
+    licenses = {name.partition(".dist-info/licenses/")[2] for name in names}
+    assert {"LICENSE", *(f"LICENSES/{path.name}" for path in (ROOT / "LICENSES").iterdir())} <= licenses
     assert any(name.endswith(".data/data/share/man/man1/unirecord.1") for name in names)
+
+
+def test_a_plain_wheel_needs_no_library_that_a_machine_may_lack(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        modules = [name for name in archive.namelist() if name.endswith(".so")]
+        archive.extractall(tmp_path, modules)
+    assert "unirecord/_core.abi3.so" in modules
+    for name in modules:
+        needed = re.findall(
+            r"\(NEEDED\).*\[(.+)\]", run("readelf", "--dynamic", tmp_path / name, cwd=tmp_path)
+        )
+        assert {library.split(".so")[0] for library in needed} <= {
+            "libc",
+            "libm",
+            "libpthread",
+            "ld-linux-x86-64",
+        }
+
+
+def test_the_metadata_leads_to_the_project(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        fields = Parser().parsestr(archive.read(name).decode())
+    assert fields["License-Expression"] == "Apache-2.0 AND IJG AND BSD-3-Clause AND Zlib AND CC-BY-4.0"
+    assert fields["Author"] == "UniRecord developers"
+    assert "pytorch" in fields["Keywords"]
+    urls = dict(line.split(", ") for line in fields.get_all("Project-URL", []))
+    assert urls.keys() == {"Homepage", "Documentation", "Changelog", "Issues"}
+    targets = re.findall(r"\]\(([^)#]+)\)", fields.get_payload())
+    assert len(targets) > 5
+    assert not [target for target in targets if not target.startswith("https://")]
+    assert f"{urls['Homepage']}/blob/main/docs/quickstart.md" in targets
 
 
 def test_the_wheel_works_in_an_empty_environment_without_a_compiler(built: Path, tmp_path: Path) -> None:
@@ -139,6 +177,21 @@ def test_libjpeg_is_linked_statically_where_its_archive_can_go_into_a_shared_mod
     else:
         with pytest.raises(SystemExit, match="UNIRECORD_JPEG=static"):
             build["how_to_link"]()
+
+
+@pytest.mark.parametrize(("command", "way"), [("bdist_wheel", ""), ("editable_wheel", "shared")])
+def test_what_goes_into_a_wheel_is_linked_statically_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, command: str, way: str
+) -> None:
+    monkeypatch.setenv("UNIRECORD_JPEG", "off")  # while the file is run
+    build = runpy.run_path(str(ROOT / "unirecord" / "_build.py"))
+    monkeypatch.setitem(
+        build["how_to_link"].__wrapped__.__globals__, "links", lambda tried: tried == "shared"
+    )
+    monkeypatch.setenv("UNIRECORD_JPEG", "auto")
+    monkeypatch.setattr(sys, "argv", ["setup.py", command])
+    build["how_to_link"].cache_clear()
+    assert build["how_to_link"]() == way
 
 
 def test_the_version_is_in_the_changelog_or_unreleased() -> None:

@@ -39,7 +39,7 @@ def ready(tmp_path: Path) -> Path:
     (tmp_path / ".ci" / "conda").mkdir(parents=True)
     (tmp_path / ".ci" / "conda" / "meta.yaml").write_text('package:\n  version: "9.8.7"\n')
     (tmp_path / "dist").mkdir()
-    for name in ("unirecord-9.8.7.tar.gz", *(f"unirecord-9.8.7-cp310-abi3-{name}.whl" for name in NAMES)):
+    for name in ("unirecord-9.8.7.tar.gz", *(f"unirecord-9.8.7-cp311-abi3-{name}.whl" for name in NAMES)):
         (tmp_path / "dist" / name).touch()
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", ".")
@@ -69,8 +69,8 @@ def edited(root: Path, name: str, old: str, new: str) -> None:
         (lambda root: edited(root, "README.md", "Released", "It is not released yet"), "README.md"),
         (lambda root: edited(root, ".ci/conda/meta.yaml", "9.8.7", "9.8.6"), "meta.yaml"),
         (lambda root: (root / "dist" / "unirecord-9.8.7.tar.gz").unlink(), "tar.gz"),
-        (lambda root: (root / "dist" / f"unirecord-9.8.7-cp310-abi3-{NAMES[1]}.whl").unlink(), "aarch64"),
-        (lambda root: (root / "dist" / "unirecord-9.8.7-cp310-abi3-linux_x86_64.whl").touch(), "not belong"),
+        (lambda root: (root / "dist" / f"unirecord-9.8.7-cp311-abi3-{NAMES[1]}.whl").unlink(), "aarch64"),
+        (lambda root: (root / "dist" / "unirecord-9.8.7-cp311-abi3-linux_x86_64.whl").touch(), "not belong"),
     ],
 )
 def test_each_unfinished_thing_is_named(release: dict[str, Any], ready: Path, change: Any, says: str) -> None:

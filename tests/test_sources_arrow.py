@@ -52,7 +52,7 @@ def table() -> pa.Table:
             "words": [["a", "b"]] * n,
             "struct": [{"a": i, "b": ["x", None]} for i in range(n)],
             "time": pa.array([datetime.datetime(2020, 1, 1)] * n),
-            "zoned": pa.array([datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)] * n),
+            "zoned": pa.array([datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)] * n),
             "date": [datetime.date(2020, 1, 1)] * n,
             "clock": [datetime.time(0, 0, 1)] * n,
             "span": pa.array([datetime.timedelta(seconds=1)] * n),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from typing_extensions import assert_type
+from typing import Any, assert_type
 
 from unirecord import BatchLoader, UniRecordDataset
 from unirecord.torch import TorchLoader, loader

@@ -1,7 +1,8 @@
 """Builds unirecord._core from csrc/, and unirecord._jpeg where libjpeg-turbo is found, as their headers declare them.
 
 UNIRECORD_JPEG=auto|static|shared|off says how libjpeg-turbo is linked. auto: statically where its archive can go into
-a shared object (Debian's cannot), else as the shared library, else not at all. CPPFLAGS and LDFLAGS say where it is.
+a shared object (Debian's cannot); else as the shared library, but never into a wheel, which may go to a machine that
+lacks that library; else not at all. CPPFLAGS and LDFLAGS say where libjpeg-turbo is.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ def how_to_link() -> str:
         return ""
     if asked != "auto" and asked not in LINKING:
         sys.exit(f"UNIRECORD_JPEG={asked}: must be auto, static, shared or off")
-    found = next((way for way in LINKING if asked in ("auto", way) and links(way)), "")
+    # setuptools puts the command that a front end asked for into sys.argv: bdist_wheel for `pip install .` and
+    # `python -m build`, editable_wheel for `pip install --editable .`.
+    tried = [asked] if asked != "auto" else ["static"] if "bdist_wheel" in sys.argv else list(LINKING)
+    found = next((way for way in tried if links(way)), "")
     if not found and asked != "auto":
         sys.exit(f"UNIRECORD_JPEG={asked}: libjpeg-turbo and its headers cannot be linked that way")
     return found
@@ -99,7 +103,12 @@ def modules() -> list[str]:
     if how_to_link():
         names.append("jpeg")
     else:
-        print("unirecord: without libjpeg-turbo's headers, pictures are decoded by simplejpeg or Pillow")
+        print(
+            "unirecord: built without libjpeg-turbo: pictures are decoded by simplejpeg or Pillow. A static libjpeg-turbo "
+            "goes into a wheel (UNIRECORD_JPEG=static), the system's shared library where it is asked for "
+            "(UNIRECORD_JPEG=shared)",
+            file=sys.stderr,
+        )
     return [f"unirecord/_build.py:{name}" for name in names]
 
 

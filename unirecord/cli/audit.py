@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..dataset.dataset import UniRecordDataset
@@ -109,7 +109,7 @@ def _print_order(order: AuditedOrder) -> None:
     say(f"{order.samples:,} samples an epoch, {what}")
     rows = [
         [
-            datetime.fromtimestamp(one.time_ns // 10**9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S"),
+            datetime.fromtimestamp(one.time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
             str(one.ranks), f"{one.batch_size:,}", f"{one.epoch:,}", f"{one.start:,}",
             "yes" if one.from_state else "no", f"{one.undone:,}", ranks_named(one.without),
         ]

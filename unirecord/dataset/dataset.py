@@ -28,7 +28,9 @@ from .samples import Samples
 from .views import Given, Sample, Unchanged, ViewOptions
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, Unpack
+    from typing import Self
+
+    from typing_extensions import Unpack
 
     from ..loading.options import (
         OnCorrupt,

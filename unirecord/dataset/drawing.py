@@ -26,7 +26,7 @@ from .position import Position
 from .views import Given
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["DatasetDrawing"]
 

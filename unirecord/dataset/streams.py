@@ -17,7 +17,7 @@ from .position import Position
 from .views import DatasetViews, Given
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["DatasetStreams"]
 

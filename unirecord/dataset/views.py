@@ -16,7 +16,9 @@ from .hash_splits import split_by_hash
 from .samples import Samples
 
 if TYPE_CHECKING:
-    from typing_extensions import Self, TypeVar
+    from typing import Self
+
+    from typing_extensions import TypeVar
 else:
     from typing import TypeVar
 

@@ -37,7 +37,7 @@ def head_from_index(path: str, data: DataFile) -> DataHead | None:
                 found = checked_head(header, index.table, index.packed_metadata)
                 data.end_page(found)  # whose digest is bound to the id: the file is this part
                 return found
-        except (OSError, UniRecordError):  # noqa: PERF203
+        except (OSError, UniRecordError):
             continue
     return None
 

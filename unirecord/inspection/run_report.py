@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Final
 
 from ..order.coverage import PositionRange
@@ -215,7 +215,7 @@ def _ranges(found: Sequence[PositionRange]) -> str:
 
 
 def _utc(time_ns: int) -> str:
-    return datetime.fromtimestamp(time_ns // 10**9, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _table(says: str, head: Sequence[str], rows: Sequence[Sequence[object]], numbers: set[int]) -> Markup:

@@ -207,7 +207,7 @@ def _resume(
                     and rows >= before[1]
                 ):
                     return _read(data, head, place, header, None), header.group
-            except CorruptionError:  # noqa: PERF203
+            except CorruptionError:
                 continue
         offset += size
     return None, before[0]

@@ -215,7 +215,7 @@ class BatchReader:
             try:
                 self._reader.one(row)
                 kept.append(row)
-            except CorruptionError:  # noqa: PERF203
+            except CorruptionError:
                 if not self._skip:
                     raise
                 left_out.append(row)

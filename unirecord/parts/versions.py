@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..errors import FormatError, MissingError, UniRecordError
@@ -145,7 +145,7 @@ def _publication(said: Any) -> Publication:
         raise ValueError(f"{numbers} are not all numbers of versions")
     if not _COMMAND.fullmatch(said["command"]):
         raise ValueError(f"{said['command']!r} is no command")
-    moment = datetime.strptime(when, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    moment = datetime.strptime(when, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     return Publication(said["command"], int(moment.timestamp()), said["first"], of)
 
 
@@ -175,7 +175,7 @@ def begun_by(listing: Manifest, command: str) -> Manifest:
 
 def _now() -> str:
     now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
-    return datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def files_of(listing: Manifest) -> set[str]:

@@ -37,7 +37,7 @@ def in_threads(
         try:
             # a Thread's start() waits until it runs, which takes longer than many a query
             _thread.start_new_thread(job.run, ())
-        except RuntimeError:  # noqa: PERF203
+        except RuntimeError:
             break  # the system gives no more: those there are, this one at least, do it all
     job.run()
     wait_for(job.finished)

@@ -112,7 +112,7 @@ def make_directory(path: str) -> bool:
         try:
             system.os_calls.mkdir(path)
             return True
-        except FileExistsError:  # noqa: PERF203 - tried again when it was removed in between
+        except FileExistsError:
             if os.path.isdir(path):
                 return False
             if os.path.lexists(path):

@@ -191,7 +191,7 @@ class Writer:
         for record in waiting:
             try:
                 self.write(record)
-            except SchemaError as error:  # noqa: PERF203 - every other one is to be taken
+            except SchemaError as error:
                 refused.append(error)
         if len(refused) > 1:
             more = len(refused) - 1

@@ -96,7 +96,7 @@ class ArrowSource(Source):
                             for c in _chunks(piece.column(self._names[column.name]))
                         ]
                     )
-                except (SchemaError, UnicodeDecodeError, needed("pyarrow", _NEEDS).ArrowException) as error:  # noqa: PERF203
+                except (SchemaError, UnicodeDecodeError, needed("pyarrow", _NEEDS).ArrowException) as error:
                     raise SchemaError(
                         f"{where}, rows from {first_row + start}, column {column.name!r}: {error}"
                     ) from None

@@ -204,7 +204,7 @@ class MdsShards(Source):
                 for sample, cell in enumerate(cells, first):
                     try:
                         field.values([cell], column)
-                    except ValueError as error:  # noqa: PERF203
+                    except ValueError as error:
                         raise SchemaError(
                             f"{name}, sample {sample}, column {field.name!r}: {error}"
                         ) from None

@@ -140,7 +140,7 @@ class MindRecordFiles(Source):
                 cells = blob_cells(payload, len(decoders))
                 for (name, decode), cell in zip(decoders, cells, strict=True):
                     columns[name].append(decode(cell))
-            except DecodeError as error:  # noqa: PERF203
+            except DecodeError as error:
                 raise SchemaError(f"{where}, row {row} of it: {error}") from None
         return {name: columns[name] for name in self.schema.names}
 

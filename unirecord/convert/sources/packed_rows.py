@@ -63,5 +63,5 @@ def add_cells(fields: Sequence[CellField], cells: Sequence[memoryview], row: int
     for field, cell in zip(fields, cells, strict=True):
         try:
             field.add(cell, row)
-        except ValueError as error:  # noqa: PERF203
+        except ValueError as error:
             raise SchemaError(f"{where}, column {field.name!r}: {error}") from None

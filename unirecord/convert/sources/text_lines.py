@@ -52,7 +52,7 @@ class TextLines(Source):
             for i, line in enumerate(lines):
                 try:
                     found[i] = line.decode()
-                except UnicodeDecodeError as error:  # noqa: PERF203
+                except UnicodeDecodeError as error:
                     raise SchemaError(
                         f"{self.path}, line {unit.place.line + i + 1} is not UTF-8 ({error.reason} at byte "
                         f"{error.start}); --schema text=bytes takes it"

@@ -78,7 +78,7 @@ class ChangePictures(Step):
         for i in range(batch.rows):
             try:
                 self._row(columns, i)
-            except PictureError as error:  # noqa: PERF203 - every other picture is to be taken
+            except PictureError as error:
                 path = batch.columns.get("path")
                 where = path[i] if path is not None else f"{name}, row {first + i}"
                 if self._refuses:
