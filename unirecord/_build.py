@@ -104,9 +104,9 @@ def modules() -> list[str]:
         names.append("jpeg")
     else:
         print(
-            "unirecord: built without libjpeg-turbo: pictures are decoded by simplejpeg or Pillow. A static libjpeg-turbo "
-            "goes into a wheel (UNIRECORD_JPEG=static), the system's shared library where it is asked for "
-            "(UNIRECORD_JPEG=shared)",
+            "unirecord: built without libjpeg-turbo: pictures are decoded by simplejpeg or Pillow. A static "
+            "libjpeg-turbo goes into a wheel (UNIRECORD_JPEG=static), the system's shared library where it is asked "
+            "for (UNIRECORD_JPEG=shared)",
             file=sys.stderr,
         )
     return [f"unirecord/_build.py:{name}" for name in names]

@@ -11,8 +11,8 @@ from .usage import make_parser
 
 __all__ = ["add_parser"]
 
-_DESCRIPTION: Final = """Write 300 handwritten digits as a dataset: pictures, pixels, labels and a few columns more, which
-the pages of the documentation read. In Python: unirecord.examples.digits(PATH)."""
+_DESCRIPTION: Final = """Write 300 handwritten digits as a dataset: pictures, pixels, labels and a few columns
+more, which the pages of the documentation read. In Python: unirecord.examples.digits(PATH)."""
 
 _EXAMPLES: Final = """examples:
   unirecord demo digits.urec
