@@ -19,7 +19,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate asan test ray mindspore dali free-threaded notebooks trainers exports demo bench wheel wheel-aarch64 release clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate asan test ray mindspore dali free-threaded notebooks trainers exports demo bench wheel wheel-aarch64 release release-check check test-core clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -235,6 +235,23 @@ test: venv build lint ## lint and all tests: what CI runs
 	@$(MAKE) --no-print-directory -j$(JOBS) frameworks test-c tsan
 	$(BIN)/python tests/in_shares.py
 
+# For whoever changes something: about three minutes, without PyTorch and TensorFlow.
+check: venv build lint ## lint, types and the core's tests: what to run while you change something
+	$(BIN)/python tests/in_shares.py --core
+
+# The core's tests in an environment of PYTHON that has what they need and nothing else.
+CORE_VENV := build/core
+
+$(CORE_VENV)/ready: pyproject.toml setup.py unirecord/_build.py $(C_SOURCES) $(C_HEADERS)
+	test -x $(CORE_VENV)/bin/python || $(PYTHON) -m venv $(CORE_VENV)
+	$(CORE_VENV)/bin/python -m pip install -qq "setuptools>=77" wheel "cffi>=1.17"
+	$(CORE_VENV)/bin/python -m pip install -qq --no-build-isolation --editable . \
+		"pytest>=8" "hypothesis>=6.100" "xxhash>=3.4" "zstandard>=0.23" "pillow>=11"
+	@touch $@
+
+test-core: $(CORE_VENV)/ready ## the core's tests alone, for PYTHON
+	$(CORE_VENV)/bin/python tests/in_shares.py --core
+
 # Real Ray, started here: tasks killed, run again and run twice, a training killed and gone on with. Minutes, and 150 MB.
 ray: venv build frameworks ## real Ray: tasks killed, run again and run twice
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data,train]==2.60.*"
@@ -341,6 +358,10 @@ wheel-aarch64: ## the same for 64-bit ARM, and both tried with PYTHONS
 	@$(MAKE) --no-print-directory $(ARM_ROOT)/made wheel
 	PATH="$(abspath $(BIN)):$$PATH" PYTHON=$(BIN)/python LIBJPEG_TURBO=$(LIBJPEG_TURBO) .ci/wheel-aarch64 $(ARM_ROOT)
 	.ci/try-wheels --aarch64 $(ARM_ROOT) $(PYTHONS)
+
+# Metadata, contents and licences of the sdist and the wheels, and what they need where they are installed.
+release-check: venv ## what a stranger installs: metadata, contents, clean installs
+	PYTHON=$(BIN)/python .ci/release-check $(PYTHONS)
 
 # Says what is unfinished, and publishes nothing (.ci/release --publish does).
 release: venv ## what a release still lacks, or the lines that publish it

@@ -1,8 +1,14 @@
-"""Runs all tests, three processes of pytest at a time: ``python tests/in_shares.py [options of pytest]``."""
+"""Runs all tests, or those of the core, several processes of pytest at a time.
+
+Usage: ``python tests/in_shares.py [--core] [options of pytest]``. The core's tests are a selection of what a change of
+format, core, order, reading or writing breaks first; they need NumPy, cffi, msgpack, pytest, hypothesis, xxhash,
+zstandard and Pillow, no framework and no table library, and take about three minutes.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,21 +19,35 @@ from pathlib import Path
 AT_ONCE = 3  # on two cores: tests that wait for other processes leave a quarter of them idle
 SHARES = 12  # several for each process, so that all end at about the same time
 TESTS = Path(__file__).resolve().parent
+CORE = re.findall(
+    r"\w+",
+    """
+annotations append binding bitmap codec codec_damage column_names columns content_digest corrupt_draws crc32c
+dataset dataset_order dataset_resume delivered direct_rows format_example frozen handle hash hostile
+hostile_cells hostile_manifest hostile_strings indexing inference large_cells later_versions layout live_files
+loader locations manifest missing_path numbers objects order order_shards page position query query_arithmetic
+query_text_lists query_zones reader_errors reader_index schema schema_text selection sizes state stats steps
+straight structure structure_c text_order transform_random values_damaged values_refused verify versions
+weighted windows writer writer_errors write_errors
+""",
+)
 _printing = threading.Lock()
 
 
-def files() -> list[Path]:
-    """All files of tests, in the order of their names."""
+def files(core: bool) -> list[Path]:
+    """All files of tests, or those of the core, in the order of their names."""
+    if core:
+        return [TESTS / f"test_{name}.py" for name in CORE]
     return sorted(path for path in TESTS.rglob("test_*.py") if "data" not in path.parts)
 
 
-def shares() -> list[list[Path]]:
+def shares(core: bool) -> list[list[Path]]:
     """Files for each run of pytest; neighbours by name, which often take as long as each other, go apart."""
-    found = files()
-    return [found[first::SHARES] for first in range(SHARES)]
+    found, count = files(core), AT_ONCE if core else SHARES
+    return [found[first::count] for first in range(count)]
 
 
-def run(share: list[Path], folder: Path) -> int:
+def run(share: list[Path], options: list[str], folder: Path) -> int:
     """The exit code of pytest over these files, whose temporary files go to ``folder``; prints what it said."""
     folder.mkdir()
     command = [
@@ -37,7 +57,7 @@ def run(share: list[Path], folder: Path) -> int:
         "-q",
         "-p",
         "no:cacheprovider",
-        *sys.argv[1:],
+        *options,
         *map(str, share),
     ]
     environment = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(folder)}
@@ -55,12 +75,14 @@ def run(share: list[Path], folder: Path) -> int:
 
 def main() -> int:
     """The greatest exit code of the runs; each is printed whole when it ends."""
+    options = [word for word in sys.argv[1:] if word != "--core"]
+    parts = shares("--core" in sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="unirecord-tests-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # as the folder for temporary files is: some tests go on as another user
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            numbered = enumerate(shares())
-            codes = [pool.submit(run, share, folder / str(number)) for number, share in numbered]
+            numbered = enumerate(parts)
+            codes = [pool.submit(run, share, options, folder / str(number)) for number, share in numbered]
     return max(code.result() for code in codes)
 
 
