@@ -115,15 +115,13 @@ def test_the_code_runs(here: Path) -> None:
     sorted((Path(__file__).parent.parent / "docs" / "coming-from").glob("*.md")),
     ids=lambda page: page.stem,
 )
-def test_who_comes_from_elsewhere_can_run_the_page(here: Path, page: Path) -> None:
+def test_the_commands_for_who_comes_from_elsewhere_run(here: Path, page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for command in re.findall(r"^unirecord (write .*)$", text, flags=re.M):
         if (
             ".lance" not in command or importlib.util.find_spec("lance") is not None
         ):  # too large for every run
             assert main(shlex.split(command)) == 0
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    exec(compile(code, page.name, "exec"), {})
     assert len(re.findall(r"^\| .* \| .* \|$", text, flags=re.M)) > 7
 
 
