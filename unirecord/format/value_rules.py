@@ -121,6 +121,6 @@ def _undecodable(column: Column, values: Values) -> Rows:
     for row, start, size in zip(*each, strict=True):
         try:
             check(column, payload[start : start + size])
-        except CorruptionError:  # noqa: PERF203
+        except CorruptionError:
             bad.append(row)
     return np.array(bad, np.intp)

@@ -64,7 +64,7 @@ def converted(
         for line, value in zip(lines, values, strict=True):
             try:
                 found.append(convert(value))
-            except (ValueError, TypeError, OverflowError) as error:  # noqa: PERF203
+            except (ValueError, TypeError, OverflowError) as error:
                 reason = f"line {line}, column {column.name!r}: {_misfit(value, column, error)}"
                 if not keep:
                     raise SchemaError(f"{where}, {reason}") from None

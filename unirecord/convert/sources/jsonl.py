@@ -188,7 +188,7 @@ class JsonLines(TextFiles):
                     try:
                         rows.append(_parse_line(line, f"line {i}"))
                         numbers.append(i)
-                    except SchemaError as error:  # noqa: PERF203
+                    except SchemaError as error:
                         if not self._leaves_out:
                             raise SchemaError(f"{name}, {error}") from None
                         left_out.append(LeftOut(name, str(error)))
