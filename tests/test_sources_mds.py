@@ -123,3 +123,23 @@ def test_parts_of_a_split_and_shards_that_differ(tmp_path: Path) -> None:
     shard(tmp_path / "2.mds", [b"a"], column_names=["b"])
     with pytest.raises(SchemaError, match=r"2.mds has the columns b \(str\), but .*1.mds has a \(str\)"):
         open_source(f"{tmp_path}/*.mds")
+
+
+@pytest.mark.parametrize("outside", ["../x.mds", "/x.mds", "g/../../x.mds", "g//x.mds", "./x.mds", ""])
+def test_an_index_that_was_merged_names_shards_in_folders_and_none_outside(
+    tmp_path: Path, outside: str
+) -> None:
+    for folder in ("g0", "g1"):
+        shutil.copytree(FOLDER / "plain", tmp_path / folder)
+    shards = json.loads((FOLDER / "plain" / "index.json").read_text())["shards"]
+    merged = [
+        {**one, "raw_data": {**one["raw_data"], "basename": f"{folder}/{one['raw_data']['basename']}"}}
+        for folder in ("g0", "g1")
+        for one in shards
+    ]
+    (tmp_path / "index.json").write_text(json.dumps({"version": 2, "shards": merged}))
+    assert plain(rows_at(tmp_path)) == 2 * plain(rows_at(FOLDER / "plain"))
+    merged[1]["raw_data"]["basename"] = outside
+    (tmp_path / "index.json").write_text(json.dumps({"version": 2, "shards": merged}))
+    with pytest.raises(SchemaError, match="shard 1: it does not say which file"):
+        open_source(str(tmp_path))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Literal
 
 from ..errors import ExistsError
@@ -19,7 +20,7 @@ from .part_conversion import write_part
 from .row_choice import RowChoice
 from .sources import LeftOut, Options, Source, open_input, open_source
 from .sources.given_records import GivenRecords
-from .sources.given_table import GivenTable, is_table
+from .sources.given_table import GivenTable, GivenTables, is_table
 from .sources.left_out import warn_of_left_out, write_report
 from .split_choice import SplitChoice
 from .split_conversion import check_split_target, share_id, write_shares
@@ -52,7 +53,25 @@ def source_of(
         return given
     if is_table(given):
         return GivenTable(given, asked)
+    name = f"the {type(given).__name__}"
+    if callable(given) and not hasattr(given, "__getitem__") and not hasattr(given, "__iter__"):
+        given = given()
+    first, given = _first(given)
+    if is_table(first):
+        return GivenTables(first, islice(given, 1, None), asked, name)
     return GivenRecords(given, asked, names)
+
+
+def _first(given: Any) -> tuple[Any, Any]:
+    """The first item of an iterable or a sequence, if it has one, and the same with that item."""
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        return None, given
+    if isinstance(given, Sequence):
+        return (given[0] if len(given) else None), given
+    if not isinstance(given, Iterator):
+        return None, given
+    items = list(islice(given, 1))
+    return (items[0] if items else None), chain(items, given)
 
 
 def write_dataset(

@@ -14,6 +14,7 @@ from .arrow_values import arrow_errors
 from .base import Options, RawBatch, Unit
 from .input_path import InputPath
 from .packages import needed
+from .partitions import Partitions
 from .splits import refuse_split_files
 
 __all__ = ["ArrowFiles"]
@@ -74,7 +75,8 @@ class ArrowFiles(ArrowSource):
                 row += rows
             if progress is not None:
                 progress(number + 1, len(self._files))
-        self.settle(fields, sample, nulls, options.overrides)
+        self._partitions = Partitions(self.input, self._files, fields.names)
+        self.settle(fields, sample, nulls, options.overrides, self._partitions.types)
 
     def _add_unit(self, number: int, first: int, stop: int | None, row: int, rows: int) -> None:
         name = self._files[number].name
@@ -133,7 +135,9 @@ class ArrowFiles(ArrowSource):
         with arrow_errors(unit.name):
             batches = self._file(number).batches(first)
         for i, batch in enumerate(_guarded(batches, unit.name), first):
-            yield from self.raw_batches(batch, unit.name, row)
+            for raw in self.raw_batches(batch, unit.name, row):
+                raw.columns.update(self._partitions.columns(number, raw.rows, self._said_elsewhere))
+                yield raw
             row += batch.num_rows
             if stop is not None and i + 1 == stop:
                 return

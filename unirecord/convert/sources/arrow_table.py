@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...format.schema import Schema
 from .arrow_types import ArrowEvidence, annotated, annotations_of, class_names, features_of, is_file, is_time
 from .arrow_values import arrow_errors, arrow_values
-from .base import RawBatch, Source, column_names
+from .base import RawBatch, Source, column_names, reduced
 from .overrides import apply_overrides
 from .packages import needed
 
@@ -32,11 +33,21 @@ class ArrowSource(Source):
     read_file: Callable[[str], bytes] | None = None
 
     def settle(
-        self, fields: Any, sample: Any, nulls: Mapping[str, bool | None], overrides: Mapping[str, Any]
+        self,
+        fields: Any,
+        sample: Any,
+        nulls: Mapping[str, bool | None],
+        overrides: Mapping[str, Any],
+        more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Set the schema from an Arrow schema, some of the rows, and whether each column has nulls."""
+        """Set the schema from an Arrow schema, some of the rows, and whether each column has nulls.
+
+        ``more``: columns that the rows have not, with their types.
+        """
         pa = needed("pyarrow", _NEEDS)
-        names, changed = column_names(list(fields.names), self.path)
+        names, changed = column_names([*fields.names, *more], self.path)
+        self._said_elsewhere = dict(zip(more, names[len(fields.names) :], strict=True))
+        names = names[: len(fields.names)]
         self.left_out += changed
         self._names = dict(zip(names, fields.names, strict=True))
         features = {**features_of(fields.metadata), **self.said_of_columns()}
@@ -60,6 +71,7 @@ class ArrowSource(Source):
             if labels is not None:
                 classes[name] = labels
             self._note(pa, name, fields.field(i).type, feature)
+        found |= {self._said_elsewhere[name]: kind for name, kind in more.items()}
         self.schema = apply_overrides(found, overrides)
         if classes:
             first = classes.get("label") or next(iter(classes.values()))
@@ -76,6 +88,9 @@ class ArrowSource(Source):
             since = "since midnight" if pa.types.is_time(kind) else "since 1970"
             what = "nanoseconds" if pa.types.is_duration(kind) else f"nanoseconds {since}"
             self.notes.append(f"{name}: {kind} is written as {what}")
+            if getattr(kind, "tz", None) not in (None, "UTC"):
+                said = f"of {kind} the time zone is left out"
+                self.left_out.append(reduced(f"column {name!r}", said, column=name))
         elif pa.types.is_decimal(kind):
             self.notes.append(f"{name}: {kind} is written as text, so that no digit is lost")
         elif is_file(pa, kind, feature):
@@ -88,7 +103,7 @@ class ArrowSource(Source):
         for start in range(0, rows, step):
             piece = table.slice(start, step)
             columns: dict[str, Any] = {}
-            for column in self.schema:
+            for column in (one for one in self.schema if one.name in self._names):
                 try:
                     columns[column.name] = _joined(
                         [

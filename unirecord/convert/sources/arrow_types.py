@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from ...errors import SchemaError
 from ...format.annotations import ARROW_KEY
 from ...format.schema import Schema
@@ -108,11 +110,21 @@ class ArrowEvidence:
             self._sample_lists(pa, array)
 
     def _sample_lists(self, pa: Any, array: Any) -> None:
+        rows: Any = np.arange(len(array))  # the row of each list
         for depth in range(32):
             if not is_list(pa, array.type):
                 break
             if depth and array.null_count:
                 self.inner_nulls = True
+            sizes = needed("pyarrow.compute", "Arrow data").fill_null(
+                needed("pyarrow.compute", "Arrow data").list_value_length(array), 0
+            )
+            sizes = sizes.to_numpy(zero_copy_only=False).astype(np.int64)
+            if depth and len(rows):
+                _, first = np.unique(rows, return_index=True)
+                alike = np.repeat(sizes[first], np.diff([*first, len(rows)]))
+                self.ragged = self.ragged or bool((sizes != alike).any())
+            rows = np.repeat(rows, sizes)
             array = array.flatten()
         self.inner_nulls = self.inner_nulls or bool(array.null_count)
 
@@ -137,6 +149,9 @@ def plain_storage(array: Any) -> Any:
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage if hasattr(array, "storage") else array.cast(array.type.storage_type)
     if pa.types.is_dictionary(array.type):
+        if pa.types.is_string_view(array.type.value_type):  # Polars: Arrow cannot take from such a dictionary
+            words = array.dictionary.cast(pa.large_string())
+            array = pa.DictionaryArray.from_arrays(array.indices, words)
         array = array.dictionary_decode()
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())

@@ -47,7 +47,7 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
     if column.is_array:
         return _arrays(pa, array, column)
     if column.type == "object":
-        return array.to_pylist()
+        return _plain_leaves(pa, array).to_pylist()
     if is_file(pa, kind, None):
         return _files(array, read_file)
     if is_bytes(pa, kind):
@@ -83,6 +83,41 @@ def _nanoseconds(pa: Any, array: Any) -> Any:
         return array.cast(pa.duration("ns")).cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise SchemaError(f"{kind} is no whole number of nanoseconds of 64 bits ({error})") from None
+
+
+def _plain_leaves(pa: Any, array: Any) -> Any:
+    """Nested values whose times are nanoseconds and whose decimals are text, as those of columns are."""
+    counted, plain = _nested(pa, array.type, last=False), _nested(pa, array.type, last=True)
+    if plain == array.type:
+        return array
+    try:
+        return array.cast(counted).cast(plain)
+    except pa.ArrowException as error:
+        raise SchemaError(f"a value inside {array.type} has no plain form ({error})") from None
+
+
+def _nested(pa: Any, kind: Any, *, last: bool) -> Any:
+    """The type in which leaves are plain; before the ``last`` step times are still those of nanoseconds."""
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return pa.int64() if last else pa.timestamp("ns", getattr(kind, "tz", None))
+    if types.is_time(kind) or types.is_duration(kind):
+        return pa.int64() if last else pa.time64("ns") if types.is_time(kind) else pa.duration("ns")
+    if types.is_decimal(kind):
+        return pa.string()
+    if types.is_interval(kind):
+        raise SchemaError(f"{kind} is no number of nanoseconds, since months differ; convert it")
+    if types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return pa.struct([field.with_type(_nested(pa, field.type, last=last)) for field in fields])
+    if types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_field.with_type(_nested(pa, kind.item_type, last=last)))
+    if is_list(pa, kind):
+        inner = kind.value_field.with_type(_nested(pa, kind.value_type, last=last))
+        if types.is_fixed_size_list(kind):
+            return pa.list_(inner, kind.list_size)
+        return pa.large_list(inner) if types.is_large_list(kind) else pa.list_(inner)
+    return kind
 
 
 def _cells(pa: Any, array: Any) -> list[Any]:

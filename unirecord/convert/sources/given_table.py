@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -11,12 +12,13 @@ from ...errors import SchemaError
 from ...progress import Progress
 from .arrow_table import ArrowSource
 from .arrow_types import features_of
-from .base import Options, RawBatch, Unit
+from .arrow_values import arrow_errors
+from .base import LeftOut, Options, RawBatch, Unit, reduced
 from .folder_walk import UnreadableError, read_regular_file
 from .input_path import InputPath
 from .packages import needed
 
-__all__ = ["GivenTable", "is_table"]
+__all__ = ["GivenTable", "GivenTables", "is_table"]
 
 _UNIT_ROWS: Final = 16_384
 _NEEDS: Final = "a table"
@@ -24,11 +26,18 @@ _NEEDS: Final = "a table"
 
 def is_table(given: Any) -> bool:
     """Whether it is a DataFrame, an Arrow table or record batch, or a Hugging Face dataset; none is imported for it."""
-    return _is_arrow(given) or _is_frame(given) or _is_hugging_face(given)
+    if _is_hugging_face(given):  # with_transform makes items of rows as they are read: those are records
+        return (getattr(given, "format", None) or {}).get("type") != "custom"
+    return _is_arrow(given) or _is_frame(given) or _gives_arrow(given)
 
 
 def _is_arrow(given: Any) -> bool:
     return hasattr(given, "schema") and hasattr(given, "num_rows") and hasattr(given, "slice")
+
+
+def _gives_arrow(given: Any) -> bool:
+    """Whether it gives Arrow's columns by the interface of its PyCapsules, whole: a query of DuckDB, say."""
+    return hasattr(given, "__arrow_c_stream__") and not hasattr(given, "read_next_batch")
 
 
 def _is_frame(given: Any) -> bool:
@@ -57,16 +66,18 @@ class GivenTable(ArrowSource):
         """Bring the columns into Arrow's form, a Hugging Face dataset's when they are read."""
         self._rows_as_arrow = None
         if _is_hugging_face(self._given):
-            self._rows_as_arrow = self._given.with_format("arrow")
+            chosen = (getattr(self._given, "format", None) or {}).get("columns")  # by set_format
+            self._rows_as_arrow = self._given.with_format("arrow", columns=chosen)
             self.read_file = _read_file
             rows = self._given.num_rows
             sample = self._piece(0, min(1000, rows))
             fields = sample.schema
             nulls = {name: self._has_nulls(name) for name in fields.names}
         else:
-            self._table = _arrow_table(self._given)
+            self._table, said = _arrow_table(self._given)
+            self.left_out += said
             sample, fields, rows = self._table, self._table.schema, self._table.num_rows
-            nulls = {name: bool(self._table.column(name).null_count) for name in fields.names}
+            nulls = {name: bool(self._table.column(i).null_count) for i, name in enumerate(fields.names)}
         self.units = [
             Unit(
                 f"{self.path}, rows from {start}",
@@ -104,6 +115,68 @@ class GivenTable(ArrowSource):
         yield from self.raw_batches(self._piece(start, rows), self.path, start)
 
 
+class GivenTables(ArrowSource):
+    """Tables that a program gives one after the other, such as the batches of a reader; they are read once.
+
+    Columns and types are those of the first; what its types do not hold exactly in another is an error.
+    """
+
+    units: Sequence[Unit]
+
+    kind: ClassVar[str] = "tables"
+    about: ClassVar[str] = "DataFrames or Arrow tables, one after the other"
+
+    def __init__(self, first: Any, rest: Iterator[Any], options: Options, name: str) -> None:
+        """``first``: the first table; ``rest``: those behind it."""
+        self._first, self._rest = first, rest
+        super().__init__(InputPath(name, ""), options)
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Find the types of the first table."""
+        self._table, said = _arrow_table(self._first)
+        self.left_out += said
+        fields = self._table.schema
+        nulls = {
+            field.name: bool(self._table.column(i).null_count) or _may_be_null(field)
+            for i, field in enumerate(fields)
+        }
+        self.read_once = True
+        self.units = [Unit(self.path, None, None)]
+        self.settle(fields, self._table, nulls, options.overrides)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: the tables stay with the process that has them."""
+        raise TypeError(f"{self.path} is read once, by one process; give one table, or a path")
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of all tables."""
+        row = 0
+        for number, given in enumerate(chain([self._table], self._rest)):
+            where = f"{self.path}, table {number}"
+            table = given if number == 0 else self._as_first(given, where)
+            yield from self.raw_batches(table, where, row)
+            row += table.num_rows
+
+    def _as_first(self, given: Any, where: str) -> Any:
+        pa, wanted = needed("pyarrow", _NEEDS), self._table.schema
+        if not is_table(given):
+            raise SchemaError(f"{where}: it is a {type(given).__name__}, and the first is a table")
+        table, _ = _arrow_table(given)
+        if table.schema.names != wanted.names:
+            raise SchemaError(
+                f"{where} has the columns {', '.join(table.schema.names)}, but the first {', '.join(wanted.names)}"
+            )
+        columns = []
+        for field in wanted:
+            with arrow_errors(f"{where}, column {field.name!r}, which is {field.type} in the first table,"):
+                columns.append(table.column(field.name).cast(field.type))
+        return pa.table(columns, names=wanted.names)
+
+
+def _may_be_null(field: Any) -> bool:
+    return bool(field.nullable and not needed("pyarrow", _NEEDS).types.is_nested(field.type))
+
+
 def _said(features: Any) -> dict[str, Any]:
     try:
         return dict(features.to_dict())
@@ -118,25 +191,47 @@ def _read_file(path: str) -> bytes:
         raise SchemaError(f"{path} cannot be read: {error}") from None
 
 
-def _arrow_table(given: Any) -> Any:
-    """The table as a `pyarrow.Table`."""
+def _arrow_table(given: Any) -> tuple[Any, list[LeftOut]]:
+    """The table as a `pyarrow.Table`, and what of it that has not."""
     pa = needed("pyarrow", _NEEDS)
-    if isinstance(given, pa.RecordBatch):
-        return pa.Table.from_batches([given])
-    if isinstance(given, pa.Table):
-        return given
-    names = list(given.columns)
+    if not _is_arrow(given) and not _is_frame(given):
+        given = pa.table(given)
+    names = list(given.schema.names if _is_arrow(given) else given.columns)
     for name in names:
         if not isinstance(name, str):
             raise SchemaError(f"the table's column {name!r} is not named by a str; rename it")
         if names.count(name) > 1:
             raise SchemaError(f"the table has several columns called {name!r}; rename them")
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given]), []
+    if isinstance(given, pa.Table):
+        return given, []
+    said: list[LeftOut] = []
     if hasattr(given, "to_arrow"):  # polars
-        return given.to_arrow()
-    return pa.table({name: _series(pa, name, given[name]) for name in names})
+        columns = {name: _polars_column(name, given.get_column(name)) for name in names}
+    else:
+        columns = {name: _series(pa, name, given[name], said) for name in names}
+    return pa.table(columns), said
 
 
-def _series(pa: Any, name: str, series: Any) -> Any:
+def _polars_column(name: str, series: Any) -> Any:
+    try:
+        return series.to_arrow()
+    except (
+        Exception
+    ) as error:  # Polars has errors of its own, and one of Arrow's for types that Arrow has not
+        raise SchemaError(f"column {name!r}: Arrow has no {series.dtype} ({error}); cast it") from None
+
+
+def _series(pa: Any, name: str, series: Any, said: list[LeftOut]) -> Any:
+    kind = str(series.dtype)
+    if kind.startswith("Sparse["):
+        series = series.sparse.to_dense()
+    elif kind.startswith("period["):
+        said.append(reduced(f"column {name!r}", f"{kind} is written as text, such as '2024-01'", column=name))
+        series = series.astype("string")
+    elif kind.startswith("interval["):
+        said.append(reduced(f"column {name!r}", f"of {kind} the closed side is left out", column=name))
     values = series.to_numpy() if isinstance(series.dtype, np.dtype) else series
     try:
         if isinstance(values, np.ndarray) and values.dtype.kind != "O":
@@ -144,5 +239,7 @@ def _series(pa: Any, name: str, series: Any) -> Any:
         if isinstance(values, np.ndarray) and any(getattr(v, "ndim", 0) > 1 for v in values):
             values = [v.tolist() if hasattr(v, "tolist") else v for v in values]
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError) as error:
-        raise SchemaError(f"column {name!r}: its values have no common type ({error})") from None
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"column {name!r}: its values have no common type that is exact ({error})"
+        ) from None

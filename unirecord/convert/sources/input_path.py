@@ -68,6 +68,16 @@ class InputPath:
         return self._members is None and not os.path.isdir(self.path)
 
     @property
+    def fixed_folder(self) -> str | None:
+        """The folder that its files lie below, of a pattern what is before its first star; None of one file."""
+        if self.is_folder:
+            return self.path
+        if self._members is None:
+            return None
+        fixed = glob.escape(self.name).partition("[")[0]
+        return os.path.dirname(fixed) or "."
+
+    @property
     def is_elsewhere(self) -> bool:
         """Whether it is in an object store, where datasets alone are read."""
         return "://" in self.path and not location_of(self.path).in_file_system

@@ -22,6 +22,7 @@ from .input_path import InputPath
 from .json_arrow import ArrowLines, arrow_kind, arrow_lines
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
+from .partitions import Partitions
 from .text_blocks import BlockPlace, line_blocks, read_block
 from .text_files import TextFiles
 
@@ -61,13 +62,18 @@ class JsonLines(TextFiles):
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
-        names, changed = column_names(self._keys, path)
+        self._partitions = Partitions(self.input, self._files, self._keys)
+        every, changed = column_names([*self._keys, *self._partitions.types], path)
+        names, elsewhere = every[: len(self._keys)], every[len(self._keys) :]
+        self._said_elsewhere = dict(zip(self._partitions.types, elsewhere, strict=True))
         self.left_out += changed
         types: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
             column.missing = column.missing or column.seen < row - self._unread
             types[name] = fixed[name] if name in fixed else column.spec(path)
+        types |= {self._said_elsewhere[name]: kind for name, kind in self._partitions.types.items()}
         self.schema = apply_overrides(types, fixed)
+        self._of_keys = Schema(self.schema[name] for name in names)
 
     def _look_through_file(
         self,
@@ -151,22 +157,28 @@ class JsonLines(TextFiles):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found."""
+        for batch in self._read(unit):
+            said = self._partitions.columns(unit.place[0], batch.rows, self._said_elsewhere)
+            batch.columns.update(said)
+            yield batch
+
+    def _read(self, unit: Unit) -> Iterator[RawBatch]:
         number, place = unit.place
         file = self._files[number]
         data = read_block(file, place)
         columns: dict[str, Any] = {}
-        kinds = {key: arrow_kind(column) for key, column in zip(self._keys, self.schema, strict=True)}
+        kinds = {key: arrow_kind(column) for key, column in zip(self._keys, self._of_keys, strict=True)}
         found = self._kept.pop((number, place.offset), None)
         if found is None or found.kinds != kinds or place.size is None:
             found = arrow_lines(data, kinds)
-        pairs = list(zip(self._keys, self.schema, strict=True))
+        pairs = list(zip(self._keys, self._of_keys, strict=True))
         if found is not None and all(column.nullable or not found.nulls(key) for key, column in pairs):
             yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
             return
-        convert = [json_converter(c) for c in self.schema]
+        convert = [json_converter(c) for c in self._of_keys]
         for rows, lines, left_out in self._chunks(data, place, file.name):
             columns = {}
-            for key, column, function in zip(self._keys, self.schema, convert, strict=True):
+            for key, column, function in zip(self._keys, self._of_keys, convert, strict=True):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(
                     values, function, column, lines, file.name, keep=self.keeps_misfits

@@ -214,7 +214,10 @@ class MdsShards(Source):
 
 def _is_file_entry(said: Any) -> bool:
     name = said.get("basename") if isinstance(said, dict) else None
-    return isinstance(name, str) and bool(name) and os.path.basename(name) == name
+    if not isinstance(name, str) or not name or "\0" in name or os.path.isabs(name):
+        return False
+    pieces = name.split("/")  # of a merged index, folders stand before it
+    return all(pieces) and not {".", ".."} & set(pieces)
 
 
 def _columns(where: str, names: Any, encodings: Any, sizes: Any) -> Columns:

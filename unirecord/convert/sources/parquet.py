@@ -11,6 +11,7 @@ from .arrow_values import arrow_errors
 from .base import Options, RawBatch, Unit
 from .input_path import InputPath
 from .packages import needed
+from .partitions import Partitions
 from .splits import refuse_split_files
 
 __all__ = ["ParquetFiles"]
@@ -66,7 +67,8 @@ class ParquetFiles(ArrowSource):
         for name in fields.names:
             if nulls.get(name) is None and fields.field(name).nullable:
                 nulls[name] = None if pa.types.is_nested(fields.field(name).type) else True
-        self.settle(fields, self._sample(), nulls, options.overrides)
+        self._partitions = Partitions(self.input, self._files, fields.names)
+        self.settle(fields, self._sample(), nulls, options.overrides, self._partitions.types)
 
     def _sample(self) -> Any:
         """The first rows of the first file that has any."""
@@ -95,14 +97,16 @@ class ParquetFiles(ArrowSource):
             found = opened.metadata.row_group(group)
             width = max(found.total_byte_size, 1) // max(found.num_rows, 1)
             step = max(1, min(1 << 16, _BATCH_BYTES // max(width, 1)))
-            columns = [self._names[name] for name in self.schema.names]
+            columns = [self._names[name] for name in self.schema.names if name in self._names]
             batches = opened.iter_batches(step, [group], columns, use_threads=False)
         while True:
             with arrow_errors(unit.name):
                 batch = next(batches, None)
             if batch is None:
                 return
-            yield from self.raw_batches(batch, unit.name, row)
+            for raw in self.raw_batches(batch, unit.name, row):
+                raw.columns.update(self._partitions.columns(number, raw.rows, self._said_elsewhere))
+                yield raw
             row += batch.num_rows
 
 

@@ -27,6 +27,7 @@ from .npy_files import NpyFiles
 from .parquet import ParquetFiles
 from .python_records import PythonRecords
 from .stored_dataset import StoredDataset
+from .table_formats import refuse_table_folder
 from .tables import CsvTable
 from .text_lines import TextLines
 from .tfrecord import TFRecordFiles
@@ -102,6 +103,8 @@ def source_type(source: InputPath, kind: str | None = None) -> type[Source]:
 
     Raises `WrongSourceError` when there is none, or when ``kind`` does not read such a path.
     """
+    if source.is_folder and not source.is_elsewhere:
+        refuse_table_folder(source.name, source.path)
     return _recognised(source) if kind is None else _asked_for(kind, source)
 
 

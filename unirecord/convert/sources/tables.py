@@ -16,6 +16,7 @@ from .convert import converted, exact_float, rounding_advice, text_converter
 from .csv_arrow import arrow_block
 from .csv_file import CsvFile
 from .overrides import apply_overrides
+from .partitions import Partitions
 from .text_blocks import Block, BlockPlace, count_lines, csv_blocks, first_records, read_block
 from .text_files import TextFiles
 
@@ -54,11 +55,16 @@ class CsvTable(TextFiles):
             evidence = evidence or [CellEvidence() for _ in table.header]
             self._files.append(table)
             rows += self._look_through_file(len(self._files) - 1, evidence, options.threads, tell)
-        names, changed = column_names(self._files[0].header, self.path)
+        self._partitions = Partitions(self.input, [one.file for one in self._files], self._files[0].header)
+        header = [*self._files[0].header, *self._partitions.types]
+        every, changed = column_names(header, self.path)
+        names = every[: len(self._files[0].header)]
+        self._said_elsewhere = dict(zip(header[len(names) :], every[len(names) :], strict=True))
         self.left_out += changed
         if not rows:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
+        found |= {self._said_elsewhere[name]: kind for name, kind in self._partitions.types.items()}
         self._exact = frozenset(
             name
             for name, column in zip(names, evidence, strict=True)
@@ -67,6 +73,7 @@ class CsvTable(TextFiles):
         if self._exact and not self._leaves_out:
             self._refuse_rounded([i for i, name in enumerate(names) if name in self._exact], names)
         self.schema = apply_overrides(found, options.overrides)
+        self._of_cells = Schema(self.schema[name] for name in names)
 
     def _look_through_file(
         self, number: int, evidence: list[CellEvidence], threads: int, progress: Progress | None
@@ -135,13 +142,16 @@ class CsvTable(TextFiles):
         number, place = unit.place
         table = self._files[number]
         first, rest = first_records(read_block(table.file, place), table.delimiter)
-        yield from self._read(table, first, place.line)
-        if rest:
-            yield from self._read(table, rest, place.line + count_lines(first))
+        places = [(first, place.line), (rest, place.line + count_lines(first))]
+        for data, line in places if rest else places[:1]:
+            for batch in self._read(table, data, line):
+                batch.columns.update(self._partitions.columns(number, batch.rows, self._said_elsewhere))
+                yield batch
 
     def _read(self, table: CsvFile, data: bytes, line: int) -> Iterator[RawBatch]:
         """Yield the rows of whole records; lines before them are for messages."""
-        convert = [exact_float(c) if c.name in self._exact else text_converter(c) for c in self.schema]
+        cells_of = self._of_cells
+        convert = [exact_float(c) if c.name in self._exact else text_converter(c) for c in cells_of]
         width = len(table.header)
         block = self._block(table, data, convert)
         if block is not None:
@@ -152,18 +162,18 @@ class CsvTable(TextFiles):
             cells = zip(*rows, strict=True) if rows else iter([()] * width)
             columns = {
                 c.name: converted(values, f, c, lines, table.name, keep=self.keeps_misfits)
-                for c, f, values in zip(self.schema, convert, cells, strict=True)
+                for c, f, values in zip(cells_of, convert, cells, strict=True)
             }
             yield RawBatch(columns, len(rows), left_out)
 
     def _block(self, table: CsvFile, data: bytes, convert: Sequence[Callable[[Any], Any]]) -> RawBatch | None:
         """The rows by pyarrow; None where it does not read them, or where the line of a cell is to be named."""
         texts = {name: "string?" if self.schema[name].nullable else "string" for name in self._exact}
-        block = arrow_block(data, Schema.parse({**self.schema.to_spec(), **texts}), table.delimiter)
+        block = arrow_block(data, Schema.parse({**self._of_cells.to_spec(), **texts}), table.delimiter)
         if block is None:
             return None
         columns = {}
-        for i, column in enumerate(self.schema):
+        for i, column in enumerate(self._of_cells):
             values = None if column.name in self._exact else block.values(i, column)
             if values is None:
                 try:
