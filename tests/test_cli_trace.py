@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import unirecord
@@ -267,3 +268,30 @@ def test_a_checkpoint_of_draws_names_the_step_before_it(
     for wrong, text in (([], "--drawn-by COLUMN"), (["--drawn-by", "i"], "differ|options|max_length")):
         assert main(["trace", *map(str, asked), *wrong]) == 2
         assert re.search(text, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("kind", ["packed", "windows", "windows of documents"])
+def test_a_state_of_windows_is_refused_by_what_it_is_and_the_way_that_is_named_answers(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with unirecord.Writer(tmp_path / "t.urec", {"tokens": "uint16[-1]"}) as writer:
+        for i in range(200):
+            writer.write({"tokens": np.full(1 + i % 40, i, np.uint16)})
+    ds = unirecord.UniRecordDataset(tmp_path / "t.urec", shuffle=True, seed=1)
+    made: Any = {
+        "packed": lambda: ds.packed("tokens", 64, documents="document"),
+        "windows": lambda: ds.windows("tokens", 64, documents="document"),
+        "windows of documents": lambda: ds.windows("tokens", 8, boundaries="document", documents="document"),
+    }[kind]()
+    loader = made.batches(4)
+    batch = next(iter(loader))
+    (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    asked = ["trace", tmp_path / "t.urec", "--state", tmp_path / "state.json", "--batch", 4]
+    assert main([*map(str, asked)]) == 2
+    said = capsys.readouterr().err
+    assert f"is of {kind.split()[0]}" in said
+    assert "the column 'tokens'" in said
+    assert 'documents="document"' in said
+    again = made.rows_of(0, 4, epoch=0, read=True)
+    assert again["document"].tolist() == batch["document"].tolist()
+    assert set(again) == {"tokens", "document"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,45 @@ def test_a_state_of_another_epoch_is_refused(path: Path) -> None:
     iterator = iter(unirecord.grain.batches(opened(path), 7))
     iterator.set_state(state)
     assert values(iterator) == ds.row_ids().tolist()
+
+
+EPOCHS = 5
+WAYS = {
+    "batches": lambda ds: unirecord.grain.batches(ds, 7, epochs=EPOCHS),
+    "MapDataset": lambda ds: unirecord.grain.dataset(ds).repeat(EPOCHS).batch(7).to_iter_dataset(),
+    "Source": lambda ds: (
+        grain.MapDataset.source(unirecord.grain.Source(ds, epochs=EPOCHS)).batch(7).to_iter_dataset()
+    ),
+    "DataLoader": lambda ds: grain.DataLoader(
+        data_source=unirecord.grain.Source(ds, epochs=EPOCHS),
+        sampler=grain.samplers.SequentialSampler(50 * EPOCHS, grain.sharding.NoSharding()),
+        operations=[grain.transforms.Batch(7)],
+        worker_count=0,
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_resumed_within_and_between_epochs_is_as_if_never_stopped(path: Path, way: str) -> None:
+    """Twice in an epoch, and at the end of two, each time in a job that begins anew; then two more epochs follow."""
+    expected = orders(opened(path), EPOCHS)
+    found: list[int] = []
+    state = None
+    for batches in (2, 3, 3, 8, None):  # of 7 rows, of which an epoch of `batches` has eight
+        running = iter(WAYS[way](opened(path)))
+        if state is not None:
+            running.set_state(state)
+        found += values(itertools.islice(running, batches))
+        state = running.get_state()
+    assert found == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_iterators_that_are_broken_off_or_in_other_threads_leave_each_other_alone(
+    path: Path, way: str
+) -> None:
+    expected = orders(opened(path), EPOCHS)
+    data = WAYS[way](opened(path))
+    assert values(itertools.islice(iter(data), 3)) == expected[:21]
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(values, [iter(data), iter(data)])) == [expected, expected]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +233,7 @@ def test_batches_that_are_left_early_leave_no_threads(path: Path) -> None:
     assert threading.active_count() <= before + 1
 
 
-def rows_of(data: tf.data.Dataset) -> list[int]:
+def rows_of(data: Iterable[Any]) -> list[int]:
     return [int(i) for batch in data for i in batch["label"]]
 
 
@@ -252,6 +254,51 @@ def test_after_a_resumed_pass_every_pass_is_whole(path: Path, taken: int) -> Non
     data = again.to_tf(10)
     passes = [rows_of(data) for _ in range(3)]
     assert passes == ([orders[0][10 * taken :], *orders[1:3]] if taken < 10 else orders[1:4])
+
+
+def test_resumed_twice_in_and_between_epochs_and_two_further_is_as_if_never_stopped(path: Path) -> None:
+    """By a state that counts steps, each time in a job that begins anew."""
+
+    def made(state: dict[str, Any] | None) -> tuple[UniRecordDataset, tf.data.Dataset]:
+        ds = UniRecordDataset(path, columns=["label"], shuffle=True, seed=5)
+        if state is not None:
+            ds.load_state_dict(state)
+        return ds, ds.to_tf(10)
+
+    expected = []
+    for epoch in range(5):
+        ds, _ = made(None)
+        ds.set_epoch(epoch)
+        expected.append(ds.row_ids().tolist())
+    found: list[int] = []
+    state = None
+    for steps in (2, 3, 5, 10):  # of ten, which an epoch has
+        ds, data = made(state)
+        found += rows_of(itertools.islice(data, steps))
+        state = {**ds.state_dict(), "epoch": (len(found) - 1) // N, "position": (len(found) - 1) % N + 1}
+    ds, data = made(state)
+    assert [found[:N], found[N:], rows_of(data), rows_of(data), rows_of(data)] == expected
+
+
+@pytest.mark.parametrize("method", ["repeat", "take", "skip", "cut by steps"])
+def test_a_pass_has_one_order_whatever_is_made_of_it(path: Path, method: str) -> None:
+    """Each iteration is the next epoch, also of the datasets that methods of TensorFlow's make."""
+    ds = UniRecordDataset(path, columns=["label"], shuffle=True, seed=5)
+    orders = []
+    for epoch in range(3):
+        ds.set_epoch(epoch)
+        orders.append(ds.row_ids().tolist())
+    ds.set_epoch(0)
+    data = ds.to_tf(10)
+    if method == "repeat":
+        assert rows_of(data.repeat(3)) == orders[0] + orders[1] + orders[2]
+    elif method == "cut by steps":  # as fit(steps_per_epoch=5) does
+        running = iter(data.repeat())
+        cut = [rows_of(itertools.islice(running, 5)) for _ in range(6)]
+        assert [cut[i] + cut[i + 1] for i in (0, 2, 4)] == orders
+    else:
+        made, kept = (data.take(7), slice(70)) if method == "take" else (data.skip(7), slice(70, None))
+        assert [rows_of(made) for _ in range(3)] == [order[kept] for order in orders]
 
 
 def batches_of_epochs(ds: UniRecordDataset, batch_size: int, epochs: int, **options: Any) -> list[int]:

@@ -137,6 +137,8 @@ def _plain(
     given = [f"--{name}" for name in _OF_MIXTURE if getattr(args, name) is not None]
     if given:
         raise UsageError(f"{', '.join(given)}: for a mixture, give each source as NAME=PATH")
+    if state is not None:
+        _refuse_pieces(args.state, str(state["identity"]))
     ds = UniRecordDataset(args.path[0], **_options(args, state))
     batches = None
     if drawn is not None:
@@ -150,6 +152,19 @@ def _plain(
     elif args.drawn_by is not None:
         raise UsageError("--drawn-by is for the --state of drawn batches; this job has none")
     return _job(args, ds, batches)
+
+
+def _refuse_pieces(path: str, identity: str) -> None:
+    """UsageError for a state of windows or packed samples, whose identity says of which (docs/order.md)."""
+    _, made, what = identity.partition("/")
+    if made:
+        column, _, size = what.partition("/")[2].partition(":")
+        kind = "packed samples" if ",packed," in size else "windows"
+        raise UsageError(
+            f"{path} is of {kind} of the column {column!r}, and trace names rows: one of these may be pieces of "
+            'several. Make them in Python as the job does, with documents="document", which says of each element which '
+            "row it is of, and ask for rows_of(step, batch_size, epoch=..., read=True)"
+        )
 
 
 def _drawn(ds: UniRecordDataset[Any], drawn: Mapping[str, Any], rule: str | None, column: str) -> Any:
