@@ -37,7 +37,7 @@ class Values:
 def broken_scalars(column: Column, values: npt.NDArray[Any], valid: npt.NDArray[np.bool_] | None) -> Rows:
     """Which rows hold a bool other than 0 or 1, or are null and not stored as zero; ``values``: lengths of strings."""
     wrong = np.zeros(len(values), bool)
-    if valid is not None:
+    if valid is not None and len(values):
         raw = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
         wrong |= ~valid & raw.any(axis=1)
     if column.type == "bool":
