@@ -17,7 +17,7 @@ import pytest
 from hang import HANG_SECONDS
 from test_sources_images import folder, picture
 
-from unirecord import UniRecordDataset
+from unirecord import UniRecordDataset, Writer
 from unirecord.cli import main
 
 CSV = "id,name,score\n1,ann,0.5\n2,bob,\n3,,2.5\n"
@@ -271,3 +271,20 @@ def test_an_interrupt_leaves_what_was_there(here: Path) -> None:
     assert "Traceback" not in out
     assert sorted(os.listdir(here / "d")) == before
     assert len(rows("d")) == 3
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    ["made by hand", [1, 2], 7, {"classes": 5}, {"class_names": [1]}, {"class_names": {"label": 3}}],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "more", [[], ["--limit", "2"], ["--rename", "label=n"], ["--sample", "2"], ["--sort", "label"]]
+)
+def test_a_dataset_with_any_metadata_is_written_anew(
+    tmp_path: Path, metadata: object, more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Writer(tmp_path / "a", {"label": "int64", "b": "bytes"}, metadata=metadata) as writer:
+        writer.write_batch({"label": [1, 0, 2], "b": [b"x"] * 3})
+    assert main(["write", str(tmp_path / "a"), str(tmp_path / "b"), *more]) == 0, capsys.readouterr().err
+    assert UniRecordDataset(tmp_path / "b").metadata is not None

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,51 @@ def test_traces_are_found_wherever_they_stand(tmp_path: Path) -> None:
     assert traces.found_in(str(file)) == 7
     file.write_bytes(b"")
     assert traces.found_in(str(file)) == 0
+
+
+def erased_before(path: Path) -> None:
+    """Deleted, and written anew without their bytes: the earlier version has them yet."""
+    unirecord.delete(path, rows=[2, 9])
+    unirecord.compact(path, drop_deleted=True)
+
+
+def laid_out_with_them(path: Path) -> None:
+    unirecord.delete(path, rows=[2, 9])
+    unirecord.compact(path)
+
+
+def laid_out_twice(path: Path) -> None:
+    laid_out_with_them(path)
+    unirecord.reshard(path, 3)
+
+
+def sorted_before(path: Path) -> None:
+    unirecord.delete(path, rows=[2, 9])
+    unirecord.sort(path, "n", descending=True)
+
+
+def gone_before(path: Path) -> None:
+    erased_before(path)
+    unirecord.gc(path, keep=1)
+
+
+def deleted_and_restored(path: Path) -> None:
+    unirecord.delete(path, rows=[2, 9])
+    unirecord.restore(path, 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "rows"),
+    [(erased_before, 3), (laid_out_with_them, 3), (laid_out_twice, 3), (sorted_before, 3), (gone_before, 1),
+     (deleted_and_restored, 1)],
+)  # fmt: skip
+def test_a_row_is_counted_once_however_many_parts_have_its_bytes(
+    tmp_path: Path, before: Callable[[Path], None], rows: int
+) -> None:
+    path = written(tmp_path / "data")
+    before(path)
+    assert unirecord.purge(path, where="n == 7", dry_run=True).rows == rows
+    found = unirecord.purge(path, where="n == 7")
+    assert found.rows == rows
+    assert found_in(path) == []
+    assert unirecord.purge(path).rows == 0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import unirecord
 from unirecord import CorruptionError, MissingError, QueryError, SchemaError, UniRecordDataset, Writer, append
 from unirecord.format import layout
 from unirecord.inspection.chunks import scalar_field
@@ -334,3 +335,19 @@ def test_of_many_strings_evenly_spaced_ones_are_looked_at(tmp_path: Path) -> Non
         parts, "kind"
     )  # it has a dictionary
     parts.close()
+
+
+def test_numbers_that_are_stored_as_text_are_compared_as_the_error_says(tmp_path: Path) -> None:
+    path, prices = tmp_path / "prices", ["5.00", "60.00", "499.99", "500.01", "1000.00", "99999.00"]
+    with Writer(path, {"price": "string"}) as writer:
+        writer.write_batch({"price": prices})
+    with pytest.raises(QueryError, match=r"unirecord\.add_columns") as caught:
+        UniRecordDataset(path, where="price > 500")
+    assert "in quotes" not in str(caught.value)
+    unirecord.add_columns(
+        path, {"number": "float64"}, lambda rows: {"number": list(map(float, rows["price"]))}, reads=["price"]
+    )
+    with UniRecordDataset(path, where="number > 500") as ds:
+        assert [row["price"] for row in ds] == prices[3:]
+    with UniRecordDataset(path, where="price == '500.01'") as ds:
+        assert len(ds) == 1

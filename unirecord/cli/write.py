@@ -349,7 +349,7 @@ def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -
         "--on-error",
     )
     notes = [f"{name} {asked[name]}" for name in shown if name in asked]
-    classes = (source.metadata or {}).get("classes")
+    classes = classes_of(source.metadata)
     if args.limit is not None and classes and (source.rows is None or args.limit < source.rows):
         notes.append(
             f"--limit {args.limit:,} takes the first rows, which may all be of one class; "

@@ -211,9 +211,9 @@ def _counts(source: SteppedSource) -> list[int]:
     return [sum(batch.rows for batch in source.batches_of(unit)) for unit in source.units]
 
 
-def _renamed_classes(metadata: dict[str, Any] | None, names: Mapping[str, str]) -> dict[str, Any] | None:
+def _renamed_classes(metadata: Any, names: Mapping[str, str]) -> Any:
     """The metadata, with the lists of classes that are told by column under the new names."""
-    lists = (metadata or {}).get("class_names")
-    if not isinstance(lists, Mapping) or metadata is None:
+    lists = metadata.get("class_names") if isinstance(metadata, dict) else None
+    if not isinstance(lists, Mapping):
         return metadata
     return {**metadata, "class_names": {names.get(name, name): value for name, value in lists.items()}}

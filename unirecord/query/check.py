@@ -86,7 +86,8 @@ class _Checker:
         if isinstance(left, (Field, str)) and isinstance(right, (Field, str)):
             return simplify.compare_text(operator, left, right)
         raise self.wrong(
-            f"{describe(left)} cannot be compared with {describe(right)}{self._hint(left, right)}", node
+            f"{describe(left)} cannot be compared with {describe(right)}{self._hint(operator, left, right)}",
+            node,
         )
 
     def _same_truth(self, operator: str, node: Node, left: Condition, right: Condition) -> Condition:
@@ -98,14 +99,19 @@ class _Checker:
             raise self.wrong(f"a query may have {MAX_CONDITIONS:,} conditions", node)
         return same if operator == "==" else simplify.negate(same)
 
-    def _hint(self, left: Operand, right: Operand) -> str:
+    def _hint(self, operator: str, left: Operand, right: Operand) -> str:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, str) and one in self.schema.names:
                 return f"; to name the column, write {one} without quotes"
             if isinstance(one, simplify.CONDITIONS) and isinstance(other, Constant):
                 return "; a bool is compared with true or false"
             if isinstance(one, Field) and isinstance(other, Constant):
-                return f"; write the number in quotes: '{other}'"
+                if operator in ("==", "!="):
+                    return f"; it holds text: write it as it is stored, in quotes, as '{other}'"
+                return (
+                    "; it holds text, which is in order of its characters, so that '1000' is less than '5': add a "
+                    "column of numbers (unirecord.add_columns, docs/growing.md), and compare that"
+                )
         return ""
 
     def _membership(self, node: syntax.Membership) -> Condition:

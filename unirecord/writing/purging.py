@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ..parts import manifest
 from ..parts.dataset_path import resolve
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.part_set import ColumnResult, PartSet
-from ..parts.versions import kept_name, kept_versions, no_directory, read_newest
+from ..parts.versions import kept_name, kept_versions, no_directory, publication_of, read_newest
 from ..progress import Progress
 from ..storage import local as store
 from ..storage.lease import is_leased
@@ -30,6 +30,8 @@ from .relaying import joined_small
 __all__ = ["Purged", "purge"]
 
 Numbers = NDArray[np.int64]
+
+_NONE: Final = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,7 @@ def _refuse_column_parts(folder: str, newest: Manifest) -> None:
 
 def _erased(folder: str, progress: Progress | None) -> Purged:
     newest = read_newest(folder)
+    rows = _count(folder, newest)
     leaving = _leaving(folder, newest)
     traces, stale = Traces(), {entry.name for entry, _ in leaving}
     dictionaries = Dictionaries(
@@ -161,7 +164,7 @@ def _erased(folder: str, progress: Progress | None) -> Purged:
     _check_blank(folder, newest)
     files, size, shared = _searched(folder, newest, traces)
     return Purged(
-        sum(len(gone) for _, gone in leaving), newest.generation, done.written, collected.removed, traces.looked_for,
+        rows, newest.generation, done.written, collected.removed, traces.looked_for,
         traces.too_plain, traces.unread, files, size, shared, elsewhere,
     )  # fmt: skip
 
@@ -204,16 +207,52 @@ def _planned(folder: str, newest: Manifest, where: str | None, asked: Any) -> Pu
         first, last = np.searchsorted(more, [start, start + entry.rows])
         parts += bool(first < last) or (entry.deleted is not None and entry.deleted.digest not in known)
         start += entry.rows
-    gone = sum(len(rows) for entry, rows in _leaving(folder, newest) if entry in newest.parts)
+    gone = _count(folder, newest, np.asarray(more, np.int64))
     lost = kept_versions(location_of(folder).names(folder))
     lost += [newest.generation] if parts else []
-    return Purged(gone + len(more), newest.generation + bool(len(more)) + bool(parts), parts, tuple(lost))
+    return Purged(gone, newest.generation + bool(len(more)) + bool(parts), parts, tuple(lost))
+
+
+def _listings(folder: str, newest: Manifest) -> list[Manifest]:
+    """The newest version, and those that are kept."""
+    kept = kept_versions(location_of(folder).names(folder))
+    return [newest, *(manifest.read(os.path.join(folder, kept_name(number))) for number in kept)]
+
+
+def _count(folder: str, newest: Manifest, more: Numbers = _NONE) -> int:
+    """How many rows have bytes that go, each once, in however many parts; ``more`` are deleted of the newest as well.
+
+    A row is known by its number in the dataset, which it keeps but where rows were sorted. Blank ones, of which an
+    earlier call has left no bytes in their part, are not counted there.
+    """
+    listings = sorted(_listings(folder, newest), key=lambda listing: listing.generation)
+    blank: dict[str, Numbers] = {}
+    for listing in listings:
+        known = bare_deletions(listing)
+        for entry in listing.parts:
+            if entry.deleted is not None and entry.deleted.digest in known:
+                blank[entry.name] = np.union1d(blank.get(entry.name, _NONE), deleted_rows(folder, entry))
+    numbered, counted = [_NONE], 0
+    current = {entry.name for entry in newest.parts}
+    for listing in listings:
+        if (
+            publication_of(listing, os.path.join(folder, manifest.NAME)).command == "sort"
+            and listing is not listings[0]
+        ):
+            counted += len(np.unique(np.concatenate(numbered)))
+            numbered = [_NONE]
+        start = 0
+        for entry in listing.parts:
+            stays = entry.deleted is None or (listing is not newest and entry.name in current)
+            gone = _NONE if stays else deleted_rows(folder, entry)
+            numbered.append(np.setdiff1d(gone, blank.get(entry.name, _NONE)) + start)
+            start += entry.rows
+    return counted + len(np.unique(np.concatenate([*numbered, more])))
 
 
 def _leaving(folder: str, newest: Manifest) -> list[tuple[PartEntry, Numbers]]:
     """The parts that have bytes of deleted rows, by any version that is kept, and these rows."""
-    kept = kept_versions(location_of(folder).names(folder))
-    listings = [newest, *(manifest.read(os.path.join(folder, kept_name(number))) for number in kept)]
+    listings = _listings(folder, newest)
     current = {entry.name for entry in newest.parts}
     found: dict[str, tuple[PartEntry, Numbers]] = {}
     for listing in listings:
