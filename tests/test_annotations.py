@@ -153,6 +153,45 @@ def test_parts_and_directories_that_are_read_together_may_say_different_things(t
     assert ds.schema["image"].annotations == SAID["image"]  # those of the first
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "key"),
+    [
+        ({"box_format": "xywh"}, {"box_format": "cxcywh"}, "box_format"),
+        ({"box_format": "xyxy", "unit": "px"}, {"box_format": "xyxy", "unit": "picture"}, "unit"),
+        ({"unit": "px", "origin": 0}, {"unit": "px", "origin": 1}, "origin"),
+        ({"classes": ["a", "b"]}, {"classes": ["b", "a"]}, "classes"),
+        ({"scale_factor": 0.1}, {"scale_factor": 0.2}, "scale_factor"),
+        ({"unit": "px", "description": "by hand"}, {"unit": "px", "description": "by machine"}, None),
+        ({"box_format": "xywh"}, {}, None),
+    ],
+)
+def test_values_that_mean_other_things_are_not_put_together(
+    tmp_path: Path, one: dict[str, Any], other: dict[str, Any], key: str | None
+) -> None:
+    for name, said in (("a", one), ("b", other)):
+        boxes = {"type": "int32", "shape": [-1, 4], "annotations": said}
+        write_one(tmp_path / name, {"n": "int8", "boxes": boxes}, n=1, boxes=np.zeros((1, 4), np.int32))
+    paths = [tmp_path / "a", tmp_path / "b"]
+    datasets = {path.name: UniRecordDataset(path) for path in paths}
+    ways = {"mix": lambda: unirecord.mix(datasets), "list": lambda: UniRecordDataset(paths)}
+    for way in ways.values():
+        if key is None:
+            assert len(list(way())) == 2
+            continue
+        with pytest.raises(SchemaError, match=f"'boxes' means another thing in .*: its annotation {key} is"):
+            way()
+    with pytest.raises(SchemaError, match="annotations of column 'boxes'") as refused:
+        unirecord.merge(paths, tmp_path / "c")
+    assert ("open both as a list of paths" in str(refused.value)) == (key is None)
+    # Both ways that the error of `mix` names:
+    views = {name: ds.view(columns=["n"]) for name, ds in datasets.items()}
+    assert len(list(unirecord.mix(views))) == 2
+    form = {"boxes": {"type": "int32", "shape": [-1, 4], "annotations": one}}
+    unirecord.add_columns(tmp_path / "b", form, lambda batch: {"boxes": batch["boxes"]}, replace=True)
+    again = {name: UniRecordDataset(tmp_path / name) for name in datasets}
+    assert len(list(unirecord.mix(again))) == len(list(UniRecordDataset(paths))) == 2
+
+
 def test_a_part_of_a_directory_that_says_something_else_is_not_the_dataset_s(tmp_path: Path) -> None:
     path = write_one(tmp_path / "set")
     (part,) = path.glob("*.urec")

@@ -128,6 +128,34 @@ def test_coco_annotations_become_arrays_by_picture(tmp_path: Path) -> None:
     assert rows_at(source.path, options=boxes)[1]["boxes"] == full["boxes"]
 
 
+def voc_folder(path: Path, object_more: str = "") -> str:
+    box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>3</xmax><ymax>4</ymax></bndbox>"
+    xml = f"<annotation><object><name>car</name>{box}{object_more}</object></annotation>"
+    return folder(path, {"JPEGImages/a.png": SMALL["a.png"], "Annotations/a.xml": xml.encode()})
+
+
+def yolo_folder(path: Path, line: str = "0 0.5 0.5 0.25 0.25") -> str:
+    files = {"images/a.png": SMALL["a.png"], "labels/a.txt": line.encode(), "classes.txt": b"car\n"}
+    return folder(path, files)
+
+
+def test_boxes_say_what_their_numbers_are(tmp_path: Path) -> None:
+    (tmp_path / "c").mkdir()
+    sources = {
+        "xywh": open_source(coco(tmp_path / "c", COCO)),
+        "xyxy": open_source(voc_folder(tmp_path / "v")),
+        "cxcywh": open_source(yolo_folder(tmp_path / "y")),
+    }
+    said = {form: source.schema["boxes"].annotations for form, source in sources.items()}
+    assert said == {
+        "xywh": {"box_format": "xywh", "unit": "px", "origin": 0},
+        "xyxy": {"box_format": "xyxy", "unit": "px", "origin": 1},
+        "cxcywh": {"box_format": "cxcywh", "unit": "picture"},
+    }
+    outlines = open_source(yolo_folder(tmp_path / "o", "0 0 0 0.5 0 0.5 1"))
+    assert outlines.schema["shapes"].annotations == {"unit": "picture"}
+
+
 def test_pictures_of_coco_lie_where_they_are_said_to(tmp_path: Path) -> None:
     path = coco(tmp_path, COCO, "elsewhere")
     with pytest.raises(SchemaError, match=r"'b.png' is not beside the annotations; --pictures FOLDER"):

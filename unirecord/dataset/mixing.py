@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import SchemaError, StaleError
+from ..format.annotations import other_meaning
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
 from ..loading.streams import StreamData
@@ -68,7 +69,8 @@ def mix(
         source_column: the name of a column that says which source a sample is of; None for none.
 
     Raises:
-        SchemaError: the sources have a column of different types, or none in common, or one named ``source_column``.
+        SchemaError: the sources have a column of different types, or whose annotations say that it means different
+            things (other classes, another form of boxes), or none in common, or one named ``source_column``.
         StaleError: a source has been replaced since it was opened.
         ValueError, TypeError: another wrong argument.
     """
@@ -193,7 +195,8 @@ def _joined(sources: Sources) -> OpenedData:
     fetched = {name: data for name, data in opened.items() if data.parts.is_fetched}
     storage = _agreed_elsewhere("storage_options", {n: data.snapshot.storage for n, data in fetched.items()})
     cache = _agreed_elsewhere("cache", {n: data.parts.cache_options for n, data in fetched.items()})
-    one_schema = all(plan.data.snapshot.schema == plans[0].data.snapshot.schema for plan in plans)
+    schemas = [plan.data.snapshot.schema for plan in plans]
+    one_schema = all(schema.says_the_same_as(schemas[0]) for schema in schemas)
     with use_storage(storage):
         snapshot = resolve_again(paths, () if one_schema else common)
         data = OpenedData.open(paths, common, io, verify, snapshot, cache)
@@ -219,6 +222,13 @@ def _common_columns(sources: Sources) -> list[str]:
                 raise SchemaError(
                     f"column {name!r} is {column.spec!r} in source {first!r} and "
                     f"{sources[other].schema[name].spec!r} in {other!r}: leave it out with ds.view(columns=…)"
+                )
+            theirs = sources[other].schema[name].annotations
+            if (key := other_meaning(column.annotations, theirs)) is not None:
+                raise SchemaError(
+                    f"column {name!r} means another thing in source {other!r} than in {first!r}: its annotation "
+                    f"{key} is {theirs[key]!r} and not {column.annotations[key]!r}; leave it out with "
+                    "ds.view(columns=…), or write it in the form of the other: unirecord.add_columns(replace=True)"
                 )
     return names
 

@@ -16,6 +16,8 @@ ARROW_KEY: Final = (
     b"unirecord.annotations"  # of the metadata of an Arrow field: the column's annotations, as JSON
 )
 MAX_DEPTH: Final = 16
+# Of the keys with a meaning (docs/schema.md) those that say what a value stands for.
+_MEANINGS: Final = ("classes", "box_format", "unit", "origin", "color_space", "scale_factor", "add_offset")
 _MANIFEST_INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
@@ -33,6 +35,11 @@ def pack_annotations(column: str, annotations: object) -> bytes:
     if problem is not None:
         raise SchemaError(f"column {column!r}: {problem}")
     return _packed(found)
+
+
+def other_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The annotation by which values of two columns are to be understood otherwise: both have it, and it differs."""
+    return next((key for key in _MEANINGS if key in one and key in other and one[key] != other[key]), None)
 
 
 def checked_annotations(column: str, stored: object) -> bytes:

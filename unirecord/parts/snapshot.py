@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..core import xxh3_64
 from ..errors import SchemaError
+from ..format.annotations import other_meaning
 from ..format.schema import Schema
 from ..storage.storage_options import StorageOptions
 from .classes import class_difference, classes_of
@@ -98,6 +99,7 @@ def join_snapshots(snapshots: Sequence[Snapshot]) -> Snapshot:
     if len(snapshots) == 1:
         return first
     _check_classes(snapshots)
+    _check_meanings(snapshots)
     identity = _digest("".join(snapshot.identity for snapshot in snapshots).encode())
     parts, layouts = _parts_of(snapshots)
     index = tuple(name for name in first.index if all(name in other.index for other in snapshots))
@@ -130,6 +132,21 @@ def _parts_of(snapshots: Sequence[Snapshot]) -> tuple[tuple[PartRef, ...], tuple
             replace(part, layout=part.layout + before) if part.layout else part for part in snapshot.parts
         ]
     return tuple(parts), tuple(layouts)
+
+
+def _check_meanings(snapshots: Sequence[Snapshot]) -> None:
+    """Refuse to read numbers as one thing in one part, and as another in the next."""
+    first = snapshots[0]
+    said = {column.name: column.annotations for column in first.schema if column.packed_annotations}
+    for other in snapshots[1:]:
+        for name, known in said.items():
+            key = other_meaning(known, other.schema[name].annotations)
+            if key is not None:
+                raise SchemaError(
+                    f"column {name!r} means another thing in {_shown(other)} than in {_shown(first)}: its annotation "
+                    f"{key} is {other.schema[name].annotations[key]!r} and not {known[key]!r}; open them one at a "
+                    "time, or write it in the form of the other: unirecord.add_columns(replace=True)"
+                )
 
 
 def _check_classes(snapshots: Sequence[Snapshot]) -> None:

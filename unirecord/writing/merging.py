@@ -16,6 +16,7 @@ from ..parts.column_layouts import ColumnFile, Layout, PartColumns
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.part_set import PartRef, PartSet, Snapshot, resolve
 from ..parts.rearranging import pruned
+from ..parts.snapshot import join_snapshots
 from ..parts.versions import begun_by
 from ..progress import Progress, Tracker
 from ..storage import local as store
@@ -123,8 +124,17 @@ def _check_alike(found: Sequence[tuple[str, Snapshot]]) -> None:
         if why is not None:
             raise SchemaError(
                 f"{path} and {first_path}: {why}; all parts of a dataset have the same: write one of them anew with "
-                "what the other has (unirecord write), or open both as a list of paths"
+                f"what the other has (unirecord write){_or_opened(first, other)}"
             )
+
+
+def _or_opened(first: Snapshot, other: Snapshot) -> str:
+    """The other way where there is one: what may differ in datasets that are opened together."""
+    try:
+        join_snapshots([first, other])
+    except SchemaError:
+        return ""
+    return ", or open both as a list of paths"
 
 
 def _difference(first: Snapshot, other: Snapshot) -> str | None:

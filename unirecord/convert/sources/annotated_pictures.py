@@ -55,6 +55,10 @@ class AnnotatedPictures(Source):
         image = {"type": "bytes", "annotations": {"media_type": "image/*"}}
         return {"image": image, "path": "string", **split, "width": "int32", "height": "int32"}
 
+    def boxes_type(self, form: str, **said: Any) -> dict[str, Any]:
+        """The type of the boxes of a picture's objects, which says what their four numbers are."""
+        return {"type": "float64", "shape": [-1, 4], "annotations": {"box_format": form, **said}}
+
     def labels_type(self, classes: list[str]) -> Any:
         """The type of the numbers of the classes of a picture's objects."""
         known = {"annotations": {"classes": classes}} if classes else {}

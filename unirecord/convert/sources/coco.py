@@ -128,7 +128,9 @@ class CocoFile(Source):
             columns["image_id"] = "object"
         has = {key for annotation in annotations for key in annotation}
         if "bbox" in has:
-            columns["boxes"] = {"type": "float64", "shape": [-1, 4]}
+            columns["boxes"] = annotated(
+                {"type": "float64", "shape": [-1, 4]}, box_format="xywh", unit="px", origin=0
+            )
         if "category_id" in has:
             columns["labels"] = {"type": "int32", "shape": [-1]}
             if self.classes:

@@ -86,7 +86,7 @@ class VocFolder(AnnotatedPictures):
         self.metadata = {"classes": self.classes} if self.classes else None
         types = {
             **self.columns_of_pictures(),
-            "boxes": {"type": "float64", "shape": [-1, 4]},
+            "boxes": self.boxes_type("xyxy", unit="px", origin=1),
             "labels": self.labels_type(self.classes),
             **{mark: {"type": "bool", "shape": [-1]} for mark in _MARKS},
         }

@@ -91,7 +91,9 @@ class YoloFolder(AnnotatedPictures):
                 progress(i, len(self.pairs))
         self.metadata = {"classes": self.classes} if self.classes else None
         shapes: dict[str, Any] = (
-            {"shapes": "object"} if self._outlines else {"boxes": {"type": "float64", "shape": [-1, 4]}}
+            {"shapes": {"type": "object", "annotations": {"unit": "picture"}}}
+            if self._outlines
+            else {"boxes": self.boxes_type("cxcywh", unit="picture")}
         )
         types = {**self.columns_of_pictures(), **shapes, "labels": self.labels_type(self.classes)}
         self.schema = apply_overrides(types, options.overrides)
