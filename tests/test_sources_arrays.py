@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 from sources import refusals, rows_at
 
+import unirecord
+from unirecord import UniRecordDataset
+from unirecord.cli.main import main
 from unirecord.convert.sources import lmdb_folder, open_source
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.convert.sources.plain_pickle import plain_pickle
@@ -268,3 +271,78 @@ def test_lmdb_is_read_in_the_order_of_its_keys(
     (tmp_path / "bad.lmdb").write_bytes(b"x" * 10_000)
     with pytest.raises(SchemaError, match=r"bad.lmdb cannot be read"):
         open_source(str(tmp_path / "bad.lmdb"))
+
+
+PACKED = {
+    "units": "K", "long_name": "temperature", "scale_factor": np.array([0.01]), "add_offset": 250.0,
+    "_FillValue": np.int16(-32768), "levels": np.arange(3), "far": np.float32(np.inf), "large": "x" * 5000,
+}  # fmt: skip
+
+
+def test_what_is_said_of_an_array_stays_with_its_column(tmp_path: Path) -> None:
+    """Numbers that are packed are those that are stored, and it is said what they mean."""
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    numbers = np.arange(8, dtype=np.int16).reshape(4, 2)
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        one = file.create_dataset("t2m", data=numbers)
+        one.attrs.update(PACKED)
+        one.attrs["to"] = one.ref
+        file.attrs["title"] = "run 7"
+    plain = {k: v.tolist() if isinstance(v, np.ndarray | np.generic) else v for k, v in PACKED.items()}
+    plain |= {"scale_factor": 0.01, "far": "inf"}
+    for version in (2, 3):
+        group = zarr.open_group(tmp_path / f"{version}.zarr", mode="w", zarr_format=version)
+        group.create_array("t2m", data=numbers).attrs.update(plain)
+        group.attrs["title"] = "run 7"
+    with_fill = zarr.open_group(tmp_path / "x.zarr", mode="w", zarr_format=2)
+    with_fill.create_array("t2m", shape=(4, 2), dtype="i2", fill_value=-1).attrs["_ARRAY_DIMENSIONS"] = [
+        "t",
+        "x",
+    ]
+    kept = {key: value for key, value in plain.items() if key not in ("units", "long_name", "large")}
+    for name, left in (("a.nc", "large, to"), ("2.zarr", "large"), ("3.zarr", "large")):
+        with pytest.warns(unirecord.LeftOutWarning, match="packed"):
+            assert unirecord.write_dataset(tmp_path / name, tmp_path / f"{name}.urec") == 4
+        with UniRecordDataset(tmp_path / f"{name}.urec") as ds:
+            assert ds.schema["t2m"].annotations == {"unit": "K", "description": "temperature", **kept}
+            assert ds.metadata == {"attributes": {"title": "run 7"}}
+            assert [sample["t2m"].tolist() for sample in ds] == numbers.tolist()
+        notes = open_source(str(tmp_path / name)).notes
+        assert any(
+            "packed (scale_factor 0.01, add_offset 250.0, _FillValue -32768)" in note for note in notes
+        )
+        assert any(note.endswith(f"are left out: {left}") for note in notes)
+    assert open_source(str(tmp_path / "x.zarr")).schema["t2m"].annotations == {"_FillValue": -1}
+
+
+def several_lengths(folder: Path) -> list[Path]:
+    """The same arrays, two of which make rows together, in each format; one can be no column at all."""
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+    arrays = {"t2m": np.zeros((4, 3, 5), "f4"), "time": np.arange(4), "lat": np.zeros(3), "lon": np.zeros(5)}
+    with h5py.File(folder / "a.h5", "w") as file:
+        for name, array in arrays.items():
+            file[name] = array
+        file["odd"] = np.zeros(4, [("a", "i4"), ("b", "f4")])
+    group = zarr.open_group(folder / "a.zarr", mode="w")
+    for name, array in arrays.items():
+        group.create_array(name, data=array)
+    group.create_array("odd", data=np.array([["a", "b"]] * 4))
+    np.savez(folder / "a.npz", **arrays, odd=np.array([[b"a", b"b"]] * 4), one=np.float32(3))
+    return [folder / name for name in ("a.h5", "a.zarr", "a.npz")]
+
+
+def test_arrays_that_nobody_asked_for_refuse_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in several_lengths(tmp_path):
+        out = tmp_path / f"{path.name}.urec"
+        if path.suffix != ".npz":  # of which the first error is about an array that has no rows
+            assert main(["write", str(path), str(out)]) == 1
+            said = capsys.readouterr().err
+            assert "such as t2m,time" in said.replace("odd,", "")
+        assert main(["write", str(path), str(out), "--columns", "time,t2m"]) == 0, capsys.readouterr().err
+        assert unirecord.write_dataset(path, out, columns=["time"], where="time > 1", overwrite=True) == 2
+        with pytest.raises(SchemaError, match="differ in length"):
+            unirecord.write_dataset(path, out, columns=["time", "lat"], overwrite=True)
+        with pytest.raises(SchemaError, match="which no column type holds"):
+            unirecord.write_dataset(path, out, columns=["time", "odd"], overwrite=True)

@@ -166,7 +166,7 @@ def _run(args: argparse.Namespace) -> int:
     identity = _identity(args)
     engine_of(args)  # is refused before any work is done
     before = _existing(args, choice)
-    source = _look_through(args, before)
+    source = _look_through(args, before, choice.wanted)
     _check_classes(source, before, args)
     looked = time.monotonic() - started
     try:
@@ -241,7 +241,7 @@ def _other_media_types(schema: Schema, before: Schema) -> list[str]:
     return notes
 
 
-def _look_through(args: argparse.Namespace, before: Any) -> Source:
+def _look_through(args: argparse.Namespace, before: Any, wanted: frozenset[str] | None) -> Source:
     try:
         overrides: Mapping[str, Any] = parse_overrides(args.schema) if args.schema else {}
     except SchemaError as error:
@@ -260,7 +260,7 @@ def _look_through(args: argparse.Namespace, before: Any) -> Source:
             raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
         classes = _classes(args, before) if takes_classes else None
         leaves_out = args.on_error in ("skip", "report")
-        options = Options(overrides, classes, max(args.workers, 1), leaves_out, **asked)
+        options = Options(overrides, classes, max(args.workers, 1), leaves_out, wanted, **asked)
         with Looking("looking through", lines) as tell:
             return open_source(found, args.kind, options, tell)
     except WrongSourceError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -110,6 +111,17 @@ class RowChoice:
             found["the version of Pillow"] = str(import_module("PIL").__version__)
             found["the filter of pictures"] = RESIZED_BY
         return found
+
+    @property
+    def wanted(self) -> frozenset[str] | None:
+        """The columns that `columns` names, and those that say which rows are taken; None for all columns.
+
+        Of a condition all words are taken for names: the schema, which tells them apart, is not known yet.
+        """
+        if self.columns is None:
+            return None
+        split = () if self.split is None else (self.split.by, self.split.stratify)
+        return frozenset((*self.columns, *re.findall(r"\w+", self.where or ""), *filter(None, split)))
 
     def of(self, source: Source) -> Source:
         """The source with what is chosen of it; where rows have to be counted first, they are read for that.

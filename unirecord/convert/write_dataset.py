@@ -37,11 +37,12 @@ def source_of(
     kind: str | None = None,
     threads: int = 1,
     leaves_out: bool = False,
+    wanted: frozenset[str] | None = None,
     **options: Any,
 ) -> Source:
     """Return what a path or an object gives as a source."""
     overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
-    asked = Options(overrides, threads=threads, leaves_out=leaves_out, **options)
+    asked = Options(overrides, threads=threads, leaves_out=leaves_out, wanted=wanted, **options)
     is_path = isinstance(given, str | os.PathLike)
     if names is not None and (is_path or is_table(given)):
         raise TypeError("names= is for items that are tuples; rename= gives columns other names")
@@ -163,7 +164,7 @@ def write_dataset(
     with use_storage(storage or current_storage()):
         given = source_of(
             source, schema=schema, names=names, kind=kind, threads=workers,
-            leaves_out=on_error in ("skip", "report"), **options,
+            leaves_out=on_error in ("skip", "report"), wanted=choice.wanted, **options,
         )  # fmt: skip
     if choice.split is not None:
         base = None if id is None else check_id(id)

@@ -81,6 +81,7 @@ class Options:
 
     ``threads``: how many may look through it at a time; what is found is the same for any number.
     ``leaves_out``: lines that are no rows are left out, where each can be told from the next.
+    ``wanted``: the columns that are to be written, or that say which rows are; None for all.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Options:
         classes: Sequence[str] | None = None,
         threads: int = 1,
         leaves_out: bool = False,
+        wanted: frozenset[str] | None = None,
         **asked: Any,
     ) -> None:
         """``asked``: the values of `AskedOption`; None and False are the same as not asked."""
@@ -96,11 +98,16 @@ class Options:
         self.classes = classes
         self.threads = threads
         self.leaves_out = leaves_out
+        self.wanted = wanted
         self._asked = {name: value for name, value in asked.items() if value not in (None, False)}
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of an option, or ``default`` where it was not asked for."""
         return self._asked.get(name, default)
+
+    def wants(self, column: str) -> bool:
+        """Whether a column is needed: one that is not, and cannot be read, is left out rather than refused."""
+        return self.wanted is None or column in self.wanted
 
     def given(self) -> list[str]:
         """The names of the options that were asked for, without ``overrides``."""

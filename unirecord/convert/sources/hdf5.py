@@ -10,10 +10,13 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from .array_attributes import annotations_of_attributes, plain_attributes, said_of_attributes
 from .base import Options, RawBatch, Source, Unit, column_names, reduced
 from .input_path import InputPath
+from .media_types import annotated
 from .overrides import apply_overrides
 from .packages import needed
+from .parallel_arrays import equally_long, wanted_types
 
 __all__ = ["Hdf5File"]
 
@@ -29,6 +32,7 @@ class Hdf5File(Source):
     units: Sequence[Unit]
 
     notes: list[str]
+    metadata: dict[str, Any] | None
 
     kind: ClassVar[str] = "hdf5"
     about: ClassVar[str] = "an HDF5 file"
@@ -58,27 +62,36 @@ class Hdf5File(Source):
                     raise SchemaError(f"{self.path}: {name!r} is kept in other files, which are not read")
                 found.append((name, one.dtype, one.shape or (), h5py.check_string_dtype(one.dtype)))
 
+        attributes: dict[str, tuple[dict[str, Any], list[str]]] = {}
         with self._opened() as file:
             self._guard(lambda: file.visititems(take))
-        rows = {shape[0] for _, _, shape, _ in found if shape}
+            of_file = plain_attributes(file.attrs)
+            for name, *_ in found:
+                attributes[name] = annotations_of_attributes(self._guard(lambda name=name: file[name].attrs))
         scalars = [name for name, _, shape, _ in found if not shape]
-        if not rows:
+        if len(scalars) == len(found):
             raise SchemaError(f"{self.path} holds no datasets with rows")
-        if len(rows) > 1:
-            lengths = ", ".join(f"{name} {shape[0]:,}" for name, _, shape, _ in found if shape)
-            raise SchemaError(
-                f"{self.path}: its datasets differ in length ({lengths}); they make no rows together"
-            )
         self.left_out += [reduced(f"dataset {name!r}", "a single value, left out") for name in scalars]
         found = [one for one in found if one[2]]
         names, changed = column_names([name for name, *_ in found], self.path)
         self.left_out += changed
-        self._names = {column: one[0] for column, one in zip(names, found, strict=True)}
-        types = {column: self._spec(h5py, *one) for column, one in zip(names, found, strict=True)}
+        arrays = dict(zip(names, found, strict=True))
+        together = equally_long({n: one[2][0] for n, one in arrays.items()}, options, self.path)
+        types = wanted_types(together, lambda column: self._spec(h5py, *arrays[column]), options)
+        arrays = {column: arrays[column] for column in types}
+        self._names = {column: one[0] for column, one in arrays.items()}
+        types = {
+            column: annotated(spec, **attributes[self._names[column]][0]) for column, spec in types.items()
+        }
+        self.left_out += said_of_attributes(
+            {column: attributes[name] for column, name in self._names.items()}
+        )
+        self.metadata = {"attributes": of_file[0]} if of_file[0] else None
+        self.left_out += said_of_attributes({"the file": ({}, of_file[1])})
         self.schema = apply_overrides(types, options.overrides)
-        width = sum(one[1].itemsize * int(np.prod(one[2][1:], dtype=np.int64)) for one in found)
+        width = sum(one[1].itemsize * int(np.prod(one[2][1:], dtype=np.int64)) for one in arrays.values())
         step = max(1, _UNIT_BYTES // max(1, width))
-        (many,) = rows
+        many = next(iter(arrays.values()))[2][0]
         self.units = [
             Unit(f"{self.path}, rows from {i}", i, min(step, many - i)) for i in range(0, many, step)
         ]

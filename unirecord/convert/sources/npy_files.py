@@ -20,6 +20,7 @@ from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import MAX_SPOOL_BYTES, InputPath
 from .npy_bytes import NpyHeader, npy_header
 from .overrides import apply_overrides
+from .parallel_arrays import equally_long, wanted_types
 
 __all__ = ["NpyFiles"]
 
@@ -83,52 +84,43 @@ class NpyFiles(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the headers of the arrays."""
         self._spools: list[BinaryIO] = []
+        self._columns: list[str] = []
         arrays: list[_Array] = []
         for file in self.input.files(self.suffixes):
             if file.suffix == ".npz" or file.head(2) == b"PK":
-                arrays += self._of_archive(file)
+                arrays += self._of_archive(file, options)
             else:
-                arrays.append(
-                    self._array(
-                        os.path.splitext(os.path.basename(file.name))[0], file.name, file, 0, file.size()
-                    )
-                )
+                column = os.path.splitext(os.path.basename(file.name))[0]
+                arrays += self._array(column, file.name, file, 0, file.size(), options)
         if not arrays:
             raise SchemaError(f"{self.path} holds no arrays")
-        first = arrays[0]
-        for array in arrays:
-            if array.header.shape[0] != first.header.shape[0]:
-                raise SchemaError(
-                    f"{array.name} has {array.header.shape[0]:,} rows, but {first.name} has {first.header.shape[0]:,}; "
-                    f"arrays that make one dataset are equally long"
-                )
-        rows = first.header.shape[0]
+        lengths = {column: one.header.shape[0] for column, one in zip(self._columns, arrays, strict=True)}
+        kept = set(equally_long(lengths, options, self.path))
+        arrays = [one for column, one in zip(self._columns, arrays, strict=True) if column in kept]
+        self._columns = [column for column in self._columns if column in kept]
+        rows = arrays[0].header.shape[0]
         self._arrays = arrays
-        self.schema = apply_overrides(self._types(), options.overrides)
+        self.schema = apply_overrides(self._types(options), options.overrides)
         step = max(1, _UNIT_BYTES // max(1, sum(array.row_bytes for array in arrays)))
         self.units = [
             Unit(f"{self.path}, rows from {start}", start, min(step, rows - start))
             for start in range(0, rows, step)
         ]
 
-    def _array(self, column: str, name: str, file: InputPath, start: int, size: int) -> _Array:
-        with file.open() as stream:
-            stream.seek(start)
-            head = stream.read(min(_HEADER_BYTES, size))
+    def _array(
+        self, column: str, name: str, file: InputPath, start: int, size: int, options: Options
+    ) -> list[_Array]:
+        """The array in a file, from ``start`` on; none where it can be no column, and is not wanted as one."""
         try:
-            header = npy_header(head)
-        except ValueError as error:
-            raise SchemaError(f"{name}: {error}") from None
-        if not header.shape:
-            raise SchemaError(f"{name} holds a single value, not one a row; leave it out")
-        if header.nbytes != size - header.offset:
-            raise SchemaError(
-                f"{name} holds {size - header.offset:,} bytes, but its header says {header.nbytes:,}"
-            )
-        self._columns = [*getattr(self, "_columns", []), column]
-        return _Array(name, file, start, size, header)
+            header = _header(name, file, start, size)
+        except SchemaError:
+            if options.wants(column):
+                raise
+            return []
+        self._columns.append(column)
+        return [_Array(name, file, start, size, header)]
 
-    def _of_archive(self, file: InputPath) -> Iterator[_Array]:
+    def _of_archive(self, file: InputPath, options: Options) -> Iterator[_Array]:
         """The arrays of a .npz file; compressed ones are copied to unnamed temporary files first."""
         left = MAX_SPOOL_BYTES
         try:
@@ -144,13 +136,13 @@ class NpyFiles(Source):
                         if mark != b"PK\x03\x04":
                             raise SchemaError(f"{name}: its header is damaged")
                         start = info.header_offset + _LOCAL_HEADER.size + names + extra
-                        yield self._array(column, name, file, start, info.file_size)
+                        yield from self._array(column, name, file, start, info.file_size, options)
                         continue
                     left -= info.file_size
                     if left < 0:
                         raise SchemaError(f"{file.name} decompresses to more than {MAX_SPOOL_BYTES:,} bytes")
                     copy = self._copied(archive, info, name)
-                    yield self._array(column, name, copy, 0, info.file_size)
+                    yield from self._array(column, name, copy, 0, info.file_size, options)
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -180,7 +172,7 @@ class NpyFiles(Source):
         """All but the temporary files, which other processes reach through this one."""
         return {**self.__dict__, "_spools": []}
 
-    def _types(self) -> dict[str, Any]:
+    def _types(self, options: Options) -> dict[str, Any]:
         fields: list[tuple[str, int, str | None, Any, tuple[int, ...]]] = []
         for i, (column, array) in enumerate(zip(self._columns, self._arrays, strict=True)):
             dtype, shape = array.header.dtype, array.header.shape[1:]
@@ -192,11 +184,12 @@ class NpyFiles(Source):
                 fields.append((name, i, name, inner.base, (*shape, *inner.shape)))
         names, changed = column_names([field[0] for field in fields], self.path)
         self.left_out += changed
-        self._places = {name: (field[1], field[2]) for name, field in zip(names, fields, strict=True)}
-        return {
-            name: _spec(f"{self.path}: {name}", field[3], field[4])
-            for name, field in zip(names, fields, strict=True)
-        }
+        named = dict(zip(names, fields, strict=True))
+        types = wanted_types(
+            names, lambda name: _spec(f"{self.path}: {name}", named[name][3], named[name][4]), options
+        )
+        self._places = {name: (named[name][1], named[name][2]) for name in types}
+        return types
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of rows."""
@@ -216,6 +209,23 @@ class NpyFiles(Source):
                 values = values.astype(values.dtype.newbyteorder("<"))
             columns[name] = values
         yield RawBatch(columns, rows)
+
+
+def _header(name: str, file: InputPath, start: int, size: int) -> NpyHeader:
+    with file.open() as stream:
+        stream.seek(start)
+        head = stream.read(min(_HEADER_BYTES, size))
+    try:
+        header = npy_header(head)
+    except ValueError as error:
+        raise SchemaError(f"{name}: {error}") from None
+    if not header.shape:
+        raise SchemaError(f"{name} holds a single value, not one a row; --columns chooses the others")
+    if header.nbytes != size - header.offset:
+        raise SchemaError(
+            f"{name} holds {size - header.offset:,} bytes, but its header says {header.nbytes:,}"
+        )
+    return header
 
 
 def _spec(where: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:

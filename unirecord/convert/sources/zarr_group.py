@@ -12,10 +12,13 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from .array_attributes import annotations_of_attributes, plain_attributes, said_of_attributes
 from .base import Options, RawBatch, Source, Unit, column_names, reduced
 from .input_path import InputPath
+from .media_types import annotated
 from .overrides import apply_overrides
 from .packages import needed
+from .parallel_arrays import equally_long, wanted_types
 
 __all__ = ["ZarrGroup"]
 
@@ -38,6 +41,7 @@ class ZarrGroup(Source):
     units: Sequence[Unit]
 
     notes: list[str]
+    metadata: dict[str, Any] | None
 
     kind: ClassVar[str] = "zarr"
     about: ClassVar[str] = "a Zarr folder"
@@ -63,27 +67,32 @@ class ZarrGroup(Source):
             self._refuse_codecs(name, array.metadata)
         if not self._alone:
             self._refuse_unknown(found)
-        if not found:
-            raise SchemaError(f"{self.path} holds no arrays")
-        rows = {array.shape[0] for array in found.values() if array.shape}
-        if len(rows) != 1:
-            lengths = ", ".join(f"{name} {array.shape[0]:,}" for name, array in found.items() if array.shape)
-            raise SchemaError(
-                f"{self.path}: its arrays differ in length ({lengths}); they make no rows together"
-            )
+        if not any(array.shape for array in found.values()):
+            raise SchemaError(f"{self.path} holds no arrays with rows")
         scalars = [name for name, array in found.items() if not array.shape]
         self.left_out += [reduced(f"array {name!r}", "a single value, left out") for name in scalars]
         kept = [name for name, array in found.items() if array.shape]
         names, changed = column_names(kept, self.path)
         self.left_out += changed
-        self._names = dict(zip(names, kept, strict=True))
-        types = {column: self._spec(name, found[name]) for column, name in self._names.items()}
+        named = dict(zip(names, kept, strict=True))
+        lengths = {column: found[name].shape[0] for column, name in named.items()}
+        together = equally_long(lengths, options, self.path)
+        types = wanted_types(
+            together, lambda column: self._spec(named[column], found[named[column]]), options
+        )
+        self._names = {column: named[column] for column in types}
+        kept = list(self._names.values())
+        attributes = {column: _attributes(found[name]) for column, name in self._names.items()}
+        types = {column: annotated(spec, **attributes[column][0]) for column, spec in types.items()}
+        of_group = plain_attributes({} if self._alone else self._of_group)
+        self.metadata = {"attributes": of_group[0]} if of_group[0] else None
+        self.left_out += said_of_attributes({**attributes, "the group": ({}, of_group[1])})
         self.schema = apply_overrides(types, options.overrides)
         width = sum(
             found[name].dtype.itemsize * int(np.prod(found[name].shape[1:], dtype=np.int64)) for name in kept
         )
         chunk = max(found[name].chunks[0] for name in kept)
-        (many,) = rows
+        many = found[kept[0]].shape[0]
         step = max(1, _UNIT_BYTES // max(1, width))
         step = max(chunk, step // chunk * chunk) if width * chunk <= 8 * _UNIT_BYTES else step
         self.units = [
@@ -128,6 +137,7 @@ class ZarrGroup(Source):
         if self._arrays is None:
             zarr = needed("zarr", _NEEDS)
             root = zarr.open(self.input.path, mode="r")
+            self._of_group = dict(root.attrs)
             self._alone = isinstance(root, zarr.Array)
             if self._alone:
                 name = os.path.basename(os.path.abspath(self.path)).removesuffix(".zarr") or "array"
@@ -183,6 +193,18 @@ def _codecs(metadata: Any) -> Iterator[str]:
         codec = pending.pop()
         pending += [*getattr(codec, "codecs", ()), *getattr(codec, "index_codecs", ())]
         yield str(codec.to_dict()["name"]).removeprefix("numcodecs.")
+
+
+def _attributes(array: Any) -> tuple[dict[str, Any], list[str]]:
+    """The annotations that the attributes of an array make, and the names of attributes that make none.
+
+    What xarray calls ``_FillValue`` lies in format 2 where zarr has the number of cells that nobody wrote.
+    """
+    given = dict(array.attrs)
+    fill = getattr(array, "fill_value", None)
+    if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in given and fill is not None:
+        given = {"_FillValue": fill, **given}
+    return annotations_of_attributes(given)
 
 
 def _holds_files(folder: str) -> bool:

@@ -1,0 +1,90 @@
+"""What files of arrays (HDF5, NetCDF, Zarr) say of an array beside its numbers, as annotations of its column."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from .left_out import LeftOut, reduced
+
+__all__ = ["annotations_of_attributes", "plain_attributes", "said_of_attributes"]
+
+# What the libraries note for themselves: names of dimensions, and references between datasets.
+_STRUCTURE: Final = frozenset((
+    "CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates",
+    "_nc3_strict", "_NCProperties", "_ARRAY_DIMENSIONS",
+))  # fmt: skip
+_OURS: Final = {"units": "unit", "long_name": "description"}
+_MOST_BYTES: Final = 4_096  # of the JSON of an attribute
+_MOST: Final = 100  # of an array
+# By these the numbers that are stored are not those that are meant.
+_PACKED: Final = ("scale_factor", "add_offset", "_FillValue", "missing_value")
+
+
+def plain_attributes(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The attributes as values of JSON, and the names of those that are none, or are too large."""
+    found: dict[str, Any] = {}
+    left: list[str] = []
+    for name in given:
+        if name in _STRUCTURE:
+            continue
+        try:
+            value = _plain(given[name])
+            fits = len(found) < _MOST and len(json.dumps(value)) <= _MOST_BYTES
+        except Exception:  # whatever a library raises of a type that it does not know
+            fits = False
+        if fits:
+            found[name] = value
+        else:
+            left.append(name)
+    return found, left
+
+
+def annotations_of_attributes(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The same as annotations, under the names that these have in every dataset (docs/schema.md)."""
+    plain, left = plain_attributes(given)
+    said = {name: value for name, value in plain.items() if name not in _OURS}
+    for theirs, ours in _OURS.items():
+        if theirs in plain:
+            said[ours if ours not in plain and isinstance(plain[theirs], str) else theirs] = plain[theirs]
+    return said, left
+
+
+def said_of_attributes(given: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]]) -> list[LeftOut]:
+    """What a user should know of columns: that their numbers are packed, and which attributes were left out."""
+    said = []
+    for column, (kept, left) in given.items():
+        packed = [f"{key} {kept[key]}" for key in _PACKED if key in kept]
+        if packed:
+            why = f"packed ({', '.join(packed)}): as they are stored; the annotations say what they mean"
+            said.append(reduced(f"the numbers of {column}", why, column=column))
+        for name in left:
+            why = "left out: it is large, or neither text nor numbers"
+            said.append(reduced(f"attribute {name!r} of {column}", why, column=column))
+    return said
+
+
+def _plain(value: Any) -> Any:
+    """A value of an attribute as JSON has it; an array of one number as the number, and what is no number as text."""
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "?biufSUO":
+            raise TypeError(str(value.dtype))
+        value = value.tolist()
+        value = value[0] if isinstance(value, list) and len(value) == 1 else value
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(type(value).__name__)
