@@ -8,6 +8,7 @@ import pytest
 from sources import rows_at
 from test_sources_images import folder, picture
 
+import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, WrongSourceError, open_source
 from unirecord.errors import SchemaError
@@ -55,10 +56,60 @@ def test_every_value_of_voc(tmp_path: Path) -> None:
     assert first == {
         "image": VOC["JPEGImages/1.png"], "path": "JPEGImages/1.png", "split": "train", "width": 4, "height": 3,
         "boxes": [[1, 2, 3, 4], [1, 1, 2.5, 2]], "labels": [1, 0], "difficult": [False, True],
-        "truncated": [True, True],
+        "truncated": [True, True], "pose": ["Left", "Left"],
     }  # fmt: skip
     assert (second["split"], second["labels"], second["width"]) == ("val", [2], 5)
     assert (third["path"], third["boxes"], third["labels"]) == ("JPEGImages/10.png", [], [])
+
+
+def test_what_else_voc_says_of_objects_and_its_segments_are_columns(tmp_path: Path) -> None:
+    more = b"<occluded>1</occluded><part><name>head</name></part><pose>Left</pose>"
+    first = VOC["Annotations/1.xml"].replace(b"<pose>Left</pose>", more, 1)
+    masks = {"SegmentationClass/1.png": picture(4, 3), "SegmentationObject/2.png": picture(5, 6)}
+    path = folder(tmp_path / "voc", {**VOC, **masks, "Annotations/1.xml": first})
+    source = open_source(path)
+    rows = {row["path"]: row for row in rows_at(path)}
+    assert rows["JPEGImages/1.png"]["occluded"] == ["1", None]
+    assert rows["JPEGImages/1.png"]["pose"] == ["Left", "Left"]
+    assert rows["JPEGImages/1.png"]["segmentation_class"] == masks["SegmentationClass/1.png"]
+    assert rows["JPEGImages/1.png"]["segmentation_object"] is None
+    assert rows["JPEGImages/2.png"]["segmentation_object"] == masks["SegmentationObject/2.png"]
+    assert "of objects these are left out, as they hold elements of their own: part (1)" in source.notes
+    with pytest.raises(
+        SchemaError, match="segmentation_class, segmentation_object tell places in the pixels"
+    ):
+        unirecord.write_dataset(
+            path, tmp_path / "small", resize=2, columns=["image", "segmentation_class", "segmentation_object"]
+        )
+
+
+@pytest.mark.parametrize("above", ["", "train/", "x/"])
+def test_masks_beside_pictures_are_no_class(tmp_path: Path, above: str) -> None:
+    files = {
+        f"{above}images/{name}": picture(1 + i, 2) for i, name in enumerate(("a.jpg", "b.png", "sub/c.png"))
+    }
+    masks = {f"{above}masks/{name}": picture(1 + i, 2) for i, name in enumerate(("a.png", "sub/c.png"))}
+    stray = {f"{above}masks/d.png": picture(1, 1), f"{above}images/notes.txt": b"x"}
+    source = open_source(folder(tmp_path / "p", {**files, **masks, **stray}))
+    assert source.kind == "masks"
+    rows = rows_at(source.path)
+    assert [row["mask"] for row in rows] == [
+        masks[f"{above}masks/a.png"],
+        None,
+        masks[f"{above}masks/sub/c.png"],
+    ]
+    assert [row["image"] for row in rows] == list(files.values())
+    assert {row.get("split") for row in rows} == ({None, "sub"} if not above else {above[:-1], "sub"})
+    assert sorted((one.name, one.expected) for one in source.left_out) == [
+        (f"{above}images/notes.txt", True), (f"{above}masks/d.png", False),
+    ]  # fmt: skip
+    assert "1 pictures have no mask: null" in source.notes
+    unirelated = folder(tmp_path / "q", {"images/a.png": picture(1, 1), "masks/b.png": picture(1, 1)})
+    with pytest.raises(
+        SchemaError, match="no picture has a mask of its name: --from images takes the folders"
+    ):
+        open_source(unirelated)
+    assert open_source(unirelated, "images").metadata == {"classes": ["images", "masks"]}
 
 
 @pytest.mark.parametrize(

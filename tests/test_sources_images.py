@@ -355,10 +355,21 @@ def test_deep_folders_are_read_or_left_out_by_name(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "a") == ["1.png"]
 
 
+@pytest.mark.parametrize("stray", [b"\0\0", b"x", b"\xff\0\x12", b"\xff\xff\xff", b"\0" * 60_000])
+def test_bytes_between_the_segments_of_a_jpeg_are_passed_over(stray: bytes) -> None:
+    """As libjpeg does, and with it Pillow, OpenCV and browsers."""
+    whole = picture(40, 30, "JPEG")
+    at = 4 + int.from_bytes(whole[4:6], "big")  # behind the first segment
+    data = whole[:at] + stray + whole[at:]
+    Image.open(io.BytesIO(data)).load()
+    assert read_image_header(data) == ("JPEG", 40, 30)
+
+
 @pytest.mark.parametrize(
     "data",
     [
         b"\xff\xd8" + b"\xff" * 300_000,
+        b"\xff\xd8" + b"\xff\0" * 300_000,
         b"\xff\xd8\xff" + b"\xff\xe0\0\0" * 100_000,
         b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000,
     ],

@@ -122,10 +122,51 @@ def test_coco_annotations_become_arrays_by_picture(tmp_path: Path) -> None:
     assert full == {
         "image": SMALL["a.png"], "path": "a.png", "image_id": 4, "width": 1, "height": 2,
         "boxes": [[1, 2, 3.5, 4.25], [0, 0, 1, 1]], "labels": [1, 0], "areas": [14.875, 1], "iscrowd": [False, True],
-        "masks": [[[1, 2, 3, 4, 5, 6]], {"size": [2, 2], "counts": [1, 3]}],
+        "masks": [[[1, 2, 3, 4, 5, 6]], {"size": [2, 2], "counts": [1, 3]}], "annotation_ids": [1, 2],
     }  # fmt: skip
     boxes = Options({"boxes": {"type": "float32", "shape": [-1, 4]}})
     assert rows_at(source.path, options=boxes)[1]["boxes"] == full["boxes"]
+
+
+def test_no_field_of_coco_is_lost(tmp_path: Path) -> None:
+    """Fields of pictures and annotations become columns, also those whose names are taken; the rest is metadata."""
+    images = [
+        {**COCO["images"][0], "license": 3, "coco_url": "http://x/b.png", "tags": ["a"], "path": "p"},
+        {**COCO["images"][1], "license": 1},
+    ]
+    first, second = COCO["annotations"]
+    annotations = [
+        {**first, "id": "x1", "score": 0.5, "attributes": {"occluded": True}, "labels": 7},
+        {**second, "num keypoints": 3, "segments_info": [{"id": 5}], "file_name": "1.png"},
+    ]
+    categories = [{**COCO["categories"][0], "supercategory": "animal"}, COCO["categories"][1]]
+    large = {"log": "x" * 70_000}
+    content = {
+        **COCO,
+        "images": images,
+        "annotations": annotations,
+        "categories": categories,
+        "info": {"v": 1},
+        **large,
+    }
+    source = open_source(coco(tmp_path, content))
+    assert source.metadata == {
+        "classes": ["car", "dog"], "category_ids": [3, 18], "info": {"v": 1},
+        "categories": [{}, {"supercategory": "animal"}],
+    }  # fmt: skip
+    empty, full = rows_at(source.path)
+    assert {key: empty[key] for key in ("license", "coco_url", "tags", "image_path")} == {
+        "license": 3, "coco_url": "http://x/b.png", "tags": ["a"], "image_path": "p",
+    }  # fmt: skip
+    assert (full["license"], full["coco_url"], full["tags"], full["image_path"]) == (1, None, None, None)
+    assert full["annotation_ids"] == ["x1", 2]
+    assert full["score"] == [0.5, None]
+    assert full["attributes"] == [{"occluded": True}, None]
+    assert full["annotation_labels"] == [7, None]
+    assert full["num_keypoints"] == [None, 3]
+    assert full["segments_info"] == [None, [{"id": 5}]]
+    assert "too large for the metadata, and left out: log" in source.notes
+    assert "1 pictures of segments, which annotations name by file_name, are left out" in source.notes
 
 
 def voc_folder(path: Path, object_more: str = "") -> str:
@@ -218,6 +259,27 @@ def test_text_is_read_by_lines_or_by_files(tmp_path: Path) -> None:
     assert rows_at(f"{path}/bad.txt", options=Options({"text": "bytes"})) == [{"text": b"\xff"}]
     with pytest.raises(SchemaError, match=r"10.txt is empty"):
         open_source(f"{path}/10.txt")
+
+
+def test_sound_has_the_classes_of_its_folders_and_texts_beside_it_are_named(tmp_path: Path) -> None:
+    clips = {"train/yes/1.wav": b"RIFF1", "train/no/2.wav": b"RIFF2", "test/yes/3.wav": b"RIFF3"}
+    beside = {"train/yes/1.trans.txt": b"1 YES", "README.md": b"words"}
+    path = folder(tmp_path / "p", {**clips, **beside})
+    source = open_source(path)
+    assert source.metadata == {"classes": ["no", "yes"]}
+    assert source.schema["label"].annotations == {"classes": ["no", "yes"]}
+    assert sorted(one.name for one in source.left_out if one.expected) == sorted(beside)
+    rows = [(row["path"], row["split"], row["label"], row["class"]) for row in rows_at(path)]
+    assert rows == [
+        ("test/yes/3.wav", "test", 1, "yes"), ("train/no/2.wav", "train", 0, "no"), ("train/yes/1.wav", "train", 1, "yes"),
+    ]  # fmt: skip
+    every = rows_at(path, kind="files")  # as the reason why something is left out says
+    assert sorted(row["path"] for row in every) == sorted([*clips, *beside])
+    assert set(every[0]) == {"data", "path"}
+    as_classes = open_source(path, None, Options(folders_are_classes=True))
+    assert as_classes.metadata == {"classes": ["test", "train"]}
+    flat = open_source(folder(tmp_path / "q", {"a.wav": b"RIFF", "x/b.wav": b"RIFF"}))
+    assert flat.schema.names == ("data", "path")
 
 
 def test_sound_has_what_a_table_says_of_it(tmp_path: Path) -> None:

@@ -199,3 +199,28 @@ def test_a_piece_of_an_archive_is_read_once(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(InputPath, "open", lambda file: Counted(file.path))
     assert sum(batch.rows for batch in source.batches()) == 200
     assert sum(read) < 1.2 * (tmp_path / "x.tar").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("format", "said"),
+    [
+        (tarfile.PAX_FORMAT, {"pax_headers": {"GNU.sparse.major": "1", "GNU.sparse.name": "0.bin"}}),
+        (tarfile.PAX_FORMAT, {"pax_headers": {"GNU.sparse.size": "99", "GNU.sparse.map": "0,5"}}),
+        (tarfile.GNU_FORMAT, {"type": tarfile.GNUTYPE_SPARSE}),
+    ],
+)
+def test_members_with_holes_are_refused_by_name(tmp_path: Path, format: int, said: dict[str, Any]) -> None:
+    """Their content is an encoding of tar's own: it is neither taken for the file, nor left out without a word."""
+    with tarfile.open(tmp_path / "a.tar", "w", format=format) as tar:
+        for name in ("0.bin", "0.txt", "1.bin", "1.txt"):
+            info = tarfile.TarInfo(name)
+            info.size = 5
+            if name == "0.bin":
+                for key, value in said.items():
+                    setattr(info, key, value)
+            tar.addfile(info, io.BytesIO(b"hello"))
+    with pytest.raises(
+        SchemaError, match=r"a.tar: the member at byte 0 \(0.bin\) is sparse.*without --sparse"
+    ):
+        write_dataset(tmp_path / "a.tar", tmp_path / "d.urec")
+    assert not (tmp_path / "d.urec").exists()

@@ -30,7 +30,10 @@ def picture_step(
     """
     pillow()
     if columns is None:
-        columns = [name for name in names if _is_said_to_hold_pictures(source, name)] or _found(source, names)
+        drawn = [
+            name for name in names if name not in source.pixel_columns
+        ]  # a mask is no picture of colours
+        columns = [name for name in drawn if _is_said_to_hold_pictures(source, name)] or _found(source, drawn)
         if not columns:
             raise WrongSourceError(
                 f"{source.path}: no column holds files of pictures that could be changed; "

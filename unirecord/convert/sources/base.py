@@ -82,7 +82,10 @@ class Options:
     ``threads``: how many may look through it at a time; what is found is the same for any number.
     ``leaves_out``: lines that are no rows are left out, where each can be told from the next.
     ``wanted``: the columns that are to be written, or that say which rows are; None for all.
+    ``recognised``: what kind of source it is was found by what lies there, and not asked for by its name.
     """
+
+    recognised: bool = False
 
     def __init__(
         self,

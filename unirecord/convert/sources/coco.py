@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -26,13 +26,24 @@ __all__ = ["CocoFile"]
 _UNIT_PICTURES: Final = 64
 _MARKS: Final = (b'"images"', b'"annotations"', b'"licenses"', b'"categories"')
 _MOST_BYTES: Final = 4_000_000_000
+# The fields that have columns of their own kind; all others become columns under their names.
+_OF_ANNOTATIONS: Final = {
+    "bbox": "boxes", "category_id": "labels", "area": "areas", "iscrowd": "iscrowd", "segmentation": "masks",
+    "keypoints": "keypoints", "caption": "captions", "id": "annotation_ids", "image_id": "image_id",
+}  # fmt: skip
+_OF_IMAGES: Final = frozenset(("id", "file_name", "width", "height"))
+_MOST_SAID: Final = 65_536  # bytes of the JSON of what the file says of itself
+_MOST_STRING: Final = 1_000  # characters of a string; longer ones are text
+_MOST_FIELDS: Final = 200  # of all pictures, and of all annotations
 
 
 class CocoFile(Source):
     """``instances_*.json`` (or keypoints, or captions) beside a folder of pictures.
 
     ``boxes`` are x, y, width, height in pixels; ``labels`` are numbers in the dataset's list of classes, which are the
-    categories by their ids; ``masks`` are what the file says: polygons, or run lengths.
+    categories by their ids; ``masks`` are what the file says: polygons, or run lengths. All other fields of pictures
+    and annotations are columns under their names; what the file says of itself and of its categories is in the
+    metadata.
     """
 
     units: Sequence[Unit]
@@ -73,6 +84,7 @@ class CocoFile(Source):
         self.classes = [str(one["name"]) for one in categories]
         if self.classes:
             self.metadata = {"classes": self.classes, "category_ids": list(self._labels)}
+        self.metadata = {**(self.metadata or {}), **self._said_of_all(content, categories)} or None
         self._of: dict[Any, list[dict[str, Any]]] = defaultdict(list)
         for annotation in annotations:
             self._of[annotation["image_id"]].append(annotation)
@@ -142,7 +154,58 @@ class CocoFile(Source):
         for key, name in (("segmentation", "masks"), ("keypoints", "keypoints"), ("caption", "captions")):
             if key in has:
                 columns[name] = "object"
+        if (
+            all(type(one.get("id")) is int and one["id"].bit_length() < 64 for one in annotations)
+            and annotations
+        ):
+            columns["annotation_ids"] = {"type": "int64", "shape": [-1]}
+        elif "id" in has:
+            columns["annotation_ids"] = "object"
+        fields = sorted({str(key) for image in self._images for key in image} - _OF_IMAGES)
+        self._of_images = self._more_columns(fields, columns, "image")
+        columns |= {
+            name: _type_of([one.get(key) for one in self._images]) for name, key in self._of_images.items()
+        }
+        self._of_objects = self._more_columns(
+            sorted(map(str, has - _OF_ANNOTATIONS.keys())), columns, "annotation"
+        )
+        columns |= dict.fromkeys(self._of_objects, "object")
+        files = sum("file_name" in one for one in annotations)
+        if files:
+            self.notes.append(
+                f"{files:,} pictures of segments, which annotations name by file_name, are left out"
+            )
         return columns
+
+    def _more_columns(self, keys: list[str], there: Mapping[str, Any], of: str) -> dict[str, str]:
+        """The names of columns for other fields; one whose name is taken says what it is of."""
+        found: dict[str, str] = {}
+        for key in keys[:_MOST_FIELDS]:
+            name = re.sub(r"\W+", "_", key, flags=re.A).strip("_") or "field"
+            if name in there or name in found:
+                name = f"{of}_{name}"
+            if name in there or name in found:
+                raise SchemaError(f"{self.path}: the field {key!r} has no name that is free: rename it")
+            found[name] = key
+        if len(keys) > _MOST_FIELDS:
+            left = keys[_MOST_FIELDS:]
+            self.notes.append(f"{len(left):,} fields of {of}s are left out: {', '.join(left[:5])}, …")
+        return found
+
+    def _said_of_all(self, content: dict[str, Any], categories: list[dict[str, Any]]) -> dict[str, Any]:
+        """What the file says beside its pictures and annotations, and of categories beside their names."""
+        more = [{key: value for key, value in one.items() if key not in ("id", "name")} for one in categories]
+        said = {
+            key: value for key, value in content.items() if key not in ("images", "annotations", "categories")
+        }
+        if any(more):
+            said["categories"] = more
+        large = sorted(key for key, value in said.items() if len(json.dumps(value)) > _MOST_SAID)
+        if large:
+            self.notes.append(f"too large for the metadata, and left out: {', '.join(large)}")
+        return {
+            key: value for key, value in said.items() if value not in (None, "", [], {}) and key not in large
+        }
 
     def _find_folder(self, asked: str | None) -> str:
         first = self._images[0]["file_name"]
@@ -187,6 +250,7 @@ class CocoFile(Source):
                 "width": header.width,
                 "height": header.height,
             }
+            row |= {name: image.get(key) for name, key in self._of_images.items()}
             row |= self._said(image["id"])
             for column, values in columns.items():
                 values.append(row[column])
@@ -202,6 +266,11 @@ class CocoFile(Source):
                 "keypoints": [one.get("keypoints") for one in found],
                 "captions": [one.get("caption") for one in found],
             }
+            row |= {name: [one.get(key) for one in found] for name, key in self._of_objects.items()}
+            ids = [one.get("id") for one in found]
+            if "annotation_ids" in self.schema:
+                is_array = self.schema["annotation_ids"].is_array
+                row["annotation_ids"] = self._array("annotation_ids", ids) if is_array else ids
             if "boxes" in self.schema:
                 row["boxes"] = self._array("boxes", [one["bbox"] for one in found]).reshape(-1, 4)
             if "labels" in self.schema:
@@ -220,6 +289,16 @@ class CocoFile(Source):
 
     def _array(self, name: str, values: list[Any]) -> Any:
         return np.array(values, dtype=self.schema[name].dtype)
+
+
+def _type_of(values: list[Any]) -> str:
+    """The type of a field of pictures: whole numbers, or text, where all are; else what JSON holds."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {int} and all(value is None or value.bit_length() < 64 for value in values):
+        return "int64?"
+    if kinds == {str}:
+        return "string?" if all(value is None or len(value) < _MOST_STRING for value in values) else "text?"
+    return "object?"
 
 
 def _is_below(name: str) -> bool:

@@ -13,9 +13,11 @@ from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
 from .file_labels import LABELS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
+from .images import FOLDERS_ARE_CLASSES
 from .input_path import InputPath
 from .media_types import MEDIA, bytes_of
 from .overrides import apply_overrides
+from .picture_classes import Layout, layout_of, same_classes, some
 
 __all__ = ["FileFolder"]
 
@@ -25,7 +27,11 @@ _TEXTS: Final = (".txt", ".text", ".md")
 
 
 class FileFolder(Source):
-    """The files below a folder in natural order, byte for byte; text files as text."""
+    """The files below a folder in natural order, byte for byte; text files as text.
+
+    Of a folder of sound, films or pages that nobody asked to have all files of, those are taken, with the classes that
+    their folders are called as; what lies beside them is left out, and named.
+    """
 
     units: Sequence[Unit]
     schema: Schema
@@ -42,7 +48,10 @@ class FileFolder(Source):
             "pattern", "take the files whose path below SRC matches, such as '*.bin' or 'a/*.txt'", "GLOB"
         ),
         LABELS,
+        FOLDERS_ARE_CLASSES,
     )
+    takes_classes: ClassVar[bool] = True
+    metadata: dict[str, Any] | None
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -69,6 +78,9 @@ class FileFolder(Source):
             else:
                 self._files.append(path)
         self._files.sort(key=natural_order)
+        media = [path for path in self._files if Path(path).suffix.lower() in MEDIA]
+        if options.recognised and pattern is None and media:
+            self._leave_out_beside(media)
         if not self._files:
             raise SchemaError(
                 f"{self.path} holds no file{'' if pattern is None else f' that matches {pattern!r}'}"
@@ -84,9 +96,53 @@ class FileFolder(Source):
             Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_UNIT_FILES, len(self._files) - i))
             for i in range(0, len(self._files), _UNIT_FILES)
         ]
-        columns = {self._column: "text" if text else bytes_of(self._files), "path": "string"}
+        self._layout = Layout((), ())
+        if media and options.recognised and self._labels is None and pattern is None:
+            self._layout = self._layout_of(options)
+        columns = {
+            self._column: "text" if text else bytes_of(self._files),
+            **self._class_columns(options),
+            "path": "string",
+        }
         said = {} if self._labels is None else self._labels.types
         self.schema = apply_overrides({**columns, **said}, options.overrides)
+
+    def _leave_out_beside(self, media: list[str]) -> None:
+        """What is no sound, film or page beside those that are."""
+        taken = set(media)
+        self.left_out += [
+            LeftOut(
+                utf8_name(path),
+                "by name it is no sound, film or page; --from files has a row of each file",
+                expected=True,
+            )
+            for path in self._files
+            if path not in taken
+        ]
+        self._files = media
+
+    def _layout_of(self, options: Options) -> Layout:
+        """The classes and parts of a split that the folders are; none where files lie beside folders."""
+        try:
+            return layout_of(
+                self.path, self._files, folders_are_classes=bool(options.get("folders_are_classes"))
+            )
+        except SchemaError:
+            return Layout((), ())
+
+    def _class_columns(self, options: Options) -> dict[str, Any]:
+        columns: dict[str, Any] = {"split": "string"} if self._layout.splits else {}
+        self._classes = [utf8_name(name) for name in self._layout.classes]
+        if options.classes is not None and self._classes:
+            self._classes = same_classes(self.path, self._classes, options.classes)
+        if self._classes:
+            null = "?" if self._layout.flat else ""
+            columns["label"] = {"type": f"int32{null}", "annotations": {"classes": self._classes}}
+            columns["class"] = f"string{null}"
+            self.metadata = {"classes": self._classes}
+            self.notes.append(f"{len(self._classes):,} classes: {some(self._classes)}")
+        self.notes += self._layout.notes()
+        return columns
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of files."""
@@ -116,7 +172,11 @@ class FileFolder(Source):
             yield self._labels.path
 
     def _batch(self, values: list[Any], taken: list[str], left_out: list[LeftOut]) -> RawBatch:
-        columns = {self._column: values, "path": [utf8_name(path) for path in taken]}
+        columns: dict[str, Any] = {self._column: values, "path": [utf8_name(path) for path in taken]}
+        numbers = {name: i for i, name in enumerate(self._classes)}
+        places = [[one and utf8_name(one) for one in self._layout.place(path)] for path in taken]
+        columns["split"], columns["class"] = [split for split, _ in places], [name for _, name in places]
+        columns["label"] = [None if name is None else numbers.get(name) for _, name in places]
         if self._labels is not None:
             columns |= self._labels.of(taken)
         return RawBatch({name: columns[name] for name in self.schema.names}, len(values), tuple(left_out))

@@ -11,7 +11,7 @@ from ...format.file_kinds import file_kind
 __all__ = ["ImageHeader", "NotAnImageError", "read_image_header"]
 
 _JPEG_SEGMENTS: Final = 20_000  # before the frame header; real files have tens
-_JPEG_FILL: Final = 65_536  # fill bytes and marks of segments
+_JPEG_FILL: Final = 65_536  # bytes between segments: fill, and strays, which libjpeg passes over
 
 _Parser = Callable[[memoryview], tuple[int, int]]
 
@@ -90,17 +90,11 @@ def _webp(view: memoryview) -> tuple[int, int]:
 
 def _jpeg(view: memoryview) -> tuple[int, int]:
     """Walk the segments to the frame header (SOF), which holds the size."""
-    at, filled = 2, 0
+    at, between = 2, 0
     for _ in range(_JPEG_SEGMENTS):
-        if view[at] != 0xFF:
-            raise NotAnImageError("the JPEG header is damaged")
-        while view[at] == 0xFF:  # fill bytes may stand before a marker
-            at += 1
-            filled += 1
-            if filled > _JPEG_FILL:
-                raise NotAnImageError("the JPEG header is damaged")
-        marker = view[at]
-        at += 1
+        at, passed = _next_marker(view, at, _JPEG_FILL - between)
+        between += passed
+        marker = view[at - 1]
         if marker in (0xD9, 0xDA):
             raise NotAnImageError("the JPEG file has no frame header before its pixels")
         if marker == 0x01 or 0xD0 <= marker <= 0xD8:
@@ -112,6 +106,17 @@ def _jpeg(view: memoryview) -> tuple[int, int]:
         if length < 2:  # it counts its own two bytes
             break
         at += length
+    raise NotAnImageError("the JPEG header is damaged")
+
+
+def _next_marker(view: memoryview, at: int, most: int) -> tuple[int, int]:
+    """Where the next marker ends, and how many bytes come before its code: fill (FF), or such as no segment has."""
+    is_marked = False
+    for place in range(at, at + most + 1):
+        byte = view[place]
+        if is_marked and byte not in (0, 0xFF):  # FF 00 is a pair of data, and no marker
+            return place + 1, place - at
+        is_marked = byte == 0xFF
     raise NotAnImageError("the JPEG header is damaged")
 
 

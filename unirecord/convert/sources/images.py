@@ -21,7 +21,11 @@ from .overrides import apply_overrides
 from .picture_check import check_picture, require_pillow
 from .picture_classes import Layout, layout_of, same_classes, some, splits_of
 
-__all__ = ["ImageFolder"]
+__all__ = ["FOLDERS_ARE_CLASSES", "ImageFolder"]
+
+FOLDERS_ARE_CLASSES: Final = AskedOption(
+    "folders_are_classes", "take folders called train, val, test as classes, not as parts of a split"
+)
 
 _OWN: Final = ("image", "path", "width", "height")
 _LOOKED_AT: Final = 16  # files that may hold annotations
@@ -52,9 +56,7 @@ class ImageFolder(Source):
     reads: ClassVar[str] = "a folder"
     options: ClassVar[tuple[AskedOption, ...]] = (
         AskedOption("check_pictures", "decode each picture, and leave out what is damaged"),
-        AskedOption(
-            "folders_are_classes", "take folders called train, val, test as classes, not as parts of a split"
-        ),
+        FOLDERS_ARE_CLASSES,
         LABELS,
     )
     takes_classes: ClassVar[bool] = True

@@ -21,6 +21,7 @@ from .jsonl import JsonLines
 from .lance_dataset import LanceDataset
 from .litdata import LitDataChunks
 from .lmdb_folder import LmdbFolder
+from .mask_folders import MaskFolders
 from .mds import MdsShards
 from .mindrecord import MindRecordFiles
 from .npy_files import NpyFiles
@@ -62,6 +63,7 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     BagzFiles,
     TFRecordFiles,
     WebDatasetShards,
+    MaskFolders,
     ImageFolder,
     ParquetFiles,
     ArrowFiles,
@@ -84,6 +86,7 @@ def open_source(
     """
     found = source if isinstance(source, InputPath) else open_input(source)
     options = options or Options()
+    options.recognised = kind is None
     make = source_type(found, kind)
     if kind is None:
         make = _that_takes(options, found, make)

@@ -24,6 +24,8 @@ _PAX: Final = b"x"
 _PAX_GLOBAL: Final = b"g"
 _EXTENSIONS: Final = (_LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL)
 _SAID: Final = (b"path", b"size")
+_SPARSE: Final = b"S"  # GNU's own kind; in pax, keys of this beginning say the same
+_SPARSE_KEYS: Final = b"GNU.sparse."
 
 
 class Member(NamedTuple):
@@ -45,6 +47,7 @@ def tar_members(file: ReadAhead, where: str, start: int = 0, stop: int | None = 
     at = first = start
     long_name: str | None = None
     long_size: int | None = None
+    is_sparse = False
     while stop is None or at < stop:
         head = bytes(file.at(at, _BLOCK))
         if not head and at:
@@ -72,9 +75,16 @@ def tar_members(file: ReadAhead, where: str, start: int = 0, stop: int | None = 
                 said = _pax(content, where, offset)
                 long_name = said.get("path", long_name)
                 long_size = int(said["size"]) if said.get("size", "").isdigit() else None
+                is_sparse = "sparse" in said
             continue
+        if is_sparse or kind == _SPARSE:
+            raise SchemaError(
+                f"{where}: the member at byte {first:,} ({long_name or _name(name, magic, prefix)}) is sparse, as `tar "
+                "--sparse` writes files with holes; its content is not read: pack the files again without --sparse"
+            )
         yield Member(long_name or _name(name, magic, prefix), first, offset, length, kind in _REGULAR)
         long_name = long_size = None
+        is_sparse = False
         first = at
 
 
@@ -122,6 +132,8 @@ def _pax(content: bytes, where: str, at: int) -> dict[str, str]:
         if not start < space < equals < stop <= len(content):
             raise SchemaError(f"{where}, byte {at:,}: an extended header is damaged")
         name = content[space + 1 : equals]
+        if name.startswith(_SPARSE_KEYS):
+            found["sparse"] = ""
         if name in _SAID:
             found[_text(name)] = _text(content[equals + 1 : stop - 1])
         start = stop

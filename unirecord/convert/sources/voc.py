@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Final
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -23,13 +26,25 @@ _LISTS: Final = os.path.join("ImageSets", "Main")
 _SPLITS: Final = ("train", "val", "test")
 _CORNERS: Final = ("xmin", "ymin", "xmax", "ymax")
 _MARKS: Final = ("difficult", "truncated")
+_READ: Final = frozenset(("name", "bndbox", *_MARKS))
+_MASKS: Final = {"segmentation_class": "SegmentationClass", "segmentation_object": "SegmentationObject"}
+
+
+class _Object(NamedTuple):
+    """One object of a picture; ``more``: the texts of its other elements by their names."""
+
+    name: str
+    corners: list[float]
+    marks: list[bool]
+    more: dict[str, str]
 
 
 class VocFolder(AnnotatedPictures):
     """A folder such as ``VOC2012``: ``Annotations``, ``JPEGImages`` and, if they are there, ``ImageSets/Main``.
 
     ``boxes`` are xmin, ymin, xmax, ymax as the files say, which count pixels from 1; ``labels`` number the names of
-    the classes in natural order. Segmentations are not read.
+    the classes in natural order. What else an object has (``pose``, ``occluded``) is a column of its own, a text or
+    null for each object; ``segmentation_class`` and ``segmentation_object`` are the PNG files of its segments.
     """
 
     pairs: list[PicturePair]
@@ -42,7 +57,7 @@ class VocFolder(AnnotatedPictures):
 
     kind: ClassVar[str] = "voc"
     about: ClassVar[str] = "Pascal VOC"
-    pixel_columns: ClassVar[tuple[str, ...]] = ("boxes",)
+    pixel_columns: ClassVar[tuple[str, ...]] = ("boxes", *_MASKS)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -77,8 +92,12 @@ class VocFolder(AnnotatedPictures):
         if not self.pairs:
             raise SchemaError(f"{self.path}: no picture in {_PICTURES} has a file of its name in {_XML}")
         names: set[str] = set()
+        more: set[str] = set()
+        nested: Counter[str] = Counter()
         for i, pair in enumerate(self.pairs, 1):
-            names.update(name for name, _, _ in self._objects(pair))
+            for one in self._objects(pair, nested):
+                names.add(one.name)
+                more.update(one.more)
             if progress is not None:
                 progress(i, len(self.pairs))
         self.classes = sorted(names, key=natural_order)
@@ -90,6 +109,17 @@ class VocFolder(AnnotatedPictures):
             "labels": self.labels_type(self.classes),
             **{mark: {"type": "bool", "shape": [-1]} for mark in _MARKS},
         }
+        self._more = {
+            name: key for key in sorted(more) if (name := re.sub(r"\W+", "_", key, flags=re.A)) not in types
+        }
+        self._masks = {name: below for name, folder in _MASKS.items() if (below := self._masks_in(folder))}
+        types |= dict.fromkeys(self._more, "object")
+        types |= {
+            name: {"type": "bytes?", "annotations": {"media_type": "image/png"}} for name in self._masks
+        }
+        if nested:
+            told = ", ".join(f"{key} ({many:,})" for key, many in sorted(nested.items()))
+            self.notes.append(f"of objects these are left out, as they hold elements of their own: {told}")
         self.schema = apply_overrides(types, options.overrides)
         self.make_units()
 
@@ -101,6 +131,16 @@ class VocFolder(AnnotatedPictures):
             else:
                 self.left_out.append(LeftOut(utf8_name(os.path.join(folder, path)), reason))
         return found
+
+    def _masks_in(self, folder: str) -> dict[str, str]:
+        """The PNG files of a folder by their stems."""
+        if not os.path.isdir(os.path.join(self.input.path, folder)):
+            return {}
+        return {
+            os.path.splitext(path)[0]: os.path.join(folder, path)
+            for path in self._below(folder)
+            if path.lower().endswith(".png")
+        }
 
     def _split_lists(self) -> dict[str, str]:
         """Which of the lists train, val and test names a picture; `SchemaError` when two do."""
@@ -117,8 +157,8 @@ class VocFolder(AnnotatedPictures):
                     )
         return found
 
-    def _objects(self, pair: PicturePair) -> list[tuple[str, list[float], list[bool]]]:
-        """The class, corners and marks of each object."""
+    def _objects(self, pair: PicturePair, nested: Counter[str] | None = None) -> list[_Object]:
+        """What the file says of each object; what is not read of them is counted in ``nested``."""
         assert pair.annotations is not None
         data, where = self.content(pair.annotations), f"{self.path}/{utf8_name(pair.annotations)}"
         try:
@@ -135,24 +175,40 @@ class VocFolder(AnnotatedPictures):
                 raise SchemaError(f"{where}, object {i}: {error}") from None
             if not name or not name.strip() or not corners:
                 raise SchemaError(f"{where}, object {i}: it has no {'bndbox' if name else 'name'}")
-            found.append((name.strip(), corners, marks))
+            more = {
+                part.tag: (part.text or "").strip() for part in one if part.tag not in _READ and not len(part)
+            }
+            if nested is not None:
+                nested.update(part.tag for part in one if part.tag not in _READ and len(part))
+            found.append(_Object(name.strip(), corners, marks, more))
         return found
 
     def said(self, pair: PicturePair) -> dict[str, Any]:
         """The boxes, labels and marks of a picture's objects."""
         found = self._objects(pair)
-        new = next((name for name, _, _ in found if name not in self._labels), None)
+        new = next((one.name for one in found if one.name not in self._labels), None)
         if new is not None:
             raise SchemaError(
                 f"{self.path}/{pair.annotations}: the class {new!r} was not there before; it changes"
             )
-        row = {
-            "boxes": array_of(self, "boxes", [corners for _, corners, _ in found], 4),
-            "labels": array_of(self, "labels", [self._labels[name] for name, _, _ in found]),
+        row: dict[str, Any] = {
+            "boxes": array_of(self, "boxes", [one.corners for one in found], 4),
+            "labels": array_of(self, "labels", [self._labels[one.name] for one in found]),
         }
         for i, mark in enumerate(_MARKS):
-            row[mark] = array_of(self, mark, [marks[i] for _, _, marks in found])
+            row[mark] = array_of(self, mark, [one.marks[i] for one in found])
+        for name, key in self._more.items():
+            row[name] = [one.more.get(key) for one in found]
+        stem = os.path.relpath(os.path.splitext(pair.picture)[0], _PICTURES)
+        for name, masks in self._masks.items():
+            row[name] = self.content(masks[stem]) if stem in masks else None
         return row
+
+    def files(self) -> Iterator[str]:
+        """Those of the pairs, and the pictures of segments."""
+        yield from super().files()
+        for masks in self._masks.values():
+            yield from (os.path.join(self.input.path, path) for path in masks.values())
 
 
 def _parsed(data: bytes) -> Element:
