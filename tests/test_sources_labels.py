@@ -271,7 +271,9 @@ def test_sound_has_the_classes_of_its_folders_and_texts_beside_it_are_named(tmp_
     assert sorted(one.name for one in source.left_out if one.expected) == sorted(beside)
     rows = [(row["path"], row["split"], row["label"], row["class"]) for row in rows_at(path)]
     assert rows == [
-        ("test/yes/3.wav", "test", 1, "yes"), ("train/no/2.wav", "train", 0, "no"), ("train/yes/1.wav", "train", 1, "yes"),
+        ("test/yes/3.wav", "test", 1, "yes"),
+        ("train/no/2.wav", "train", 0, "no"),
+        ("train/yes/1.wav", "train", 1, "yes"),
     ]  # fmt: skip
     every = rows_at(path, kind="files")  # as the reason why something is left out says
     assert sorted(row["path"] for row in every) == sorted([*clips, *beside])
