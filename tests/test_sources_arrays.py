@@ -307,11 +307,10 @@ def test_what_is_said_of_an_array_stays_with_its_column(tmp_path: Path) -> None:
             assert ds.schema["t2m"].annotations == {"unit": "K", "description": "temperature", **kept}
             assert ds.metadata == {"attributes": {"title": "run 7"}}
             assert [sample["t2m"].tolist() for sample in ds] == numbers.tolist()
-        notes = open_source(str(tmp_path / name)).notes
-        assert any(
-            "packed (scale_factor 0.01, add_offset 250.0, _FillValue -32768)" in note for note in notes
-        )
-        assert any(note.endswith(f"are left out: {left}") for note in notes)
+        said = said_of_left_out(open_source(str(tmp_path / name)).left_out)
+        assert any("packed (scale_factor 0.01, add_offset 250.0, _FillValue -32768)" in one for one in said)
+        assert sum("left out: it is large" in one for one in said) == len(left.split(", "))
+        assert all(any(f"attribute '{one}' of t2m" in line for line in said) for one in left.split(", "))
     assert open_source(str(tmp_path / "x.zarr")).schema["t2m"].annotations == {"_FillValue": -1}
 
 

@@ -11,6 +11,7 @@ from test_sources_images import folder, picture
 import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, WrongSourceError, open_source
+from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import SchemaError
 
 
@@ -74,7 +75,7 @@ def test_what_else_voc_says_of_objects_and_its_segments_are_columns(tmp_path: Pa
     assert rows["JPEGImages/1.png"]["segmentation_class"] == masks["SegmentationClass/1.png"]
     assert rows["JPEGImages/1.png"]["segmentation_object"] is None
     assert rows["JPEGImages/2.png"]["segmentation_object"] == masks["SegmentationObject/2.png"]
-    assert "of objects these are left out, as they hold elements of their own: part (1)" in source.notes
+    assert "'part' of objects: left out: it holds elements of its own" in said_of_left_out(source.left_out)
     with pytest.raises(
         SchemaError, match="segmentation_class, segmentation_object tell places in the pixels"
     ):

@@ -16,6 +16,7 @@ from test_sources_images import folder, picture
 from unirecord import UniRecordDataset
 from unirecord.cli import main
 from unirecord.convert.sources import Options, WrongSourceError, open_source
+from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import SchemaError
 
 SMALL = {f"{name}.png": picture(i + 1, 2) for i, name in enumerate(("a", "b", "sub/c"))}
@@ -165,8 +166,9 @@ def test_no_field_of_coco_is_lost(tmp_path: Path) -> None:
     assert full["annotation_labels"] == [7, None]
     assert full["num_keypoints"] == [None, 3]
     assert full["segments_info"] == [None, [{"id": 5}]]
-    assert "too large for the metadata, and left out: log" in source.notes
-    assert "1 pictures of segments, which annotations name by file_name, are left out" in source.notes
+    said = said_of_left_out(source.left_out)
+    assert "'log' of the file: left out: it is too large for the metadata" in said
+    assert any(one.startswith("a picture of segments: left out") for one in said)
 
 
 def voc_folder(path: Path, object_more: str = "") -> str:

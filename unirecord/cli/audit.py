@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from ..order.coverage import PositionRange
 from .state_options import options_of
 from .table import print_table
 from .terminal import print_json, say, warn
+from .trace_job import mixture_of_state, named_path
 from .usage import UsageError, make_parser
 
 __all__ = ["add_parser", "add_questions", "audited"]
@@ -26,6 +27,7 @@ or was left out on purpose. Exit code 1 when it is not proven."""
 _EXAMPLES: Final = """examples:
   unirecord audit run1/receipts                   by arithmetic alone
   unirecord audit run1/receipts --dataset data    and every batch had the rows that the order gives
+  unirecord audit run1/receipts --dataset web=web code=code    of a mixture
   unirecord audit run1/receipts --json"""
 
 _MOST: Final = 10
@@ -37,18 +39,22 @@ def add_parser(subparsers: Any) -> None:
         subparsers.add_parser, "audit", help="was every sample delivered exactly once", description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )  # fmt: skip
-    add_questions(parser)
+    add_questions(parser, several=True)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=_run)
 
 
-def add_questions(parser: argparse.ArgumentParser) -> None:
-    """Add what says which receipts are audited, and against what."""
+def add_questions(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add what says which receipts are audited, and against what; ``several`` datasets may follow one option."""
     parser.add_argument(
         "folder", metavar="DIR", help="the folder given to the loaders as receipts=, of all ranks"
     )
     parser.add_argument(
-        "--dataset", metavar="PATH", help="compare the rows of every batch with this dataset's order"
+        "--dataset",
+        metavar="PATH",
+        action="extend" if several else "append",
+        nargs="+" if several else None,
+        help="compare the rows of every batch with this dataset's order; of a mixture NAME=PATH of each source",
     )
     parser.add_argument(
         "--restarts", action="store_true",
@@ -78,14 +84,31 @@ def _with_dataset(args: argparse.Namespace, report: AuditReport) -> AuditReport:
             "give each its own folder"
         )
     try:
-        with UniRecordDataset(args.dataset, **options_of(report.orders[0].order)) as ds:
+        with _opened(args, report.orders[0].order) as ds:
             return audit(args.folder, ds, restarts=args.restarts)
     except UniRecordError:
         raise
     except ValueError as error:
+        if isinstance(error, UsageError):
+            raise
         raise UsageError(
-            f"{error} (for mixtures, and rows chosen with select, take, skip or split: unirecord.audit(folder, ds))"
+            f"{error} (for draws, and rows chosen with select, take, skip or split: unirecord.audit(folder, ds))"
         ) from error
+
+
+def _opened(args: argparse.Namespace, order: Mapping[str, Any]) -> UniRecordDataset[Any]:
+    """The dataset, or the mixture of several, that has the order of the receipts."""
+    drawn = order.get("drawn") or {}
+    if drawn.get("rule") == "mixture":
+        named = ", ".join(f"{source['name']}=PATH" for source in drawn["sources"])
+        if not all("=" in one for one in args.dataset):
+            raise UsageError(f"{args.folder} holds receipts of a mixture: give each of its sources, {named}")
+        return mixture_of_state(order, dict(named_path(one) for one in args.dataset))
+    if len(args.dataset) > 1:
+        raise UsageError(
+            f"{args.folder} holds receipts of one dataset, and --dataset names {len(args.dataset)}"
+        )
+    return UniRecordDataset(args.dataset[0], **options_of(order))
 
 
 def _print(report: AuditReport) -> None:

@@ -18,7 +18,7 @@ from ..errors import UniRecordError
 from .state_options import options_of
 from .usage import UsageError, count
 
-__all__ = ["OF_STATE", "SHUFFLES", "Job", "opened_job"]
+__all__ = ["OF_STATE", "SHUFFLES", "Job", "mixture_of_state", "named_path", "opened_job"]
 
 Numbers = NDArray[np.int64]
 
@@ -194,7 +194,7 @@ def _options(args: argparse.Namespace, state: Mapping[str, Any] | None) -> dict[
 
 def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
     """A mixture of NAME=PATH; a state says how it was made, and each source with it."""
-    paths = dict(_named(one) for one in args.path)
+    paths = dict(named_path(one) for one in args.path)
     if len(paths) < len(args.path):
         raise UsageError("two sources have the same name")
     for name in ("where", "block_rows", "window_blocks", "drawn_by"):
@@ -203,14 +203,15 @@ def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
                 f"--{name.replace('_', '-')} is not for a mixture, whose sources may differ: give its --state, "
                 "or ask rows_of and steps_of in Python"
             )
-    ds = _mixture(args, paths) if state is None else _mixture_of_state(state, paths)
+    ds = _mixture(args, paths) if state is None else mixture_of_state(state, paths)
     rule: Any = ds._cursor.plan.order.rule
     sources = [(source.name, source.first_row) for source in rule.sources]
     names, first_rows = zip(*sources, strict=True)
     return _job(args, ds, None, names, first_rows)
 
 
-def _named(text: str) -> tuple[str, str]:
+def named_path(text: str) -> tuple[str, str]:
+    """The name and the path of NAME=PATH."""
     name, equals, path = text.partition("=")
     if not (name and equals and path):
         raise UsageError(f"{text}: give each source of a mixture as NAME=PATH")
@@ -229,7 +230,8 @@ def _mixture(args: argparse.Namespace, paths: Mapping[str, str]) -> UniRecordDat
     )
 
 
-def _mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniRecordDataset[Any]:
+def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniRecordDataset[Any]:
+    """The mixture that a state, or the order of receipts, is of, of the datasets at these paths by name."""
     drawn = state.get("drawn") or {}
     if drawn.get("rule") != "mixture":
         raise UsageError("the state is not of a mixture: give the one PATH that it is of")

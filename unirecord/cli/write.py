@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..convert.freed_memory import keep_freed_memory
 from ..convert.ordering import check_sort
-from ..convert.row_choice import RowChoice
+from ..convert.row_choice import RowChoice, with_nulls
 from ..convert.sampling import write_sample
 from ..convert.sources import (
     KINDS,
@@ -25,7 +25,7 @@ from ..convert.sources import (
     open_source,
     source_type,
 )
-from ..convert.sources.overrides import parse_overrides
+from ..convert.sources.overrides import TypesThere, parse_overrides
 from ..convert.split_conversion import check_split_target
 from ..errors import ExistsError, SchemaError, did_you_mean
 from ..format.column import Column
@@ -171,6 +171,8 @@ def _run(args: argparse.Namespace) -> int:
     looked = time.monotonic() - started
     try:
         chosen = choice.of(source)
+        if before is not None:
+            chosen = with_nulls(chosen, before.schema)
         if choice.order is not None:
             check_sort(choice.order, chosen.schema)
     except WrongSourceError as error:
@@ -201,7 +203,7 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
         try:
             check_split_target(args.target, names, overwrite=args.overwrite, resume=args.resume)
         except ExistsError as error:
-            raise ExistsError(f"{error} (on the command line, --overwrite replaces it)") from None
+            raise ExistsError(_with_options(error, "--overwrite replaces it")) from None
         return None
     try:
         location = location_of(check_path(args.target))
@@ -224,10 +226,16 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
     try:
         check_free(args.target, overwrite=args.overwrite, resume=args.resume)
     except ExistsError as error:
-        raise ExistsError(
-            f"{args.target} exists already; --overwrite replaces it, --append adds to a directory ({error})"
-        ) from None
+        ways = "--overwrite replaces it"
+        if not args.target.endswith(".urec"):
+            ways += ", --append adds to a directory"
+        raise ExistsError(_with_options(error, ways)) from None
     return None
+
+
+def _with_options(error: ExistsError, ways: str) -> str:
+    """What the error says, with the options that are those of Python that it names, where it names any."""
+    return f"{error} (on the command line: {ways})" if "overwrite=True" in str(error) else str(error)
 
 
 def _other_media_types(schema: Schema, before: Schema) -> list[str]:
@@ -249,7 +257,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: frozenset[str] 
     if before is not None:  # new rows take the types of those that are there
         old = {new: name for name, new in args.rename.items()}
         there = before.schema.with_annotations_of(Schema(())).to_spec()
-        overrides = {**{old.get(name, name): spec for name, spec in there.items()}, **overrides}
+        overrides = TypesThere({old.get(name, name): spec for name, spec in there.items()}, overrides)
     lines = lines_of(args)
     with Looking("copying", lines) as tell:
         found = open_input(args.source, args.max_spool_bytes, tell)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final
 
+from ..format.schema import Schema
 from .picture_choice import picture_step
 from .sources.base import Source, WrongSourceError
 from .split_choice import SplitChoice
 from .steps.base import Step
-from .steps.columns import Keep, Rename, check_columns
+from .steps.columns import AddNulls, Keep, Rename, check_columns
 from .steps.fit import LeaveOutMisfits, refuse_left_out
 from .steps.picture_change import RESIZED_BY, Encoding, PictureChange
 from .steps.sample import EvenSample
@@ -20,7 +21,7 @@ from .steps.stepped_source import SteppedSource
 from .steps.where import Where
 from .stored_rows import RowOrder
 
-__all__ = ["ON_ERROR", "RowChoice"]
+__all__ = ["ON_ERROR", "RowChoice", "with_nulls"]
 
 ON_ERROR: Final = ("raise", "skip", "report")
 _LOOKED_AT: Final = 3  # units whose first batch tells how many rows meet a condition
@@ -198,6 +199,26 @@ class RowChoice:
             steps.append(even)
             share *= even.share
         return steps, share
+
+
+def with_nulls(source: Source, there: Schema) -> Source:
+    """The source with the columns of a dataset that it is appended to and that it lacks, null in every row.
+
+    Raises `WrongSourceError` where one of these cannot be null. Columns that the dataset lacks are for the writer.
+    """
+    lacking = [column for column in there if column.name not in source.schema]
+    if not lacking or any(name not in there for name in source.schema.names):
+        return source
+    for column in lacking:
+        if not column.nullable:
+            raise WrongSourceError(
+                f"{source.path} has no column {column.name!r}, which the dataset has and which cannot be null there "
+                f"({column}); it has {', '.join(source.schema.names)}: add it to the source, or write to another DST"
+            )
+    source.notes.append(
+        f"{', '.join(column.name for column in lacking)}: null, as the source has no such column"
+    )
+    return SteppedSource(source, [AddNulls(lacking, there.names)])
 
 
 def _share(source: Source, chosen: SteppedSource) -> float:

@@ -22,6 +22,7 @@ from .sources import LeftOut, Options, Source, open_input, open_source
 from .sources.given_records import GivenRecords
 from .sources.given_table import GivenTable, GivenTables, is_table
 from .sources.left_out import warn_of_left_out, write_report
+from .sources.registry import elsewhere
 from .split_choice import SplitChoice
 from .split_conversion import check_split_target, share_id, write_shares
 from .stored_rows import RowOrder
@@ -48,6 +49,8 @@ def source_of(
         raise TypeError("names= is for items that are tuples; rename= gives columns other names")
     if is_path:
         return open_source(open_input(os.fspath(given)), kind, asked)
+    if "codec" in asked.given():
+        raise TypeError(f"there is no option codec={elsewhere('codec')}")
     if refused := [*asked.given(), *(["kind"] if kind is not None else [])]:
         raise TypeError(f"{refused[0]}= is for paths; the source is a {type(given).__name__}")
     if isinstance(given, Source):

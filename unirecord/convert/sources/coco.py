@@ -18,6 +18,7 @@ from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSo
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .image_header import NotAnImageError, read_image_header
 from .input_path import InputPath
+from .left_out import reduced
 from .media_types import annotated, bytes_of
 from .overrides import apply_overrides
 
@@ -172,9 +173,8 @@ class CocoFile(Source):
         columns |= dict.fromkeys(self._of_objects, "object")
         files = sum("file_name" in one for one in annotations)
         if files:
-            self.notes.append(
-                f"{files:,} pictures of segments, which annotations name by file_name, are left out"
-            )
+            why = "left out: the column of file_name says how they are called"
+            self.left_out.append(reduced("a picture of segments", why, files))
         return columns
 
     def _more_columns(self, keys: list[str], there: Mapping[str, Any], of: str) -> dict[str, str]:
@@ -188,8 +188,8 @@ class CocoFile(Source):
                 raise SchemaError(f"{self.path}: the field {key!r} has no name that is free: rename it")
             found[name] = key
         if len(keys) > _MOST_FIELDS:
-            left = keys[_MOST_FIELDS:]
-            self.notes.append(f"{len(left):,} fields of {of}s are left out: {', '.join(left[:5])}, …")
+            why = f"left out: more than {_MOST_FIELDS} make no columns"
+            self.left_out += [reduced(f"field {key!r} of {of}s", why) for key in keys[_MOST_FIELDS:]]
         return found
 
     def _said_of_all(self, content: dict[str, Any], categories: list[dict[str, Any]]) -> dict[str, Any]:
@@ -201,8 +201,8 @@ class CocoFile(Source):
         if any(more):
             said["categories"] = more
         large = sorted(key for key, value in said.items() if len(json.dumps(value)) > _MOST_SAID)
-        if large:
-            self.notes.append(f"too large for the metadata, and left out: {', '.join(large)}")
+        why = "left out: it is too large for the metadata"
+        self.left_out += [reduced(f"{key!r} of the file", why) for key in large]
         return {
             key: value for key, value in said.items() if value not in (None, "", [], {}) and key not in large
         }

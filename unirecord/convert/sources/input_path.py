@@ -22,6 +22,8 @@ from .folder_walk import natural_order, utf8_name, walk
 
 __all__ = ["MAX_SPOOL_BYTES", "InputPath", "open_input"]
 
+_BRACES: Final = re.compile(r"\{[^{}/]*(?:\.\.|,)[^{}/]*\}")  # {0000..0099}, {a,b}
+
 MAX_SPOOL_BYTES: Final = 16_000_000_000
 _PIECE: Final = 1 << 20
 _HEAD_BYTES: Final = 6
@@ -247,6 +249,13 @@ def _explain_missing(name: str) -> str:
         return f"{name} does not exist; the shell replaces ~ only when it is not quoted"
     if glob.has_magic(name):
         return f"{name}: no file matches"
+    if (pattern := _BRACES.sub("*", name)) != name:
+        way = (
+            f"a pattern in quotes names several: {pattern!r}"
+            if glob.glob(pattern)
+            else "no file is called so"
+        )
+        return f"{name} does not exist: braces are expanded by a shell, where they are in no quotes; {way}"
     return f"{name} does not exist"
 
 

@@ -11,7 +11,7 @@ from ...format.column import Column
 from ...format.schema import Schema
 from .json_text import parse_json
 
-__all__ = ["apply_overrides", "parse_overrides"]
+__all__ = ["TypesThere", "apply_overrides", "parse_overrides"]
 
 
 def parse_overrides(text: str) -> dict[str, Any]:
@@ -53,8 +53,24 @@ def _is_file(path: Path) -> bool:
         return False
 
 
+class TypesThere(dict[str, Any]):
+    """The types of the dataset that rows are appended to, with those that were ``asked`` for."""
+
+    def __init__(self, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+        super().__init__({**there, **asked})
+        self.asked = frozenset(asked)
+
+
 def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -> Schema:
-    """Return the schema with some of the inferred types replaced; an unknown name is an error."""
+    """Return the schema with some of the inferred types replaced; an unknown name is an error.
+
+    But of `TypesThere`: what rows are appended to may have columns that they lack.
+    """
+    if isinstance(overrides, TypesThere):
+        asked = {
+            name: spec for name, spec in overrides.items() if name in inferred or name in overrides.asked
+        }
+        overrides = asked
     for name in overrides:
         if name not in inferred:
             raise SchemaError(

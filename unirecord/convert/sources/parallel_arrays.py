@@ -40,7 +40,7 @@ def wanted_types(columns: Iterable[str], type_of: Callable[[str], Any], options:
     for column in columns:
         try:
             found[column] = type_of(column)
-        except SchemaError:  # noqa: PERF203
+        except SchemaError:
             if options.wants(column):
                 raise
     return found

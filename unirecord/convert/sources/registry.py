@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...errors import did_you_mean
 from ...progress import Progress
 from .arrayrecord import ArrayRecordFiles
 from .arrow_files import ArrowFiles
@@ -37,7 +38,7 @@ from .webdataset import WebDatasetShards
 from .yolo import YoloFolder
 from .zarr_group import ZarrGroup
 
-__all__ = ["KINDS", "SOURCES", "open_source", "source_type"]
+__all__ = ["KINDS", "SOURCES", "elsewhere", "open_source", "source_type"]
 
 # The first one that recognises a path reads it: what has a mark of its own comes before what any folder could be.
 SOURCES: Final[tuple[type[Source], ...]] = (
@@ -94,11 +95,21 @@ def open_source(
         if name not in make.takes():
             takers = ", ".join(other.kind for other in SOURCES if name in other.takes())
             if not takers:
-                raise TypeError(f"there is no option {name}=")
+                raise TypeError(f"there is no option {name}={elsewhere(name)}")
             raise WrongSourceError(
                 f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
             )
     return make(found, options, progress)
+
+
+def elsewhere(name: str) -> str:
+    """Where what a caller may mean is, or which option it may be."""
+    if name == "codec":
+        return (
+            '; schema= says it of a column, with its type: schema={"text": {"type": "text", "codec": "zstd"}}, and '
+            "`unirecord write --codec` of all columns"
+        )
+    return did_you_mean(name, {option.name for source in SOURCES for option in source.options})
 
 
 def source_type(source: InputPath, kind: str | None = None) -> type[Source]:

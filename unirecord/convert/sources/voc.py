@@ -17,6 +17,7 @@ from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .base import LeftOut, Options
 from .folder_walk import natural_order, utf8_name, walk
 from .input_path import InputPath
+from .left_out import reduced
 from .overrides import apply_overrides
 
 __all__ = ["VocFolder"]
@@ -117,9 +118,8 @@ class VocFolder(AnnotatedPictures):
         types |= {
             name: {"type": "bytes?", "annotations": {"media_type": "image/png"}} for name in self._masks
         }
-        if nested:
-            told = ", ".join(f"{key} ({many:,})" for key, many in sorted(nested.items()))
-            self.notes.append(f"of objects these are left out, as they hold elements of their own: {told}")
+        why = "left out: it holds elements of its own"
+        self.left_out += [reduced(f"{key!r} of objects", why, many) for key, many in sorted(nested.items())]
         self.schema = apply_overrides(types, options.overrides)
         self.make_units()
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import SchemaError, did_you_mean
+from ...format.column import Column
 from ...format.schema import Schema
 from ..sources.base import RawBatch, Unit, WrongSourceError
 from .base import Change, Step
 
-__all__ = ["Keep", "Rename", "check_columns"]
+__all__ = ["AddNulls", "Keep", "Rename", "check_columns"]
 
 
 def check_columns(option: str, names: Sequence[str], schema: Schema) -> None:
@@ -41,6 +42,26 @@ class Keep(Step):
 
     def _keep(self, batch: RawBatch) -> RawBatch:
         return replace(batch, columns={name: batch.columns[name] for name in self._names})
+
+
+class AddNulls(Step):
+    """Adds columns that are null in every row."""
+
+    def __init__(self, columns: Sequence[Column], order: Sequence[str]) -> None:
+        self._columns, self._order = tuple(columns), tuple(order)
+
+    def schema(self, before: Schema) -> Schema:
+        """The columns of both, in the order of ``order``."""
+        every = {column.name: column for column in (*before, *self._columns)}
+        return Schema(every[name] for name in self._order)
+
+    def begin(self, unit: Unit) -> Change:
+        """The same for all units."""
+        return self._add
+
+    def _add(self, batch: RawBatch) -> RawBatch:
+        nulls = {column.name: [None] * batch.rows for column in self._columns}
+        return replace(batch, columns={**batch.columns, **nulls})
 
 
 class Rename(Step):
