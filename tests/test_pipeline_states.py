@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,3 +172,40 @@ def test_states_are_those_of_the_dataset_where_each_sample_gives_one(path: Path)
     again = opened(path).batches(32)
     again.load_state_dict(state)
     assert numbers(again) == opened(path).row_ids().tolist()[32:]
+
+
+def odd(sample: dict[str, Any]) -> bool:
+    return number(sample) % 2 == 1
+
+
+@pytest.mark.parametrize("taken", [0, 1, 4])
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))], ids=["copy", "pickle"]
+)
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda ds, folder: ds.pipeline().map(later).batch(9),
+        lambda ds, folder: ds.pipeline(receipts=folder).map(later).batch(9),
+        lambda ds, folder: ds.pipeline().filter(odd).flat_map(thrice).batch(5),
+    ],
+    ids=["map", "receipts", "flat_map"],
+)
+def test_a_copied_pipeline_stands_where_the_original_stood(
+    path: Path, tmp_path: Path, build: Callable[..., Any], copied: Callable[[Any], Any], taken: int
+) -> None:
+    """And goes its own way: trainers copy what they are given, and processes get it pickled."""
+    original = build(opened(path).take(60), tmp_path / "a")
+    results = iter(original)
+    for _ in range(taken):
+        next(results)
+    other = copied(original)
+    assert other.state_dict() == original.state_dict()
+    again = build(opened(path).take(60), tmp_path / "b")
+    again.load_state_dict(other.state_dict())
+    rest = [plain(result) for result in results]
+    assert [plain(result) for result in again] == rest
+    if not taken:  # no pass of the copy has begun either
+        assert [plain(result) for result in other] == rest
+    for _ in range(2):
+        assert [plain(result) for result in other] == [plain(result) for result in original]

@@ -12,6 +12,10 @@ from .epoch import SharedEpoch
 
 __all__ = ["NamedEpoch"]
 
+_PLACE_BITS = 40
+_PLACES = (1 << _PLACE_BITS) - 1
+_EPOCHS = (1 << (64 - _PLACE_BITS)) - 1
+
 
 class NamedEpoch:
     """Reaches the processes that a dataset is sent to from here, and no others: no parent, no sibling.
@@ -46,7 +50,7 @@ class NamedEpoch:
         """Names an epoch for this process and those that follow it; the stamp of that."""
         own = self._links[-1]
         own.epoch.set(epoch)
-        own.first_place.set(0)
+        own.first.set(0)
         now = max(time.monotonic_ns(), self.stamp() + 1)
         own.named_at.set(now)
         return now
@@ -75,12 +79,13 @@ class NamedEpoch:
         Workers of one job tell each other through the link of the process that has made them.
         """
         link = self._links[-2 if in_worker and len(self._links) > 1 else -1]
-        first = link.first_place.get() if link.first_epoch.get() == epoch else 0
-        if first == place + 1:
+        # a change of one number is seen whole
+        now = (epoch & _EPOCHS) << _PLACE_BITS | min(place + 1, _PLACES)
+        first = link.first.get()
+        if first == now:
             return True
-        if not first or place + 1 < first:
-            link.first_epoch.set(epoch)
-            link.first_place.set(place + 1)
+        if first >> _PLACE_BITS != now >> _PLACE_BITS or first & _PLACES == 0 or now < first:
+            link.first.set(now)
         return False
 
     def add_own(self) -> None:
@@ -98,13 +103,12 @@ class _Link(NamedTuple):
     epoch: SharedEpoch
     read_at: SharedEpoch
     taken_at: SharedEpoch
-    # where reads by number have begun: the epoch, and the place + 1; 0: nowhere yet
-    first_epoch: SharedEpoch
-    first_place: SharedEpoch
+    # where reads by number have begun: the epoch's lowest bits, and the place + 1; 0: nowhere yet
+    first: SharedEpoch
 
 
 def _link(named_at: int = 0, epoch: int = 0) -> _Link:
-    return _Link(SharedEpoch(named_at), SharedEpoch(epoch), *(SharedEpoch(0) for _ in range(4)))
+    return _Link(SharedEpoch(named_at), SharedEpoch(epoch), *(SharedEpoch(0) for _ in range(3)))
 
 
 def _copied(stamp: int, epoch: int) -> NamedEpoch:

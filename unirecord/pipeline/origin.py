@@ -175,6 +175,10 @@ class DatasetOrigin:
         self._on_corrupt: OnCorrupt = on_corrupt
         self._memories: dict[Lend | None, BatchMemory] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        receipts = None if self._receipts is None else self._receipts.__wrapped__
+        return DatasetOrigin, (self._cursor, self._on_corrupt, receipts)
+
     @property
     def columns(self) -> tuple[str, ...] | None:
         """Names of the columns that are read."""

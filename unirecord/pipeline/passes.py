@@ -70,6 +70,15 @@ class Passes:
         self.tuner: Tuner | None = None
         self.memory: SlotMemory = SlotMemory(design.lend)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy stands where this stands, and has figures, threads and receipts of its own."""
+        resumed = self._resumed
+        if self._at is not None:
+            at, place = self._at
+            resumed = (at.epoch, position_of(place), list(inner_of(place))) if at.followed else None
+        new = {"_at": None, "_resumed": resumed, "_receipts": None, "tuner": None}
+        return {**self.__dict__, **new}
+
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, by the results handed out."""
         if self._receipts is not None:

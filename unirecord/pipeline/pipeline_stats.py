@@ -194,6 +194,9 @@ class StatsOfPasses:
         self._lanes: Sequence[Lane] = ()
         self._tuner: Tuner | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StatsOfPasses, ()  # figures of other passes are no figures of a copy's
+
     def begin(self, lanes: Sequence[Lane], tuner: Tuner) -> None:
         """A pass begins."""
         self.end()
