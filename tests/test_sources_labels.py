@@ -314,6 +314,27 @@ def test_annotations_that_lie_among_pictures_are_not_lost_in_silence(tmp_path: P
     source = open_source(
         folder(tmp_path / "p", {"a.png": picture(1, 1), "annotations/instances.json": coco, "x.json": b"{}"})
     )
-    assert [note for note in source.notes if "COCO" in note] == [
-        "annotations/instances.json holds COCO annotations, which are left out: give it as SRC to have them"
-    ]
+    said = "the COCO annotations of annotations/instances.json: left out: give the file as SRC to have them"
+    assert said in said_of_left_out(source.left_out)
+
+
+LABELME = b'{"version": "5.0", "flags": {}, "shapes": [], "imagePath": "a.png"}'
+CVAT = b'<?xml version="1.0"?><annotations><version>1.1</version><image id="0"/></annotations>'
+
+
+@pytest.mark.parametrize(
+    ("files", "whose", "times"),
+    [
+        ({"a.json": LABELME, "b.json": LABELME}, "LabelMe", " (2 times)"),
+        ({"annotations.xml": CVAT}, "CVAT", ""),
+        ({"x.json": b'{"a": 1}', "y.xml": b"<a/>"}, None, ""),
+    ],
+)
+def test_annotations_of_other_programs_among_pictures_are_named(
+    tmp_path: Path, files: dict[str, bytes], whose: str | None, times: str
+) -> None:
+    source = open_source(folder(tmp_path / "p", {"a.png": picture(1, 1), "b.png": picture(1, 1), **files}))
+    assert source.kind == "images"
+    lines = [one for one in said_of_left_out(source.left_out) if "annotations of" in one]
+    said = f"the annotations of {whose}: left out: export them from {whose} as COCO, and give that file as SRC{times}"
+    assert lines == ([] if whose is None else [said])

@@ -20,6 +20,7 @@ from test_html_report import HOSTILE, NAME, SCHEMA, Parsed, row
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.cli.main import main
+from unirecord.viewing import looking
 from unirecord.viewing.server import ViewServer
 
 ROWS = 300
@@ -100,7 +101,8 @@ def serving(path: Path) -> Iterator[Browser]:
 def numbers(found: Parsed) -> list[int]:
     """The rows that a table or a sheet of pictures shows, by their links."""
     links = [attributes.get("href") or "" for tag, attributes in found.tags if tag == "a"]
-    return [int(link.removeprefix("row?row=")) for link in links if link.startswith("row?row=")]
+    found_links = [re.match(r"row\?row=(\d+)", link) for link in links]
+    return [int(one.group(1)) for one in found_links if one]
 
 
 def test_rows_come_in_pages(browser: Browser) -> None:
@@ -209,6 +211,59 @@ def test_a_row_is_shown_in_full(browser: Browser) -> None:
     assert len([tag for tag, _ in found.tags if tag == "tr"]) == 1 + len(SCHEMA)
     assert "text?" not in found.text
     assert "ff d8 ff e0" in browser.page("row", row=4).text
+
+
+def test_a_row_has_the_neighbours_of_what_it_was_opened_from(browser: Browser) -> None:
+    """Of the rows that meet a condition, in the order that was asked for; else by number."""
+
+    def followed(page: Parsed, kind: str) -> str | None:
+        return next((str(a["href"]) for tag, a in page.tags if tag == "a" and a.get("rel") == kind), None)
+
+    def opened(target: str) -> Parsed:
+        return checked(browser.ask(f"/{browser.server.token}/{target.partition('#')[0]}")[1])
+
+    for fields, wanted in (
+        ({"where": "label == 3"}, [i for i in range(ROWS) if i % 5 == 3]),
+        ({"where": "label >= 3", "sort": "label", "down": 1}, sorted(
+            (i for i in range(ROWS) if i % 5 >= 3), key=lambda i: (-(i % 5), i)
+        )),
+    ):  # fmt: skip
+        rows = browser.page("rows", **fields, **{"from": 50})
+        first = next(str(a["href"]) for tag, a in rows.tags if str(a.get("href", "")).startswith("row?row="))
+        page, at = opened(first), wanted.index(numbers(rows)[0])
+        assert at == 50
+        before = followed(page, "prev")
+        assert before is not None
+        assert before.startswith(f"row?row={wanted[at - 1]}&")
+        for step in range(1, 4):
+            after = followed(page, "next")
+            assert after is not None
+            assert after.startswith(f"row?row={wanted[at + step]}&")
+            page = opened(after)
+        assert "The rows that it is among" in page.text
+    last = browser.page("row", row=298, at=59, where="label == 3")
+    assert followed(last, "next") is None
+    typed = browser.page("row", row=7, at=59, where="label == 3")  # not the row at that place
+    assert str(followed(typed, "next")).startswith("row?row=8")
+    assert str(followed(browser.page("row", row=7), "next")) == "row?row=8#here"
+    browser.page("row", 400, row=7, at=1, where="label ==")
+
+
+def test_a_page_of_rows_shows_texts_and_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Writer(tmp_path / "t", {"n": "int8", "story": "text?", "talk": "object"}) as writer:
+        for i in range(40):
+            story = None if i == 1 else f"The story {i} " + "x" * 5_000
+            writer.write({"n": i, "story": story, "talk": [{"role": "user", "said": f"hello {i}"}]})
+    for few in serving(tmp_path / "t"):
+        text = few.page("rows").text
+        assert "The story 3 " in text
+        assert "hello 39" in text
+        assert "characters)" in text  # of those that are longer, the beginning
+        monkeypatch.setattr(looking, "_TEXT_CHARACTERS", 20_000)
+        text = few.page("rows").text
+        assert "The story 0 " in text
+        assert "The story 30 " not in text
+        assert "(open the row to see it)" in text
 
 
 def test_pictures_are_made_small_when_they_are_asked_for(browser: Browser) -> None:

@@ -121,10 +121,16 @@ def row_table(
     places: Sequence[Sequence[object]] = (),
     place_names: Sequence[str] = (),
     heads: Sequence[Markup] | None = None,
+    links: Sequence[str] | None = None,
 ) -> Markup:
-    """Rows by their scalar columns, pictures small; ``places`` says more of each, ``heads`` are other column heads."""
-    numbers, values = rows.tolist(), looking.values(rows)
+    """Rows by their scalar columns, pictures small, and the beginnings of texts.
+
+    ``places`` says more of each, ``heads`` are other column heads, ``links`` other addresses of the rows' pages.
+    """
+    numbers, values, texts = rows.tolist(), looking.values(rows), looking.beginnings(rows)
     shown = [(ordinal, looking.schema[ordinal]) for ordinal in looking.pictures[:1]]
+    if links is None:
+        links = [link("row", row=row) for row in numbers]
     if heads is None:
         heads = [
             element("th", column.name, scope="col", class_=_kind(column)) for _, column in looking.scalars
@@ -135,17 +141,19 @@ def row_table(
         element("th", "row", scope="col", class_="number"),
         *(element("th", column.name, scope="col") for _, column in shown),
         *heads,
+        *(element("th", column.name, scope="col") for column in looking.texts),
     )
     body = [
         element(
             "tr",
             *(element("td", text, class_="number") for text in (places[at] if places else ())),
-            element("th", element("a", f"{row:,}", href=link("row", row=row)), scope="row", class_="number"),
+            element("th", element("a", f"{row:,}", href=links[at]), scope="row", class_="number"),
             *(element("td", picture(row, ordinal, column, 128), class_="small") for ordinal, column in shown),
             *(
                 element("td", example(sample[column.name]), class_=_kind(column) or "wide")
                 for _, column in looking.scalars
             ),
+            *(element("td", example(texts[at][column.name]), class_="wide") for column in looking.texts),
         )
         for at, (row, sample) in enumerate(zip(numbers, values, strict=True))
     ]

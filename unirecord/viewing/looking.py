@@ -29,6 +29,8 @@ _FIRST_SORTED: Final = (
     10_000  # rows that are put in order at first; sixteen times as many whenever that is too few
 )
 _TABLE_COLUMNS: Final = 40
+_TABLE_TEXTS: Final = 4  # columns of text and objects, whose cells are read one by one
+_TEXT_CHARACTERS: Final = 4_000_000  # that are read for a page of rows, and a row more
 
 Rows = NDArray[np.int64]
 
@@ -51,7 +53,12 @@ class Looking:
         self.parts: PartSet = self.ds._cursor.plan.data.parts
         self.schema: Schema = self.ds.schema
         self.scalars: list[tuple[int, Column]] = list(self.schema.scalars)[:_TABLE_COLUMNS]
-        self.more_scalars: int = len(list(self.schema.scalars)) - len(self.scalars)
+        blobs = [column for column in self.schema if column.type in ("text", "object") and not column.shape]
+        room = max(_TABLE_COLUMNS - len(self.scalars), 1)
+        self.texts: list[Column] = blobs[: min(room, _TABLE_TEXTS)]
+        self.more_scalars: int = (
+            len(list(self.schema.scalars)) - len(self.scalars) + len(blobs) - len(self.texts)
+        )
         self._values = SampleReader(self.parts, self.scalars)
         self._lock = threading.Lock()
         self._views: OrderedDict[str, UniRecordDataset[Any]] = OrderedDict()
@@ -101,6 +108,16 @@ class Looking:
                 return ChosenRows(total, first, selection.row_ids(np.arange(first, stop, dtype=np.int64)))
             return ChosenRows(total, first, self._ordered(where, sort, down, stop)[first:stop])
 
+    def place(self, where: str, sort: str, down: bool, at: int) -> int | None:
+        """The row at a place among those that `chosen` gives; None where there is no such place."""
+        with self._lock:
+            selection = self._view(where)._cursor.plan.order.selection
+            if not 0 <= at < len(selection):
+                return None
+            if not sort:
+                return int(selection.row_ids(np.array([at], np.int64))[0])
+            return int(self._ordered(where, sort, down, at + 1)[at])
+
     def _ordered(self, where: str, sort: str, down: bool, stop: int) -> Rows:
         """The rows by a column, at least the first ``stop`` of them."""
         key = (where, sort, down)
@@ -126,6 +143,19 @@ class Looking:
         except CorruptionError:
             names = [column.name for _, column in self.scalars]
             return [cells_of_row(self.parts, names, row) for row in rows.tolist()]
+
+    def beginnings(self, rows: Rows) -> list[dict[str, Any]]:
+        """The columns of text and objects of rows; of damaged ones what is said in place of their values."""
+        names = [column.name for column in self.texts]
+        found: list[dict[str, Any]] = []
+        left = _TEXT_CHARACTERS
+        for row in rows.tolist():
+            if not names or left <= 0:
+                found.append(dict.fromkeys(names, "(open the row to see it)"))
+                continue
+            found.append(cells_of_row(self.parts, names, row))
+            left -= sum(len(value) if isinstance(value, str) else 1_000 for value in found[-1].values())
+        return found
 
     def is_there(self, row: int) -> bool:
         """Whether there is a row of this number, which has not been deleted."""

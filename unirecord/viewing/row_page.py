@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..errors import QueryError, SchemaError
 from ..format.column import Column
 from ..format.values.object_json import object_text
 from ..inspection.cells_of_row import cells_of_row
@@ -24,6 +25,7 @@ _MOST_ELEMENTS: Final = 1_000  # of an array, as numbers
 _FEW: Final = 8  # of a list, which stand in a line
 _UNFOLDED: Final = 64
 _SIDES: Final = (128, 1024)
+_CHOSEN: Final = ("where", "sort", "down")  # what says which rows, and in which order, a row was opened from
 
 
 def row_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
@@ -48,7 +50,7 @@ def row_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
         asked,
         element("h2", f"Row {row:,}", id=HERE),
         element("p", f"row {place:,} of {part}", class_="soft"),
-        _neighbours(looking, row),
+        _neighbours(looking, asked, row),
         element("div", table, class_="scroll", tabindex="0", role="region", aria_label="values"),
     )
 
@@ -70,17 +72,42 @@ def _row(looking: Looking, asked: Asked) -> int:
     return row
 
 
-def _neighbours(looking: Looking, row: int) -> Markup:
-    """Links to the rows before and after it, and to when it comes."""
-    found = [("Previous", row - 1, "prev"), ("Next", row + 1, "next")]
+def _neighbours(looking: Looking, asked: Asked, row: int) -> Markup:
+    """Links to the rows before and after it, of those and in the order that it was opened from; to when it comes."""
     links = [
-        element("a", name, href=link("row", row=other) + f"#{HERE}", rel=kind)
-        if looking.is_there(other)
-        else element("span", name, class_="soft")
-        for name, other, kind in found
+        element("span", name, class_="soft")
+        if place is None
+        else element("a", name, href=asked.link("row", row=place[0], at=place[1]) + f"#{HERE}", rel=kind)
+        for name, kind, place in zip(
+            ("Previous", "Next"), ("prev", "next"), _beside(looking, asked, row), strict=True
+        )
     ]
     when = element("a", "When it comes in an epoch", href=link("epoch", row=row))
-    return element("nav", *links, when, class_="pager", aria_label="other rows")
+    back = []
+    if any(asked.text(name) for name in _CHOSEN):
+        chosen = {name: asked.text(name) for name in _CHOSEN}
+        back = [element("a", "The rows that it is among", href=link("rows", **chosen) + f"#{HERE}")]
+    return element("nav", *links, when, *back, class_="pager", aria_label="other rows")
+
+
+def _beside(looking: Looking, asked: Asked, row: int) -> list[tuple[int, int | None] | None]:
+    """The rows before and after it, each with its place among the chosen ones; None where there is none.
+
+    Without a place that fits (a row that was typed in), its neighbours are by number.
+    """
+    where, sort, down = asked.text("where"), asked.text("sort"), asked.text("down") == "1"
+    if asked.text("at") and (where or sort):
+        at = asked.number("at")
+        try:
+            found = [looking.place(where, sort, down, place) for place in (at - 1, at, at + 1)]
+        except (QueryError, SchemaError) as error:
+            raise AskedWrongly(str(error)) from None
+        if found[1] == row:
+            return [
+                None if other is None else (other, place)
+                for other, place in zip((found[0], found[2]), (at - 1, at + 1), strict=True)
+            ]
+    return [(other, None) if looking.is_there(other) else None for other in (row - 1, row + 1)]
 
 
 def _in_full(row: int, ordinal: int, column: Column, value: Any) -> Markup:

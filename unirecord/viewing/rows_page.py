@@ -98,7 +98,15 @@ def _table(looking: Looking, asked: Asked, chosen: ChosenRows, sort: str, down: 
                 class_=None if column.is_string else "number",
             )
         )  # fmt: skip
-    return row_table(looking, chosen.rows, heads=heads)
+    return row_table(looking, chosen.rows, heads=heads, links=_links(asked, chosen))
+
+
+def _links(asked: Asked, chosen: ChosenRows) -> list[str]:
+    """The addresses of the rows' pages, which know what the rows were chosen by."""
+    given = {name: asked.text(name) for name in ("where", "sort", "down")}
+    if not (given["where"] or given["sort"]):
+        return [link("row", row=row) for row in chosen.rows.tolist()]
+    return [link("row", row=row, at=at, **given) for at, row in enumerate(chosen.rows.tolist(), chosen.first)]
 
 
 def _sheet(looking: Looking, asked: Asked, chosen: ChosenRows) -> Markup:
@@ -109,9 +117,9 @@ def _sheet(looking: Looking, asked: Asked, chosen: ChosenRows) -> Markup:
     figures = [
         element(
             "figure",
-            element("a", picture(row, ordinal, looking.schema[ordinal], _SIDE), href=link("row", row=row)),
+            element("a", picture(row, ordinal, looking.schema[ordinal], _SIDE), href=target),
             element("figcaption", f"row {row:,}"),
         )
-        for row in chosen.rows.tolist()
+        for row, target in zip(chosen.rows.tolist(), _links(asked, chosen), strict=True)
     ]
     return element("div", *figures, class_="sheet")

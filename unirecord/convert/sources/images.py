@@ -16,6 +16,7 @@ from .file_labels import LABELS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
+from .left_out import reduced
 from .media_types import PICTURES, bytes_of
 from .overrides import apply_overrides
 from .picture_check import check_picture, require_pillow
@@ -29,6 +30,7 @@ FOLDERS_ARE_CLASSES: Final = AskedOption(
 
 _OWN: Final = ("image", "path", "width", "height")
 _LOOKED_AT: Final = 16  # files that may hold annotations
+_HEAD: Final = 4_096  # bytes of one, that tell whose they are
 _BATCH_ROWS: Final = 256
 _BATCH_BYTES: Final = 4_000_000  # few pictures: those of some batches are changed a second time, as a sample
 
@@ -150,13 +152,21 @@ class ImageFolder(Source):
                 self.left_out.append(LeftOut(utf8_name(path), "by name it is no picture", expected=True))
 
     def _name_annotations(self) -> None:
-        """Note the files of annotations that lie among the pictures, and how they are not lost."""
-        tables = [one.name for one in self.left_out if one.expected and one.name.lower().endswith(".json")]
-        for name in tables[:_LOOKED_AT]:
-            if CocoFile.recognises(InputPath(name, os.path.join(self.input.path, name))):
-                self.notes.append(
-                    f"{name} holds COCO annotations, which are left out: give it as SRC to have them"
-                )
+        """Say of the files of annotations that lie among the pictures whose they are, and how they are not lost."""
+        for suffix in (".json", ".xml"):
+            names = [one.name for one in self.left_out if one.expected and one.name.lower().endswith(suffix)]
+            for name in names[:_LOOKED_AT]:
+                file = InputPath(name, os.path.join(self.input.path, name))
+                if suffix == ".json" and CocoFile.recognises(file):
+                    why = "left out: give the file as SRC to have them"
+                    self.left_out.append(reduced(f"the COCO annotations of {name}", why))
+                    continue
+                whose = _program_of(file)
+                if whose is not None:
+                    why = f"left out: export them from {whose} as COCO, and give that file as SRC"
+                    many = len(names) if whose == "LabelMe" else 1
+                    self.left_out.append(reduced(f"the annotations of {whose}", why, many))
+                    break
 
     def _nothing_found(self) -> str:
         bad = next((one for one in self.left_out if not one.expected), None)
@@ -224,6 +234,17 @@ class ImageFolder(Source):
             columns |= self._labels.of(relative)
         columns = {name: columns[name] for name in self.schema.names}
         return RawBatch(columns, len(rows), tuple(left_out))
+
+
+def _program_of(file: InputPath) -> str | None:
+    """The program whose annotations a file holds, by its first bytes; None for any other file."""
+    try:
+        head = file.head(_HEAD)
+    except (OSError, SchemaError):
+        return None
+    if b'"shapes"' in head and (b'"imagePath"' in head or b'"flags"' in head):
+        return "LabelMe"
+    return "CVAT" if b"<annotations>" in head and (b"<image " in head or b"<meta>" in head) else None
 
 
 def _number(
