@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import reseal
 from writing import write_numbered
@@ -25,6 +26,8 @@ def test_a_string_that_is_not_utf8_is_corrupt_in_every_way_of_reading(tmp_path: 
         lambda: list(dataset),
         lambda: list(dataset.batches(8)),
         lambda: dataset.scalars(["s"]),
+        lambda: dataset.read_rows(np.arange(len(dataset))),
+        lambda: dataset.read_rows(np.array([0])),
     ):
         with pytest.raises(unirecord.CorruptionError, match=r"(?i)utf-?8") as caught:
             read()

@@ -12,12 +12,12 @@ import h5py
 import lmdb
 import numpy as np
 import pytest
-from sources import refusals, rows_at
+from sources import refusals, rows_at, rows_of
 
 import unirecord
-from unirecord import UniRecordDataset
+from unirecord import UniRecordDataset, write_dataset
 from unirecord.cli.main import main
-from unirecord.convert.sources import lmdb_folder, open_source
+from unirecord.convert.sources import Options, child_reader, lmdb_folder, open_input, open_source
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.convert.sources.plain_pickle import plain_pickle
 from unirecord.errors import SchemaError
@@ -247,6 +247,25 @@ def test_hdf5_datasets_are_columns(tmp_path: Path) -> None:
         open_source(str(tmp_path / "z.h5"))
 
 
+def test_a_heap_that_hdf5_never_gets_through_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object of the heap of texts with the number and the size 0, behind which the library looks for ever."""
+    monkeypatch.setattr(child_reader, "_LEAST_SECONDS", 1.0)
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("s", data=[f"t{i}" for i in range(300)], dtype=h5py.string_dtype())
+    data = bytearray(path.read_bytes())
+    at = data.index(b"GCOL") + 16
+    for _ in range(60):  # number, uses and size of each object; its bytes are a multiple of 8
+        at += 16 + -(-struct.unpack_from("<Q", data, at + 8)[0] // 8) * 8
+    data[at : at + 16] = bytes(2) + data[at + 2 : at + 8] + bytes(8)
+    path.write_bytes(data)
+    with pytest.raises(SchemaError, match=r"x.h5, rows from 0 cannot be read: it took more than 1 seconds"):
+        rows_at(path)
+    assert write_dataset(path, tmp_path / "out", on_error="skip") == 0
+
+
 def test_hdf5_does_not_lead_to_other_files(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"12345678")
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -265,7 +284,7 @@ def test_lmdb_is_read_in_the_order_of_its_keys(
         for i in (3, 1, 2, *range(10, 30)):
             transaction.put(b"%02d" % i, b"v" * i)
     before = sorted(os.listdir(tmp_path))
-    rows = rows_at(path)
+    rows = rows_of(lmdb_folder.LmdbFolder(open_input(str(path)), Options()))
     assert rows == [{"key": b"%02d" % i, "value": b"v" * i} for i in (1, 2, 3, *range(10, 30))]
     assert sorted(os.listdir(tmp_path)) == before
     (tmp_path / "bad.lmdb").write_bytes(b"x" * 10_000)

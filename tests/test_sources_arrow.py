@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import decimal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
+import pyarrow.parquet.encryption
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from sources import plain, refusals, rows_at
+from sources import plain, refusals, rows_at, rows_of
 
 from unirecord import UniRecordDataset, write_dataset
-from unirecord.convert.sources import open_source, parquet
+from unirecord.convert.sources import Options, open_input, open_source, parquet, source_type
+from unirecord.convert.sources.parquet import ParquetFiles
 from unirecord.errors import MissingError, SchemaError
 
 ROWS = 240
@@ -145,7 +149,10 @@ def test_any_nulls_and_any_slices_come_through(
         {n: pa.array(list(v), t) for n, v, t in zip("ifsb", zip(*rows, strict=True), types, strict=True)}
     )
     pa.parquet.write_table(whole, tmp_path / "x.parquet", row_group_size=group, write_statistics=statistics)
-    np.testing.assert_equal(rows_at(tmp_path / "x.parquet"), whole.to_pylist())
+    source = ParquetFiles(
+        open_input(str(tmp_path / "x.parquet")), Options()
+    )  # by no child, which costs a start each
+    np.testing.assert_equal(rows_of(source), whole.to_pylist())
     part = whole.slice(start)
     if part.num_rows:
         (tmp_path / "d.urec").unlink(missing_ok=True)
@@ -184,11 +191,100 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path, format: str) -> None:
         open_source(str(path))
 
 
+def _struct_of_two() -> Any:
+    return pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
+
+
+def _bad_text() -> Any:
+    ends = pa.py_buffer(np.array([0, 1], np.int32))
+    return pa.StringArray.from_buffers(1, ends, pa.py_buffer(b"\xff"))
+
+
+FAR = 2**62
+UNREADABLE: dict[str, Callable[[], Any]] = {
+    "far seconds": lambda: pa.array([FAR], pa.timestamp("s")),
+    "far dates": lambda: pa.array([10**7], pa.date32()),
+    "far durations": lambda: pa.array([FAR], pa.duration("s")),
+    "far times in structs": lambda: pa.array([{"a": FAR}], pa.struct([("a", pa.timestamp("us"))])),
+    "far times in lists": lambda: pa.array([[FAR]], pa.list_(pa.timestamp("s"))),
+    "far dates in structs": lambda: pa.array([{"a": 10**7}], pa.struct([("a", pa.date32())])),
+    "far times in maps": lambda: pa.array([[("a", FAR)]], pa.map_(pa.string(), pa.timestamp("s"))),
+    "two fields of one name": _struct_of_two,
+    "no UTF-8": _bad_text,
+    "no UTF-8 in structs": lambda: pa.StructArray.from_arrays([_bad_text()], ["a"]),
+    "months": lambda: pa.array([(1, 2, 3)], pa.month_day_nano_interval()),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_what_pyarrow_cannot_give_is_refused_by_column(tmp_path: Path, what: str) -> None:
+    pa.feather.write_feather(
+        pa.table({"x": UNREADABLE[what]()}), str(tmp_path / "x.arrow"), compression="uncompressed"
+    )
+    with pytest.raises(SchemaError, match=r"x.arrow"):
+        write_dataset(tmp_path / "x.arrow", tmp_path / "out.urec")
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("codes", [[0, 1], [5, 7]])
+def test_a_union_whose_first_batch_is_empty_does_not_end_the_process(
+    tmp_path: Path, kind: str, codes: list[int]
+) -> None:
+    parts = [pa.array([1, 2, 3]), pa.array(["a", "b", "c"])]
+    ids = pa.array([codes[0], codes[1], codes[0]], pa.int8())
+    union = (
+        pa.UnionArray.from_dense(ids, pa.array([0, 0, 1], pa.int32()), parts, ["n", "s"], codes)
+        if kind == "dense"
+        else pa.UnionArray.from_sparse(ids, parts, ["n", "s"], codes)
+    )
+    batch = pa.record_batch([union], names=["u"])
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch.slice(0, 0))
+        writer.write_batch(batch)
+    try:
+        rows: Any = rows_at(tmp_path / "x.arrow")
+    except SchemaError as error:  # where the library dies of it
+        rows = str(error)
+    assert (
+        rows == [{"u": value} for value in union.to_pylist()] or f"{tmp_path}/x.arrow cannot be read" in rows
+    )
+
+
+class _Keys(pyarrow.parquet.encryption.KmsClient):  # type: ignore[misc]
+    """Wraps nothing, which is enough to make a file."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+
+    def wrap_key(self, key: bytes, master: str) -> str:
+        return base64.b64encode(key).decode()
+
+    def unwrap_key(self, wrapped: str, master: str) -> bytes:
+        return base64.b64decode(wrapped)
+
+
+@pytest.mark.parametrize("plain_footer", [True, False])
+def test_an_encrypted_parquet_file_is_refused_by_name(tmp_path: Path, plain_footer: bool) -> None:
+    encryption = pyarrow.parquet.encryption
+    path, table = tmp_path / "x.parquet", pa.table({"secret": [1, 2], "open": [3, 4]})
+    properties = encryption.CryptoFactory(_Keys).file_encryption_properties(
+        encryption.KmsConnectionConfig(),
+        encryption.EncryptionConfiguration(
+            footer_key="f", column_keys={"c": ["secret"]}, plaintext_footer=plain_footer
+        ),
+    )
+    with pyarrow.parquet.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
+        writer.write_table(table)
+    with pytest.raises(SchemaError, match=rf"{path} cannot be read: .*(decrypt|encrypt)"):
+        open_source(str(path))
+
+
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
+    found = open_input(str(path))
     with pytest.raises(MissingError, match=r"a Parquet file needs pyarrow.*: pip install pyarrow"):
-        open_source(str(path))
+        source_type(found)(found, Options())  # not by a child, which would have the module
 
 
 def pictures() -> datasets.Dataset:

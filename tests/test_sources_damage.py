@@ -5,10 +5,14 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import damaged_sources
 import h5py
 import lmdb
 import numpy as np
@@ -170,6 +174,39 @@ def test_damage_is_refused_by_name_or_harmless(kind: str, tmp_path: Path) -> Non
     assert [one for one in said if one and place.name not in one] == []
     assert len(list(filter(None, said))) >= (0 if kind == "files" else 2)  # which takes any file as it is
     assert _read(place, kind) == (rows, left_out)
+
+
+COPIES = 120
+# Damage that these libraries die of is refused by the child, in which alone they are called.
+DIES = {source.kind for source in SOURCES if source.libraries}
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in MADE if kind not in ("unirecord", "images", "files", "text")]
+)
+def test_whatever_is_damaged_is_read_or_refused_by_our_errors(kind: str, tmp_path: Path) -> None:
+    """Copies with seeded cuts, changed bytes and extreme numbers; none of them may be an internal error."""
+    if kind in PACKAGES and importlib.util.find_spec(PACKAGES[kind]) is None:
+        pytest.skip(f"{PACKAGES[kind]} is not here")
+    place, whole = MADE[kind](tmp_path), tmp_path / "whole"
+    (shutil.copytree if place.is_dir() else shutil.copy)(place, whole)
+    wrong, deaths, start = [], 0, 0
+    while start < COPIES:
+        run = subprocess.run(
+            [sys.executable, damaged_sources.__file__, kind, str(place), "1", str(start), str(COPIES)],
+            capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, check=False,
+        )  # fmt: skip
+        said = [json.loads(line) for line in run.stdout.splitlines()]
+        wrong += [f"copy {number}: {what}" for number, what in said if what is not None]
+        start = said[-1][0] + 1 if said else start
+        if run.returncode:
+            assert run.returncode < 0, run.stderr
+            assert kind in DIES, f"copy {start}: {run.stderr}"
+            deaths, start = deaths + 1, start + 1
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+            (shutil.copytree if whole.is_dir() else shutil.copy)(whole, place)
+    assert wrong == []
+    assert deaths < COPIES / 10
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow", "tfrecord", "webdataset", "npy"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sources import rows_at
@@ -131,6 +133,50 @@ def test_damaged_annotations_are_named(tmp_path: Path, name: str, data: bytes, s
         rows_at(tmp_path / "voc")
 
 
+@pytest.mark.parametrize(
+    ("images", "annotations", "categories", "said"),
+    [
+        ([{"id": 10**30}], [], [], "10000"),
+        ([{"id": 1}], [], [{"id": "x", "name": "a"}], '"categories", number 0, has an id that is no number'),
+        ([{"id": 1}], [], [{"id": "\u00b2", "name": "a"}], '"categories", number 0, has an id that is no number'),
+        ([{"id": 1}], [{"image_id": [1]}], [], "\"annotations\", number 0, has no 'image_id'"),
+        ([{"id": 1}], [{"image_id": 1, "category_id": [1]}], [{"id": 1, "name": "a"}], "annotations of picture 1"),
+        ([{"id": 1}], [{"image_id": 1, "bbox": [10**400, 2, 3, 4]}], [], "annotations of picture 1"),
+        ([{"id": 1}], [{"image_id": 1, "bbox": [1, 2]}], [], "annotations of picture 1"),
+        ([{"id": 1}], [{"image_id": 1, "area": {}}], [], "annotations of picture 1"),
+        ([{"id": 1}, {"id": 2, "file_name": "\ud800.png"}], [], [], "no file can be called so"),
+        ([{"id": 1}, {"id": 2, "file_name": "x" * 5000}], [], [], "File name too long"),
+    ],
+)  # fmt: skip
+def test_what_coco_may_say_is_refused_by_our_errors(
+    tmp_path: Path, images: list[dict[str, Any]], annotations: Any, categories: Any, said: str
+) -> None:
+    folder(tmp_path / "coco", {"1.png": picture(4, 3)})
+    content = {"images": [{"file_name": "1.png", **image} for image in images], "annotations": annotations}
+    (tmp_path / "coco" / "i.json").write_text(json.dumps({**content, "categories": categories}))
+    with pytest.raises(SchemaError) as caught:
+        write_dataset(tmp_path / "coco" / "i.json", tmp_path / "out.urec", kind="coco", on_error="raise")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "!!timestamp foo",
+        "!!bool foo",
+        "!!int x",
+        "!!binary \u00e9",
+        "!!python/name:os.system",
+        "&a [*a",
+        "? [",
+    ],
+)
+def test_yaml_that_does_not_fit_its_tags_is_refused_by_name(tmp_path: Path, value: str) -> None:
+    folder(tmp_path / "yolo", {**YOLO, "data.yaml": f"names: [cat, dog]\nx: {value}\n".encode()})
+    with pytest.raises(SchemaError, match=r"yolo/data.yaml cannot be read"):
+        open_source(str(tmp_path / "yolo"))
+
+
 YOLO = {
     "images/train/1.png": picture(4, 3), "images/train/2.png": picture(5, 6), "images/val/1.png": picture(2, 2),
     "labels/train/1.txt": b"1 0.5 0.5 0.25 1\n\n0 .1 .2 .3 .4\r\n", "labels/val/1.txt": b"",
@@ -196,8 +242,8 @@ def test_other_layouts_outlines_and_lists_of_names(tmp_path: Path) -> None:
         ("labels/train/1.txt", b"0.5 0 0 0 0", "line 1: a line is a class"),
         ("labels/train/1.txt", b"0 0 0 nan 0", "line 1: a line is a class"),
         ("labels/train/1.txt", b"2 0 0 0 0", "there is no class 2 of 2"),
-        ("data.yaml", b"names: {", "data.yaml is not valid YAML"),
-        ("data.yaml", b"names: !!python/object/apply:os.system [x]", "data.yaml is not valid YAML"),
+        ("data.yaml", b"names: {", "data.yaml cannot be read"),
+        ("data.yaml", b"names: !!python/object/apply:os.system [x]", "data.yaml cannot be read"),
         ("data.yaml", b"names: {1: a}", "its names are no list"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from foreign_samples import FOREIGN, plain, sample
 from sources import refusals, rows_at
 
-from unirecord.convert.sources import Options, open_input, open_source, packages, zarr_group
+from unirecord.convert.sources import Options, open_input, open_source, packages, source_type, zarr_group
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 
@@ -213,8 +213,9 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
         (FOREIGN / "lance" / "x.lance", "pylance"),
         (FOREIGN / "zarr" / "v3.zarr", "zarr"),
     ):
+        found = open_input(str(path))
         with pytest.raises(MissingError, match=f"pip install {package}"):
-            open_source(str(path))
+            source_type(found)(found, Options())  # not by a child, which would have the modules
 
 
 def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

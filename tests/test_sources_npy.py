@@ -89,6 +89,21 @@ def test_what_no_column_holds_is_refused(tmp_path: Path, array: Any, said: str) 
         open_source(str(tmp_path / "x.npy"))
 
 
+@pytest.mark.parametrize("descr", ["<U2", ">U2", [("n", "<i4"), ("s", "<U2")]])
+def test_text_that_is_no_unicode_is_refused_by_row(tmp_path: Path, descr: Any) -> None:
+    array = np.zeros(60, descr)
+    texts = array["s"] if isinstance(descr, list) else array
+    texts[:] = "ab"
+    words = np.ndarray((60, 2), texts.dtype.str[0] + "u4", array, array.itemsize - texts.itemsize,
+                       (array.itemsize, 4))  # fmt: skip
+    words[41, 1] = 0x7FFFFFFF
+    np.save(tmp_path / "x.npy", array)
+    with pytest.raises(
+        SchemaError, match=r"x.npy, row 41, column '[sx]': a word .* 0x7fffffff, which is no Unicode"
+    ):
+        rows_at(tmp_path / "x.npy")
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, save: Any) -> None:
     save(tmp_path / "x.npz", x=np.arange(300), y=np.arange(600).reshape(300, 2))

@@ -10,9 +10,24 @@ import numpy as np
 import pytest
 from sources import plain
 
-from unirecord import SchemaError, StaleError, UniRecordDataset, write_dataset
+from unirecord import SchemaError, StaleError, UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main
 from unirecord.convert.sources import open_source, stored_dataset
+
+
+@pytest.mark.parametrize(
+    "metadata", ["made by hand", [1, 2], 7, b"x", None, {"class_names": 3, "classes": "x"}]
+)
+def test_metadata_of_any_kind_are_kept(tmp_path: Path, metadata: Any) -> None:
+    with Writer(tmp_path / "a.urec", {"n": "int64", "b": "bytes"}, metadata=metadata) as writer:
+        writer.write({"n": 1, "b": b"x"})
+    out = tmp_path / "b.urec"
+    assert main(["write", str(tmp_path / "a.urec"), str(out), "--rename", "n=m", "--limit", "1"]) == 0
+    write_dataset(tmp_path / "a.urec", tmp_path / "c.urec", rename={"n": "m"})
+    for path in (out, tmp_path / "c.urec"):
+        with UniRecordDataset(path) as ds:
+            assert ds.metadata == metadata
+
 
 SCHEMA = {
     "label": {"type": "int32", "annotations": {"classes": ["a", "b", "c"]}},

@@ -140,3 +140,29 @@ def test_a_dictionary_and_plain_strings_are_read_back(tmp_path: Path) -> None:
         assert ds.scalars()["many"].tolist() == many
         assert len(unirecord.UniRecordDataset(path, where='few == "n5é"')) == few.count("n5é")
         assert len(unirecord.UniRecordDataset(path, where='many == "ffff"')) == 1
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("kind", ["string", "text", "string?", "object"])
+def test_words_that_are_no_characters_are_refused_by_row(tmp_path: Path, order: str, kind: str) -> None:
+    good = np.array(["a", "", "x", "\U0010ffff"]).astype(f"{order}U2")
+    for word in (0x110000, 0x7FFFFFFF, 0xFFFFFFFF, 0xD800):
+        bad = good.copy()
+        bad.view(f"{order}u4")[5] = word  # the second of row 2
+        for values in (bad, np.ma.MaskedArray(bad, [False, True, False, False])):
+            if isinstance(values, np.ma.MaskedArray) and not kind.endswith("?"):
+                continue
+            with (
+                unirecord.Writer(tmp_path / "x.urec", {"s": kind}, overwrite=True) as writer,
+                pytest.raises(SchemaError, match=r"row 2, column 's'.*Unicode"),
+            ):
+                writer.write_batch({"s": values})
+    with unirecord.Writer(tmp_path / "y.urec", {"s": kind}) as writer:
+        writer.write_batch({"s": good})
+        if kind == "string?":
+            hidden = bad.copy()
+            hidden.view(f"{order}u4")[5] = 0x110000
+            writer.write_batch({"s": np.ma.MaskedArray(hidden, [False, False, True, False])})
+    with unirecord.UniRecordDataset(tmp_path / "y.urec") as ds:
+        assert [row["s"] for row in ds][:4] == ["a", "", "x", "\U0010ffff"]
+        assert [row["s"] for row in ds][4:] == (["a", "", None, "\U0010ffff"] if kind == "string?" else [])

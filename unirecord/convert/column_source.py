@@ -138,7 +138,7 @@ class ColumnSource(Source):
         self, rows: Rows, there: NDArray[np.bool_] | None, reader: SampleReader | None
     ) -> dict[str, Any]:
         if len(rows):
-            given = {} if reader is None else reader.placing(rows, lambda: reader.batch(rows))
+            given = {} if reader is None else reader.batch(rows)
             made = self._checked(self._maker.make(rows, given), rows)
         else:
             made = {name: [] for name in self.schema.names}

@@ -55,7 +55,7 @@ class SampleReader:
 
     def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
         """The samples of these rows, read with one call; their arrays are pieces of one block of memory."""
-        return self.placing(rows, lambda: split_batch(self.batch(rows), len(rows)))
+        return split_batch(self.batch(rows), len(rows))
 
     def placing(self, rows: NDArray[np.int64], read: Callable[[], Read]) -> Read:
         """What ``read`` makes of the rows; one that cannot be decoded is named."""
@@ -69,7 +69,13 @@ class SampleReader:
             raise
 
     def batch(self, rows: NDArray[np.int64], empty: Empty = np.empty) -> dict[str, Any]:
-        """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them; ``empty`` makes their memory."""
+        """These rows as a dict of arrays, as ``UniRecordDataset.batches`` gives them; ``empty`` makes their memory.
+
+        One that cannot be decoded is named.
+        """
+        return self.placing(rows, lambda: self._batch(rows, empty))
+
+    def _batch(self, rows: NDArray[np.int64], empty: Empty) -> dict[str, Any]:
         results = self._reader.read(rows, empty)
         batch = {
             column.name: column_value(column, result.data, result.offsets, result.valid)

@@ -8,8 +8,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
-from .base import Unit
+from .base import AskedOption, Unit
+from .claims import TRUST
 from .example_records import ExampleRecords
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .packages import needed
 
@@ -27,6 +29,8 @@ class ArrayRecordFiles(ExampleRecords):
     kind: ClassVar[str] = "arrayrecord"
     about: ClassVar[str] = "ArrayRecord files"
     suffixes: ClassVar[tuple[str, ...]] = _MARKS
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
+    libraries: ClassVar[tuple[str, ...]] = ("array_record.python.array_record_module",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -74,18 +78,13 @@ class ArrayRecordFiles(ExampleRecords):
             raise SchemaError(
                 f"{file.name} is no ArrayRecord file, or is cut off: it has {file.size():,} bytes"
             )
-        try:
+        with foreign_call("array_record", file.name):
             reader = module.ArrayRecordReader(file.local_path(), "readahead_buffer_size:0")
-        except (RuntimeError, ValueError, OSError, IndexError) as error:
-            raise SchemaError(f"{file.name} cannot be read: {error}") from None
         try:
-            if not reader.ok():
-                raise SchemaError(f"{file.name} is no ArrayRecord file, or is damaged")
-            yield reader
-        except (RuntimeError, ValueError, OSError, IndexError) as error:
-            if isinstance(error, SchemaError):
-                raise
-            raise SchemaError(f"{file.name} cannot be read: {error}") from None
+            with foreign_call("array_record", file.name):
+                if not reader.ok():
+                    raise SchemaError(f"{file.name} is no ArrayRecord file, or is damaged")
+                yield reader
         finally:
             with suppress(RuntimeError):  # of what was damaged it says so once more
                 reader.close()

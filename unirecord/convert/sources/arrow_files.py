@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...progress import Progress
 from .arrow_table import ArrowSource, same_fields
-from .arrow_values import arrow_errors
-from .base import Options, RawBatch, Unit
+from .base import AskedOption, Options, RawBatch, Unit
+from .claims import TRUST
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .packages import needed
 from .partitions import Partitions
@@ -34,6 +35,8 @@ class ArrowFiles(ArrowSource):
     kind: ClassVar[str] = "arrow"
     about: ClassVar[str] = "Arrow or Feather files, or a saved Hugging Face dataset"
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc", ".arrows")
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
+    libraries: ClassVar[tuple[str, ...]] = ("pyarrow.ipc",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -57,7 +60,7 @@ class ArrowFiles(ArrowSource):
         sample: Any = None
         row = 0
         for number, file in enumerate(self._files):
-            with arrow_errors(file.name):
+            with foreign_call("pyarrow", file.name):
                 opened = self._file(number)
                 fields = opened.schema if fields is None else fields
                 same_fields(fields, opened.schema, self._files[0].name, file.name)
@@ -132,7 +135,7 @@ class ArrowFiles(ArrowSource):
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a range of record batches."""
         number, first, stop, row = unit.place
-        with arrow_errors(unit.name):
+        with foreign_call("pyarrow", unit.name):
             batches = self._file(number).batches(first)
         for i, batch in enumerate(_guarded(batches, unit.name), first):
             for raw in self.raw_batches(batch, unit.name, row):
@@ -145,7 +148,7 @@ class ArrowFiles(ArrowSource):
 
 def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
     while True:
-        with arrow_errors(name):
+        with foreign_call("pyarrow", name):
             batch = next(batches, None)
         if batch is None:
             return

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...format.schema import Schema
 from .arrow_types import ArrowEvidence, annotated, annotations_of, class_names, features_of, is_file, is_time
-from .arrow_values import arrow_errors, arrow_values
+from .arrow_values import arrow_values
 from .base import RawBatch, Source, column_names, reduced
+from .foreign_calls import RAISED, foreign_call
 from .overrides import apply_overrides
 from .packages import needed
 
@@ -19,6 +20,7 @@ __all__ = ["ArrowSource", "same_fields"]
 _BATCH_BYTES: Final = 8_000_000
 _BATCH_ROWS: Final = 1 << 16
 _NEEDS: Final = "Arrow data"
+_REFUSED: Final[tuple[type[Exception], ...]] = (SchemaError, *RAISED["pyarrow"])
 
 
 class ArrowSource(Source):
@@ -57,7 +59,7 @@ class ArrowSource(Source):
             feature = features.get(fields.names[i])
             evidence = ArrowEvidence(fields.field(i).type, feature, nulls.get(fields.names[i]))
             if sample is not None:
-                with arrow_errors(f"{self.path}, column {name!r}"):
+                with foreign_call("pyarrow", f"{self.path}, column {name!r}"):
                     for chunk in _chunks(sample.column(i)):
                         evidence.sample(chunk)
             found[name] = annotated(evidence.spec(), feature)
@@ -111,7 +113,7 @@ class ArrowSource(Source):
                             for c in _chunks(piece.column(self._names[column.name]))
                         ]
                     )
-                except (SchemaError, UnicodeDecodeError, needed("pyarrow", _NEEDS).ArrowException) as error:
+                except _REFUSED as error:
                     raise SchemaError(
                         f"{where}, rows from {first_row + start}, column {column.name!r}: {error}"
                     ) from None

@@ -52,7 +52,10 @@ def class_names(feature: Any) -> list[str] | None:
         return None
     names = feature.get("names")
     if isinstance(names, dict):  # older files: number → name
-        names = [names[key] for key in sorted(names, key=lambda k: int(k) if str(k).isdigit() else -1)]
+        names = [
+            names[key]
+            for key in sorted(names, key=lambda k: int(k) if len(str(k)) < 20 and str(k).isdecimal() else -1)
+        ]
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
 
@@ -212,14 +215,17 @@ def _spec(pa: Any, kind: Any, feature: Any) -> Any:
     if is_time(pa, kind):
         return "int64"
     if is_list(pa, kind):
-        return _list_spec(pa, kind)
+        return _list_spec(pa, kind, feature)
     return "object"
 
 
-def _list_spec(pa: Any, kind: Any) -> Any:
+def _list_spec(pa: Any, kind: Any, feature: Any) -> Any:
     shape: list[int] = []
     while is_list(pa, kind):
         shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) and kind.list_size > 0 else -1)
         kind = kind.value_type
+    said = feature.get("shape") if isinstance(feature, dict) else None  # of `Array2D` and others
+    if isinstance(said, list) and len(said) == len(shape) and all(type(d) is int and d > 0 for d in said):
+        shape = said
     element = _ELEMENTS.get(str(kind))
     return "object" if element is None or len(shape) > 32 else {"type": element, "shape": shape}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,7 @@ from ...format.values.tables import numbers_of, texts_of
 from .arrow_types import is_bytes, is_file, is_list, is_text, is_time, plain_storage
 from .packages import needed
 
-__all__ = ["arrow_errors", "arrow_values"]
-
-
-@contextmanager
-def arrow_errors(name: str) -> Iterator[None]:
-    """Raise `SchemaError` that names the file where Arrow cannot read it."""
-    pa = needed("pyarrow", "Arrow data")
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise SchemaError(f"{name} cannot be read: {str(error).rstrip('.')}") from None
+__all__ = ["arrow_values"]
 
 
 def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] | None = None) -> Any:

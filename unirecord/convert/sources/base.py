@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -162,7 +162,12 @@ class Source(ABC):
     indexed: Sequence[str] = ()
     asked: Mapping[str, str] = MappingProxyType({})
     read_once: bool = False  # its rows come once, to this process
-    reads_ahead: ClassVar[bool] = (
+    # The modules that read it, where these have ended processes over damaged files: a child process imports them, and
+    # looks through it and reads it.
+    libraries: ClassVar[tuple[str, ...]] = ()
+    # Reads a unit in the place of `read`, by `keeps_misfits`.
+    reader: Callable[[Unit, bool], Iterator[RawBatch]] | None = None
+    reads_ahead: bool = (
         False  # its time goes to calls that let other threads run: it is read while rows are written
     )
     computes: bool = False  # its time goes into what is made of a row: tasks of fewer bytes
@@ -241,7 +246,8 @@ class Source(ABC):
         Raises `StaleError` at its end when there were other rows than when the source was looked through.
         """
         seen = 0
-        for batch in self.read(unit):
+        batches = self.read(unit) if self.reader is None else self.reader(unit, self.keeps_misfits)
+        for batch in batches:
             seen += batch.rows + sum(one.rows for one in batch.left_out)
             yield batch
         if unit.rows is not None and seen != unit.rows:

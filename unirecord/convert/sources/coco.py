@@ -79,8 +79,11 @@ class CocoFile(Source):
         annotations = self._checked(content, "annotations", ("image_id",)) if "annotations" in content else []
         if not self._images:
             raise SchemaError(f"{self.path} names no pictures")
-        categories = sorted(self._checked(content, "categories", ("id", "name")) if "categories" in content else [],
-                            key=lambda one: int(one["id"]))  # fmt: skip
+        categories = self._checked(content, "categories", ("id", "name")) if "categories" in content else []
+        for i, one in enumerate(categories):
+            if isinstance(one["id"], str) and not (len(one["id"]) < 20 and one["id"].isdecimal()):
+                raise SchemaError(f'{self.path}: "categories", number {i}, has an id that is no number')
+        categories = sorted(categories, key=lambda one: int(one["id"]))
         self._labels = {int(one["id"]): i for i, one in enumerate(categories)}
         self.classes = [str(one["name"]) for one in categories]
         if self.classes:

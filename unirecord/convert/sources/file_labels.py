@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ...errors import MissingError, SchemaError
 from .base import AskedOption, LeftOut, Options, Source, WrongSourceError, reduced
+from .child_reader import looked_through
 from .folder_walk import utf8_name
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
@@ -73,7 +74,7 @@ class FileLabels:
             raise WrongSourceError(
                 f"--labels {table.name}: a table is a CSV, TSV, JSON Lines or Parquet file"
             )
-        source = make(table, Options())
+        source = looked_through(make, table, Options())
         columns: dict[str, list[Any]] = {name: [] for name in source.schema.names}
         for batch in source.batches():
             for name, values in batch.columns.items():

@@ -71,6 +71,8 @@ def read_regular_file(path: str | Path) -> bytes:
     It is opened so that a pipe or device that took the file's place since it was listed does not wait. A file that
     has gone is a ``FileNotFoundError``.
     """
+    if not _is_name(str(path)):
+        raise UnreadableError("no file can be called so")
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         try:
@@ -101,7 +103,20 @@ def _read_all(fd: int, size: int) -> bytes:
 
 def utf8_name(name: str) -> str:
     """Return a file name as valid Unicode: bytes that are not UTF-8 become ``\\xNN``."""
-    return name if name.isascii() else os.fsencode(name).decode("utf-8", "backslashreplace")
+    if name.isascii():
+        return name
+    # What is no byte of a name, as a file may say of another one, is shown by its number.
+    return name.encode("utf-8", "surrogateescape" if _is_name(name) else "backslashreplace").decode(
+        "utf-8", "backslashreplace"
+    )
+
+
+def _is_name(name: str) -> bool:
+    """Whether a file may be called so here."""
+    try:
+        return b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
 
 
 def _reason(error: OSError) -> str:

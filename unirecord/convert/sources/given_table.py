@@ -12,9 +12,9 @@ from ...errors import SchemaError
 from ...progress import Progress
 from .arrow_table import ArrowSource
 from .arrow_types import features_of
-from .arrow_values import arrow_errors
 from .base import LeftOut, Options, RawBatch, Unit, reduced
 from .folder_walk import UnreadableError, read_regular_file
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .packages import needed
 
@@ -168,7 +168,9 @@ class GivenTables(ArrowSource):
             )
         columns = []
         for field in wanted:
-            with arrow_errors(f"{where}, column {field.name!r}, which is {field.type} in the first table,"):
+            with foreign_call(
+                "pyarrow", f"{where}, column {field.name!r}, which is {field.type} in the first table,"
+            ):
                 columns.append(table.column(field.name).cast(field.type))
         return pa.table(columns, names=wanted.names)
 

@@ -11,7 +11,9 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from .array_attributes import annotations_of_attributes, plain_attributes, said_of_attributes
-from .base import Options, RawBatch, Source, Unit, column_names, reduced
+from .base import AskedOption, Options, RawBatch, Source, Unit, column_names, reduced
+from .claims import TRUST, refuse_claims
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .media_types import annotated
 from .overrides import apply_overrides
@@ -38,6 +40,8 @@ class Hdf5File(Source):
     about: ClassVar[str] = "an HDF5 file"
     reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".h5", ".hdf5", ".he5")
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
+    libraries: ClassVar[tuple[str, ...]] = ("h5py",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -65,9 +69,9 @@ class Hdf5File(Source):
         attributes: dict[str, tuple[dict[str, Any], list[str]]] = {}
         with self._opened() as file:
             self._guard(lambda: file.visititems(take))
-            of_file = plain_attributes(file.attrs)
+            of_file = self._guard(lambda: plain_attributes(file.attrs))
             for name, *_ in found:
-                attributes[name] = annotations_of_attributes(self._guard(lambda name=name: file[name].attrs))
+                attributes[name] = self._guard(lambda name=name: annotations_of_attributes(file[name].attrs))
         scalars = [name for name, _, shape, _ in found if not shape]
         if len(scalars) == len(found):
             raise SchemaError(f"{self.path} holds no datasets with rows")
@@ -92,6 +96,7 @@ class Hdf5File(Source):
         width = sum(one[1].itemsize * int(np.prod(one[2][1:], dtype=np.int64)) for one in arrays.values())
         step = max(1, _UNIT_BYTES // max(1, width))
         many = next(iter(arrays.values()))[2][0]
+        refuse_claims(self.input, options, many, width)
         self.units = [
             Unit(f"{self.path}, rows from {i}", i, min(step, many - i)) for i in range(0, many, step)
         ]
@@ -121,12 +126,8 @@ class Hdf5File(Source):
         return self._guard(lambda: h5py.File(self.input.local_path(), "r"))
 
     def _guard(self, call: Any) -> Any:
-        try:
+        with foreign_call("h5py", self.path):
             return call()
-        except FileNotFoundError:
-            raise
-        except (OSError, RuntimeError, KeyError, ValueError, TypeError, UnicodeDecodeError) as error:
-            raise SchemaError(f"{self.path} cannot be read: {error}") from None
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of rows."""

@@ -52,7 +52,7 @@ class ImageFolder(Source):
     classes: list[str]
 
     kind: ClassVar[str] = "images"
-    reads_ahead: ClassVar[bool] = True
+    reads_ahead = True
     about: ClassVar[str] = "a folder of pictures (in class folders or flat)"
     item: ClassVar[str] = "picture"
     reads: ClassVar[str] = "a folder"

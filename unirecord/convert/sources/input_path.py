@@ -7,11 +7,11 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 from ...errors import MissingError, SchemaError, StaleError
 from ...progress import Progress
@@ -32,7 +32,12 @@ _PEEK: Final = 2_000  # files of a folder that are looked at to tell what it is
 
 
 class InputPath:
-    """A folder, a regular file, or several files. ``name`` is what the user called it, ``path`` what is opened."""
+    """A folder, a regular file, or several files. ``name`` is what the user called it, ``path`` what is opened.
+
+    ``opened`` is told the name of each file that is opened, in a process that has to say which one it was at.
+    """
+
+    opened: ClassVar[Callable[[str], None] | None] = None
 
     def __init__(
         self,
@@ -128,6 +133,8 @@ class InputPath:
         return f"/proc/self/fd/{self._spool.fileno()}" if self._is_packed and self._spool else self.path
 
     def _open_as_it_is(self) -> BinaryIO:
+        if InputPath.opened is not None:
+            InputPath.opened(self.name)
         file = open(self.path, "rb")  # noqa: SIM115 (the caller closes it)
         found = os.fstat(file.fileno())
         stamp = found.st_size, found.st_mtime_ns

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
-from ...errors import SchemaError
 from ...progress import Progress
 from .arrow_table import ArrowSource
-from .arrow_values import arrow_errors
-from .base import Options, RawBatch, Unit
+from .base import AskedOption, Options, RawBatch, Unit
+from .claims import TRUST
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .packages import needed
 
@@ -31,6 +30,8 @@ class LanceDataset(ArrowSource):
     about: ClassVar[str] = "a Lance dataset"
     reads: ClassVar[str] = "a folder"
     suffixes: ClassVar[tuple[str, ...]] = (".lance",)
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
+    libraries: ClassVar[tuple[str, ...]] = ("lance",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -46,7 +47,7 @@ class LanceDataset(ArrowSource):
         """Count the rows of all fragments, and read some."""
         self._dataset: Any = None
         self._version: int | None = None
-        with self._guarded(self.path):
+        with foreign_call("lance", self.path):
             dataset = self._opened()
             self._version = dataset.version
             self.units = []
@@ -76,16 +77,6 @@ class LanceDataset(ArrowSource):
             self._dataset = lance.dataset(self.input.path, version=self._version)
         return self._dataset
 
-    @contextmanager
-    def _guarded(self, where: str) -> Iterator[None]:
-        try:
-            with arrow_errors(where):
-                yield
-        except SchemaError:
-            raise
-        except (ValueError, RuntimeError, KeyError) as error:
-            raise SchemaError(f"{where} cannot be read: {' '.join(str(error).split())[:500]}") from None
-
     def __getstate__(self) -> dict[str, Any]:
         """All but the open dataset."""
         return {**self.__dict__, "_dataset": None}
@@ -94,11 +85,11 @@ class LanceDataset(ArrowSource):
         """Yield the rows of a fragment."""
         number, row = unit.place
         columns = [self._names[name] for name in self.schema.names]
-        with self._guarded(unit.name):
+        with foreign_call("lance", unit.name):
             batches = self._opened().get_fragment(number).to_batches(columns=columns, batch_size=_SAMPLE_ROWS)
             batches = iter(batches)
         while True:
-            with self._guarded(unit.name):
+            with foreign_call("lance", unit.name):
                 batch = next(batches, None)
             if batch is None:
                 return

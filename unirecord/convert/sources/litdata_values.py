@@ -36,7 +36,7 @@ class LitDataLeaf:
     def __init__(self, name: str, encoding: str) -> None:
         self.name = name
         self.kind, _, argument = encoding.partition(":")
-        self._argument = int(argument) if argument.isdigit() else -1
+        self._argument = int(argument) if len(argument) < 20 and argument.isdecimal() else -1
         self._longest = 0
         self._values = ColumnEvidence(name)
 

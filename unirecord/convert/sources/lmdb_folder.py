@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit
+from .base import AskedOption, Options, RawBatch, Source, Unit
+from .claims import TRUST
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .packages import needed
@@ -22,14 +21,6 @@ __all__ = ["LmdbFolder"]
 _UNIT_ROWS: Final = 4_096
 _BATCH_BYTES: Final = 16_000_000
 _FILE: Final = "data.mdb"
-_WALK: Final = """import json, os, sys
-sys.path[:] = json.loads(sys.argv[1])
-import lmdb
-folder = os.path.isdir(sys.argv[2])
-with lmdb.open(sys.argv[2], subdir=folder, readonly=True, lock=False) as env, env.begin() as transaction:
-    for entry in transaction.cursor():
-        pass
-"""
 
 
 class LmdbFolder(Source):
@@ -41,6 +32,8 @@ class LmdbFolder(Source):
     kind: ClassVar[str] = "lmdb"
     about: ClassVar[str] = "an LMDB database"
     suffixes: ClassVar[tuple[str, ...]] = (".mdb", ".lmdb")
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
+    libraries: ClassVar[tuple[str, ...]] = ("lmdb",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -60,7 +53,7 @@ class LmdbFolder(Source):
         """Count the entries, and note the key at which each unit begins."""
         units: list[Unit] = []
         first, many = b"", 0
-        with self._opened() as env, env.begin() as transaction:
+        with self._opened() as env, self._guard(env.begin) as transaction:
             self._check_whole(env)
             total = self._guard(env.stat)["entries"]
             for key in self._guarded(transaction.cursor().iternext(keys=True, values=False)):
@@ -88,24 +81,20 @@ class LmdbFolder(Source):
         )
 
     def _check_whole(self, env: Any) -> None:
-        """Refuse a file that was cut off: what is not there would be read from the map all the same, which is a crash.
+        """Refuse a file that ends within a page.
 
-        A file may rightly be shorter than its pages: the last ones need not be in use. So a process of its own tries.
+        One that ends before its last page may rightly do so, where that is not in use. Where it is, the system ends the
+        process that reads it.
         """
         path = os.path.join(self.input.path, _FILE) if self.input.is_folder else self.input.path
-        there, page = os.path.getsize(path), env.stat()["psize"]
-        wanted = (env.info()["last_pgno"] + 1) * page
-        if there % page == 0 and there >= wanted:
-            return
-        call = [sys.executable, "-c", _WALK, json.dumps(sys.path), self.input.path]
-        if there % page or subprocess.run(call, capture_output=True, check=False).returncode:
+        there, page = os.path.getsize(path), self._guard(env.stat)["psize"]
+        if there % page:
+            wanted = (env.info()["last_pgno"] + 1) * page
             raise SchemaError(f"{self.path} is cut off: it has {there:,} of {wanted:,} bytes")
 
     def _guard(self, call: Any) -> Any:
-        try:
+        with foreign_call("lmdb", self.path):
             return call()
-        except needed("lmdb", "an LMDB database").Error as error:
-            raise SchemaError(f"{self.path} cannot be read: {error}") from None
 
     def _guarded(self, items: Iterator[Any]) -> Iterator[Any]:
         while True:
@@ -119,7 +108,7 @@ class LmdbFolder(Source):
         keys: list[bytes] = []
         values: list[bytes] = []
         size = 0
-        with self._opened() as env, env.begin() as transaction:
+        with self._opened() as env, self._guard(env.begin) as transaction:
             cursor = transaction.cursor()
             left = unit.rows or 0
             if self._guard(lambda: cursor.set_range(unit.place)):

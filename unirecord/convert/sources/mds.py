@@ -56,7 +56,7 @@ class MdsShards(Source):
     notes: list[str]
 
     kind: ClassVar[str] = "mds"
-    reads_ahead: ClassVar[bool] = True
+    reads_ahead = True
     about: ClassVar[str] = "MosaicML MDS shards"
     suffixes: ClassVar[tuple[str, ...]] = (".mds",)
 

@@ -41,7 +41,7 @@ class MindRecordFiles(Source):
     schema: Schema
 
     kind: ClassVar[str] = "mindrecord"
-    reads_ahead: ClassVar[bool] = True
+    reads_ahead = True
     about: ClassVar[str] = "MindRecord files"
     suffixes: ClassVar[tuple[str, ...]] = (".mindrecord",)
 

@@ -15,8 +15,10 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.schema import Schema
+from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import AskedOption, Options, RawBatch, Source, Unit, column_names
+from .claims import TRUST, refuse_claims
 from .input_path import MAX_SPOOL_BYTES, InputPath
 from .npy_bytes import NpyHeader, npy_header
 from .overrides import apply_overrides
@@ -70,6 +72,7 @@ class NpyFiles(Source):
     kind: ClassVar[str] = "npy"
     about: ClassVar[str] = "NumPy files (.npy, .npz)"
     suffixes: ClassVar[tuple[str, ...]] = (".npy", ".npz")
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -101,6 +104,7 @@ class NpyFiles(Source):
         rows = arrays[0].header.shape[0]
         self._arrays = arrays
         self.schema = apply_overrides(self._types(options), options.overrides)
+        refuse_claims(self.input, options, rows, sum(array.row_bytes for array in arrays))
         step = max(1, _UNIT_BYTES // max(1, sum(array.row_bytes for array in arrays)))
         self.units = [
             Unit(f"{self.path}, rows from {start}", start, min(step, rows - start))
@@ -204,7 +208,11 @@ class NpyFiles(Source):
                     bytes(value).rstrip(b"\0") if values.dtype.kind == "S" else bytes(value) for value in raw
                 ]
             elif values.dtype.kind == "U":
-                values = values.tolist()
+                try:
+                    values = unicode_list(values)
+                except UnicodeRefused as refused:
+                    where = f"{self._arrays[number].name}, row {unit.place + refused.row}"
+                    raise SchemaError(f"{where}, column {name!r}: {refused}") from None
             elif values.dtype.byteorder == ">":
                 values = values.astype(values.dtype.newbyteorder("<"))
             columns[name] = values
@@ -219,6 +227,8 @@ def _header(name: str, file: InputPath, start: int, size: int) -> NpyHeader:
         header = npy_header(head)
     except ValueError as error:
         raise SchemaError(f"{name}: {error}") from None
+    if not header.dtype.itemsize:
+        raise SchemaError(f"{name}: its items ({header.dtype}) have no bytes, so that it holds none")
     if not header.shape:
         raise SchemaError(f"{name} holds a single value, not one a row; --columns chooses the others")
     if header.nbytes != size - header.offset:

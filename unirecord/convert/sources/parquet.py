@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Final
 
 from ...progress import Progress
 from .arrow_table import ArrowSource, same_fields
-from .arrow_values import arrow_errors
-from .base import Options, RawBatch, Unit
+from .base import AskedOption, Options, RawBatch, Unit
+from .claims import TRUST
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .packages import needed
 from .partitions import Partitions
@@ -29,6 +30,8 @@ class ParquetFiles(ArrowSource):
     kind: ClassVar[str] = "parquet"
     about: ClassVar[str] = "Parquet files"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
+    libraries: ClassVar[tuple[str, ...]] = ("pyarrow.parquet",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -51,7 +54,7 @@ class ParquetFiles(ArrowSource):
         fields: Any = None
         row = 0
         for number, file in enumerate(self._files):
-            with arrow_errors(file.name):
+            with foreign_call("pyarrow", file.name):
                 opened = self._parquet(number)
                 if fields is None:
                     fields = opened.schema_arrow
@@ -74,7 +77,7 @@ class ParquetFiles(ArrowSource):
         """The first rows of the first file that has any."""
         for unit in self.units:
             if unit.rows:
-                with arrow_errors(unit.name):
+                with foreign_call("pyarrow", unit.name):
                     number, group, _ = unit.place
                     return next(self._parquet(number).iter_batches(_SAMPLE_ROWS, [group], use_threads=False))
         return None
@@ -92,7 +95,7 @@ class ParquetFiles(ArrowSource):
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a row group."""
         number, group, row = unit.place
-        with arrow_errors(unit.name):
+        with foreign_call("pyarrow", unit.name):
             opened = self._parquet(number)
             found = opened.metadata.row_group(group)
             width = max(found.total_byte_size, 1) // max(found.num_rows, 1)
@@ -100,7 +103,7 @@ class ParquetFiles(ArrowSource):
             columns = [self._names[name] for name in self.schema.names if name in self._names]
             batches = opened.iter_batches(step, [group], columns, use_threads=False)
         while True:
-            with arrow_errors(unit.name):
+            with foreign_call("pyarrow", unit.name):
                 batch = next(batches, None)
             if batch is None:
                 return

@@ -11,6 +11,7 @@ from .arrow_files import ArrowFiles
 from .bagz import BagzFiles
 from .base import Options, Source, WrongSourceError
 from .beton import BetonFile
+from .child_reader import looked_through
 from .cifar import CifarFiles
 from .coco import CocoFile
 from .file_folder import FileFolder
@@ -99,7 +100,7 @@ def open_source(
             raise WrongSourceError(
                 f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
             )
-    return make(found, options, progress)
+    return looked_through(make, found, options, progress)
 
 
 def elsewhere(name: str) -> str:

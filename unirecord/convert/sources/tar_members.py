@@ -74,7 +74,8 @@ def tar_members(file: ReadAhead, where: str, start: int = 0, stop: int | None = 
             elif kind == _PAX:
                 said = _pax(content, where, offset)
                 long_name = said.get("path", long_name)
-                long_size = int(said["size"]) if said.get("size", "").isdigit() else None
+                number = said.get("size", "")
+                long_size = int(number) if number.isdecimal() and len(number) < 20 else None
                 is_sparse = "sparse" in said
             continue
         if is_sparse or kind == _SPARSE:

@@ -32,7 +32,7 @@ class TFRecordFiles(ExampleRecords):
     """TFRecord files, also compressed as a whole."""
 
     kind: ClassVar[str] = "tfrecord"
-    reads_ahead: ClassVar[bool] = True
+    reads_ahead = True
     about: ClassVar[str] = "TFRecord files"
     suffixes: ClassVar[tuple[str, ...]] = (".tfrecord", ".tfrecords", ".tfr")
 

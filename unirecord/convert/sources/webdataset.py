@@ -55,7 +55,7 @@ class WebDatasetShards(Source):
     notes: list[str]
 
     kind: ClassVar[str] = "webdataset"
-    reads_ahead: ClassVar[bool] = True
+    reads_ahead = True
     about: ClassVar[str] = "WebDataset shards"
     suffixes: ClassVar[tuple[str, ...]] = (".tar",)
 

@@ -12,6 +12,7 @@ from ...progress import Progress
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .base import LeftOut, Options
 from .folder_walk import natural_order, utf8_name, walk
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .packages import needed
@@ -122,10 +123,9 @@ class YoloFolder(AnnotatedPictures):
     def _names_of_yaml(self, name: str) -> list[str]:
         yaml = needed("yaml", name, "pyyaml")
         where = f"{self.path}/{name}"
-        try:
-            found = yaml.safe_load(self.content(name))
-        except (yaml.YAMLError, RecursionError, ValueError) as error:
-            raise SchemaError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+        content = self.content(name)
+        with foreign_call("yaml", where):
+            found = yaml.safe_load(content)
         names = found.get("names") if isinstance(found, dict) else None
         if isinstance(names, dict) and set(names) == set(range(len(names))):
             names = [names[i] for i in range(len(names))]

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from ...errors import SchemaError
 from ...format.schema import Schema
+from ...format.values.strings import unicode_list
 from ...progress import Progress
 from .array_attributes import annotations_of_attributes, plain_attributes, said_of_attributes
-from .base import Options, RawBatch, Source, Unit, column_names, reduced
+from .base import AskedOption, Options, RawBatch, Source, Unit, column_names, reduced
+from .claims import TRUST, refuse_claims
+from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .media_types import annotated
 from .overrides import apply_overrides
@@ -47,6 +49,8 @@ class ZarrGroup(Source):
     about: ClassVar[str] = "a Zarr folder"
     reads: ClassVar[str] = "a folder"
     suffixes: ClassVar[tuple[str, ...]] = (".zarr",)
+    options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
+    libraries: ClassVar[tuple[str, ...]] = ("zarr",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -61,7 +65,7 @@ class ZarrGroup(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read what the folder says of its arrays."""
         self._arrays: dict[str, Any] | None = None
-        with self._guarded(self.path):
+        with foreign_call("zarr", self.path):
             found = self._opened()
         for name, array in found.items():
             self._refuse_codecs(name, array.metadata)
@@ -93,6 +97,7 @@ class ZarrGroup(Source):
         )
         chunk = max(found[name].chunks[0] for name in kept)
         many = found[kept[0]].shape[0]
+        refuse_claims(self.input, options, many, width)
         step = max(1, _UNIT_BYTES // max(1, width))
         step = max(chunk, step // chunk * chunk) if width * chunk <= 8 * _UNIT_BYTES else step
         self.units = [
@@ -146,15 +151,6 @@ class ZarrGroup(Source):
                 self._arrays = dict(sorted(_below(zarr, root)))
         return self._arrays
 
-    @contextmanager
-    def _guarded(self, where: str) -> Iterator[None]:
-        try:
-            yield
-        except (SchemaError, FileNotFoundError, MemoryError):
-            raise
-        except Exception as error:  # each codec has errors of its own
-            raise SchemaError(f"{where} cannot be read: {error or type(error).__name__}") from None
-
     def _spec(self, name: str, array: Any) -> Any:
         kind, shape = array.dtype, array.shape
         if kind.kind in "?biufc" and kind.itemsize <= 16 and all(shape[1:]):
@@ -177,7 +173,7 @@ class ZarrGroup(Source):
         rows = unit.rows or 0
         columns: dict[str, Any] = {}
         for column, name in self._names.items():
-            with self._guarded(f"{unit.name}, array {name!r}"):
+            with foreign_call("zarr", f"{unit.name}, array {name!r}"):
                 columns[column] = _values(self._opened()[name][unit.place : unit.place + rows])
         yield RawBatch(columns, rows)
 
@@ -225,7 +221,9 @@ def _values(found: Any) -> Any:
     values = np.asarray(found)
     if values.dtype.kind == "O":
         return [value if isinstance(value, bytes) else str(value) for value in values.tolist()]
-    if values.dtype.kind in "TU":
+    if values.dtype.kind == "U":
+        return unicode_list(values)
+    if values.dtype.kind == "T":
         return values.tolist()
     if values.dtype.kind in "SV":
         return [bytes(value) for value in values]

@@ -24,7 +24,7 @@ from .cell import (
     scalar_format,
     shown,
 )
-from .strings import PackedStrings, Texts
+from .strings import PackedStrings, Texts, UnicodeRefused, unicode_list
 from .tables import texts_of, without_foreign_nulls
 from .times import is_time, nanoseconds
 
@@ -219,12 +219,19 @@ def _from_array(column: Column, encode: Encode, values: Array, first_row: int) -
     if column.shape is not None:
         return _array_rows(column, values, first_row)
     if column.is_blob or column.is_string:
-        return column_from_cells(column, _encode_each(column, encode, _rows_of(column, values), first_row))
+        rows = _rows_of(column, values, first_row)
+        return column_from_cells(column, _encode_each(column, encode, rows, first_row))
     return _scalar_values(column, encode, values, first_row)
 
 
-def _rows_of(column: Column, values: Array) -> list[Any]:
+def _rows_of(column: Column, values: Array, first_row: int) -> list[Any]:
     """Split an array into the values of a string, bytes, text or object column."""
+    if values.dtype.kind == "U":
+        try:
+            found = unicode_list(values.filled("") if isinstance(values, np.ma.MaskedArray) else values)
+            return list(values.tolist()) if isinstance(values, np.ma.MaskedArray) else found
+        except UnicodeRefused as refused:
+            raise SchemaError(f"row {first_row + refused.row}, column {column.name!r}: {refused}") from None
     if isinstance(values, np.ma.MaskedArray):
         return list(values.tolist())  # masked values become None
     if column.type == "bytes" and values.dtype.kind == "S":

@@ -5,14 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PackedStrings", "Texts", "joined_strings"]
+__all__ = ["PackedStrings", "Texts", "UnicodeRefused", "joined_strings", "unicode_list"]
 
 Array = npt.NDArray[Any]
+
+
+_LAST_CHARACTER: Final = 0x10FFFF
+
+
+class UnicodeRefused(ValueError):
+    """An array of strings has a word that is no character; ``row``: the first such row."""
+
+    def __init__(self, row: int, word: int) -> None:
+        super().__init__(f"a word of its text is {word:#x}, which is no Unicode")
+        self.row = row
+
+
+def unicode_list(values: Array) -> list[Any]:
+    """Return the strings of an array of NumPy's ``U`` (of any shape) as its ``tolist`` does.
+
+    `UnicodeRefused` where a word is no character: NumPy makes a str of it that is broken, and that breaks whatever
+    uses it.
+    """
+    words = (
+        np.ascontiguousarray(values).view(values.dtype.str[0] + "u4")
+        if values.dtype.itemsize
+        else np.zeros(0)
+    )
+    wrong = words > _LAST_CHARACTER
+    if wrong.any():
+        raise UnicodeRefused(int(wrong.reshape(len(values), -1).any(axis=1).argmax()), int(words[wrong][0]))
+    return list(values.tolist())
 
 
 class PackedStrings(Sequence[bytes]):

@@ -1,0 +1,172 @@
+"""Sources that are looked through and read in a child process: what ends the child is an error of ours, and no more."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from deadly_source import ROWS, DeadlySource
+
+from unirecord import UniRecordDataset, write_dataset
+from unirecord.convert.sources import LeftOut, Options, RawBatch, Source, child_reader, open_input
+from unirecord.convert.sources.child_reader import looked_through
+from unirecord.errors import MissingError, SchemaError, UniRecordError
+from unirecord.format.values.strings import PackedStrings, Texts
+
+
+def opened(path: Path, *lines: str, **options: Any) -> Source:
+    path.write_text("\n".join(lines))
+    return looked_through(DeadlySource, open_input(str(path)), Options(**options))
+
+
+def numbers(source: Source, unit: int) -> list[int]:
+    return [int(n) for batch in source.batches_of(source.units[unit]) for n in batch.columns["n"]]
+
+
+@pytest.fixture(autouse=True)
+def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child_reader, "_LEAST_SECONDS", 1.0)
+
+
+DEATHS = [
+    *((name, f"dies of it by {name} \\(the library says why\\)")
+      for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL")),
+    ("spin", r"more than 1 seconds of processor time for one step.*--trust-sizes \(trust_sizes=True\) waits"),
+    ("memory", "it needs more than .* of memory"),
+    ("panic", "cannot be read: range end index 9 out of range"),
+    ("exit", "ended with exit code 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "said"), DEATHS, ids=[what for what, _ in DEATHS])
+def test_what_ends_the_child_names_the_file_and_the_unit(tmp_path: Path, what: str, said: str) -> None:
+    source = opened(tmp_path / "x", "numbers", what, "numbers")
+    assert numbers(source, 0) == [0] * ROWS
+    for _ in range(2):  # the second time nobody tries it
+        with pytest.raises(SchemaError, match=rf"{tmp_path}/x, line 1[ ,].*{said}"):
+            numbers(source, 1)
+    assert numbers(source, 2) == [2] * ROWS
+    assert (tmp_path / "x.read").read_text().split() == (
+        ["0", "1", "2"] if what[:3] != "pan" else ["0", "1", "1", "2"]
+    )
+    with pytest.raises(SchemaError, match=f"{tmp_path}/x .*{said}|{tmp_path}/x, at .*{said}"):
+        opened(tmp_path / "x", f"look {what}")
+
+
+def test_what_somebody_else_ends_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    source = opened(tmp_path / "x", "SIGKILL", "numbers")
+    with pytest.raises(UniRecordError, match=r"x, line 0 was ended by SIGKILL \(out of memory\?\)") as caught:
+        numbers(source, 0)
+    assert not isinstance(caught.value, SchemaError)
+    assert numbers(source, 1) == [1] * ROWS
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("what", ["SIGSEGV", "panic", "spin"])
+def test_on_error_skip_leaves_out_the_unit_that_is_deadly(tmp_path: Path, what: str, workers: int) -> None:
+    source = opened(tmp_path / "x", "numbers", what, "numbers")
+    report = tmp_path / "left-out.jsonl"
+    rows = write_dataset(source, tmp_path / "out", on_error="report", report=report, workers=workers)
+    with UniRecordDataset(tmp_path / "out") as ds:
+        assert [row["n"] for row in ds] == [0] * ROWS + [1] * 2 + [2] * ROWS
+    assert rows == 2 * ROWS + 2
+    assert f"{tmp_path}/x, line 1" in report.read_text()
+    with pytest.raises(SchemaError, match="x, line 1"):
+        write_dataset(source, tmp_path / "other", workers=workers)
+    assert not (tmp_path / "other").exists()
+
+
+def test_limits_are_lifted_when_sizes_are_trusted(tmp_path: Path) -> None:
+    assert (
+        child_reader._Limits.of(open_input(str(tmp_path)), Options(trust_sizes=True))
+        == child_reader._Limits()
+    )
+
+
+def test_what_is_no_error_of_a_file_is_raised_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match="a deadly file needs a package"):
+        opened(tmp_path / "x", "look missing")
+    source = opened(tmp_path / "x", "bug", "warn")
+    with pytest.raises(AssertionError, match="a mistake of ours") as caught:
+        numbers(source, 0)
+    assert "deadly_source.py" in str(caught.value.__cause__)
+    with pytest.warns(UserWarning, match="something is odd"):
+        assert numbers(source, 1) == [1] * ROWS
+
+
+def test_the_child_ends_with_its_source(tmp_path: Path) -> None:
+    source = opened(tmp_path / "x", "numbers", "numbers")
+    assert numbers(source, 0) == [0] * ROWS
+    reader: Any = source.reader
+    pid = reader._child._process._process.pid
+    copy = pickle.loads(pickle.dumps(source))
+    del source, reader
+    gc.collect()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert numbers(copy, 1) == [1] * ROWS  # by a child of its own
+
+
+def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
+    source = opened(tmp_path / "x", "numbers")
+    reader: Any = source.reader
+    forked = os.fork()
+    if not forked:
+        try:
+            assert numbers(source, 0) == [0] * ROWS  # a fork has no part in the child of its parent
+            (tmp_path / "pid").write_text(str(reader._child._process._process.pid))
+        finally:
+            os._exit(0)
+    os.waitpid(forked, 0)
+    pid = int((tmp_path / "pid").read_text())
+    assert pid != reader._child._process._process.pid
+    for _ in range(500):
+        if not os.path.exists(f"/proc/{pid}") or "Z (" in Path(f"/proc/{pid}/status").read_text():
+            break
+        time.sleep(0.02)
+    else:
+        raise AssertionError("it is still there")
+    assert numbers(source, 0) == [0] * ROWS
+
+
+def test_two_units_are_read_at_once(tmp_path: Path) -> None:
+    source = opened(tmp_path / "x", "numbers", "numbers")
+    both = [source.batches_of(unit) for unit in source.units]
+    found = [int(next(batches).columns["n"][0]) for _ in range(2) for batches in both]
+    assert found == [0, 1, 0, 1]
+    both[0].close()
+    assert [next(both[1], None)] == [None]
+
+
+def test_a_batch_goes_through_whatever_its_columns_are() -> None:
+    masked = np.ma.MaskedArray([1, 2, 3], [False, True, False])
+    memory = memoryview(b"abcdef")
+    columns: dict[str, Any] = {
+        "numbers": np.arange(6.0)[::2], "wide": np.arange(12).reshape(3, 2, 2), "masked": masked,
+        "views": [memory[:2], None, memory[2:]], "bytes": [b"a", b"", bytes(300)], "mixed": [b"a", memory, None],
+        "texts": Texts(PackedStrings.of([b"\xc3\xa9", b"", b"x"]), np.array([True, False, True])),
+        "part of texts": Texts(PackedStrings.of([b"%d" % i for i in range(9)]))[4:7],
+        "list": ["é", None, "x"], "objects": [{"a": [b"b", None]}, 3, None],
+        "ragged": [np.arange(2), None, np.arange(0)], "other ragged": [np.arange(2), np.arange(2.0), None],
+        "square": [np.zeros((1, 2)), np.zeros((2, 2)), np.zeros((0, 2))], "empty": [], "nulls": [None] * 3,
+    }  # fmt: skip
+    sent = pickle.loads(
+        pickle.dumps(child_reader._packed(RawBatch(columns, 3, (LeftOut("a", "b"),))), protocol=5)
+    )
+    found = child_reader._unpacked(sent)
+    assert (found.rows, found.left_out) == (3, (LeftOut("a", "b"),))
+    for name, values in columns.items():
+        other = found.columns[name]
+        assert repr(list(map(_plain, other))) == repr(list(map(_plain, values))), name
+        assert getattr(other, "dtype", None) == getattr(values, "dtype", None)
+    assert [type(value) for value in found.columns["bytes"]] == [bytes] * 3
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, memoryview) else value
