@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import doctest
-import re
 import shlex
 from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,29 +14,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_docs_frameworks import write_digits
+from run_page import BLOCK
 
-from unirecord import Writer
 from unirecord.cli import main
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 EPOCHS = 3
 
 
-def write_train(path: Path) -> None:
-    with Writer(path, {"x": "int64"}) as writer:
-        writer.write_batch({"x": range(1000)})
-
-
-# What pages read that they do not write.
-GIVEN: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "loading.md": ("digits.urec", write_digits),
-    "pytorch.md": ("digits.urec", write_digits),
-    "tensorflow.md": ("digits.urec", write_digits),
-    "frameworks.md": ("digits.urec", write_digits),
-    "tuning.md": ("train.urec", write_train),
-}
-# Pages whose Python reads from servers and clusters; growing.md has commands of its own between, and no such loop.
+# Pages whose Python reads from servers and clusters, and growing.md, which has no loop over data.
 APART = ("storage.md", "ray.md", "api.md", "growing.md")
 # Loops over data that are not shuffled, to look at them or to validate: all epochs are alike.
 IN_ORDER = {
@@ -55,15 +40,14 @@ class Loop:
 
 
 def steps(page: Path) -> list[ast.stmt | str]:
-    """What a page runs, in order: statements of Python, and commands where it has those in a test of its own."""
+    """What a page runs, in order: statements of Python, and commands."""
     found: list[ast.stmt | str] = []
-    kinds = "python|sh" if page.parent.name == "by-data" else "python"
-    for kind, block in re.findall(rf"^```({kinds})\n(.*?)^```", page.read_text("utf-8"), flags=re.S | re.M):
+    for kind, block in BLOCK.findall(page.read_text("utf-8")):
         if kind == "python":
             shown = [one.source for one in doctest.DocTestParser().get_examples(block)]
             found += ast.parse("".join(shown) or block).body
         else:
-            found += block.splitlines()
+            found += [line for line in block.splitlines() if shlex.split(line, comments=True)]
     return found
 
 
@@ -158,14 +142,11 @@ def test_a_loop_of_a_page_has_another_order_each_epoch(
     loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    name, write = GIVEN.get(loop.page.name, ("", None))
-    if write is not None:
-        write(tmp_path / name)
     seen = Seen()
     names: dict[str, Any] = {"__name__": "page", "_seen": seen}
     for step in steps(loop.page)[: loop.place]:
         if isinstance(step, str):
-            assert main(shlex.split(step)[1:]) == 0
+            assert main(shlex.split(step, comments=True)[1:]) == 0
         else:
             exec(compile(ast.Module([step], []), f"<{loop.page.name}>", "exec"), names)
     exec(compile(ast.Module([Watched().visit(loop.node)], []), f"<{loop.page.name}>", "exec"), names)
