@@ -16,6 +16,7 @@ from ..parts import manifest
 from ..parts.column_layouts import ColumnFile, column_part_metadata
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.part_set import resolve
+from ..parts.readable import check_readable
 from ..parts.rearranging import rearranged, state_of_entry
 from ..parts.snapshot import state_of_part
 from ..parts.versions import no_directory
@@ -219,9 +220,11 @@ class _Run:
         return plan
 
     def _take_over(self, claim: Publisher, plan: dict[str, Any]) -> None:
-        of, records = plan["columns_of"], claim.journal.tasks()
+        of, records = plan.get("columns_of", []), claim.journal.tasks()
         entries = {
-            task: entry_from_json(record["parts"][0]) for task, record in records.items() if record["parts"]
+            task: entry_from_json(record["parts"][0])
+            for task, record in records.items()
+            if len(record["parts"]) == 1
         }
         whole = claim.whole(list(entries.values()))
         for task, entry in entries.items():
@@ -237,7 +240,7 @@ class _Run:
         folder, source, snapshot = self._wish.folder, made.source, made.source.snapshot
         parts = snapshot.parts
         states = [state_of_part(snapshot, part) for part in parts]
-        planned = {part: number for number, part in enumerate(plan["columns_of"])}
+        planned = {part: number for number, part in enumerate(plan.get("columns_of", []))}
         self._tasks = max(self._tasks, len(planned))
         numbers: list[int] = []  # of the task of each part
         for state in states:
@@ -301,6 +304,13 @@ class _Run:
             }
             if len(files) < len(entries):
                 raise _More
+            for part in before.parts:
+                entry = entries[part.id]
+                if entry is not None and entry.rows != part.rows:
+                    raise StaleError(
+                        f"{folder}: what is there for {part.name} has {entry.rows:,} rows, and the part {part.rows:,}; "
+                        "without resume it begins anew"
+                    )
             whole, places = _placed(before.schema, schema)
             stays = [name for name in before.index if name not in schema or name in made.index]
             changed = replace(
@@ -309,11 +319,14 @@ class _Run:
                 next_part=max([before.next_part, *(_number(entry) + 1 for entry in self._made.values())]),
             )
             after = as_columns_change(changed, before, "add-columns", folder)
-            return manifest.encode(after)
+            text = manifest.encode(after)
+            manifest.decode(text, os.path.join(folder, manifest.NAME))
+            return text
 
         there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
         gone = [state for state in self._made if state not in there]  # laid out anew, or replaced, meanwhile
         claim.clear([self._made.pop(state).name for state in gone])
+        check_readable(claim.place, schema, list(self._made.values()))
         claim.publish(with_columns)
         claim.release()
         assert after is not None

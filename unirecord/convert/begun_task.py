@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..format.layout import Shape
+from ..errors import FormatError
+from ..format.layout import Shape, check_shape
+from ..format.schema import Schema
 from ..parts.manifest import PartEntry
 from ..writing.conversion_journal import entry_from_json, entry_to_json
 from ..writing.part_writer import PartContent
@@ -55,9 +57,9 @@ class BegunTask:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> BegunTask:
-        """The same back."""
-        return cls(
+    def from_json(cls, value: dict[str, Any], units: tuple[int, int], schema: Schema) -> BegunTask | None:
+        """The same back, of a task of these units [start, stop); None where it does not go with them, or the schema."""
+        found = cls(
             value["unit"],
             value["skip"],
             tuple(entry_from_json(entry) for entry in value["parts"]),
@@ -65,6 +67,13 @@ class BegunTask:
             Shape(**value["shape"]),
             tuple((column, bytes.fromhex(content)) for column, content in value["dictionaries"]),
         )
+        assert found.shape is not None
+        try:
+            check_shape(found.shape, blobs=bool(schema.blobs))
+        except FormatError:
+            return None
+        is_of_columns = all(column < len(schema) for column, _ in found.dictionaries)
+        return found if units[0] <= found.unit < units[1] and is_of_columns else None
 
 
 class RowsWritten:

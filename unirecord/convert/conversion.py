@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import ExistsError, StaleError, UniRecordError
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
-from ..parts.manifest import PartEntry
+from ..parts.manifest import PartEntry, schema_digest
 from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from ..writing.arguments import check_id, check_indexable
@@ -20,7 +20,6 @@ from ..writing.conversion_journal import begins_anew, entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import shape_without_rows
-from .begun_task import BegunTask
 from .division import divide
 from .resumed_plan import difference
 from .sample_check import check_samples
@@ -29,7 +28,7 @@ from .settling import Settling
 from .source_files import stamps_of
 from .sources.base import Source
 from .sources.left_out import LeftOut, left_out_from_json
-from .task import Job, batches_of_tasks, run_task
+from .task import Job, batches_of_tasks, begun_task, run_task
 from .worker_pool import run_in_workers
 
 __all__ = ["Conversion", "Engine", "Interrupted", "Standing"]
@@ -304,14 +303,19 @@ class _Run:
             else:
                 journal.forget(task)
         for task, record in begun_tasks.items():
-            if self._is_good(task, record, whole):
-                self._take_over_begun(task, record)
+            begun = begun_task(self.job, task, record) if self._is_good(task, record, whole) else None
+            if begun is not None:
+                self._counted[task] = self._count(begun.rows, record)  # it will tell of them again
             else:
                 journal.forget_begun(task)
         self._show()
 
     def _is_good(self, task: int, record: dict[str, Any], whole: set[str]) -> bool:
-        return task < len(self.job.tasks) and all(part["name"] in whole for part in record["parts"])
+        schema = schema_digest(self.job.content.schema)
+        parts = record["parts"]
+        return task < len(self.job.tasks) and all(
+            part["name"] in whole and part["schema"] == schema for part in parts
+        )
 
     def _what(self) -> dict[str, str]:
         wish, job = self._wish, self.job
@@ -347,10 +351,6 @@ class _Run:
         self._standing.tasks += 1
         self._standing.resumed += 1
         self._count(rows, record)
-
-    def _take_over_begun(self, task: int, record: dict[str, Any]) -> None:
-        """Counts the finished parts of a task, which it will tell of again when it goes on."""
-        self._counted[task] = self._count(BegunTask.from_json(record).rows, record)
 
     def _count(self, rows: int, record: dict[str, Any]) -> tuple[int, int]:
         standing, size = self._standing, sum(part["bytes"] + part["index_bytes"] for part in record["parts"])

@@ -172,7 +172,8 @@ def _read_mark(path: str) -> dict[str, Any] | None:
     if not location_of(path).is_taken(path):
         return None
     try:
-        found = json.loads(read_file(path, _MOST_BYTES))
-    except (OSError, ValueError, UniRecordError):
+        found: dict[str, Any] = json.loads(read_file(path, _MOST_BYTES))
+        left_out_from_json(found["left_out"])
+        return found if isinstance(found["what"], str) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, UniRecordError):
         return None
-    return found if isinstance(found, dict) and {"what", "left_out"} <= set(found) else None

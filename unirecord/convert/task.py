@@ -20,7 +20,16 @@ from .encoded_batch import encoded_batch
 from .sources.base import RawBatch, Source
 from .sources.left_out import LeftOut, left_out_to_json
 
-__all__ = ["Job", "Told", "batches_of_tasks", "encoded_batches", "finish_task", "run_task", "write_parts"]
+__all__ = [
+    "Job",
+    "Told",
+    "batches_of_tasks",
+    "begun_task",
+    "encoded_batches",
+    "finish_task",
+    "run_task",
+    "write_parts",
+]
 
 Told = Callable[[int, int, str], None]  # rows and bytes more, and the name of the part they go into
 
@@ -149,9 +158,15 @@ def write_parts(
     return record
 
 
+def begun_task(job: Job, task: int, record: dict[str, Any]) -> BegunTask | None:
+    """What the journal's record of a task says, where that goes with the job."""
+    return BegunTask.from_json(record, job.tasks[task], job.content.schema)
+
+
 def _begun(job: Job, task: int, journal: Journal | None) -> BegunTask:
-    found = None if journal is None else journal.begun(task)
-    return BegunTask(job.tasks[task][0]) if found is None else BegunTask.from_json(found)
+    record = None if journal is None else journal.begun(task)
+    found = None if record is None else begun_task(job, task, record)
+    return BegunTask(job.tasks[task][0]) if found is None else found
 
 
 def _rest(

@@ -16,7 +16,7 @@ __all__ = ["data_identity", "index_identity", "is_whole"]
 def is_whole(folder: str, entry: PartEntry) -> bool:
     """Whether both files of a part are there, as they were written: by their lengths, heads and ends."""
     path = os.path.join(folder, entry.name)
-    wanted = entry.id, int(entry.content, 16)
+    wanted = entry.id, int(entry.content, 16), entry.rows
     try:
         sizes = location_of(path).size(path), location_of(path).size(path + ".idx")
     except OSError:
@@ -25,21 +25,22 @@ def is_whole(folder: str, entry: PartEntry) -> bool:
     return same and sizes == (entry.bytes, entry.index_bytes)
 
 
-def data_identity(path: str) -> tuple[bytes, int] | None:
-    """Id and content digest of a data file; None when it has none."""
+def data_identity(path: str) -> tuple[bytes, int, int] | None:
+    """Id, content digest and rows of a data file; None when it has none."""
     try:
         with DataFile(path) as file:
             head = file.head()
-            return head.header.id, file.end_page(head).payload_digest
+            end = file.end_page(head)
+            return head.header.id, end.payload_digest, end.rows
     except (OSError, UniRecordError):
         return None
 
 
-def index_identity(path: str) -> tuple[bytes, int] | None:
+def index_identity(path: str) -> tuple[bytes, int, int] | None:
     """The same of an index: of the part and the content that it belongs to."""
     try:
         with DataFile(path) as file:
             header = layout.unpack_index_header(file.read(0, layout.INDEX_HEADER_BYTES))
-            return header.id, header.content_digest
+            return header.id, header.content_digest, header.rows
     except (OSError, UniRecordError):
         return None

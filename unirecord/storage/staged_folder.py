@@ -178,7 +178,7 @@ def check_replaceable(path: str, *, overwrite: bool) -> None:
     try:
         with open(os.path.join(path, MARK), encoding="utf-8") as file:
             written = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         if not names and not os.listdir(path):
             return
         raise ExistsError(

@@ -1,4 +1,9 @@
-"""What of a conversion is done: files inside the folder being written that name its finished parts."""
+"""What of a conversion is done: files inside the folder being written that name its finished parts.
+
+Whoever may write to the folder may have changed them, so nothing in them is used that has not passed the checks here:
+a plan that does not is none, and a task whose record does not is not finished. Parts have the names and ids that
+follow from the plan's id, so that no record names a file of anything else.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ..errors import UniRecordError
-from ..parts.manifest import PartEntry, part_id, part_name
+from ..parts.manifest import PART_NAME, PartEntry, part_id, part_name
+from ..parts.manifest_fields import checked_hex, checked_number
 from ..storage import local as store
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile
@@ -18,14 +25,17 @@ __all__ = [
     "JOURNAL_FILE",
     "PLAN_FILE",
     "Journal",
-    "as_object",
     "begins_anew",
     "entry_from_json",
     "entry_to_json",
+    "left_out_fields",
     "owns",
+    "plan_of",
 ]
 
 _MOST_BYTES: Final = 1 << 30
+_SHAPE: Final = ("blob_align", "unit_rows", "group_rows", "row_bytes")
+_ENTRY: Final = set(PartEntry._fields) - {"deleted"}
 _TAG: Final = r"(?:-[0-9a-f]{8})?"  # in an object store, where several conversions may be at work
 PLAN_FILE: Final = re.compile(rf"\.conversion{_TAG}\.json")
 JOURNAL_FILE: Final = re.compile(
@@ -51,7 +61,7 @@ class Journal:
 
     def plan(self) -> dict[str, Any] | None:
         """The plan, or None when there is none that can be read."""
-        return self._read(self.plan_name)
+        return _or_none(_checked_plan, self._read(self.plan_name))
 
     def settle(self, listed: Sequence[PartEntry]) -> None:
         """Says so where a manifest that lists these parts has published the conversion, whose run died before it could.
@@ -107,7 +117,8 @@ class Journal:
 
     def begun(self, task: int) -> dict[str, Any] | None:
         """The record of a task some of whose parts are finished."""
-        return self._read(self._task_name(task, ".begun"))
+        name = self._task_name(task, ".begun")
+        return self._checked([name])[name]
 
     def parts(self) -> list[str]:
         """Names of all finished parts."""
@@ -128,9 +139,25 @@ class Journal:
 
     def _records(self, ending: str) -> dict[int, dict[str, Any]]:
         pattern = re.compile(rf"\.task{re.escape(self.tag)}-([0-9]{{6,12}}){re.escape(ending)}\.json")
-        found = {int(match[1]): name for name in self._names() if (match := pattern.fullmatch(name))}
-        records = self._read_each(list(found.values()))
-        return {task: record for task, record in zip(found, records, strict=True) if record is not None}
+        found = {name: int(match[1]) for name in self._names() if (match := pattern.fullmatch(name))}
+        records = self._checked(list(found))
+        return {found[name]: record for name, record in records.items() if record is not None}
+
+    def _checked(self, names: Sequence[str]) -> dict[str, dict[str, Any] | None]:
+        """The records of these names that pass all checks; of two that name one part, the first."""
+        found: dict[str, dict[str, Any] | None] = dict.fromkeys(names)
+        if not names:
+            return found
+        plan, *records = self._read_each([self.plan_name, *names])
+        plan = _or_none(_checked_plan, plan)
+        known: set[str] = set()
+        for name, record in zip(names, records, strict=True):
+            checked = None if plan is None else _or_none(partial(_checked_record, plan), record)
+            parts = {part["name"] for part in checked["parts"]} if checked is not None else set()
+            if checked is not None and known.isdisjoint(parts):
+                found[name] = checked
+                known |= parts
+        return found
 
     def forget(self, task: int) -> None:
         """Takes a task for unfinished."""
@@ -184,24 +211,105 @@ def as_object(text: bytes) -> dict[str, Any] | None:
     """What a file of a journal says; None where it does not hold an object of JSON."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
+def plan_of(text: bytes) -> dict[str, Any] | None:
+    """The plan that a file holds; None where it is none, or says what no writer has written."""
+    return _or_none(_checked_plan, as_object(text))
+
+
+def _or_none(check: Callable[[Any], dict[str, Any]], found: Any) -> dict[str, Any] | None:
+    try:
+        return check(found)
+    except (TypeError, KeyError, ValueError, UniRecordError):
+        return None
+
+
+def _checked_plan(plan: Any) -> dict[str, Any]:
+    checked_hex(plan["id"], 32, "id")
+    checked_number(plan["first"], "first")
+    files, columns_of = plan["files"], plan.get("columns_of", [])
+    if not (_is_texts(plan["what"]) and (_is_texts(files) or files == [])):
+        raise ValueError("it does not say what is written, and of which files")
+    if not isinstance(columns_of, list) or not all(isinstance(one, str) for one in columns_of):
+        raise ValueError("columns_of is no list of parts")
+    if "to" in plan:
+        checked_hex(plan["to"], 32, "to")
+    if "published" in plan:
+        checked_number(plan["published"]["rows"], "rows")
+        left_out_fields(plan["published"]["left_out"])
+    if not all(isinstance(plan.get(name, ""), str) for name in ("state", "run")):
+        raise ValueError("its state is no text")
+    return dict(plan)
+
+
+def _checked_record(plan: dict[str, Any], record: Any) -> dict[str, Any]:
+    """The record of a task that is finished, or (with ``unit``) begun."""
+    entries = [_checked_entry(plan, part) for part in record["parts"]]
+    if type(record["parts"]) is not list or len({entry.name for entry in entries}) < len(entries):
+        raise ValueError("it names a part twice")
+    left_out_fields(record["left_out"])
+    rows = sum(entry.rows for entry in entries)
+    if "unit" not in record:
+        if checked_number(record["rows"], "rows") != rows:
+            raise ValueError("its parts have another number of rows")
+        return dict(record)
+    checked_number(record["unit"], "unit")
+    shape = [checked_number(record["shape"][name], name) for name in _SHAPE]
+    if checked_number(record["skip"], "skip") > rows or len(record["shape"]) != len(shape):
+        raise ValueError("it goes on elsewhere than behind its parts")
+    for column, content in record["dictionaries"]:
+        checked_number(column, "column")
+        bytes.fromhex(content)
+    return dict(record)
+
+
+def _checked_entry(plan: dict[str, Any], part: Any) -> PartEntry:
+    """A part whose name and id are those that the conversion gives one of its parts."""
+    if set(part) != _ENTRY or part["columns"] is not None:
+        raise ValueError(f"a part needs the keys {sorted(_ENTRY)}")
+    checked_hex(part["id"], 32, "id of a part")
+    for name in ("schema", "content"):
+        checked_hex(part[name], 16, f"{name} of a part")
+    for name in ("rows", "bytes", "index_bytes"):
+        checked_number(part[name], name)
+    match = PART_NAME.fullmatch(part["name"])
+    number = -1 if match is None else int(match[1])
+    own = b"" if number < 0 else part_id(bytes.fromhex(plan["id"]), number)
+    if number < plan["first"] or part["id"] != own.hex() or part["name"] != part_name(number, own):
+        raise ValueError("it is no part of this conversion")
+    return entry_from_json(part)
+
+
+def left_out_fields(value: Any) -> list[tuple[str, str, bool, int, int, str | None]]:
+    """What was left out, as a journal has it: name, reason, whether expected, rows, count, column; else ValueError."""
+    if not isinstance(value, list):
+        raise ValueError("left_out is no list")
+    for name, reason, expected, rows, count, column in value:
+        checked_number(rows, "rows")
+        checked_number(count, "count")
+        texts = [name, reason, *([] if column is None else [column])]
+        if not all(isinstance(text, str) for text in texts) or not isinstance(expected, bool):
+            raise ValueError("left_out names no sample")
+    return [tuple(one) for one in value]
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
 def owns(plan: dict[str, Any], name: str) -> bool:
     """Whether a part, by its name, is one of the conversion of a plan."""
-    try:
-        dataset_id = bytes.fromhex(plan["id"])
-    except (KeyError, TypeError, ValueError):
-        return False
     number = int(name.split("-")[1])
-    return bool(dataset_id) and name == part_name(number, part_id(dataset_id, number))
+    return name == part_name(number, part_id(bytes.fromhex(plan["id"]), number))
 
 
 def _is_new(plan: dict[str, Any], name: str) -> bool:
     """Whether a part is one that the conversion of a plan made, and not of what was there before."""
-    return owns(plan, name) and int(name.split("-")[1]) >= plan.get("first", 0)
+    return owns(plan, name) and int(name.split("-")[1]) >= plan["first"]
 
 
 def begins_anew(dropped: int) -> str:

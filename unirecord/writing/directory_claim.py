@@ -22,7 +22,7 @@ from ..storage.publications import note_publication
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
 from .appending_folders import clear_dead_appends
-from .conversion_journal import JOURNAL_FILE, PLAN_FILE, Journal, as_object, owns
+from .conversion_journal import JOURNAL_FILE, PLAN_FILE, Journal, owns, plan_of
 from .part_sequence import Delivery, stays
 from .version_files import clear_stale, keep_version, named_by_versions, prune
 
@@ -376,5 +376,5 @@ def _plans(path: str, names: Iterable[str]) -> list[dict[str, Any]]:
     for name in names:
         if PLAN_FILE.fullmatch(name):
             with suppress(OSError, UniRecordError):
-                found.append(as_object(read_file(os.path.join(path, name), manifest.MAX_BYTES)))
+                found.append(plan_of(read_file(os.path.join(path, name), manifest.MAX_BYTES)))
     return [plan for plan in found if plan is not None]

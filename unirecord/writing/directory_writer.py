@@ -14,6 +14,7 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.readable import check_readable
 from ..parts.versions import published_as
 from .conversion_journal import Journal, begins_anew
 from .directory_claim import Unfinished
@@ -93,11 +94,18 @@ class DirectoryWriter:
             self._parts.write_empty(content, shape)
         self._publish(content, self._parts.entries)
 
-    def _publish(self, content: PartContent, entries: Sequence[PartEntry]) -> None:
+    def _publish(self, content: PartContent, entries: Sequence[PartEntry], *, checked: bool = False) -> None:
         if self._append and not entries:
             self._claim.release()
             return
-        self._claim.publish(lambda before: manifest.encode(self._after(before, content, entries)))
+
+        def after(before: Manifest | None) -> bytes:
+            text = manifest.encode(self._after(before, content, entries))
+            if checked:
+                manifest.decode(text, os.path.join(self.path, manifest.NAME))
+            return text
+
+        self._claim.publish(after)
         if not self._append:
             self._claim.clear_replaced({entry.name for entry in entries})
         self._claim.release()
@@ -189,11 +197,16 @@ class DirectoryWriter:
         return self._claim.lock_number()
 
     def publish(self, content: PartContent, shape: Shape, entries: Sequence[PartEntry]) -> None:
-        """Publishes parts that others have written into ``folder`` and delivered, in this order, at once."""
+        """Publishes parts that others have written into ``folder`` and delivered, in this order, at once.
+
+        They are opened as a reader does before, by what is said of them, and so is the manifest: what a journal says
+        may be wrong. Errors of reading, and nothing is published then.
+        """
         if not entries and not self._append:
             self._parts.write_empty(content, shape)
             entries = self._parts.entries
-        self._publish(content, entries)
+        check_readable(self.place, content.schema, entries)
+        self._publish(content, entries, checked=True)
 
     def abandon(self) -> None:
         """Removes what this and other processes have written for `publish`."""

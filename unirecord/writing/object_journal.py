@@ -79,4 +79,4 @@ def _is_part(entry: PartEntry, data: tuple[bytes, int], index: tuple[bytes, int]
     except UniRecordError:
         return False
     same = of_data.id == entry.id == of_index.id and f"{of_index.content_digest:016x}" == entry.content
-    return same and (data[1], index[1]) == (entry.bytes, entry.index_bytes)
+    return same and (data[1], index[1], of_index.rows) == (entry.bytes, entry.index_bytes, entry.rows)

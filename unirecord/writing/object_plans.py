@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..errors import StaleError
 from ..parts.manifest import PART_NAME
 from ..storage.object_writes import ObjectWrites, Outrun, Versioned
-from .conversion_journal import PLAN_FILE, Journal, as_object, owns
+from .conversion_journal import PLAN_FILE, Journal, owns, plan_of
 from .object_journal import ObjectJournal
 
 __all__ = ["ENDS_IT", "NOT_KNOWN", "STOPPED", "Plan", "Plans", "is_of", "say"]
@@ -55,11 +55,8 @@ class Plan:
 
     @property
     def id(self) -> bytes:
-        """The id of the dataset, or of the rows that are appended; empty where it makes no sense."""
-        try:
-            return bytes.fromhex(self.content["id"])
-        except (KeyError, TypeError, ValueError):
-            return b""
+        """The id of the dataset, or of the rows that are appended."""
+        return bytes.fromhex(self.content["id"])
 
     def journal(self, writes: ObjectWrites) -> ObjectJournal:
         """The journal that it is the plan of."""
@@ -94,7 +91,7 @@ def _among(names: Iterable[str], folder: str, writes: ObjectWrites) -> list[Plan
     urls = [posixpath.join(folder, name) for name in sorted(names) if PLAN_FILE.fullmatch(name)]
     found = []
     for url, version in zip(urls, writes.read_each(urls), strict=True):
-        content = None if version is None else as_object(version.content)
+        content = None if version is None else plan_of(version.content)
         if version is not None and content is not None:
             found.append(Plan(url, content, version))
     return found
@@ -144,7 +141,7 @@ class Plans:
         try:
             self.own.put("given up", self._writes)
         except Outrun as error:
-            now = None if error.now is None else as_object(error.now.content)
+            now = None if error.now is None else plan_of(error.now.content)
             return now is None or now.get("state") == "given up"
         except OSError as error:
             say(self._path, [], f"its parts stay, since the store does not answer ({error}); {ENDS_IT}")

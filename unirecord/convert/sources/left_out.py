@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ...errors import LeftOutWarning
 from ...storage.staged import StagedFile
+from ...writing.conversion_journal import left_out_fields
 
 __all__ = [
     "LeftOut",
@@ -131,6 +132,6 @@ def left_out_to_json(left_out: Iterable[LeftOut]) -> list[list[Any]]:
     return [list(astuple(one)) for one in left_out]
 
 
-def left_out_from_json(value: Iterable[Sequence[Any]]) -> list[LeftOut]:
-    """The same back."""
-    return [LeftOut(*one) for one in value]
+def left_out_from_json(value: Any) -> list[LeftOut]:
+    """The same back; ValueError for what `left_out_to_json` does not give."""
+    return [LeftOut(*one) for one in left_out_fields(value)]
