@@ -57,7 +57,32 @@ def test_a_place_that_cannot_be_written_is_bad(
 
     monkeypatch.setattr(machine, "temporary_folder", refuse)
     assert main(["doctor", str(tmp_path)]) == 1
-    assert "BAD  a small dataset" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "BAD  a small dataset" in said
+    assert "Nothing is missing" not in said
+    assert "name a directory that you may write to" in said
+
+
+def test_parts_without_an_index_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Writer(tmp_path / "a.urec", {"n": "int64"}) as writer:
+        writer.write({"n": 1})
+    assert main(["doctor", str(tmp_path)]) == 0
+    (tmp_path / "a.urec.idx").unlink()
+    assert main(["doctor", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "1 parts have none, such as a.urec" in said
+    assert f"unirecord repair {tmp_path / 'a.urec'}" in said
+
+
+def test_nothing_is_missing_only_where_all_is_good(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for state, said in (("good", True), ("missing", False), ("bad", False)):
+        monkeypatch.setattr(
+            "unirecord.cli.doctor.examine", lambda _, state=state: [Fact("core", "x", state, "y")]
+        )
+        main(["doctor"])
+        assert ("Nothing is missing" in capsys.readouterr().out) == said
 
 
 def lacking(*gone: str) -> Callable[[str], str]:

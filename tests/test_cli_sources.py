@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,19 @@ def test_a_pipe_is_copied_up_to_a_bound(here: Path) -> None:
     assert done.returncode == 1
     assert "standard input delivers more than 9.0 KB" in done.stderr
     assert os.listdir(here) == []
+
+
+def test_a_pipe_where_no_copy_has_room_says_where(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo("pipe.csv")
+    feeder = threading.Thread(target=(here / "pipe.csv").write_text, args=("a\n" + "1\n" * 50,), daemon=True)
+    feeder.start()
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: open("/dev/full", "w+b"))  # noqa: SIM115
+    assert main(["write", "pipe.csv", "d.urec"]) == 1
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert f"pipe.csv in {tempfile.gettempdir()} (TMPDIR says where)" in said
 
 
 def test_a_pipe_without_a_kind_or_content_is_refused(here: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -123,6 +124,20 @@ def test_an_epoch_is_resumed_exactly_though_more_has_come(tmp_path: Path) -> Non
         cache.load_state_dict(state)
         with pytest.raises(StaleError, match="have been evicted"):
             cache.next_epoch()
+
+
+def killed(producer: int, producers: int) -> Iterator[dict[str, Any]]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield {}
+
+
+def test_a_producer_that_was_killed_has_raised_nothing(tmp_path: Path) -> None:
+    with (
+        unirecord.samples_cache(killed, tmp_path, "1MB", **ORDER) as cache,
+        pytest.raises(UniRecordError, match="producer 0 was killed by SIGKILL") as caught,
+    ):
+        cache.next_epoch()
+    assert "raised" not in str(caught.value)
 
 
 def test_what_cannot_be_is_said(tmp_path: Path) -> None:

@@ -62,5 +62,5 @@ def _print(facts: Sequence[Fact]) -> None:
     if advised:
         say("What to do, where it is wanted")
         say(*(f"  {line}" for line in table([(fact.name, fact.advice) for fact in advised])))
-    else:
+    elif all(fact.state == "good" for fact in facts):
         say("Nothing is missing.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -95,10 +96,7 @@ class SamplesCache:
     def _check_producers(self) -> None:
         for number, producer in enumerate(self._producers):
             if producer.exitcode:
-                raise UniRecordError(
-                    f"{self._folder.path}: producer {number} has ended with exit code {producer.exitcode}; "
-                    "what it raised stands in the output of this process"
-                )
+                raise UniRecordError(f"{self._folder.path}: producer {number} {_ended(producer.exitcode)}")
 
     @property
     def bytes(self) -> int:
@@ -145,6 +143,18 @@ class SamplesCache:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _ended(exitcode: int) -> str:
+    """How a process ended: by an exception, or by a signal, of which it could say nothing."""
+    if exitcode > 0:
+        return f"has ended with exit code {exitcode}; what it raised stands in the output of this process"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:
+        name = f"signal {-exitcode}"
+    often = " (where memory ran out, the kernel does so)" if name == "SIGKILL" else ""
+    return f"was killed by {name}{often}"
 
 
 def samples_cache(

@@ -147,7 +147,10 @@ def _reading(place: str | None) -> Iterator[Fact]:
             for io, otherwise in ways:
                 yield _way(path, io, otherwise)
     except (OSError, UniRecordError) as error:
-        yield Fact("reading", "a small dataset", "bad", f"could not be written and read: {error}")
+        yield Fact(
+            "reading", "a small dataset", "bad", f"could not be written and read: {error}",
+            "name a directory that you may write to, or leave PATH out: temporary files are used then (TMPDIR)",
+        )  # fmt: skip
 
 
 def _way(path: str, io: Io, otherwise: str) -> Fact:
@@ -193,7 +196,20 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version.split("+")[0])[:3])
 
 
+def _indexes(place: str) -> Iterator[Fact]:
+    """Parts in a directory that cannot be read because their index is not there."""
+    names = set(os.listdir(place))
+    lacking = sorted(name for name in names if name.endswith(".urec") and f"{name}.idx" not in names)
+    if lacking:
+        path = os.path.join(place, lacking[0])
+        yield Fact(
+            "place", "indexes", "bad", f"{len(lacking):,} parts have none, such as {lacking[0]}",
+            f"put them back, or make them anew from the data files: unirecord repair {path}",
+        )  # fmt: skip
+
+
 def _place(place: str) -> Iterator[Fact]:
+    yield from _indexes(place)
     found = os.statvfs(place)
     yield Fact("place", "free space", "good", format_size(found.f_frsize * found.f_bavail))
     kind = _file_system(place)

@@ -302,6 +302,13 @@ def _copied(name: str, pieces: Iterator[bytes], most: int, progress: Progress | 
             if progress is not None:
                 progress(size, 0)
         spool.flush()
+    except OSError as error:
+        with suppress(OSError):  # it would write again what did not fit
+            spool.close()
+        if error.filename is not None:
+            raise
+        where = f"a temporary copy of {name} in {tempfile.gettempdir()} (TMPDIR says where)"
+        raise type(error)(error.errno or 0, f"{error.strerror or error}, for {where}") from error
     except BaseException:
         spool.close()
         raise
