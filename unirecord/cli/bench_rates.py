@@ -66,7 +66,7 @@ def measure(
     """Read shuffled batches for ``seconds``: after as long a warm-up, or cold, and then one epoch at most."""
     if cold:
         forget_cached(path)
-    with UniRecordDataset(path, shuffle=True, io=io, **options) as ds:
+    with UniRecordDataset(path, 0, 1, shuffle=True, io=io, **options) as ds:
         batches = ds.batches(batch, num_threads=threads)
         if not cold:
             _take(batches, seconds, at_most_one=True)

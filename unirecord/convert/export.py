@@ -112,7 +112,7 @@ class Exporting:
         self._overwrite = overwrite
         self._parts = parts
         self._check_target()
-        whole = UniRecordDataset(path, columns=columns, where=where)
+        whole = UniRecordDataset(path, 0, 1, columns=columns, where=where)
         try:
             self.rows: UniRecordDataset[dict[str, Any]] = whole if limit is None else whole.take(limit)
             chosen = [whole.schema[name] for name in whole.column_names]

@@ -154,7 +154,7 @@ def _reading(place: str | None) -> Iterator[Fact]:
 
 
 def _way(path: str, io: Io, otherwise: str) -> Fact:
-    with UniRecordDataset(path, io=io, shuffle=False) as ds:
+    with UniRecordDataset(path, 0, 1, io=io, shuffle=False) as ds:
         [batch] = ds.batches(1)
         if batch["row"].tolist() != [7]:
             return Fact("reading", io, "bad", "what was written was not read", "please report it")
