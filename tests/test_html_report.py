@@ -18,6 +18,7 @@ from PIL import Image
 from unirecord import Writer
 from unirecord.cli.main import main
 from unirecord.inspection import markup
+from unirecord.inspection.example_cells import small_picture
 from unirecord.inspection.html_report import html_report
 from unirecord.inspection.markup import element, page
 from unirecord.inspection.statistics import column_statistics
@@ -203,6 +204,20 @@ def test_many_columns_make_no_large_page(tmp_path: Path) -> None:
         "900 more columns are not shown",
     ):
         assert said in found.text
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_pictures_are_drawn_upright(orientation: int) -> None:
+    """As a camera that was held on its side says by the EXIF orientation."""
+    exif = Image.Exif()
+    exif[0x112] = orientation
+    buffer = io.BytesIO()
+    Image.new("RGB", (100, 40)).save(buffer, "JPEG", exif=exif)
+    small = small_picture(buffer.getvalue(), 128)
+    assert small is not None
+    shown = Image.open(io.BytesIO(small[0]))
+    assert shown.size == small[1:] == ((40, 100) if orientation in (6, 8) else (100, 40))
+    assert shown.getexif().get(0x112, 1) == 1
 
 
 def test_pictures_beyond_a_size_are_described(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

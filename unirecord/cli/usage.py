@@ -58,6 +58,9 @@ class CommandParser(argparse.ArgumentParser):
         """What is said of words that are not known."""
         guesses = [_near(word.partition("=")[0], self._option_string_actions) for word in words]
         guess = next((guess for guess in guesses if guess), f"; {self.prog} --help lists the options")
+        too_many = self.get_default("too_many")  # what a command says of more words than it takes
+        if too_many and not any(word.startswith("-") for word in words):
+            guess = f"; {too_many}"
         return f"unknown argument{'s' if len(words) > 1 else ''} {' '.join(words)}{guess}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -140,7 +140,8 @@ def add_parser(subparsers: Any) -> None:
         "each row is read once; to read them again, `unirecord fetch` fills a cache",
     )
     _add_options_of_sources(parser)
-    parser.set_defaults(run=_run)
+    too_many = "it takes one SRC and one DST: a pattern in quotes names several files, such as 'folder/*.csv'"
+    parser.set_defaults(run=_run, too_many=too_many)
 
 
 def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:

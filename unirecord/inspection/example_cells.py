@@ -64,9 +64,9 @@ def described(value: bytes) -> str:
 
 
 def small_picture(value: bytes, side: int = _SIDE) -> tuple[bytes, int, int] | None:
-    """A JPEG of a picture, at most ``side`` pixels wide and high, its width and its height; with Pillow.
+    """A JPEG of a picture, at most ``side`` pixels wide and high, upright by its EXIF tag, its width and its height.
 
-    None for what is none, is too large, is damaged, or without Pillow.
+    Pillow makes it; None for what is no picture, is too large, is damaged, or without Pillow.
     """
     if not is_picture(value):
         return None
@@ -76,7 +76,7 @@ def small_picture(value: bytes, side: int = _SIDE) -> tuple[bytes, int, int] | N
             return None
         image = importlib.import_module("PIL.Image").open(io.BytesIO(value))
         image.draft("RGB", (side, side))
-        image = image.convert("RGB")
+        image = importlib.import_module("PIL.ImageOps").exif_transpose(image).convert("RGB")
         image.thumbnail((side, side))
     except Exception:  # whatever a decoder makes of bytes that somebody else wrote
         return None
