@@ -9,8 +9,9 @@ C_HEADERS := $(wildcard csrc/*.h csrc/jpeg/*.h) $(wildcard tests/c/*.h)
 C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/tsan_*.c tests/c/faults_*.c))
 comma := ,
 C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
+# Every batch is timed there (UR_TIME_ALL), as only slow ones are elsewhere.
 C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
-	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c $(C_WARNINGS)
+	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c -DUR_TIME_ALL=1 $(C_WARNINGS)
 
 # What tests/c/fault_seam.c and tests/c/memory_files.c stand in for.
 WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
@@ -78,6 +79,7 @@ build/c/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=b
 	@mkdir -p $(@D)
 	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $(call WRAP,$(FAULT_CALLS)) $(filter %.c %.o,$^) -o $@
 
+test-c: export ASAN_OPTIONS := detect_stack_use_after_return=1
 test-c: $(C_TESTS:tests/c/%.c=build/c/%) ## the C core under strict warnings and sanitizers
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
 
@@ -214,7 +216,7 @@ conformance: venv build frameworks ## loaders against an oracle, CASES of them
 MUTATIONS ?= 20000
 MUTATED ?= 0
 ASAN := build/asan
-ASAN_FLAGS := -fsanitize=address -fno-omit-frame-pointer -g
+ASAN_FLAGS := -fsanitize=address -fno-omit-frame-pointer -g -DUR_TIME_ALL=1
 
 $(ASAN)/built: $(C_SOURCES) $(C_HEADERS) $(shell find unirecord -name '*.py') setup.py $(VENV)/ready
 	CFLAGS="$(ASAN_FLAGS)" LDFLAGS="-fsanitize=address" $(BIN)/python setup.py --quiet build --build-lib $(ASAN) \
@@ -228,7 +230,7 @@ mutate: venv build $(ASAN)/built ## MUTATIONS resealed parts under the address s
 # The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped.
 asan: venv $(ASAN)/built ## who holds what, under the address sanitizer
 	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
-		export ASAN_OPTIONS=detect_leaks=0 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
+		export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
 
 # The tests in C are compiled while the frameworks are installed.
 test: venv build lint ## lint and all tests: what CI runs

@@ -37,7 +37,7 @@ typedef struct {
   ur_status status;
   ur_error error;
   const ur_cell_queue *queue;
-  const ur_landing *landing;
+  ur_landing landing;
   bool brought;  /* by a function, which may say when each was there */
   bool together; /* what comes next has been on its way together with all the others */
 } landed_cells;
@@ -82,8 +82,8 @@ static void check_landed(void *context, int64_t r) {
   landed_cells *cells = context;
   ur_lap *lap = cells->readings[r].group->lap;
   check_cell(cells, r);
-  if (lap == NULL || (cells->brought && cells->landing->came == 0)) return;
-  uint64_t now = cells->brought ? cells->landing->came : ur_now_ns();
+  if (lap == NULL || (cells->brought && cells->landing.came == 0)) return;
+  uint64_t now = cells->brought ? cells->landing.came : ur_now_ns();
   if (!cells->brought) lap->laps->looks++;
   uint64_t spent = ur_laps_spent_until(lap->laps, now);
   if (cells->together) share_time(cells->queue, spent);
@@ -92,18 +92,17 @@ static void check_landed(void *context, int64_t r) {
 }
 
 static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error *error) {
-  ur_landing landing = {.call = check_landed, .checks = is_checked, .check = check_cached, .context = cells};
   if (queue->span_count == 0) return UR_OK;
   int32_t io = queue->spans[0].file->io;
   const ur_lap *lap = queue->readings[0].group->lap; /* all have one, or none */
-  cells->landing = &landing;
+  cells->landing = (ur_landing){
+      .call = check_landed, .checks = is_checked, .check = check_cached, .context = cells, .wants_times = lap != NULL};
   cells->brought = io == UR_IO_FETCH;
   cells->together = cells->brought || io == UR_IO_URING || io == UR_IO_URING_DIRECT;
-  landing.wants_times = lap != NULL;
   if (lap != NULL) ur_laps_pass(lap->laps);
-  ur_status status = queue->ops->read(queue->spans, queue->span_count, &landing, error);
+  ur_status status = queue->ops->read(queue->spans, queue->span_count, &cells->landing, error);
   if (lap != NULL && (cells->together || cells->brought)) share_time(queue, ur_laps_spent(lap->laps));
-  return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[landing.failed].group, -1, -1);
+  return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[cells->landing.failed].group, -1, -1);
 }
 
 /* What has landed in scratch memory, to where it goes. */
@@ -131,8 +130,8 @@ ur_status ur_queue_flush(ur_cell_queue *queue, ur_error *error) {
   landed_cells cells = {.readings = queue->readings, .queue = queue, .worst = -1};
   ur_status status = read_spans(queue, &cells, error);
   if (status != UR_OK) return status;
-  for (int64_t r = 0; r < queue->count; r++) /* what is empty was not read */
-    if (queue->readings[r].extent.bytes == 0) check_landed(&cells, r);
+  for (int64_t r = 0; r < queue->count; r++) /* what is empty was not read, which took no time */
+    if (queue->readings[r].extent.bytes == 0) check_cell(&cells, r);
   if (cells.worst >= 0) {
     const ur_reading *job = &queue->readings[cells.worst];
     if (error != NULL) *error = cells.error;

@@ -48,6 +48,13 @@ struct ur_cache {
 
 static bool is_own(const ur_cache *cache) { return cache->owner == ur_forks(); }
 
+/* False in a forked child, which may have found the lock held by a thread that it does not have: there is nothing then. */
+static bool lock_to_look(ur_cache *cache) { return is_own(cache) && pthread_rwlock_rdlock(&cache->lock) == 0; }
+
+static bool lock_to_change(ur_cache *cache) { return is_own(cache) && pthread_rwlock_wrlock(&cache->lock) == 0; }
+
+static void unlock(ur_cache *cache) { (void)pthread_rwlock_unlock(&cache->lock); }
+
 /* ---- making one ------------------------------------------------------------------------------------------------------ */
 
 ur_cache *ur_cache_new(int64_t files, int64_t shelves) {
@@ -119,12 +126,16 @@ static stretch *stretch_of(const cached_file *file, uint64_t offset) {
   return &file->stretches[offset / UR_CACHE_STRETCH];
 }
 
+static uint64_t next_stretch(uint64_t offset) {
+  return (offset / UR_CACHE_STRETCH + 1) * UR_CACHE_STRETCH; /* exact: files end below 2^63 */
+}
+
 /* The range that holds byte `offset`, or NULL; then *next is where the next one of its stretch begins, or it ends. */
 static held *find(const cached_file *file, uint64_t offset, uint64_t *next) {
   stretch *in = stretch_of(file, offset);
   uint32_t count = before(in, offset);
   if (count > 0 && offset < end_of(&in->ranges[count - 1])) return &in->ranges[count - 1];
-  *next = count < in->count ? in->ranges[count].offset : (offset / UR_CACHE_STRETCH + 1) * UR_CACHE_STRETCH;
+  *next = count < in->count ? in->ranges[count].offset : next_stretch(offset);
   return NULL;
 }
 
@@ -171,9 +182,9 @@ static ur_status add_one(ur_cache *cache, const ur_cache_range *range) {
 
 ur_status ur_cache_add(ur_cache *cache, const ur_cache_range *ranges, int64_t count) {
   ur_status status = UR_OK;
-  (void)pthread_rwlock_wrlock(&cache->lock);
+  if (!lock_to_change(cache)) return UR_OK;
   for (int64_t i = 0; i < count && status == UR_OK; i++) status = add_one(cache, &ranges[i]);
-  (void)pthread_rwlock_unlock(&cache->lock);
+  unlock(cache);
   return status;
 }
 
@@ -189,29 +200,30 @@ static bool remove_one(cached_file *file, uint64_t offset, uint64_t place) {
 }
 
 void ur_cache_remove(ur_cache *cache, const ur_cache_range *ranges, int64_t count) {
-  (void)pthread_rwlock_wrlock(&cache->lock);
+  if (!lock_to_change(cache)) return;
   for (int64_t i = 0; i < count; i++)
     if (is_possible(cache, &ranges[i]))
       (void)remove_one(&cache->files[ranges[i].file], ranges[i].offset, ranges[i].place);
-  (void)pthread_rwlock_unlock(&cache->lock);
+  unlock(cache);
 }
 
 int64_t ur_cache_gaps(ur_cache *cache, const ur_cache_range *wanted, uint64_t *at, ur_cache_range *gaps, int64_t room) {
   const cached_file *file = &cache->files[wanted->file];
   uint64_t end = wanted->offset + wanted->bytes, next = 0; /* exact: inside the file */
   int64_t count = 0;
-  (void)pthread_rwlock_rdlock(&cache->lock);
-  while (file->shelf >= 0 && *at < end && count < room) {
-    const held *range = find(file, *at, &next);
+  bool holds = file->shelf >= 0 && lock_to_look(cache);
+  while (*at < end && count < room) {
+    const held *range = holds ? find(file, *at, &next) : NULL;
     if (range != NULL) {
       *at = end_of(range);
       continue;
     }
+    if (!holds) next = next_stretch(*at);
     if (next > end) next = end;
     gaps[count++] = (ur_cache_range){.file = wanted->file, .offset = *at, .bytes = next - *at};
     *at = next;
   }
-  (void)pthread_rwlock_unlock(&cache->lock);
+  if (holds) unlock(cache);
   return count;
 }
 
@@ -231,22 +243,22 @@ static void note_dropped(ur_cache *cache, int64_t number, const held *range) {
 }
 
 static bool drop(ur_cache *cache, int64_t number, const held *range) {
-  (void)pthread_rwlock_wrlock(&cache->lock);
+  if (!lock_to_change(cache)) return false;
   bool was_there = remove_one(&cache->files[number], range->offset, range->place);
   if (was_there) {
     note_dropped(cache, number, range);
     atomic_fetch_add(&cache->damaged, 1);
   }
-  (void)pthread_rwlock_unlock(&cache->lock);
+  unlock(cache);
   return was_there;
 }
 
 static void set_checked(ur_cache *cache, int64_t number, const held *range) {
   uint64_t next = 0;
-  (void)pthread_rwlock_rdlock(&cache->lock);
+  if (!lock_to_look(cache)) return;
   held *there = find(&cache->files[number], range->offset, &next);
   if (there != NULL && there->place == range->place) atomic_store_explicit(&there->checked, true, memory_order_relaxed);
-  (void)pthread_rwlock_unlock(&cache->lock);
+  unlock(cache);
 }
 
 /* A whole range to `to`, if its digest is right. */
@@ -293,7 +305,7 @@ static int64_t number_of(int64_t part, int32_t file) { return 2 * part + (file =
 static bool look_up(ur_cache *cache, const cached_file *file, uint64_t offset, uint64_t end, bool first, bool settled,
                     held *out) {
   uint64_t next = 0;
-  (void)pthread_rwlock_rdlock(&cache->lock);
+  if (!lock_to_look(cache)) return false;
   const held *range = settled && file->removed > 0 ? NULL : find(file, offset, &next);
   bool there = range != NULL && (!first || end <= end_of(range) || has_all(file, end_of(range), end));
   if (there) {
@@ -303,7 +315,7 @@ static bool look_up(ur_cache *cache, const cached_file *file, uint64_t offset, u
     out->bytes = range->bytes;
     atomic_init(&out->checked, atomic_load_explicit(&range->checked, memory_order_relaxed));
   }
-  (void)pthread_rwlock_unlock(&cache->lock);
+  unlock(cache);
   return there;
 }
 
@@ -341,14 +353,14 @@ bool ur_cache_read_settled(ur_cache *cache, int64_t part, uint64_t offset, uint6
 void ur_cache_trust(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
   const cached_file *of = &cache->files[number_of(part, file)];
   uint64_t end = offset + bytes, next = 0; /* exact: it has been read */
-  (void)pthread_rwlock_rdlock(&cache->lock);
+  if (!lock_to_look(cache)) return;
   for (uint64_t at = offset; at < end;) {
     held *range = find(of, at, &next);
     if (range != NULL && range->offset >= offset && end_of(range) <= end)
       atomic_store_explicit(&range->checked, true, memory_order_relaxed);
     at = range == NULL ? next : end_of(range);
   }
-  (void)pthread_rwlock_unlock(&cache->lock);
+  unlock(cache);
 }
 
 bool ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offset, uint64_t bytes) {
@@ -362,21 +374,22 @@ bool ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offse
     if (look_up(cache, &cache->files[number], at, at, false, false, &range)) {
       forgot |= drop(cache, number, &range);
       at = end_of(&range);
-    } else {
-      (void)pthread_rwlock_rdlock(&cache->lock);
+    } else if (lock_to_look(cache)) {
       at = find(&cache->files[number], at, &next) == NULL ? next : at;
-      (void)pthread_rwlock_unlock(&cache->lock);
+      unlock(cache);
+    } else {
+      return forgot;
     }
   }
   return forgot;
 }
 
 int64_t ur_cache_take_dropped(ur_cache *cache, ur_cache_range *dropped, int64_t room) {
-  (void)pthread_rwlock_wrlock(&cache->lock);
+  if (!lock_to_change(cache)) return 0;
   int64_t count = cache->dropped_count < room ? cache->dropped_count : room;
   cache->dropped_count -= count;
   if (count > 0) memcpy(dropped, cache->dropped + cache->dropped_count, (size_t)count * sizeof *dropped);
-  (void)pthread_rwlock_unlock(&cache->lock);
+  unlock(cache);
   return count;
 }
 

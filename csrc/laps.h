@@ -12,6 +12,10 @@
 
 #define UR_LAP_NS 5000 /* a look at the clock may cost so little of it that nobody can measure it: some 25 ns */
 
+#ifndef UR_TIME_ALL /* builds for tests time every batch, so that what reads while it is timed is tried as well */
+#define UR_TIME_ALL 0
+#endif
+
 typedef struct ur_laps ur_laps;
 
 /* One part's rows in a batch. */

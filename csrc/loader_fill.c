@@ -314,7 +314,7 @@ static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t
   ur_read read;
   ur_batch *batch = NULL;
   int32_t count = filler->options.output_count;
-  ur_laps *laps = ur_laps_are_due(&s->laps) ? &s->laps : NULL;
+  ur_laps *laps = UR_TIME_ALL || ur_laps_are_due(&s->laps) ? &s->laps : NULL;
   if (filler->options.stream != NULL) return stream_into_batch(filler, s, number, rows, skipped, laps, out, error);
   outputs_to_measure(filler, s, rows);
   ur_status status = ur_read_open(&read, filler->set, s->rows, rows, s->outputs, count, laps, error);

@@ -8,7 +8,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BYTES = 3 << 20, PIECE = 1000, PIECES = 2000, THREADS = 4, SEED = 7 };
@@ -190,6 +192,66 @@ static void threads_read_while_others_change_it(void) {
   ur_cache_release(cache);
 }
 
+static atomic_bool ended;
+
+/* Holds the lock most of the time. */
+static void *take_in(void *context) {
+  static ur_cache_range ranges[PIECES];
+  for (uint64_t i = 0; i < PIECES; i++) ranges[i] = range_of(i * PIECE, i % 1000 == 999 ? 1 : PIECE / 2);
+  while (!atomic_load(&ended)) {
+    EXPECT_EQUAL(ur_cache_add(context, ranges, PIECES), UR_OK);
+    ur_cache_remove(context, ranges, PIECES);
+  }
+  return NULL;
+}
+
+/* What a forked child may ask: it has nothing, and waits for no lock of a thread that it does not have. */
+static void ask_in_child(ur_cache *cache) {
+  ur_cache_range range = range_of(1500, 100), gaps[8];
+  uint64_t at = 0;
+  (void)alarm(60);
+  EXPECT_EQUAL(ur_cache_add(cache, &range, 1), UR_OK);
+  ur_cache_remove(cache, &range, 1);
+  EXPECT_EQUAL(ur_cache_gaps(cache, &(ur_cache_range){.bytes = BYTES}, &at, gaps, 8), 3); /* one for each MiB */
+  EXPECT(at == BYTES && gaps[0].offset == 0 && gaps[2].offset == 2 << 20 && gaps[2].bytes == 1 << 20);
+  EXPECT(!has(cache, 0, 1));
+  EXPECT(!ur_cache_read(cache, 0, UR_FILE_DATA, 0, 1, (uint8_t[1]){0}, true));
+  EXPECT(!ur_cache_read_settled(cache, 0, 0, 1, (uint8_t[1]){0}));
+  ur_cache_trust(cache, 0, UR_FILE_DATA, 0, 100);
+  EXPECT(!ur_cache_forget(cache, 0, UR_FILE_DATA, 0, 100));
+  EXPECT_EQUAL(ur_cache_take_dropped(cache, gaps, 8), 0);
+  uint64_t counts[3];
+  ur_cache_counts(cache, counts);
+  ur_cache_release(cache);
+  _exit(0);
+}
+
+static void a_forked_child_waits_for_no_lock(void) {
+  ur_cache *cache = make_cache();
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, take_in, cache) == 0);
+  for (int i = 0; i < 20; i++) {
+    int status = -1;
+    (void)usleep(1000);
+    pid_t child = fork();
+    if (child == 0) ask_in_child(cache);
+    EXPECT(waitpid(child, &status, 0) == child);
+    EXPECT_EQUAL(status, 0);
+  }
+  atomic_store(&ended, true);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  ur_cache_release(cache);
+}
+
+static void a_file_on_no_shelf_has_gaps_alone(void) {
+  ur_cache *cache = make_cache();
+  ur_cache_range wanted = {.file = 1, .offset = 10, .bytes = 20}, gap;
+  uint64_t at = wanted.offset;
+  EXPECT_EQUAL(ur_cache_gaps(cache, &wanted, &at, &gap, 1), 1);
+  EXPECT(at == 30 && gap.offset == 10 && gap.bytes == 20);
+  ur_cache_release(cache);
+}
+
 int main(void) {
   uint64_t state = 1;
   for (size_t i = 0; i < BYTES; i++) {
@@ -205,7 +267,11 @@ int main(void) {
   what_is_settled_is_read_until_something_goes();
   a_shelf_grows_while_it_is_read();
   what_lies_far_behind_is_read_too();
+  a_file_on_no_shelf_has_gaps_alone();
   threads_read_while_others_change_it();
+#if !defined(__SANITIZE_THREAD__) && !defined(UR_EMULATED)
+  a_forked_child_waits_for_no_lock();
+#endif
   (void)close(shelf);
   return 0;
 }
