@@ -3,9 +3,11 @@
  * Past the cache, a file is read in pieces that start and end at multiples of 4,096 into slots of the ring's memory, and
  * what was asked for is copied out of them. A disk is busy with a few megabytes in flight: more would be more memory to
  * touch, and longer to wait for the last ones of a batch. Where the kernel refuses a ring, the file becomes one that uses pread.
+ *
+ * A read that fails in the ring says little of the file: it was interrupted, no worker of the kernel could be had for it
+ * (ECANCELED), or a file system took O_DIRECT and then refuses the read (EINVAL). It is made again by pread, whose errors count.
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,13 +26,6 @@
 static ur_status ended(uint64_t offset, ur_error *error) {
   return ur_fail_at(error, UR_STALE, UR_FILE_DATA, offset, "the file ends at %" PRIu64 ": it has been cut", offset);
 }
-
-static ur_status failed(int32_t result, ur_error *error) {
-  return ur_fail_os(error, UR_FILE_DATA, -result, "the file cannot be read (io_uring)");
-}
-
-/* What the ring could not do, but an ordinary read may: it was interrupted, or would have had to wait. */
-static bool to_be_read_plainly(int32_t result) { return result == -EINTR || result == -EAGAIN; }
 
 static void begin(ur_span *spans, int64_t count) {
   ur_spans_sort(spans, count);
@@ -89,19 +84,18 @@ static ur_status cached_read(ur_span *spans, int64_t count, ur_landing *landing,
     ur_span *read = &reads[tag];
     flying--;
     if (status != UR_OK) continue; /* only waiting for the others to land */
-    if (to_be_read_plainly(result)) {
+    if (result < 0) {
       status = ur_file_read(read->file->fd, UR_FILE_DATA, read->offset, read->bytes, read->to, error);
       result = (int32_t)read->bytes;
     }
     if (result == 0) status = ended(read->offset, error);
-    if (result < 0) status = failed(result, error);
     if (status != UR_OK) landing->failed = spans[read->tag].tag;
     if (status != UR_OK) continue;
-    uint64_t got = result > 0 ? (uint64_t)result : 0;
+    uint64_t got = (uint64_t)result;
     read->offset += got; /* exact: what is left of the read */
     read->bytes -= got;
     read->to += got;
-    if (got > 0) landed(&spans[read->tag], got, landing);
+    landed(&spans[read->tag], got, landing);
     if (read->bytes == 0 && !next_read(&at, read)) continue;
     put(ring, read, tag);
     flying++;
@@ -200,9 +194,7 @@ static ur_status direct_read(ur_span *spans, int64_t count, ur_landing *landing,
     uint8_t *slot = slots + tag * at.slot_bytes; /* exact: one of the ring's slots */
     flying--;
     if (status != UR_OK) continue;
-    /* EINVAL: the flag was taken when the file was opened, but this read of it is not */
-    if (result == -EINVAL || to_be_read_plainly(result)) result = 0;
-    status = result < 0 ? failed(result, error) : copy_out(read, spans, slot, (uint64_t)result, landing, error);
+    status = copy_out(read, spans, slot, result < 0 ? 0 : (uint64_t)result, landing, error);
     if (status != UR_OK) landing->failed = spans[read->first].tag;
     if (status != UR_OK || !next_piece(&at, read)) continue;
     put_piece(ring, read, slot, tag);
