@@ -848,6 +848,23 @@ UR_API int64_t ur_cache_take_dropped(ur_cache *cache, ur_cache_range *dropped, i
 /* Ranges that were read, their bytes, and ranges that were damaged. */
 UR_API void ur_cache_counts(ur_cache *cache, uint64_t counts[3]);
 
+/* ---- forks ----------------------------------------------------------------------------------------------------------- */
+
+/* A number that changes with each fork() since it was first asked for, in the process that forks and in its child alike:
+ * while it stays the same, no other process has come to share memory with this one. */
+UR_API uint64_t ur_all_forks(void);
+
+/* Has every child that is forked from now on close this descriptor, or not any more (`closes` 0: before it is closed here). A
+ * lock belongs to the open file: with a copy of its descriptor, a child would hold its parent's locks. */
+UR_API void ur_fork_closes(int32_t fd, int32_t closes);
+
+/* For an interpreter, whose own hooks run before and after fork(): from ur_signals_keep to ur_signals_give, which each thread
+ * that forks calls before and after, signals that have the handler which signal `number` had in ur_signals_like are kept, and
+ * then raised. A child is given none of its parent's. */
+UR_API void ur_signals_like(int32_t number);
+UR_API void ur_signals_keep(void);
+UR_API void ur_signals_give(void);
+
 /* cdef end */
 
 #ifdef __cplusplus

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from unirecord.storage.flights import Read
+from unirecord.storage.flights import Batch, Flight, Read
 from unirecord.storage.object_store import store_and_key
 from unirecord.storage.pacing import Durations
 from unirecord.storage.requests import Requests
@@ -112,3 +113,52 @@ def test_long_requests_wait_for_each_other_and_short_ones_overtake(made: Request
     end.set()
     assert [each.wait() for each in long] == [10 * i for i in range(12)]
     assert asked.most == 5
+
+
+def test_nothing_is_asked_once_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again either, where the client's threads take a while to let go of what was cancelled."""
+    monkeypatch.setattr(Durations, "long", lambda *_: 0.0)  # all is late at once
+    made, asked, held = Requests(), [], []
+    store = Asked().store
+
+    def ask(client: Any) -> asyncio.Future[Any]:
+        asked.append(made._ended)
+        held.append(made._loop.create_future())
+        return held[-1]
+
+    def wait() -> None:
+        with pytest.raises(ConnectionAbortedError):
+            made.all([Read(store, ask, 1000)])
+
+    thread, _ = in_thread(wait)
+    while len(asked) < 2:
+        time.sleep(0.001)
+    looks: list[float] = []
+    look = made._look
+    monkeypatch.setattr(made, "_look", lambda: (look(), looks.append(len(asked))))
+    stopping = threading.Thread(target=made.stop)
+    stopping.start()
+    while not made._ended:
+        time.sleep(0.001)
+    made._loop.call_soon_threadsafe(made._look)
+    made._loop.call_soon_threadsafe(made._start_waiting)
+    while not looks:
+        time.sleep(0.001)
+    held.clear()
+    stopping.join()
+    thread.join()
+    assert asked == [False] * len(asked)
+
+
+def test_what_waits_for_its_turn_is_not_asked_once_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, asked = Requests(), []
+    store = Asked().store
+    made._ended = True
+    begun = Flight(Batch(1), 0, Read(store, lambda client: asked.append(client), 1))
+    made._queue.append(begun)
+    made._flying[begun] = None
+    made._start_waiting()
+    made._look()
+    assert (asked, begun.copies) == ([], {})
+    made._ended = False
+    made.stop()

@@ -407,6 +407,66 @@ def test_nothing_depends_on_who_calls() -> None:
         assert not used, f"{path}: {used}"
 
 
+# What a forked child may find held or half changed by a thread that it does not have, and what stands for it (core).
+NOT_FOR_CHILDREN = {
+    "Lock": "Locked",
+    "RLock": "Locked",
+    "Condition": "Locked",
+    "Semaphore": "Locked",
+    "BoundedSemaphore": "Locked",
+    "Barrier": "Locked",
+    "Queue": "Locked, and a deque",
+    "WeakSet": "WeakObjects",
+    "register_at_fork": "all_forks() or os.getpid(), when it is used next: a signal breaks off a hook in Python",
+}
+
+# One pass, one query or one server is of the process that began it: a child asks it for nothing.
+OF_ONE_PROCESS = (
+    *("pipeline/running.py", "pipeline/producer_threads.py", "order/found_rows.py", "query/parallel.py"),
+    *("viewing/looking.py", "viewing/server.py"),
+)
+KEEPS_FORKS = ("core/threads.py", "core/forks.py")
+
+
+def not_for_children(path: Path) -> Iterator[str]:
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and node.module == "functools":
+            yield from (
+                "cached_property: core has one without a lock"
+                for a in node.names
+                if a.name == "cached_property"
+            )
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if name in NOT_FOR_CHILDREN:
+                yield f"{name}: {NOT_FOR_CHILDREN[name]}"
+
+
+def test_what_a_forked_child_may_touch_has_no_lock_of_its_parents_threads() -> None:
+    wrong = [
+        f"{name}: {call}"
+        for path in modules()
+        if (name := path.relative_to(PACKAGE).as_posix()) not in (*OF_ONE_PROCESS, *KEEPS_FORKS)
+        for call in not_for_children(path)
+    ]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "threading.Lock()",
+        "from functools import cached_property",
+        "WeakSet()",
+        "os.register_at_fork(before=f)",
+    ],
+)
+def test_the_check_on_forks_sees(call: str, tmp_path: Path) -> None:
+    source = tmp_path / "module.py"
+    source.write_text(call)
+    assert list(not_for_children(source))
+
+
 def test_every_module_says_its_one_job_first() -> None:
     silent = [
         str(path.relative_to(ROOT)) for path in modules() if not (ast.get_docstring(tree(path)) or "").strip()

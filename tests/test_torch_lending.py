@@ -34,7 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _a_ring_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_lending, "_ring", torch_lending._Ring())
+    monkeypatch.setattr(torch_lending, "_rings", [])
 
 
 def expected(number: int) -> list[int]:
@@ -153,7 +153,7 @@ def sent(use: torch_lending.Use, tensor: torch.Tensor) -> torch.Tensor:
 )
 def test_whatever_is_kept_stays_as_it_was_sent(steps: list[tuple[int, int, int, Any]]) -> None:
     """Reads of several sizes, each sent so often, of which so many are dropped, on either side, in any order."""
-    torch_lending._ring = torch_lending._Ring()
+    torch_lending._rings.clear()
     alive: list[tuple[int, torch.Tensor]] = []
     for value, (times, pages, dropped, random) in enumerate(steps):
         use, tensor = filled(pages * 4096 - 7, value)
@@ -172,20 +172,20 @@ def test_memory_is_not_taken_again_before_all_are_gone() -> None:
     assert filled(5000, 2)[0].address != here
     assert second.unique().tolist() == [1]
     del second
-    torch_lending._ring._blocks.sort(key=lambda block: block.address != here, reverse=True)
+    torch_lending._ring()._blocks.sort(key=lambda block: block.address != here, reverse=True)
     assert filled(5000, 3)[0].address == here
 
 
 def test_what_a_forked_process_looks_into_is_never_used_again() -> None:
     use, tensor = filled(5000, 1)
     there = sent(use, tensor)
-    ring = torch_lending._ring
+    ring = torch_lending._ring()
     del use, tensor
     child = os.fork()
     if child == 0:
         os._exit(0 if there.sum() == 5000 else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert torch_lending._ring is not ring, "the worker's side forgets what it has lent as well"
+    assert torch_lending._ring() is not ring, "the worker's side forgets what it has lent as well"
     (block,) = ring._blocks
     del there
     assert block.never_comes_back()
@@ -194,12 +194,12 @@ def test_what_a_forked_process_looks_into_is_never_used_again() -> None:
 
 def test_many_at_once_and_memory_that_lies_idle_are_forgotten() -> None:
     kept = [filled(5000, i % 200) for i in range(40)]
-    assert len(torch_lending._ring._blocks) == torch_lending._MOST
+    assert len(torch_lending._ring()._blocks) == torch_lending._MOST
     assert all(bool((tensor == i % 200).all()) for i, (_, tensor) in enumerate(kept))
     del kept
     for _ in range(torch_lending._IDLE + 2):
         filled(9000, 1)
-    assert len(torch_lending._ring._blocks) == 1
+    assert len(torch_lending._ring()._blocks) == 1
 
 
 @pytest.fixture

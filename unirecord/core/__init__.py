@@ -11,6 +11,7 @@ from .bitmap import empty_words as empty_words
 from .cached import CACHE_RANGE as CACHE_RANGE
 from .cached import CACHE_STRETCH as CACHE_STRETCH
 from .cached import NativeCache as NativeCache
+from .cached_property import cached_property as cached_property
 from .codec import CODEC_PLAIN as CODEC_PLAIN
 from .codec import CODEC_SHUFFLE_ZSTD as CODEC_SHUFFLE_ZSTD
 from .codec import CODEC_ZSTD as CODEC_ZSTD
@@ -26,6 +27,8 @@ from .digests import digest_ranges as digest_ranges
 from .digests import xxh3_64 as xxh3_64
 from .fetching import Fetch as Fetch
 from .fetching import FetchError as FetchError
+from .forks import all_forks as all_forks
+from .forks import close_in_children as close_in_children
 from .interpreter import has_gil as has_gil
 from .joined import JoinedSet as JoinedSet
 from .library import failure_of as failure_of
@@ -93,4 +96,5 @@ from .threads import usable_cores as usable_cores
 from .waiting import SIGNAL_SECONDS as SIGNAL_SECONDS
 from .waiting import result_of as result_of
 from .waiting import wait_for as wait_for
+from .weak_objects import WeakObjects as WeakObjects
 from .writeback import start_writeback as start_writeback

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, TypeAlias, TypeVar
-from weakref import WeakSet
 
 Result = TypeVar("Result")
 _Jobs: TypeAlias = "SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]"
@@ -44,23 +43,17 @@ class Locked:
     Who holds it may take it again: a signal's handler, or a finalizer that the collector runs.
     """
 
-    __slots__ = ("__weakref__", "lock")
+    __slots__ = ("__weakref__", "_locks")
 
     def __init__(self) -> None:
-        self.lock: AbstractContextManager[object] = threading.RLock()
-        _LOCKED.add(self)
+        self._locks = {os.getpid(): threading.RLock()}
 
-
-_LOCKED: WeakSet[Locked] = WeakSet()
-
-
-def _after_fork() -> None:
-    for locked in list(_LOCKED):
-        locked.lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The one of this process."""
+        process = os.getpid()
+        found = self._locks.get(process)
+        return self._locks.setdefault(process, threading.RLock()) if found is None else found
 
 
 class LeavablePool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-import threading
-from collections.abc import MutableSequence
 from multiprocessing import context
-from typing import Any
-from weakref import WeakSet, finalize
+from typing import Any, Final
+from weakref import finalize
+
+from ..core import Locked, all_forks
 
 __all__ = ["SharedEpoch"]
 
-_CELL = 8
+_CELL: Final = 8
+_CELLS: Final = 1 << 16  # of a page: of some ten thousand datasets, each used once
 
 
 def _anonymous_file() -> int:
@@ -29,17 +30,27 @@ class _Page:
 
     def __init__(self, cells: int, descriptor: int | None) -> None:
         self.descriptor = descriptor
+        self.used = 0
+        self.forks: int = all_forks()
         if descriptor is not None:
             finalize(self, os.close, descriptor).atexit = False  # the end of the process closes it as well
         memory = mmap.mmap(-1 if descriptor is None else descriptor, cells * _CELL)
         self.cells = memoryview(memory).cast("Q")
 
     @classmethod
-    def new(cls, cells: int) -> _Page:
-        """A page of zeros that forked and spawned processes can share; OSError without a free descriptor."""
-        descriptor = _anonymous_file()
-        os.ftruncate(descriptor, cells * _CELL)
-        return cls(cells, descriptor)
+    def new(cls) -> _Page:
+        """A page of zeros that forked processes can share; and spawned ones, if there is a free descriptor."""
+        try:
+            descriptor = _anonymous_file()
+        except OSError:
+            return cls(_CELLS, None)
+        os.ftruncate(descriptor, _CELLS * _CELL)
+        return cls(_CELLS, descriptor)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has cells that no other process uses: after a fork, both might take the same ones."""
+        return self.used < len(self.cells) and self.forks == all_forks()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its descriptor, once for all that lie in it: one that is named twice cannot be handed to a process."""
@@ -47,8 +58,8 @@ class _Page:
 
         if self.descriptor is None:
             raise OSError(
-                "the epoch of this dataset cannot be shared with a spawned process: no file descriptor was left when a "
-                "process was forked; open the dataset again, or raise the limit on open files (ulimit -n)"
+                "the epoch of this dataset cannot be shared with a spawned process: no file descriptor was left when "
+                "it was opened; open the dataset again, or raise the limit on open files (ulimit -n)"
             )
         return _from_descriptor, (DupFd(self.descriptor), len(self.cells))
 
@@ -60,17 +71,16 @@ class SharedEpoch:
     a plain attribute that the parent sets later would never reach them. Pickled on the way into a new
     process it stays shared; pickled for anything else (a file, another host) it becomes a copy of its value.
 
-    It is a plain number until the first fork or spawn: thousands of datasets hold no descriptor.
+    It lies in memory that is shared from the beginning: nothing has to be done when a process forks. Thousands of them
+    share one page, and its descriptor.
     """
 
-    __slots__ = ("__weakref__", "_at", "_cell", "_page")
+    __slots__ = ("_at", "_cell", "_page")
 
     def __init__(self, value: int = 0) -> None:
-        self._cell: MutableSequence[int] | memoryview[int] = [value]
-        self._page: _Page | None = None
-        self._at = 0
-        with _LOCK:
-            _UNSHARED.add(self)
+        self._page, self._at = _free_cell()
+        self._cell = self._page.cells[self._at : self._at + 1]
+        self._cell[0] = value
 
     def get(self) -> int:
         """The current epoch."""
@@ -78,33 +88,17 @@ class SharedEpoch:
 
     def set(self, value: int) -> None:
         """Makes ``value`` the epoch of every process that shares this one."""
-        with _LOCK:
-            self._cell[0] = value
-
-    def _lie_in(self, page: _Page, at: int) -> None:
-        """From now on lies in a cell of a page."""
-        self._page, self._at, self._cell = page, at, page.cells[at : at + 1]
-
-    def _share(self, page: _Page, at: int) -> None:
-        page.cells[at] = self.get()
-        self._lie_in(page, at)
-        _UNSHARED.discard(self)
+        self._cell[0] = value
 
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is None:
             return SharedEpoch, (self.get(),)
-        with _LOCK:
-            if self._page is None:
-                self._share(_Page.new(1), 0)
-            page = self._page
-        return _in_page, (page, self._at)
+        return _in_page, (self._page, self._at)
 
 
 def _in_page(page: _Page, at: int) -> SharedEpoch:
-    epoch = SharedEpoch()
-    with _LOCK:
-        epoch._lie_in(page, at)
-        _UNSHARED.discard(epoch)
+    epoch = SharedEpoch.__new__(SharedEpoch)
+    epoch._page, epoch._at, epoch._cell = page, at, page.cells[at : at + 1]
     return epoch
 
 
@@ -112,23 +106,14 @@ def _from_descriptor(duplicate: Any, cells: int) -> _Page:
     return _Page(cells, duplicate.detach())
 
 
-_LOCK = threading.RLock()  # a signal handler, or a finalizer, may come in between
-_UNSHARED: WeakSet[SharedEpoch] = WeakSet()
+_pages: list[_Page] = []  # the one that new epochs lie in
+_taking = Locked()
 
 
-def _before_fork() -> None:
-    """All that are not shared yet move into one page; the lock is held until both processes go on."""
-    _LOCK.acquire()
-    epochs = list(_UNSHARED)
-    if not epochs:
-        return
-    try:
-        page = _Page.new(len(epochs))
-    except OSError:
-        page = _Page(len(epochs), None)  # good for forked processes
-    for at, epoch in enumerate(epochs):
-        epoch._share(page, at)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+def _free_cell() -> tuple[_Page, int]:
+    with _taking.lock:
+        if not _pages or not _pages[0].is_open:
+            _pages[:] = [_Page.new()]
+        page = _pages[0]
+        page.used += 1
+        return page, page.used - 1

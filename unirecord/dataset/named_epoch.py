@@ -6,8 +6,8 @@ import os
 import time
 from multiprocessing import context
 from typing import Any, NamedTuple
-from weakref import WeakSet
 
+from ..core import Locked
 from .epoch import SharedEpoch
 
 __all__ = ["NamedEpoch"]
@@ -25,11 +25,21 @@ class NamedEpoch:
     process says when it has begun to read.
     """
 
-    __slots__ = ("__weakref__", "_links")
+    __slots__ = ("_chain",)
 
     def __init__(self, links: tuple[_Link, ...] = ()) -> None:
-        self._links = (*links, _link())
-        _LIVING.add(self)
+        self._chain = _Chain((*links, _link()), os.getpid())
+
+    @property
+    def _links(self) -> tuple[_Link, ...]:
+        """The chain, whose last link is this process's own: in a forked child, one is added."""
+        chain = self._chain
+        if chain.process != os.getpid():
+            with _adding.lock:
+                chain = self._chain
+                if chain.process != os.getpid():
+                    self._chain = chain = _Chain((*chain.links, _link()), os.getpid())
+        return chain.links
 
     def stamp(self) -> int:
         """When it was named last; 0: never."""
@@ -78,7 +88,8 @@ class NamedEpoch:
 
         Workers of one job tell each other through the link of the process that has made them.
         """
-        link = self._links[-2 if in_worker and len(self._links) > 1 else -1]
+        links = self._links
+        link = links[-2 if in_worker and len(links) > 1 else -1]
         # a change of one number is seen whole
         now = (epoch & _EPOCHS) << _PLACE_BITS | min(place + 1, _PLACES)
         first = link.first.get()
@@ -87,10 +98,6 @@ class NamedEpoch:
         if first >> _PLACE_BITS != now >> _PLACE_BITS or first & _PLACES == 0 or now < first:
             link.first.set(now)
         return False
-
-    def add_own(self) -> None:
-        """Begins a link of this process's own."""
-        self._links = (*self._links, _link())
 
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is None:
@@ -107,6 +114,11 @@ class _Link(NamedTuple):
     first: SharedEpoch
 
 
+class _Chain(NamedTuple):
+    links: tuple[_Link, ...]
+    process: int  # whose own the last one is
+
+
 def _link(named_at: int = 0, epoch: int = 0) -> _Link:
     return _Link(SharedEpoch(named_at), SharedEpoch(epoch), *(SharedEpoch(0) for _ in range(3)))
 
@@ -114,17 +126,8 @@ def _link(named_at: int = 0, epoch: int = 0) -> _Link:
 def _copied(stamp: int, epoch: int) -> NamedEpoch:
     """One that follows nobody, for a copy in this process or on another machine."""
     named = NamedEpoch()
-    named._links = (_link(stamp, epoch),)
+    named._chain = _Chain((_link(stamp, epoch),), os.getpid())
     return named
 
 
-_LIVING: WeakSet[NamedEpoch] = WeakSet()
-
-
-def _after_fork() -> None:
-    for named in list(_LIVING):
-        named.add_own()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+_adding = Locked()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Final
 
+from ..core import cached_property
 from ..errors import FormatError, SchemaError, did_you_mean
 from .codec import Codec
 from .column import TABLE_ENTRY, Column

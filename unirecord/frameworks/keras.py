@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..core import Locked
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
@@ -83,7 +83,7 @@ class _Numbered:
     def __init__(self, ds: UniRecordDataset, batch_size: int, options: dict[str, Any]) -> None:
         self.ds = ds
         self._size, self._options = batch_size, options
-        self._lock = threading.Lock()
+        self._lock = Locked()
         self._in_epoch = False  # of Keras
         self._pass: EpochRun | None = None
         self._asked: set[int] = set()  # numbers of the pass
@@ -96,7 +96,7 @@ class _Numbered:
 
     def read(self, number: int) -> Any:
         """Batch ``number`` of the epoch; a pass with read-ahead begins where two are asked for in turn, or at 0."""
-        with self._lock:
+        with self._lock.lock:
             count = len(self)
             if not 0 <= number < count:
                 raise IndexError(f"batch {number} of {count}")
@@ -146,12 +146,12 @@ class _Numbered:
 
     def begin_epoch(self) -> None:
         """From here on Keras asks for batches to use them."""
-        with self._lock:
+        with self._lock.lock:
             self._in_epoch = True
 
     def end_epoch(self) -> None:
         """Keras' epoch is over, and with it a pass that is; or, outside of one, another ``fit`` is about to begin."""
-        with self._lock:
+        with self._lock.lock:
             over = self._pass is not None and len(self._asked) == len(self)
             if over and self._pass is not None:
                 self.ds._cursor.position.mark(self._pass, self._pass.after(self._pass.samples))

@@ -13,10 +13,11 @@ import os
 import weakref
 from collections.abc import Callable
 from multiprocessing.reduction import DupFd, ForkingPickler
-from threading import Lock
 from typing import Any
 
 import numpy as np
+
+from ..core import Locked, all_forks
 
 __all__ = ["Loan", "Use", "take"]
 
@@ -94,11 +95,12 @@ class _Ring:
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
-        self._lock = Lock()
+        self._lock = Locked()
         self._reads = 0
+        self.forks: int = all_forks()
 
     def take(self, size: int) -> Use:
-        with self._lock:
+        with self._lock.lock:
             self._reads += 1
             self._blocks = [block for block in self._blocks if not self._is_of_no_use(block)]
             fitting = [block for block in self._blocks if block.capacity >= size and block.is_free()]
@@ -135,14 +137,21 @@ class _Lent(mmap.mmap):
     """The memory of a loan in the process that got it."""
 
     place = 0
-    answer = _BACK
+    forks = 0  # all of them, when it came
 
-    def __del__(self) -> None:
-        self[self.place] = self.answer
+    def __del__(self, now: Callable[[], int] = all_forks) -> None:
+        # After a fork two processes look into it, of which neither knows when the other one is done.
+        self[self.place] = _BACK if self.forks == now() else _NEVER
 
 
-_ring = _Ring()
-_lent: weakref.WeakValueDictionary[int, _Lent] = weakref.WeakValueDictionary()
+_rings: list[_Ring] = []
+
+
+def _ring() -> _Ring:
+    """The blocks that no other process can write in: a fork's two sides have the memory of those before in common."""
+    if not _rings or _rings[0].forks != all_forks():
+        _rings[:] = [_Ring()]
+    return _rings[0]
 
 
 def take(torch: Any, size: int) -> Use | None:
@@ -150,7 +159,7 @@ def take(torch: Any, size: int) -> Use | None:
     if not hasattr(os, "memfd_create") or torch.multiprocessing.get_sharing_strategy() != "file_descriptor":
         return None
     try:
-        return _ring.take(size)
+        return _ring().take(size)
     except OSError:  # no descriptor, no memory
         return None
 
@@ -174,24 +183,6 @@ def _received(file: Any, place: int, size: int, dtype: Any, shape: tuple[int, ..
         memory = _Lent(descriptor, _HEAD + size)
     finally:
         os.close(descriptor)
-    memory.place = place
-    _lent[id(memory)] = memory
+    memory.place, memory.forks = place, all_forks()
     torch = importlib.import_module("torch")
     return torch.frombuffer(memory, dtype=torch.uint8, count=size, offset=_HEAD).view(dtype).view(shape)
-
-
-def _before_and_after_fork() -> None:
-    """From now on two processes look into the same memory, of which neither knows when the other one is done."""
-    global _ring
-    _ring = _Ring()
-    for found in _lent.valuerefs():
-        memory = found()
-        if memory is not None:
-            memory.answer = _NEVER
-
-
-os.register_at_fork(
-    before=_before_and_after_fork,
-    after_in_parent=_before_and_after_fork,
-    after_in_child=_before_and_after_fork,
-)

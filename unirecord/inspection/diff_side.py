@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import cached_property
 from ..parts.column_layouts import same_values
 from ..parts.dataset_path import use_snapshot
 from ..parts.part_set import PartSet

@@ -8,14 +8,15 @@ from contextlib import suppress
 from functools import wraps
 from threading import current_thread, main_thread
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakSet
+
+from ..core import WeakObjects
 
 __all__ = ["closed_at_exit"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_OPEN: WeakSet[Generator[Any, None, None]] = WeakSet()
+_OPEN: WeakObjects[Generator[Any, None, None]] = WeakObjects()
 
 
 def closed_at_exit(make: Callable[P, Generator[T, None, None]]) -> Callable[P, Generator[T, None, None]]:
@@ -36,7 +37,7 @@ def closed_at_exit(make: Callable[P, Generator[T, None, None]]) -> Callable[P, G
 
 
 def _close_all() -> None:
-    for generator in list(_OPEN):
+    for generator in _OPEN:
         with suppress(ValueError):  # a thread is in it
             generator.close()
 

@@ -15,6 +15,7 @@ from ..order.batch_rule import BatchOrder
 from ..order.exclusions import Leaving
 from ..order.sampled import SampledOrder
 from ..order.shard_order import EpochRun
+from .at_exit import closed_at_exit
 from .batch import BatchBuilder
 from .delivered import Delivered
 from .options import LoaderOptions
@@ -117,7 +118,8 @@ class BatchReader:
         rest = run.samples % options.batch_size if options.drop_last else 0
         self._last = run.start if leaving is None else run.after(run.samples - rest)
 
-    def __iter__(self) -> Iterator[Delivered[dict[str, Any]]]:
+    @closed_at_exit  # whoever's generator it is read by
+    def __iter__(self) -> Generator[Delivered[dict[str, Any]], None, None]:
         before = 0
         left_out: tuple[int, ...] = ()
         try:

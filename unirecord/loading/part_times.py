@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..core import Locked
 
 __all__ = ["PartTime", "PartTimes"]
 
@@ -39,13 +40,13 @@ class PartTimes:
     def __init__(self) -> None:
         self._paths: Sequence[str] = ()
         self._of: NDArray[np.int64] = np.zeros((3, 0), np.int64)
-        self._lock = Lock()
+        self._lock = Locked()
 
     def add(self, paths: Sequence[str], times: NDArray[np.void]) -> None:
         """Adds what ``NativeLoader.part_times`` gives, of parts at these paths."""
         if len(times) == 0:
             return
-        with self._lock:
+        with self._lock.lock:
             if paths is not self._paths:
                 self._move_to(paths)
             self._of[:, times["part"]] += np.stack([times[name].astype(np.int64) for name in _FIGURES])
@@ -76,7 +77,7 @@ class PartTimes:
 
     def slowest(self) -> dict[str, Any]:
         """The fields of ``LoaderStats`` and ``PipelineStats`` about parts."""
-        with self._lock:
+        with self._lock.lock:
             paths, (batches, sizes, ns) = self._paths, self._of.copy()
         count = int(np.count_nonzero(batches))
         order = np.argsort(-ns, kind="stable")[: min(count, _SLOWEST)].tolist()

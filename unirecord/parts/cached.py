@@ -10,13 +10,12 @@ import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core import CACHE_RANGE, CACHE_STRETCH, Answer, Fetch, NativeCache, Put, Range, xxh3_64
+from ..core import CACHE_RANGE, CACHE_STRETCH, Answer, Fetch, Locked, NativeCache, Put, Range, xxh3_64
 from ..errors import UniRecordError
 from ..storage.cache_directory import PAGE, CacheDirectory, on_disk
 from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
@@ -129,7 +128,7 @@ class CachedParts:
             if file.url in self._numbers:
                 self.table.set_file(number, self._numbers[file.url], file.size)
         self._by_identity = {(file.url, file.identity): number for number, file in enumerate(files)}
-        self._lock = Lock()
+        self._lock = Locked()
         self._calls = self._fetched = self._kept = 0
         self._full, self._broken, self._closed = not self._shelves, False, False
         with self._directory.locked() as held:  # or it would see what a full disk is about to undo
@@ -151,7 +150,7 @@ class CachedParts:
     def fetch(self, ranges: Sequence[Range], put: Put) -> None:
         """Brings ranges that the cache does not have, which are kept as far as there is room."""
         if ranges[0].in_index and not ranges[0].size:  # what came of the part was wrong
-            with self._lock:
+            with self._lock.lock:
                 self._begun.discard(ranges[0].part)
             self._fetch(ranges, put)
             return
@@ -164,7 +163,7 @@ class CachedParts:
             self._fetch(ranges, noted)
         brought = noted.kept()
         brought += self._new_heads(ranges)
-        with self._lock:
+        with self._lock.lock:
             self._fetched += sum(wanted.size for wanted, _ in brought)
             self._calls += 1
             tries = not self._closed and (self._calls % _LOOK_AGAIN == 0 or not (self._full or self._broken))
@@ -184,10 +183,10 @@ class CachedParts:
 
     def _new_heads(self, ranges: Sequence[Range]) -> list[tuple[Range, Any]]:
         """What these ranges, if they are for opening parts, have brought of them."""
-        with self._lock:
+        with self._lock.lock:
             parts = {wanted.part for wanted in ranges if not wanted.keep} - self._begun
         found = {part: heads for part in sorted(parts) if (heads := self._heads(part))}
-        with self._lock:
+        with self._lock.lock:
             self._begun |= found.keys()  # of others, another thread has them brought anew, and keeps them
         return [head for heads in found.values() for head in heads]
 
@@ -273,7 +272,7 @@ class CachedParts:
 
     def _take_news(self, shelf: Shelf) -> None:
         """Takes in what processes have put on a shelf, or dropped, since this was last asked."""
-        with self._lock:
+        with self._lock.lock:
             news = shelf.news()
             shelf_number = self._numbers[shelf.url]
             known = self._of_object[shelf_number]
@@ -335,7 +334,7 @@ class CachedParts:
 
     def close(self) -> None:
         """Keeps nothing any more, and lets others clear it; what was damaged is written down."""
-        with self._lock:
+        with self._lock.lock:
             closed, self._closed = self._closed, True
         if closed:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import os
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..core import PUT, Answer, FetchError, Put, Range, Ranges, result_of
+from ..core import PUT, Answer, FetchError, Locked, Put, Range, Ranges, result_of
 from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..storage.location import Location
@@ -91,7 +91,8 @@ class Fetcher:
         self._heads: dict[int, list[Head]] = {}  # of parts that are being opened
         self._coming: dict[Hashable, Future[Any]] = {}  # and what has just come
         self._came: deque[Hashable] = deque()
-        self._lock = threading.Lock()
+        self._process = os.getpid()  # whose threads bring it
+        self._lock = Locked()
         self.ahead: ReadAhead = ReadAhead(self._begin)
 
     def add(self, path: str, data_bytes: int, index_bytes: int, beginnings: Beginnings | None) -> None:
@@ -182,7 +183,7 @@ class Fetcher:
 
     def _forget(self, part: int) -> None:
         """Gives nothing again of what came of a part, which was wrong."""
-        with self._lock:
+        with self._lock.lock:
             self._heads.pop(part, None)
             self._begun.pop(part, None)
             for key in [key for key in self._came if key == part or getattr(key, "part", -1) == part]:
@@ -225,7 +226,11 @@ class Fetcher:
 
         Or has just given: that thread may not have come to say so in the C core.
         """
-        with self._lock:
+        with self._lock.lock:
+            if self._process != os.getpid():  # what was coming then does not come here
+                self._coming.clear()
+                self._came.clear()
+                self._process = os.getpid()
             mine = [key for key in keys if key not in self._coming]
             self._coming.update((key, Future()) for key in mine)
             futures = [self._coming[key] for key in keys]
@@ -234,11 +239,11 @@ class Fetcher:
         except BaseException as error:
             # an interrupt is of this thread alone
             why = error if isinstance(error, Exception) else ConnectionError("the request was given up")
-            with self._lock:
+            with self._lock.lock:
                 for key in mine:
                     self._coming.pop(key).set_exception(why)
             raise
-        with self._lock:
+        with self._lock.lock:
             for key, found in zip(mine, brought, strict=True):
                 self._coming[key].set_result(found)
             self._came.extend(mine)
@@ -280,7 +285,7 @@ class Fetcher:
             [*had, *((run, next(brought)) for run in missing)]
             for had, missing in zip(heads, wanted, strict=True)
         ]
-        with self._lock:
+        with self._lock.lock:
             for part, found in zip(parts, heads, strict=True):
                 if part in self._beginnings:
                     self._beginnings[part].keep(found, self._location)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import NativePart
+from ..core import NativePart, cached_property
 from ..errors import CorruptionError, FormatError
 from ..format import layout, metadata
 from ..format.metadata import Metadata, Statistics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..core import (
     ReadBuffers,
     RowOutput,
     RowReader,
+    cached_property,
 )
 from ..errors import ClosedError, UniRecordError
 from ..format.column import Column

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ..core import PUT, Answer, Put, Ranges
+from ..core import PUT, Answer, Locked, Put, Ranges
 from .runs import Run
 
 __all__ = ["MOST_AHEAD_BYTES", "MOST_WINDOW_BYTES", "ReadAhead", "Taken"]
@@ -176,7 +175,7 @@ class ReadAhead:
         self._of_part: dict[int, _OfPart] = {}
         self._all: dict[int, _Kept] = {}  # by their identity, the oldest first
         self._bytes = self._turn = 0
-        self._lock = threading.Lock()
+        self._lock = Locked()
 
     @property
     def bytes(self) -> int:
@@ -185,7 +184,7 @@ class ReadAhead:
 
     def next_turn(self) -> int:
         """The number of what is added from now on, by which it can be dropped."""
-        with self._lock:
+        with self._lock.lock:
             self._turn += 1
             return self._turn
 
@@ -203,7 +202,7 @@ class ReadAhead:
             return
         for each, wait in zip(kept, waits, strict=True):
             each.wait = wait
-        with self._lock:
+        with self._lock.lock:
             self._bytes += MOST_AHEAD_BYTES - room
             while self._bytes > MOST_AHEAD_BYTES and self._all:
                 self._drop(next(iter(self._all.values())))
@@ -215,7 +214,7 @@ class ReadAhead:
         """What gives those of the ranges that have been asked for; None when none has been."""
         if not self._all:
             return None
-        with self._lock:
+        with self._lock.lock:
             runs: list[_Kept] = []
             of = np.full(len(ranges), -1)  # the number of its run
             stops = ranges.offsets + ranges.sizes
@@ -250,7 +249,7 @@ class ReadAhead:
             self._drop(kept)
 
     def _let_go(self, taken: Sequence[_Kept]) -> None:
-        with self._lock:
+        with self._lock.lock:
             for kept in taken:
                 kept.users -= 1
                 if kept.is_dropped and not kept.users and kept.answer is not None:
@@ -259,13 +258,13 @@ class ReadAhead:
 
     def drop(self, turn: int) -> None:
         """Drops what was added in this turn, and before."""
-        with self._lock:
+        with self._lock.lock:
             for kept in [kept for kept in self._all.values() if kept.turn <= turn]:
                 self._drop(kept)
 
     def clear(self) -> None:
         """Keeps nothing any more; what is on its way is not waited for."""
-        with self._lock:
+        with self._lock.lock:
             self._of_part.clear()
             self._all.clear()
             self._bytes = 0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
-from ..core import has_gil
+from ..core import cached_property, has_gil
 from ..order.spec import check_integer
 from .operator import InPlace
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from ..core import PicturePlacer
+from ..core import Locked, PicturePlacer
 from ..errors import PictureError
 from .operator import SkipSample
 from .picture_decoders import DECODERS, choose_decoder, place_picture
@@ -102,7 +101,7 @@ class Decode:
         self.decoder: str = choose_decoder(one_of("decoder", decoder, ("auto", *DECODERS)))
         self._given = given
         self._placer = PicturePlacer(options)
-        self._counting = threading.Lock()
+        self._counting = Locked()
         self._broken = 0
 
     @property
@@ -168,7 +167,7 @@ class Decode:
         return f"Decode({size!r}, " + ", ".join(f"{name}={value!r}" for name, value in shown.items()) + ")"
 
     def _count(self, error: PictureError) -> None:
-        with self._counting:
+        with self._counting.lock:
             self._broken += 1
             first = self._broken == 1
         if first and self._on_error != "raise":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+
+from ..core import cached_property
 
 BYTE, ONE, MANY = 0, 1, 2  # kinds of pattern element: this byte, any one character, any characters
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ..core import Locked
 from ..errors import BusyError, MissingError, did_you_mean
 from . import system
 from .cache_shelf import KEPT, PINNED, RECORD, Shelf, ShelfError, head_of, paths_of, url_of
@@ -70,12 +70,12 @@ class CacheDirectory:
         self._lock_path = os.path.join(self.path, _LOCK)
         self._file = own_file(self._lock_path, os.O_RDWR | os.O_CREAT)
         self.secret: bytes = secret_of(self.path)
-        self._mine = Lock()
+        self._mine = Locked()
 
     @contextmanager
     def locked(self) -> Iterator[bool]:
         """Nobody else changes the cache meanwhile. False when another process does not let go of it."""
-        with self._mine:
+        with self._mine.lock:
             if not self._take():
                 yield False
                 return

@@ -9,8 +9,9 @@ import os
 import threading
 import traceback
 from typing import Protocol
-from weakref import WeakSet, ref
+from weakref import ref
 
+from ..core import WeakObjects
 from ..errors import BusyError
 from . import system
 from .local import located, same_file
@@ -52,7 +53,7 @@ class Holder(Protocol):
         """Ends the hold."""
 
 
-holders: WeakSet[Holder] = WeakSet()
+holders: WeakObjects[Holder] = WeakObjects()
 
 
 def lock(file: Descriptor, path: str, *, shared: bool = False) -> bool | None:
@@ -120,7 +121,7 @@ def check_unclaimed(path: str, target: str) -> None:
 
 def _ask_holder(file: os.stat_result, target: str) -> None:
     """Returns when the file was held in this process by a writer that nobody has any more; else raises BusyError."""
-    holder = next((holder for holder in list(holders) if holder.holds(file)), None)
+    holder = next((holder for holder in holders if holder.holds(file)), None)
     if holder is None:
         raise BusyError(
             f"{target}: another writer is writing it; wait until it has finished, or write to another path"

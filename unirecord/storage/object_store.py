@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ..core import Locked
 from ..errors import StaleError
 from .flights import Read
 from .link_speed import LinkSpeed
@@ -36,7 +36,7 @@ _MANY: Final = 16  # … where so many are wanted at once: of these, one in so m
 RETRIES: RetryConfig | None = None  # where the options say nothing; None: for three minutes
 
 _stores: dict[tuple[int, str, StorageOptions | None], Store] = {}
-_making = threading.Lock()
+_making = Locked()
 
 
 class ObjectStore(Location):
@@ -378,7 +378,7 @@ def store_and_key(path: str, options: StorageOptions | None) -> tuple[Store, str
     at = (os.getpid(), f"{scheme.lower()}://{host}", options)
     store = _stores.get(at)
     if store is None:
-        with _making:
+        with _making.lock:
             store = _stores.get(at) or Store(at[1], options, RETRIES)
             _ = store.once  # options that are wrong are said here
             _stores[at] = store

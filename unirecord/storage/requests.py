@@ -16,9 +16,8 @@ from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any, Final
-from weakref import WeakSet
 
-from ..core import result_of
+from ..core import Locked, WeakObjects, result_of
 from ..errors import UniRecordError
 from .flights import Batch, Call, Flight, Read
 from .pacing import STALLED, Durations, Pace
@@ -44,10 +43,12 @@ class Begun:
     """A request that has been asked for, and may be waited for by any number of threads."""
 
     def __init__(self, batch: Batch) -> None:
-        self._batch = batch
+        self._batch, self._process = batch, os.getpid()
 
     def wait(self) -> Any:
         """What comes of it, or the exception that it raises."""
+        if self._process != os.getpid():  # nobody is there who would make it come
+            raise _not_after_fork()
         try:
             return result_of(self._batch.done)[0]
         except CancelledError:
@@ -64,7 +65,7 @@ class _Loop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        self.held: WeakSet[asyncio.Future[Any]] = WeakSet()
+        self.held: WeakObjects[asyncio.Future[Any]] = WeakObjects()
 
     def create_future(self) -> asyncio.Future[Any]:
         """One more."""
@@ -94,7 +95,7 @@ class Requests:
         self._hedges, self.hedged = 0, 0  # in flight, and made
         self._looking = self._opening = False
         self._random = Random()
-        self._starting, self._ended = threading.Lock(), False
+        self._starting, self._ended = Locked(), False
         self._thread = threading.Thread(target=self._run, name="unirecord-requests", daemon=True)
         self._thread.start()
 
@@ -108,7 +109,7 @@ class Requests:
         if not calls:
             return []
         try:
-            with self._starting:
+            with self._starting.lock:
                 if self._ended:
                     raise CancelledError
                 self._loop.call_soon_threadsafe(self._begin, batch, calls)
@@ -130,7 +131,7 @@ class Requests:
     def begin(self, calls: Sequence[Read]) -> list[Begun]:
         """Makes requests that nobody waits for yet."""
         batches = [Batch(1) for _ in calls]
-        with self._starting:
+        with self._starting.lock:
             for batch, call in zip(batches, calls, strict=True):
                 if self._ended:
                     batch.done.cancel()
@@ -168,6 +169,8 @@ class Requests:
         return self._long if flight.is_long else self._queue
 
     def _start_waiting(self) -> None:
+        if self._ended:
+            return
         pace, now = self._pace, self._loop.time()
         while self._queue and pace.may_start(now):
             flight = self._queue.popleft()
@@ -317,6 +320,8 @@ class Requests:
 
     def _look(self) -> None:
         """Makes requests that are late a second time: whichever copy comes first is the answer."""
+        if self._ended:
+            return
         now, soonest, least = self._loop.time(), 1.0, STALLED if self._pace.is_cut else 0.0
         for flight in list(self._flying):
             if flight.hedged or flight.store is None or flight.store.budget is not None:
@@ -343,11 +348,11 @@ class Requests:
         """Ends the requests in flight and the thread: the client's own threads must not outlive the interpreter."""
         if self._process != os.getpid() or not self._thread.is_alive():
             return
-        with self._starting:
+        with self._starting.lock:
             self._ended = True
         asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         until = time.monotonic() + _LEAVING
-        while self._loop.held and time.monotonic() < until:
+        while len(self._loop.held) and time.monotonic() < until:
             let_go()
             time.sleep(0.001)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -369,21 +374,25 @@ def _given_up() -> ConnectionAbortedError:
     return ConnectionAbortedError(errno.ECONNABORTED, "it was given up, because the process ends")
 
 
+def _not_after_fork() -> UniRecordError:
+    return UniRecordError(
+        "the client of object stores, used before this process was forked, does not survive that: start workers "
+        'by "spawn" or "forkserver" (multiprocessing_context=), or use threads'
+    )
+
+
 _made: list[Requests] = []
-_making = threading.Lock()
+_making = Locked()
 
 
 def requests() -> Requests:
     """Those of this process. UniRecordError in a fork of a process that has made requests: its client died there."""
     if not _made:
-        with _making:
+        with _making.lock:
             if not _made:
                 made = Requests()
                 atexit.register(made.stop)  # before it can be used: an interrupt may come between
                 _made.append(made)
     if _made[0]._process != os.getpid():
-        raise UniRecordError(
-            "the client of object stores, used before this process was forked, does not survive that: start workers "
-            'by "spawn" or "forkserver" (multiprocessing_context=), or use threads'
-        )
+        raise _not_after_fork()
     return _made[0]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Mapping
 from multiprocessing import parent_process
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ..core import Locked
 from ..errors import UniRecordError
 from .link_speed import LinkSpeed
 from .pacing import Budget, Retries, retries_of
@@ -68,7 +68,7 @@ class Store:
         self.is_told_of = False  # that there is no answer
         self.speed: LinkSpeed = LinkSpeed()
         self._retry_config = retry_config
-        self._making = threading.Lock()
+        self._making = Locked()
         self._host: str | None = None  # that the bucket is reached at
         self._once: Any = None
         self._patient: Any = None
@@ -83,7 +83,7 @@ class Store:
         """The client that makes each request once."""
         client = self._once
         if client is None:
-            with self._making:
+            with self._making.lock:
                 client = self._once = self._once or self._open({"max_retries": 0})
         return client
 
@@ -98,7 +98,7 @@ class Store:
 
     def renew(self, client: Any) -> None:
         """Has credentials asked for anew, of the environment, a profile or the provider: those of ``client`` failed."""
-        with self._making:
+        with self._making.lock:
             if client is self._once:
                 self._once = self._patient = None
 

@@ -8,9 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
-from weakref import WeakSet
 
-from ..core import Locked, append, start_writeback
+from ..core import Locked, append, close_in_children, start_writeback
 
 Buffer = bytes | bytearray | memoryview | Any  # anything with the buffer protocol, numpy arrays included
 
@@ -79,13 +78,19 @@ class Descriptor(Locked):
     A lock belongs to the open file, which a child would share: it would stay until the last child has ended.
     """
 
-    number: int = -1  # of whose file is closed, or not open yet
     locked: bool = False
+    _number = -1  # of whose file is closed, or not open yet
 
     def __init__(self, path: str, flags: int, mode: int = 0o666) -> None:
         super().__init__()
-        _open.add(self)
-        self.number = os_calls.open(path, flags, mode)
+        self._process = os.getpid()
+        self._number = os_calls.open(path, flags, mode)
+        close_in_children(self._number, True)
+
+    @property
+    def number(self) -> int:
+        """Its number; -1 when it is closed, as in every child."""
+        return self._number if self._number < 0 or self._process == os.getpid() else -1
 
     def close(self) -> None:
         """Gives up lock and file."""
@@ -96,11 +101,12 @@ class Descriptor(Locked):
                 with suppress(OSError):
                     os_calls.flock(self.number, fcntl.LOCK_UN)
                 self.locked = False
-            number, self.number = self.number, -1
+            number, self._number = self._number, -1
+            close_in_children(number, False)
             os_calls.close(number)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self.number < 0:  # it may go so late that this module has lost the names that `close` needs
+        if self._number < 0:  # it may go so late that this module has lost the names that `close` needs
             return
         try:
             with suppress(OSError):
@@ -108,17 +114,3 @@ class Descriptor(Locked):
         except (TypeError, AttributeError):  # the system closes it
             if not is_finalizing():
                 raise
-
-
-_open: WeakSet[Descriptor] = WeakSet()
-
-
-def _close_in_child() -> None:
-    for descriptor in list(_open):
-        number, descriptor.number = descriptor.number, -1
-        if number >= 0:
-            with suppress(OSError):
-                os.close(number)
-
-
-os.register_at_fork(after_in_child=_close_in_child)

@@ -6,7 +6,8 @@ import atexit
 import os
 import sys
 from typing import Protocol
-from weakref import WeakSet
+
+from ..core import WeakObjects
 
 __all__ = ["say_dropped", "watch"]
 
@@ -27,7 +28,7 @@ class OpenWriter(Protocol):
         """Gives up."""
 
 
-_open: WeakSet[OpenWriter] = WeakSet()
+_open: WeakObjects[OpenWriter] = WeakObjects()
 _watching = 0  # the process that looks at its end
 
 
@@ -54,7 +55,7 @@ def say_dropped(writer: OpenWriter, how: str) -> None:
 
 
 def _at_end() -> None:
-    for writer in list(_open):
+    for writer in _open:
         if writer.is_open():
             if not _died_visibly():
                 say_dropped(writer, "was alive when its process ended")

@@ -9,10 +9,10 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar, Final
 
+from ...core import cached_property
 from ...errors import MissingError, SchemaError, StaleError
 from ...progress import Progress
 from ...sizes import format_size
