@@ -118,7 +118,7 @@ class DatasetSource:
             if reader.trailing:
                 yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
         finally:
-            batches.close()  # type: ignore[attr-defined]
+            batches.close()
             self._times.merge(reader.part_times)
 
     def _read_with_holes(self) -> Iterator[Chunk]:
@@ -143,7 +143,7 @@ class DatasetSource:
             if reader.trailing:
                 yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
         finally:
-            batches.close()  # type: ignore[attr-defined]
+            batches.close()
             self._times.merge(reader.part_times)
 
     def _keys(self, rows: NDArray[np.int64], draws: NDArray[np.int64] | None) -> Any:
