@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import resource
 import shutil
 import signal
 import time
@@ -84,6 +85,7 @@ def in_child(
     if pid == 0:
         code = 9
         faulthandler.disable()  # SIGBUS is one of the answers
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         try:
             ds = UniRecordDataset(path, io=io, verify=verify)
             if look(ds) == RIGHT:
