@@ -20,7 +20,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate asan test ray mindspore dali free-threaded notebooks trainers exports demo bench wheel wheel-aarch64 release release-check check test-core clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate mutants asan test ray mindspore dali free-threaded notebooks trainers exports demo bench wheel wheel-aarch64 release release-check check test-core clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -226,6 +226,11 @@ $(ASAN)/built: $(C_SOURCES) $(C_HEADERS) $(shell find unirecord -name '*.py') se
 mutate: venv build $(ASAN)/built ## MUTATIONS resealed parts under the address sanitizer
 	cd tests && PYTHONPATH=../$(ASAN) UNIRECORD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
 		../$(BIN)/python -m mutations $(MUTATED) $(MUTATIONS)
+
+# One-line changes of the package, each in a copy of the tree, that tests must see; MUTANTS="WORD ..." chooses some by what
+# stands in tests/mutants.txt.
+mutants: venv build ## one-line changes that the tests must see
+	$(BIN)/python tests/mutants.py $(MUTANTS)
 
 # The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped.
 asan: venv $(ASAN)/built ## who holds what, under the address sanitizer

@@ -1,0 +1,187 @@
+"""What a call that failed, or was refused, leaves behind: nothing that the next one takes for its own.
+
+One table of such calls; those of writers and conversions at every system call: tests/test_writer_crash.py and others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from writing import write
+
+from unirecord import UniRecordDataset, Writer
+from unirecord.loading.delivered import Delivered
+from unirecord.loading.stats import StatsRecorder
+from unirecord.pipeline.batch_stage import on_threads
+from unirecord.pipeline.shared_memory import Channel
+from unirecord.storage import system
+from unirecord.storage.cache_shelf import KEPT, RECORD, Shelf, head_of, paths_of
+
+
+class Full(system.OsCalls):
+    """A disk that is full for the ``at``-th write from now on, of which ``part`` bytes are written."""
+
+    def __init__(self, at: int, part: int) -> None:
+        self.at, self.part = at, part
+
+    def writev(self, fd: int, buffers: Sequence[Any]) -> int:
+        """Writes, or a part, or nothing."""
+        self.at -= 1
+        if self.at == 0 and self.part:
+            return super().writev(fd, [memoryview(buffers[0]).cast("B")[: self.part]])
+        if self.at <= 0:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        return super().writev(fd, buffers)
+
+
+def shelf_in(folder: Path) -> Shelf:
+    secret = bytes(range(16))
+    journal, content = paths_of(str(folder), "s3://a/b", secret)
+    for file, text in ((journal, head_of("s3://a/b")), (content, b"")):
+        Path(file).touch(0o600)
+        Path(file).write_bytes(text)
+    return Shelf(str(folder), "s3://a/b", secret)
+
+
+def records(*sizes: int) -> Any:
+    found = np.zeros(len(sizes), RECORD)
+    found["kind"], found["bytes"] = KEPT, sizes
+    return found
+
+
+@pytest.mark.parametrize("at", [1, 2], ids=["the bytes", "the journal"])
+@pytest.mark.parametrize("part", [0, 5])
+def test_what_did_not_fit_a_cache_leaves_no_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, part: int
+) -> None:
+    shelf = shelf_in(tmp_path)
+    shelf.append([b"abc", b"defgh"], records(3, 5))
+    before = shelf.sizes()
+    monkeypatch.setattr(system, "os_calls", Full(at, part))
+    with pytest.raises(OSError, match="no space"):
+        shelf.append([b"0123456789"], records(10))
+    monkeypatch.undo()
+    assert shelf.sizes() == before
+    shelf.append([b"xyz"], records(3))
+    found = shelf.news()
+    assert found["bytes"].tolist() == [3, 5, 3]
+    assert [shelf.read(int(r["place"]), int(r["bytes"])) for r in found] == [b"abc", b"defgh", b"xyz"]
+    assert shelf.damaged == 0
+    shelf.close()
+
+
+def test_half_a_record_of_a_process_that_died_is_written_over(tmp_path: Path) -> None:
+    shelf = shelf_in(tmp_path)
+    shelf.append([b"abc"], records(3))
+    with open(shelf.journal, "ab") as journal:
+        journal.write(bytes(7))
+    shelf.append([b"xyz"], records(3))
+    assert (shelf.news()["bytes"].tolist(), shelf.damaged) == ([3, 3], 0)
+    shelf.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write(tmp_path / "a.urec", {"i": "int64"}, [{"i": i} for i in range(20)])
+    return tmp_path / "a.urec"
+
+
+def test_a_loaded_state_is_forgotten_when_the_next_pass_has_begun(path: Path) -> None:
+    ds = UniRecordDataset(path, shuffle=True)
+    ds.load_state_dict({**ds.state_dict(), "position": 5})
+    position = ds._cursor.position
+    assert len(next(iter(ds.batches(20)))["i"]) == 15
+    assert position.from_state
+    assert len(next(iter(ds.batches(20)))["i"]) == 20
+    assert not position.from_state
+    ds.load_state_dict({**ds.state_dict(), "position": 5})
+    next(iter(ds.batches(3)))
+    next(iter(ds.batches(3)))
+    assert not position.from_state
+
+
+def test_a_refused_state_and_an_overtaken_pass_move_nothing(path: Path) -> None:
+    ds = UniRecordDataset(path)
+    first, second = iter(ds.batches(3)), iter(ds.batches(4))
+    next(first)
+    next(second)
+    before = ds.state_dict()
+    next(first)
+    assert ds.state_dict() == before
+    with pytest.raises((ValueError, TypeError, KeyError)):
+        ds.load_state_dict({**before, "position": -1})
+    assert ds.state_dict() == before
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_a_stage_ends_at_an_error_and_begins_no_batch_after_it_has_been_left(workers: int) -> None:
+    begun: list[int] = []
+
+    def change(delivered: Delivered[Any]) -> Delivered[Any]:
+        begun.append(delivered.batch)
+        if delivered.batch == 2:
+            raise KeyError("two")
+        return delivered
+
+    batches = (Delivered(number, 0, number + 1, (), 1, 0, 0, None) for number in range(1000))
+    stage = on_threads(batches, change, workers, StatsRecorder())
+    given = []
+    taken = (delivered.batch for delivered in stage)
+    with pytest.raises(KeyError, match="two"):
+        given.extend(taken)
+    assert given == [0, 1]
+    assert list(stage) == []
+    assert sorted(begun) == list(range(len(begun)))
+    assert len(begun) <= 3 + 2 * workers
+
+
+def test_shared_pieces_that_are_given_up_are_mapped_on_neither_side() -> None:
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    here, there = Channel(ends[0]), Channel(ends[1])
+
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count("memfd:unirecord-pipeline")
+
+    before = mapped()
+    kept = []
+    for size in range(1, 13):  # all in use at once, so that each has a piece of its own
+        here.send(np.full(size * 5000, size, np.uint8))
+        kept.append(there.receive())
+    assert [int(array[-1]) for array in kept] == list(range(1, 13))
+    assert mapped() - before == 2 * 12
+    del kept
+    there.say_taken()
+    for size in (70_000, 80_000, 90_000, 100_000):  # larger than all: each takes the place of the smallest
+        here.send(np.full(size, 7, np.uint8))
+        last = there.receive()
+        assert last[-1] == 7
+        del last
+        there.say_taken()
+    assert len(here._own) == len(there._maps)
+    assert mapped() - before == len(here._own) + len(there._maps)
+    here.close()
+    there.close()
+
+
+def test_a_writer_that_failed_and_was_closed_leaves_a_place_for_the_next(path: Path, tmp_path: Path) -> None:
+    before = path.read_bytes()
+
+    def fail() -> None:
+        with Writer(path, {"i": "int64"}, overwrite=True) as writer:
+            writer.write({"i": 1})
+            raise KeyError("the user's")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert path.read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["a.urec", "a.urec.idx"]
+    write(path, {"i": "int64"}, [{"i": 7}], overwrite=True)
+    with UniRecordDataset(path) as ds:
+        assert [int(sample["i"]) for sample in ds] == [7]

@@ -1,0 +1,271 @@
+"""What holds of the first holds of the others: second parts, last rows, negative numbers, short last batches.
+
+One table of questions whose answer differs where only the first element is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unirecord
+from unirecord import StaleError, UniRecordDataset, Writer
+from unirecord.core import Bitmap, add_rows, empty_words
+from unirecord.order.exclusions import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
+from unirecord.order.selection import Selection
+from unirecord.order.steps import JobSteps
+
+ROWS, FIRST = 23, 16  # in two parts
+SCHEMA = {"i": "int64", "b": "bytes", "t": "text?", "x": {"type": "int16", "shape": [-1]}}
+
+
+def row(i: int) -> dict[str, Any]:
+    return {
+        "i": i,
+        "b": bytes([i]) * (i % 4),
+        "t": None if i % 3 else f"t{i}",
+        "x": np.arange(i, dtype=np.int16),
+    }
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("second") / "data"
+    with Writer(folder, SCHEMA, max_part_bytes="1MB") as writer:
+        for i in range(FIRST):
+            writer.write(row(i))
+    with unirecord.append(folder) as writer:
+        for i in range(FIRST, ROWS):
+            writer.write(row(i))
+    return folder
+
+
+# ---- numbers of elements -------------------------------------------------------------------------------------------
+
+
+def ragged(path: Path, name: str) -> tuple[Any, list[Any]]:
+    with UniRecordDataset(path) as ds:
+        [batch] = list(ds.batches(ROWS))
+        return batch[name], [row(i)[name] for i in range(ROWS)]
+
+
+def dataset(path: Path) -> tuple[Any, list[Any]]:
+    ds = UniRecordDataset(path)
+
+    class Numbers:
+        def __len__(self) -> int:
+            return len(ds)
+
+        def __getitem__(self, place: int) -> int:
+            return int(ds[place]["i"])
+
+    return Numbers(), list(range(ROWS))
+
+
+class Places:
+    """A selection as a list."""
+
+    def __init__(self, selection: Selection) -> None:
+        self.selection = selection
+
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    def __getitem__(self, place: int) -> int:
+        (found,) = self.selection.select([place]).row_ids(np.zeros(1, np.int64)).tolist()
+        assert found == self.selection[place]
+        return int(found)
+
+
+def bitmap(numbers: list[int]) -> Selection:
+    words = empty_words(1000)
+    add_rows(words, 1000, np.array(numbers, np.int64))
+    return Selection(1000, bitmap=Bitmap(words, 1000))
+
+
+SEQUENCES: dict[str, Callable[[Path], tuple[Any, list[Any]]]] = {
+    "bytes of a batch": lambda path: ragged(path, "b"),
+    "texts of a batch": lambda path: ragged(path, "t"),
+    "arrays of a batch": lambda path: ragged(path, "x"),
+    "samples": dataset,
+    "a range of rows": lambda path: (
+        Places(Selection(100).select(range(90, 10, -7))),
+        list(range(90, 10, -7)),
+    ),
+    "rows one by one": lambda path: (Places(Selection(100).select([5, 3, 99, 3])), [5, 3, 99, 3]),
+    "rows of a bitmap": lambda path: (Places(bitmap([3, 64, 500, 999])), [3, 64, 500, 999]),
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_elements_have_the_numbers_of_a_lists(path: Path, name: str) -> None:
+    found, expected = SEQUENCES[name](path)
+    length = len(expected)
+    assert len(found) == length
+    for place in (*range(-length, length),):
+        value = bytes(found[place]) if isinstance(found[place], memoryview) else found[place]
+        np.testing.assert_array_equal(value, expected[place])
+    for place in (-length - 1, length, length + 1):
+        with pytest.raises(IndexError):
+            found[place]
+
+
+@pytest.mark.parametrize("wrong", [ROWS, -ROWS - 1, ROWS + 5])
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "in the middle", "last"])
+def test_a_wrong_number_is_refused_wherever_it_stands(path: Path, wrong: int, place: int) -> None:
+    numbers = [-ROWS, ROWS - 1]
+    numbers.insert(place, wrong)
+    with UniRecordDataset(path) as ds:
+        assert [int(sample["i"]) for sample in ds.__getitems__([-ROWS, ROWS - 1])] == [0, ROWS - 1]
+        for call in (ds.__getitems__, ds.select):
+            with pytest.raises(IndexError, match=str(wrong)):
+                call(numbers)
+
+
+def test_a_mask_is_as_long_as_the_longest_value_or_longer(path: Path) -> None:
+    values, _ = ragged(path, "x")
+    for length in (ROWS - 1, ROWS):
+        assert values.mask(length).sum(1).tolist() == list(range(ROWS))
+    with pytest.raises(ValueError, match="do not fit"):
+        values.mask(ROWS - 2)
+
+
+@pytest.mark.parametrize("shape", [(30, 2), (2, 30)])
+def test_no_dimension_of_a_value_is_cut(tmp_path: Path, shape: tuple[int, int]) -> None:
+    with Writer(tmp_path / "a.urec", {"x": {"type": "int8", "shape": [-1, -1]}}) as writer:
+        for _ in range(2):
+            writer.write({"x": np.ones(shape, np.int8)})
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        [batch] = list(ds.batches(2))
+        assert batch["x"].pad(shape=(30, 30)).sum() == 2 * 60
+        with pytest.raises(ValueError, match="fit"):
+            batch["x"].pad(shape=(10, 10))
+
+
+# ---- batches, holes and steps ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 5, 23, 40])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@pytest.mark.parametrize("remainder", ["pad", "drop", "uneven"])
+def test_steps_are_the_batches_of_all_ranks_the_short_last_ones_too(
+    path: Path, batch: int, ranks: int, remainder: str
+) -> None:
+    views = [
+        UniRecordDataset(path, shuffle=True, remainder=remainder, shard_id=rank, num_shards=ranks)
+        for rank in range(ranks)
+    ]
+    steps: JobSteps = views[0]._cursor.steps(0, batch, False)
+    expected: list[tuple[int, ...]] = []
+    for rank, view in enumerate(views):
+        rows = view.row_ids().tolist()
+        order = views[0]._cursor.plan.order
+        for step in range(len(steps)):
+            at = order.order(0).at(steps.positions(step, rank))
+            assert order.selection.row_ids(at).tolist() == rows[step * batch : (step + 1) * batch]
+        expected += [
+            ((sample * ranks + rank) % ROWS, sample // batch, rank, sample % batch)
+            for sample in range(len(rows))
+        ]
+    which, *places = steps.places(np.arange(ROWS))
+    found = zip(which.tolist(), *(place.tolist() for place in places), strict=True)
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("fill", [False, True])
+def test_the_holes_that_are_filled_are_those_of_each_ranks_batches(path: Path, seed: int, fill: bool) -> None:
+    random = np.random.default_rng(seed)
+    ranks, batch = int(random.integers(1, 4)), int(random.integers(1, 6))
+    rows = np.sort(random.permutation(ROWS)[: random.integers(1, ROWS - 3)])
+    since = int(random.integers(0, ROWS))
+    expected: dict[int, int] = {}
+    for rank in range(ranks):
+        ds = UniRecordDataset(
+            path, shuffle=True, seed=seed, shard_id=rank, num_shards=ranks, remainder="uneven"
+        )
+        order, steps = ds._cursor.plan.order, ds._cursor.steps(0, batch, False)
+        out = Exclusions((Exclusion(Selection(ROWS).select(rows), (0, since), fill, {}),))
+        leaving = Leaving(out, order, 0, steps)
+        first, stride = rank, ranks
+        found = leaving.of_rank(first, stride, 0, len(ds))
+        for sample in np.flatnonzero(found.out & found.there).tolist():
+            expected[first + sample * stride] = int(found.given[sample])
+        own = order.selection.row_ids(order.order(0).at(first + stride * np.arange(len(ds))))
+        later = first + stride * np.arange(len(ds)) >= since
+        assert found.out.tolist() == (np.isin(own, rows) & later).tolist()
+        for step in range(len(steps)):
+            whole = all(
+                int(p) >= since and r in rows and not fill
+                for p, r in zip(
+                    steps.unwrapped(step),
+                    order.selection.row_ids(order.order(0).at(steps.positions(step))),
+                    strict=True,
+                )
+            )
+            assert leaving.is_empty(step) == whole
+    positions, given = leaving.fills()
+    assert dict(zip(positions.tolist(), given.tolist(), strict=True)) == expected
+
+
+def test_runs_of_rows_come_back() -> None:
+    for rows in ([], [0], [0, 1], [0, 2], [0, 1, 3, 4, 6], [5, 7, 8, 9, 20]):
+        runs = ranges_of(np.array(rows, np.int64))
+        assert rows_of_ranges(runs).tolist() == rows
+        assert all(before[1] < after[0] for before, after in pairwise(runs))
+
+
+# ---- second parts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("io", ["mmap", "pread", "uring", "uring-direct", "memory"])
+@pytest.mark.parametrize("columns", [["i"], ["b"], ["x", "b"]], ids=str)
+def test_a_batch_sees_that_its_second_part_has_changed(
+    path: Path, tmp_path: Path, io: str, columns: list[str]
+) -> None:
+    copy = shutil.copytree(path, tmp_path / "data")
+    second = sorted(copy.glob("*.urec"))[1]
+    with UniRecordDataset(copy, io=io, columns=columns) as ds:
+        assert len(list(ds)) == ROWS
+        for file in (second, Path(f"{second}.idx")):
+            os.utime(file, ns=(1, 1))
+        ds[0]
+        if io != "memory":
+            with pytest.raises(StaleError, match=second.name):
+                ds.__getitems__([0, ROWS - 1])
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        *(f"row {op} {value}" for op in ("<", "<=", ">", ">=", "==", "!=") for value in (0, FIRST, ROWS - 1)),
+        *(f"part {op} {value}" for op in ("==", "<=", ">=", "!=") for value in (0, 1)),
+        f"row in (0, {FIRST - 1}, {FIRST}, {ROWS - 1})",
+        f"1 <= row <= {ROWS - 1}",
+        "part in (1, 2)",
+        "i == 22 or i == 0",
+    ],
+)
+def test_a_condition_holds_at_the_ends_and_in_the_second_part(path: Path, where: str) -> None:
+    expected = [i for i in range(ROWS) if eval(where, {"row": i, "i": i, "part": int(i >= FIRST)})]
+    with UniRecordDataset(path, where=where) as ds:
+        assert [int(sample["i"]) for sample in ds] == expected
+
+
+@pytest.mark.parametrize("rows", [1, 7, 8, 9, 64, 65, 130])
+def test_rows_that_fill_no_whole_unit_are_read_back(tmp_path: Path, rows: int) -> None:
+    expected = [{"b": bytes([i % 251]) * (i % 5), "t": f"{i}"} for i in range(rows)]
+    with Writer(tmp_path / "a.urec", {"b": "bytes", "t": "text"}) as writer:
+        for each in expected:
+            writer.write(each)
+    assert unirecord.verify(tmp_path / "a.urec").problems == []
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        assert [{"b": bytes(sample["b"]), "t": sample["t"]} for sample in ds] == expected
+        assert bytes(ds[-1]["b"]) == expected[-1]["b"]
