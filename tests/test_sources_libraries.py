@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
+import lmdb
 import numpy as np
 import pytest
 from foreign_samples import FOREIGN, plain, sample
@@ -239,3 +241,26 @@ def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def _extra(name: str) -> str:
     project = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
     return project.split(f"\n{name} = [")[1].split("]")[0]
+
+
+def test_an_lmdb_of_several_databases_is_refused_by_their_names(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path / "db"), max_dbs=4) as env:
+        for name in (b"train", b"val"):
+            with env.begin(write=True, db=env.open_db(name)) as transaction:
+                transaction.put(b"k", b"v")
+    with pytest.raises(SchemaError, match=r"holds databases of their own \(train, val\)"):
+        open_source(str(tmp_path / "db"))
+    with lmdb.open(str(tmp_path / "plain")) as env, env.begin(write=True) as transaction:
+        for i in range(3):
+            transaction.put(b"%d" % i, bytes(48))  # as long as the entry of a database
+    assert len(rows_at(tmp_path / "plain")) == 3
+
+
+def test_links_of_hdf5_are_said_to_be_left_out(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["group/x"] = np.arange(3)
+        file["group/soft"] = h5py.SoftLink("/group/x")
+        file["out"] = h5py.ExternalLink("other.h5", "/z")
+    said = said_of_left_out(open_source(str(tmp_path / "a.h5")).left_out)
+    assert "link 'group/soft': left out: it leads to '/group/x' of the same file" in said
+    assert "link 'out': left out: it leads into another file, 'other.h5'" in said

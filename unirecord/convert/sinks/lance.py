@@ -30,6 +30,10 @@ class LanceSink(FolderSink):
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Refuse arrays whose free dimension comes after a fixed one, and names with a dot: Lance has neither."""
+        refuse(
+            columns, self.kind, lambda c: "." in c.name or not c.name,
+            "a name with a dot is one of a field inside another there; leave it out, or rename it first",
+        )  # fmt: skip
         shapes = {column.name: column.item_shape for column in columns if column.is_array}
         refuse(
             columns, self.kind, lambda c: any(

@@ -34,6 +34,7 @@ class ArrowFiles(ArrowSource):
 
     kind: ClassVar[str] = "arrow"
     about: ClassVar[str] = "Arrow or Feather files, or a saved Hugging Face dataset"
+    any_names: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc", ".arrows")
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow.ipc",)
@@ -51,7 +52,7 @@ class ArrowFiles(ArrowSource):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Go through the headers of all record batches; values are read only to see what types leave open."""
         self._features: dict[str, Any] = {}
-        self._files = self._saved() or self.input.files(self.suffixes)
+        self._files = self._saved() or self.files_to_read()
         refuse_split_files(self.path, [file.name for file in self._files])
         self._open: _ArrowFile | None = None
         self.units = []

@@ -162,6 +162,8 @@ class Source(ABC):
     indexed: Sequence[str] = ()
     asked: Mapping[str, str] = MappingProxyType({})
     read_once: bool = False  # its rows come once, to this process
+    # Asked for by its kind, it reads a folder or pattern of files without suffix.
+    any_names: ClassVar[bool] = False
     # The modules that read it, where these have ended processes over damaged files: a child process imports them, and
     # looks through it and reads it.
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -209,6 +211,10 @@ class Source(ABC):
     @abstractmethod
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a unit, a few MB at a time, the same batches each time it is read."""
+
+    def files_to_read(self) -> list[InputPath]:
+        """The files of its kind by their names; where none is called so, all there are."""
+        return self.input.files(self.suffixes) or self.input.all_files()
 
     def place_of(self, unit: Unit, row: int) -> str:
         """What messages call a row of a unit, counted from 0 over its batches: its line in a file, where it has one."""

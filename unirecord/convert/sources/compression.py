@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -12,13 +13,20 @@ from typing import Any, BinaryIO, Final
 from ...errors import MissingError, SchemaError
 from .packages import needed
 
-__all__ = ["SUFFIXES", "decompressed", "inner_name", "is_marked"]
+__all__ = ["SUFFIXES", "ZLIB_MARKS", "decompressed", "inner_name", "is_marked"]
 
 _PIECE: Final = 1 << 20
 _PACKED_PIECE: Final = 4_096
 _SNAPPY_RATIO: Final = 32  # a copy of 64 bytes takes three: no block grows more than that
 _SNAPPY_FRAMES: Final = b"\xff\x06\0\0sNaPpY"
-_MAGIC: Final = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_MAGIC: Final[dict[bytes, str]] = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+ZLIB_MARKS: Final = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")  # text may begin so as well
+_MAGIC.update(dict.fromkeys(ZLIB_MARKS, "zlib"))
 _UNMARKED: Final = {".br": "brotli", ".snappy": "snappy"}  # known by their names alone
 SUFFIXES: Final = (".gz", ".gzip", ".bz2", ".xz", ".zst", ".zstd", *_UNMARKED)
 
@@ -110,6 +118,26 @@ class _ZstdStream:
                 return found
 
 
+class _ZlibStream:
+    """What zlib wrote, as TensorFlow's option ZLIB does, as a stream; `EOFError` where it is cut off."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._stream, self._packed = file, zlib.decompressobj(), b""
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes, none at the end."""
+        while not self._stream.eof:
+            packed = self._stream.unconsumed_tail or self._file.read(_PACKED_PIECE)
+            found = self._stream.decompress(packed, size)
+            if found:
+                return found
+            if not packed:
+                raise EOFError("it is cut off")
+        if self._stream.unused_data or self._file.read(1):
+            raise ValueError("there is more behind its end")
+        return b""
+
+
 class _BrotliStream:
     """A Brotli file as a stream."""
 
@@ -193,6 +221,7 @@ _OPEN: Final[dict[str, Any]] = {
     "gzip": lambda file: gzip.GzipFile(fileobj=file),
     "bzip2": lambda file: _Streams(file, bz2.BZ2Decompressor),
     "xz": lambda file: _Streams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)),
+    "zlib": _ZlibStream,
     "zstd": _zstd,
     "brotli": _BrotliStream,
     "snappy": _snappy,

@@ -11,7 +11,7 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from .array_attributes import annotations_of_attributes, plain_attributes, said_of_attributes
-from .base import AskedOption, Options, RawBatch, Source, Unit, column_names, reduced
+from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, column_names, reduced
 from .claims import TRUST, refuse_claims
 from .foreign_calls import foreign_call
 from .input_path import InputPath
@@ -69,6 +69,7 @@ class Hdf5File(Source):
         attributes: dict[str, tuple[dict[str, Any], list[str]]] = {}
         with self._opened() as file:
             self._guard(lambda: file.visititems(take))
+            self.left_out += self._guard(lambda: _links(h5py, file))
             of_file = self._guard(lambda: plain_attributes(file.attrs))
             for name, *_ in found:
                 attributes[name] = self._guard(lambda name=name: annotations_of_attributes(file[name].attrs))
@@ -138,6 +139,22 @@ class Hdf5File(Source):
                 for column, name in self._names.items()
             }
         yield RawBatch(columns, unit.rows or 0)
+
+
+def _links(h5py: Any, file: Any) -> list[LeftOut]:
+    """Links that are not followed: what they lead to is in the file under another name, or in another file."""
+    found: list[LeftOut] = []
+
+    def look(name: str, link: Any) -> None:
+        if isinstance(link, h5py.SoftLink):
+            found.append(reduced(f"link {name!r}", f"left out: it leads to {link.path!r} of the same file"))
+        elif isinstance(link, h5py.ExternalLink):
+            found.append(
+                reduced(f"link {name!r}", f"left out: it leads into another file, {link.filename!r}")
+            )
+
+    file.visititems_links(look)
+    return found
 
 
 def _values(dataset: Any, start: int, stop: int) -> Any:

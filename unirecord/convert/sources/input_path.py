@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -28,6 +29,8 @@ MAX_SPOOL_BYTES: Final = 16_000_000_000
 _PIECE: Final = 1 << 20
 _HEAD_BYTES: Final = 6
 _PYTHON: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_MOST_COPIES: Final = 4
+_COPIES: Final[list[weakref.ref[InputPath]]] = []  # of compressed files, decompressed, the newest last
 _PEEK: Final = 2_000  # files of a folder that are looked at to tell what it is
 
 
@@ -101,13 +104,27 @@ class InputPath:
 
     def head(self, size: int) -> bytes:
         """Return the first bytes of the file, decompressed; of a folder, or of what is damaged, none."""
-        if not os.path.isfile(self.path) or not self.is_file:
+        if not self.is_file:
+            first = self._first_without_suffix()
+            return b"" if first is None else first.head(size)
+        if not os.path.isfile(self.path):
             return b""
         with suppress(SchemaError, MissingError), self._open_as_it_is() as file:
             if self._is_packed:
                 return next(decompressed(self.name, file), b"")[:size]
             return file.read(size)
         return b""
+
+    @property
+    def says_no_kind(self) -> bool:
+        """Whether it is a pattern, which means what it names, or a folder of files without suffix alone."""
+        return self._members is not None or (self.is_folder and self._endings == {""})
+
+    def _first_without_suffix(self) -> InputPath | None:
+        """The first file of a folder or pattern whose files have no suffix (``part-00000``), None of any other."""
+        if self._endings - {""} or not self._endings:
+            return None
+        return self.all_files()[0]
 
     @property
     def _is_packed(self) -> bool:
@@ -124,6 +141,7 @@ class InputPath:
         with file:
             if self._spool is None:
                 self._spool = _copied(self.name, decompressed(self.name, file), self._spool_bytes, None)
+                _note_copy(self)
         return open(f"/proc/self/fd/{self._spool.fileno()}", "rb")
 
     def local_path(self) -> str:
@@ -181,7 +199,7 @@ class InputPath:
     def _endings(self) -> frozenset[str]:
         """The suffixes of the names in `peek`."""
         return frozenset(
-            os.path.splitext(inner_name(name))[1] for name in self.peek if not name.startswith(".")
+            os.path.splitext(inner_name(name))[1] for name in self.peek if name and not _is_mark(name)
         )
 
     def _below(self) -> Iterator[str]:
@@ -205,7 +223,15 @@ class InputPath:
         if self._members is not None:
             return [InputPath(name, name, None, self._spool_bytes) for name in self._members]
         ends = tuple(suffixes)
-        found = [path for path in self._below() if inner_name(path).lower().endswith(ends)]
+        return self._files_at([path for path in self._below() if inner_name(path).lower().endswith(ends)])
+
+    def all_files(self) -> list[InputPath]:
+        """The files it stands for, whatever they are called, but for marks such as ``_SUCCESS``, in natural order."""
+        if not self.is_folder:
+            return self.files(())
+        return self._files_at([path for path in self._below() if not _is_mark(os.path.basename(path))])
+
+    def _files_at(self, found: list[str]) -> list[InputPath]:
         return [
             InputPath(
                 f"{self.name.rstrip('/')}/{utf8_name(path)}",
@@ -215,6 +241,20 @@ class InputPath:
             )
             for path in sorted(found, key=natural_order)
         ]
+
+
+def _is_mark(name: str) -> bool:
+    """Whether a file says something of those beside it, as ``_SUCCESS`` does, and is none of them."""
+    return name.startswith(".") or (name.startswith("_") and not os.path.splitext(name)[1])
+
+
+def _note_copy(file: InputPath) -> None:
+    """Give back the room of the oldest copies: few are read side by side, and a folder may have thousands of files."""
+    _COPIES.append(weakref.ref(file))
+    while len(_COPIES) > _MOST_COPIES:
+        oldest = _COPIES.pop(0)()
+        if oldest is not None and oldest is not file:
+            oldest.release()
 
 
 def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress | None = None) -> InputPath:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
@@ -20,6 +21,9 @@ __all__ = ["LmdbFolder"]
 
 _UNIT_ROWS: Final = 4_096
 _BATCH_BYTES: Final = 16_000_000
+_MOST_DATABASES: Final = 64
+_DATABASE_BYTES: Final = 48  # of the entry that says where one lies
+_TRIED: Final = 1_000
 _FILE: Final = "data.mdb"
 
 
@@ -69,14 +73,45 @@ class LmdbFolder(Source):
             units.append(Unit(f"{self.path}, keys from {first[:40]!r}", first, many))
         if not units:
             raise SchemaError(f"{self.path} holds no entries")
+        self._refuse_databases()
         self.units = units
         self.schema = apply_overrides({"key": "bytes", "value": "bytes"}, options.overrides)
 
-    def _opened(self) -> Any:
+    def _refuse_databases(self) -> None:
+        """Refuse entries that are databases of their own: what is there under their names is where they lie."""
+        with self._opened(_MOST_DATABASES) as env:
+            with env.begin() as transaction:
+                entries = self._guarded(transaction.cursor().iternext())
+                keys = islice((bytes(key) for key, value in entries if len(value) == _DATABASE_BYTES), _TRIED)
+                tried = list(keys)
+            found = [key.decode("utf-8", "backslashreplace") for key in tried if self._is_database(env, key)]
+        if found:
+            raise SchemaError(
+                f"{self.path} holds databases of their own ({', '.join(found[:5])}{' …' * (len(found) > 5)}), of which "
+                "the entries would be lost; give a generator that opens one: env.open_db(name), as docs/converting.md "
+                "shows"
+            )
+
+    def _is_database(self, env: Any, key: bytes) -> bool:
+        lmdb = needed("lmdb", "an LMDB database")
+        try:
+            env.open_db(key, create=False)
+        except lmdb.DbsFullError:
+            return True
+        except lmdb.Error:  # an entry of that length that is none
+            return False
+        return True
+
+    def _opened(self, databases: int = 0) -> Any:
         lmdb = needed("lmdb", "an LMDB database")
         return self._guard(
             lambda: lmdb.open(
-                self.input.path, subdir=self.input.is_folder, readonly=True, lock=False, readahead=True
+                self.input.path,
+                subdir=self.input.is_folder,
+                readonly=True,
+                lock=False,
+                readahead=True,
+                max_dbs=databases,
             )
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_names
+from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_names, reduced
 from .input_path import InputPath
 from .json_file import json_object
 from .mds_values import MdsField, encoded_size, is_encoding
@@ -110,6 +110,11 @@ class MdsShards(Source):
         kept = [field.name for field in self._fields if field.encoding == "pkl"]
         if kept:
             self.notes.append(f"{', '.join(kept)}: pickles, written as they are")
+        self.left_out += [
+            reduced(f"field {field.name!r}", "a list of pictures is written as the bytes that it is kept as")
+            for field in self._fields
+            if field.encoding == "list[pil]"
+        ]
         found_types = {name: self._fields[i].spec() for name, i in self._by_column.items()}
         self.schema = apply_overrides(found_types, options.overrides)
 

@@ -29,6 +29,7 @@ class ParquetFiles(ArrowSource):
 
     kind: ClassVar[str] = "parquet"
     about: ClassVar[str] = "Parquet files"
+    any_names: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow.parquet",)
@@ -46,7 +47,7 @@ class ParquetFiles(ArrowSource):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read what the ends of the files say, and the first rows."""
         pa = needed("pyarrow", _NEEDS)
-        self._files = self.input.files(self.suffixes)
+        self._files = self.files_to_read()
         refuse_split_files(self.path, [file.name for file in self._files])
         self._open: tuple[int, Any] | None = None
         self.units = []

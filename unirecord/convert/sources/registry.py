@@ -129,7 +129,7 @@ def _asked_for(kind: str, source: InputPath) -> type[Source]:
         raise WrongSourceError(f"unknown kind of source {kind!r}; there are {', '.join(KINDS)}")
     if source.is_elsewhere and make is not StoredDataset:
         raise _not_read_there(source)
-    if not make.can_read(source):
+    if not make.can_read(source) and not (make.any_names and source.says_no_kind):
         there = "a folder" if source.is_folder else "a file"
         raise WrongSourceError(f"{source.name} is {there}; {kind} are read from {make.reads}")
     return make

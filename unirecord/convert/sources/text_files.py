@@ -18,6 +18,7 @@ class TextFiles(Source):
 
     units: Sequence[Unit]
 
+    any_names: ClassVar[bool] = True
     reads: ClassVar[str] = "a file, or a folder of them"
 
     @classmethod
@@ -32,7 +33,7 @@ class TextFiles(Source):
 
     def each_file(self, progress: Progress | None) -> Iterator[tuple[InputPath, Progress | None]]:
         """Yield the files in natural order, and what is told how far one is that is alone; gives each back after it."""
-        files = self.input.files(self.suffixes)
+        files = self.files_to_read()
         refuse_split_files(self.path, [file.name for file in files])
         alone = len(files) == 1
         for number, file in enumerate(files, 1):

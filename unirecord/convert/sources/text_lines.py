@@ -8,15 +8,17 @@ from typing import ClassVar
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit
+from .base import Options, RawBatch, Unit
+from .input_path import InputPath
 from .overrides import apply_overrides
 from .text_blocks import BlockPlace, line_blocks, read_block
+from .text_files import TextFiles
 
 __all__ = ["TextLines"]
 
 
-class TextLines(Source):
-    """UTF-8 text, a row per line without its end; empty lines are rows, too."""
+class TextLines(TextFiles):
+    """UTF-8 text, a row per line without its end; empty lines are rows, too. Folders are read so when that is asked."""
 
     units: Sequence[Unit]
     schema: Schema
@@ -24,29 +26,44 @@ class TextLines(Source):
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "a text file (a row per line)"
     item: ClassVar[str] = "line"
-    reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text")
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """A file, by its name; a folder of texts has a row per file."""
+        return source.is_file and source.suffix in cls.suffixes
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Count the lines."""
-        total = self.input.size()
+        self._files: list[InputPath] = []
+        self.units = []
+        for file, tell in self.each_file(progress):
+            self._files.append(file)
+            self._look_through_file(file, len(self._files) - 1, tell)
+        if not self.units:
+            raise SchemaError(f"{self.path} is empty")
+        self.schema = apply_overrides({"text": "text"}, options.overrides)
+
+    def _look_through_file(self, file: InputPath, number: int, progress: Progress | None) -> None:
+        total, line = file.size(), 0
         units: list[Unit] = []
-        line = 0
-        for block in line_blocks(self.input):
+        for block in line_blocks(file):
             lines = len(_lines(block.data))
-            units.append(Unit(self.path, BlockPlace(block.offset, len(block.data), line, line), lines))
+            place = BlockPlace(block.offset, len(block.data), line, line)
+            units.append(Unit(file.name, (number, place), lines))
             line += lines
             if progress is not None:
                 progress(block.offset + len(block.data), total)
-        if not units:
-            raise SchemaError(f"{self.path} is empty")
-        last = units[-1]
-        self.units = [*units[:-1], Unit(self.path, last.place._replace(size=None), last.rows)]
-        self.schema = apply_overrides({"text": "text"}, options.overrides)
+        self.add_units(units)
+
+    def place_of(self, unit: Unit, row: int) -> str:
+        """The file and the line."""
+        return f"{unit.name}, line {unit.place[1].line + row + 1}"
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the lines of a block."""
-        lines = _lines(read_block(self.input, unit.place))
+        number, place = unit.place
+        lines = _lines(read_block(self._files[number], place))
         found: list[bytes | str] = list(lines)
         if self.schema["text"].type != "bytes":
             for i, line in enumerate(lines):
@@ -54,7 +71,7 @@ class TextLines(Source):
                     found[i] = line.decode()
                 except UnicodeDecodeError as error:
                     raise SchemaError(
-                        f"{self.path}, line {unit.place.line + i + 1} is not UTF-8 ({error.reason} at byte "
+                        f"{unit.name}, line {place.line + i + 1} is not UTF-8 ({error.reason} at byte "
                         f"{error.start}); --schema text=bytes takes it"
                     ) from None
         yield RawBatch({"text": found}, len(found))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from ...core import BAD_CONTENT, BAD_LENGTH, crc32c, find_records
 from ...errors import SchemaError
 from .base import Unit
+from .compression import ZLIB_MARKS
 from .example_records import ExampleRecords
 from .input_path import InputPath
 
@@ -34,6 +35,7 @@ class TFRecordFiles(ExampleRecords):
     kind: ClassVar[str] = "tfrecord"
     reads_ahead = True
     about: ClassVar[str] = "TFRecord files"
+    any_names: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".tfrecord", ".tfrecords", ".tfr")
 
     @classmethod
@@ -51,6 +53,7 @@ class TFRecordFiles(ExampleRecords):
     def record_files(self) -> list[InputPath]:
         """The files that are TFRecord files by their names; compressed ones are known by their first bytes."""
         files = [file for file in self.input.files(("",)) if _is_record_file(file, self.input)]
+        files = files or self.input.all_files()
         for file in files:
             file.packed = file.packed or _is_packed(file)
         return files
@@ -120,7 +123,7 @@ def _begins(head: bytes) -> bool:
 def _is_packed(file: InputPath) -> bool:
     """Whether the file is compressed as a whole, which its name need not say; a length can look like that."""
     head = file.head(_HEADER.size)
-    return head.startswith(b"\x1f\x8b") and not _begins(head)
+    return head.startswith((b"\x1f\x8b", *ZLIB_MARKS)) and not _begins(head)
 
 
 def _is_record_file(file: InputPath, given: InputPath) -> bool:
