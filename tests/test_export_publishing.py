@@ -241,3 +241,12 @@ def test_a_wrong_call_is_refused(
     assert main(["export", str(path), *arguments]) == 2
     assert says in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
+
+
+def test_a_column_whose_name_has_a_dot_is_refused_by_lance_before_anything_is_written(tmp_path: Path) -> None:
+    with Writer(tmp_path / "p.urec", {"a.b": "int32", "n": "int32"}) as writer:
+        writer.write({"a.b": 1, "n": 1})
+    with pytest.raises(SchemaError, match=r"lance cannot hold 'a\.b'.*rename it first"):
+        unirecord.export(tmp_path / "p.urec", tmp_path / "out.lance")
+    assert not (tmp_path / "out.lance").exists()
+    unirecord.export(tmp_path / "p.urec", tmp_path / "out.lance", columns=["n"])

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import lance
 import lmdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from foreign_samples import FOREIGN, plain, sample
 from sources import refusals, rows_at
@@ -264,3 +266,12 @@ def test_links_of_hdf5_are_said_to_be_left_out(tmp_path: Path) -> None:
     said = said_of_left_out(open_source(str(tmp_path / "a.h5")).left_out)
     assert "link 'group/soft': left out: it leads to '/group/x' of the same file" in said
     assert "link 'out': left out: it leads into another file, 'other.h5'" in said
+
+
+def test_blob_columns_of_lance_are_their_bytes(tmp_path: Path) -> None:
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    values = [b"x" * 100, None, b"y" * 70_000]
+    schema = pa.schema([("i", pa.int64()), field])
+    given = pa.table([pa.array([1, 2, 3]), pa.array(values, pa.large_binary())], schema=schema)
+    lance.write_dataset(given, str(tmp_path / "v.lance"))
+    assert rows_at(tmp_path / "v.lance") == [{"i": i, "b": b} for i, b in zip((1, 2, 3), values, strict=True)]

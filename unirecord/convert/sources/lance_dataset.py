@@ -18,6 +18,7 @@ __all__ = ["LanceDataset"]
 
 _NEEDS: Final = "a Lance dataset"
 _SAMPLE_ROWS: Final = 1_000
+_BLOB_ROWS: Final = 16  # at a time: each may be large
 _VERSIONS: Final = "_versions"
 
 
@@ -57,8 +58,10 @@ class LanceDataset(ArrowSource):
                 place = (fragment.fragment_id, row)
                 self.units.append(Unit(f"{self.path}, fragment {fragment.fragment_id}", place, rows))
                 row += rows
-            fields = dataset.schema
-            sample = dataset.head(_SAMPLE_ROWS)
+            fields, self._reading = _without_descriptors(dataset.schema)
+            sample = dataset.scanner(limit=_SAMPLE_ROWS, batch_size=_SAMPLE_ROWS, **self._reading).head(
+                _BLOB_ROWS if self._reading else _SAMPLE_ROWS
+            )
             nulls = {field.name: self._has_nulls(dataset, field) for field in fields}
         self.settle(fields, sample if sample.num_rows else None, nulls, options.overrides)
 
@@ -85,8 +88,10 @@ class LanceDataset(ArrowSource):
         """Yield the rows of a fragment."""
         number, row = unit.place
         columns = [self._names[name] for name in self.schema.names]
+        step = _BLOB_ROWS if self._reading else _SAMPLE_ROWS
         with foreign_call("lance", unit.name):
-            batches = self._opened().get_fragment(number).to_batches(columns=columns, batch_size=_SAMPLE_ROWS)
+            fragment = self._opened().get_fragment(number)
+            batches = fragment.to_batches(columns=columns, batch_size=step, **self._reading)
             batches = iter(batches)
         while True:
             with foreign_call("lance", unit.name):
@@ -95,3 +100,16 @@ class LanceDataset(ArrowSource):
                 return
             yield from self.raw_batches(batch, unit.name, row)
             row += batch.num_rows
+
+
+def _without_descriptors(fields: Any) -> tuple[Any, dict[str, str]]:
+    """The schema with blob columns as the bytes they stand for, and what asks Lance for these, and no descriptors."""
+    pa = needed("pyarrow", _NEEDS)
+    blobs = [
+        i
+        for i, field in enumerate(fields)
+        if "lance.blob" in str(field.type) or (field.metadata or {}).get(b"lance-encoding:blob") == b"true"
+    ]
+    for i in blobs:
+        fields = fields.set(i, pa.field(fields.field(i).name, pa.large_binary(), fields.field(i).nullable))
+    return fields, {"blob_handling": "all_binary"} if blobs else {}
