@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 import warnings
@@ -28,6 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...core import Locked
 from ...errors import SchemaError, UniRecordError
 from ...format.values.strings import PackedStrings, Texts
 from ...pipeline.shared_memory import Channel, Ended
@@ -120,7 +120,7 @@ class _Child:
 
     def __init__(self, libraries: tuple[str, ...], limits: _Limits) -> None:
         self._libraries, self._limits = libraries, limits
-        self._lock = threading.Lock()
+        self._lock = Locked()
         self._process: _Process | None = None
         self._began = 0  # how many processes have been started
         self._deadly: dict[str, str] = {}  # what processes have died of, and what was said of it
@@ -144,7 +144,7 @@ class _Child:
 
         ``where`` is what is read, for messages. ``began``: the process that is meant, and no later one.
         """
-        with self._lock:
+        with self._lock.lock:
             if where in self._deadly:
                 raise SchemaError(self._deadly[where])
             process = self._process
@@ -190,7 +190,7 @@ class _Child:
 
     def drop(self, began: int, reading: int) -> None:
         """Say that no more is asked of what was being read."""
-        with self._lock, suppress(Ended):
+        with self._lock.lock, suppress(Ended):
             if self._process is not None and self._began == began and self._process.parent == os.getpid():
                 self._process.channel.send(("drop", reading))
 
