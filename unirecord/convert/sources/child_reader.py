@@ -218,7 +218,7 @@ class _Process:
                 stdout=subprocess.DEVNULL,
                 stderr=self._said,
                 pass_fds=[its.fileno()],
-                env={"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", **os.environ},
+                env=_environment(),
                 start_new_session=True,  # Ctrl-C is for this process, which ends it
             )
         self.channel = Channel(mine)
@@ -265,6 +265,12 @@ class _Process:
             f"{where} cannot be read: its library dies of it by {name}{said}; it is damaged, or of a kind that the "
             "library does not take"
         )
+
+
+def _environment() -> dict[str, str]:
+    """Of a child; without Python's own stacks of what died, which would stand behind what the library has said."""
+    given = {name: value for name, value in os.environ.items() if name != "PYTHONFAULTHANDLER"}
+    return {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", **given}
 
 
 def _end(process: subprocess.Popen[bytes], sock: socket.socket, parent: int) -> None:
