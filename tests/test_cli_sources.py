@@ -152,7 +152,7 @@ def test_an_infinity_out_of_nothing_is_refused_by_row_and_field(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "x.jsonl").write_text('{"a": 1.5}\n{"a": 1e400}\n')
-    failed(capsys, 1, "x.jsonl, line 2: row 1, field 'a': the number 1e400", "write", "x.jsonl", "d")
+    failed(capsys, 1, "x.jsonl, line 2, field 'a': the number 1e400", "write", "x.jsonl", "d")
     assert not (here / "d").exists()
 
 

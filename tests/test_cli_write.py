@@ -160,7 +160,11 @@ def test_appended_pictures_keep_the_numbers_of_their_classes(
         (["write", "t.csv", "no/such/d"], 2, "does not exist; make it first"),
         (["write", "t.csv", "d", "--schema", "id=in32"], 2, "did you mean 'int32'"),
         (["write", "t.csv", "d", "--schema", "ident=int32"], 1, "no column 'ident' in the data"),
-        (["write", "t.csv", "d", "--schema", "name=int32"], 1, "row 0, column 'name': 'ann' is no int32"),
+        (
+            ["write", "t.csv", "d", "--schema", "name=int32"],
+            1,
+            "t.csv, line 2, column 'name': 'ann' is no int32",
+        ),
         (["write", "t.csv", "d", "--schema", "score=float32"], 1, 'the type "float32?" allows that'),
         (["write", "t.csv", "d", "--schema", "id=uint8,name=bytes,score=bool?"], 1, "'0.5' is no bool"),
         (["write", "t.csv", "d", "--index", "idd"], 2, "no column 'idd'; did you mean 'id'"),

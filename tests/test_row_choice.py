@@ -379,11 +379,12 @@ def test_the_command_obeys_them_and_says_so(tmp_path: Path, capfd: pytest.Captur
 def test_a_cell_that_does_not_fit_takes_its_row_alone(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    for name, text in (
-        ("t.csv", "n,s\n" + "".join(f"{'x' if i == 40 else i},{i}\n" for i in range(100))),
+    for name, text, place in (
+        ("t.csv", "n,s\n" + "".join(f"{'x' if i == 40 else i},{i}\n" for i in range(100)), "line 42"),
         (
             "t.jsonl",
             "".join(f'{{"n": {chr(34) + "x" + chr(34) if i == 40 else i}, "s": {i}}}\n' for i in range(100)),
+            "row 40",
         ),
     ):
         (tmp_path / name).write_text(text)
@@ -394,7 +395,7 @@ def test_a_cell_that_does_not_fit_takes_its_row_alone(
         )
         assert [row["n"] for row in UniRecordDataset(target)] == [n for n in range(100) if n != 40]
         (line,) = Path(f"{target}.left-out.jsonl").read_text().splitlines()
-        assert "line 42, column 'n'" in json.loads(line)["reason"]
+        assert f"{place}, column 'n'" in json.loads(line)["reason"]
         capfd.readouterr()
 
 
