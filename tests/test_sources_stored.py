@@ -87,7 +87,7 @@ def test_every_value_and_what_is_said_of_them_is_kept(
         {"image": "picture", "label": "y"}.get(name, name): spec
         for name, spec in open_source("src").schema.to_spec().items()
     }
-    assert {c.name: c.codec.spec for c in found.schema if c.codec} == {"picture": "zstd"}
+    assert {c.name: c.codec.name for c in found.schema if c.codec} == {"picture": "zstd"}
 
 
 def test_rows_are_chosen_ordered_and_split(here: Path) -> None:
