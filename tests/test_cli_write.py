@@ -127,7 +127,7 @@ def test_parts_roll_over_by_size(here: Path) -> None:
 
 def test_overwrite_and_append(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["write", "t.csv", "d"]) == 0
-    failed(capsys, 2, "d exists already; --overwrite replaces it, --append adds", "write", "t.csv", "d")
+    failed(capsys, 2, "--overwrite replaces it, --append adds to a directory", "write", "t.csv", "d")
     # The new rows alone would be int64 and not nullable; they take the types of those that are there.
     (here / "more.csv").write_text("id,name,score\n4,dan,1\n")
     assert main(["write", "more.csv", "d", "--append"]) == 0
