@@ -80,6 +80,8 @@ def draw(number: int, written: Written) -> Case:
         if view.remainder == "uneven":
             view = view.on(0, view.ranks)  # in the last step, only rank 0 is sure to have a sample
         resume, view = _resume(view, consumer, options, pick)
+        if pick.random() < 0.2:
+            passes[-1] = Pass(passes[-1].set_epoch, passes[-1].dropped)  # its end is asked for
     case = Case(number, view, consumer, options, tuple(passes), resume)
     return Case(number, view, consumer, options, tuple(passes), resume, frozenset(_features(case)))
 

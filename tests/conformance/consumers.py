@@ -58,9 +58,10 @@ class Consumer:
 
     ``covers``: the public name. ``takes``: options. ``carries``, ``types``: columns. ``batched``: batches are as asked
     for, not only samples. ``advances``: a pass without ``set_epoch`` is the next epoch. ``saves``, ``loads``: states.
-    ``late_states``: also once it is made. ``skips_ended``: after a state from the end of an epoch comes the next one,
-    not an empty pass. ``ordered``: False when only the set of samples is promised. ``whole``: all selected rows, in
-    their own order.
+    ``late_states``: also once it is made. ``skips_ended``: after a state of a pass that has ended comes the next
+    epoch, not an empty pass; ``skips_last``: so it does where the pass was left at its last batch. ``ends_ahead``: a
+    state of a pass that has ended stands at the front of the next epoch. ``ordered``: False when only the set of
+    samples is promised. ``whole``: all selected rows, in their own order.
     """
 
     name: str
@@ -79,6 +80,8 @@ class Consumer:
     own_states: bool = False
     late_states: bool = True
     skips_ended: bool = False
+    skips_last: bool = False
+    ends_ahead: bool = False
     weight: int = 10
 
     def can_carry(self, column: Field) -> bool:

@@ -40,7 +40,7 @@ class Iterators:
 ITERATED: dict[str, Any] = {"advances": False, "saves": True, "loads": True}
 
 
-@consumer("grain.batches", "unirecord.grain.batches", takes=BATCHES, weight=10, **ITERATED)
+@consumer("grain.batches", "unirecord.grain.batches", takes=BATCHES, ends_ahead=True, weight=10, **ITERATED)
 def by_batches(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     names = ("drop_last", "prefetch", "num_threads")
     data = Iterators(unirecord.grain.batches(ds, options.batch_size, **options.given(*names)))

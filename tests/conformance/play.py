@@ -72,6 +72,8 @@ def _read(case: Case) -> tuple[Any, tuple[int, int] | None]:
             if each.disturbed == "set_epoch" and begun:
                 epoch, begun = epoch + 7, False
         if case.resume and end:
+            if consumer.ends_ahead and case.passes[-1].stop is None:
+                end = epoch + 1, 0
             state = reading.owner.state_dict()
             if not consumer.own_states:
                 assert (state["epoch"], state["position"]) == end, f"the state is {state}, not at {end}"
@@ -153,7 +155,8 @@ def _go_on(case: Case, resume: Resume, state: Any, epoch: int, position: int) ->
         if not resume.through_dataset:
             reading.owner.load_state_dict(state)
         rest = _expected(view, consumer, options, epoch, position)
-        if rest or not consumer.skips_ended:
+        skips = consumer.skips_ended if case.passes[-1].stop is None else consumer.skips_last
+        if rest or not skips:
             _check_pass(ds, reading, consumer, rest, None, None, epoch)
         if consumer.advances:
             following = _expected(view, consumer, options, epoch + 1)

@@ -82,7 +82,7 @@ def _made(ds: UniRecordDataset, options: Options) -> Any:
     return ds.to_tf(options.batch_size, **options.given("drop_last", "prefetch", "num_threads"))
 
 
-@consumer("to_tf", "UniRecordDataset.to_tf", loads=True, skips_ended=True, weight=5, **TO_TF)
+@consumer("to_tf", "UniRecordDataset.to_tf", loads=True, skips_ended=True, skips_last=True, weight=5, **TO_TF)
 def by_to_tf(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     return _reading(_made(ds, options), ds, options, fields)
 
@@ -117,7 +117,9 @@ class Recorder(tf.keras.Model):
         return {"batches": tf.constant(len(self.batches))}
 
 
-@consumer("Keras fit", "UniRecordDataset.to_tf", loads=True, skips_ended=True, weight=2, **TO_TF)
+@consumer(
+    "Keras fit", "UniRecordDataset.to_tf", loads=True, skips_ended=True, skips_last=True, weight=2, **TO_TF
+)
 def by_fit(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     """An epoch of training for each pass, from the first to the last batch."""
     data = _made(ds, options)
