@@ -57,6 +57,7 @@ BENEATH = {
         "arrow_values",
         "hf_builder",
         "hf_features",
+        "hf_stream",
         "torch_collate",
         "torch_device",
         "torch_lending",
