@@ -21,7 +21,7 @@ from ..core import Locked, WeakObjects, result_of
 from ..errors import UniRecordError
 from .flights import Batch, Call, Flight, Read
 from .pacing import STALLED, Durations, Pace
-from .store import Store, let_go
+from .store import Store, let_go, not_after_fork
 from .store_failures import in_short, is_silence, verdict_of
 
 __all__ = ["MOST_IN_FLIGHT", "Begun", "Requests", "requests"]
@@ -48,7 +48,7 @@ class Begun:
     def wait(self) -> Any:
         """What comes of it, or the exception that it raises."""
         if self._process != os.getpid():  # nobody is there who would make it come
-            raise _not_after_fork()
+            raise not_after_fork()
         try:
             return result_of(self._batch.done)[0]
         except CancelledError:
@@ -374,13 +374,6 @@ def _given_up() -> ConnectionAbortedError:
     return ConnectionAbortedError(errno.ECONNABORTED, "it was given up, because the process ends")
 
 
-def _not_after_fork() -> UniRecordError:
-    return UniRecordError(
-        "the client of object stores, used before this process was forked, does not survive that: start workers "
-        'by "spawn" or "forkserver" (multiprocessing_context=), or use threads'
-    )
-
-
 _made: list[Requests] = []
 _making = Locked()
 
@@ -394,5 +387,5 @@ def requests() -> Requests:
                 atexit.register(made.stop)  # before it can be used: an interrupt may come between
                 _made.append(made)
     if _made[0]._process != os.getpid():
-        raise _not_after_fork()
+        raise not_after_fork()
     return _made[0]

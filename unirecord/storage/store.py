@@ -17,7 +17,7 @@ from .pacing import Budget, Retries, retries_of
 from .storage_options import StorageOptions
 from .store_failures import NOWHERE, asked_url, failure
 
-__all__ = ["Store", "client_module", "let_go"]
+__all__ = ["Store", "client_module", "let_go", "not_after_fork"]
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")
 _ENDPOINT_OPTIONS: Final = ("endpoint", "endpoint_url", "base_url")
@@ -103,6 +103,7 @@ class Store:
                 self._once = self._patient = None
 
     def _open(self, retry_config: Any) -> Any:
+        _keep_to_one_process()
         client_module()
         from obstore.exceptions import BaseError
         from obstore.store import from_url
@@ -219,3 +220,22 @@ class Store:
         return ValueError(
             f"{self.root}: the storage options are refused: {options.hidden(said)} (given: {given})"
         )
+
+
+_used_in: list[int] = []  # the process whose threads the client's are
+
+
+def _keep_to_one_process() -> None:
+    """UniRecordError in a fork of a process that has made a client: the threads behind it are not there."""
+    if not _used_in:
+        _used_in.append(os.getpid())
+    if _used_in[0] != os.getpid():
+        raise not_after_fork()
+
+
+def not_after_fork() -> UniRecordError:
+    """What is said where a client is used in a fork of the process that made it."""
+    return UniRecordError(
+        "the client of object stores, used before this process was forked, does not survive that: start workers "
+        'by "spawn" or "forkserver" (multiprocessing_context=), or use threads'
+    )
