@@ -298,7 +298,7 @@ def test_conversions_write_to_a_store(
     with UniRecordDataset(folder(server), shuffle=False) as ds:
         assert [int(ds[i]["a"]) for i in (0, 250, 499)] == [0, 250, 499]
     assert main(["write", str(source), URL]) != 0
-    assert "exists already" in capsys.readouterr().err
+    assert "--overwrite replaces it, --append adds to a directory" in capsys.readouterr().err
     assert main(["write", str(source), URL, "--append"]) == 0
     assert unirecord.write_dataset(source, URL, overwrite=True) == 500
     assert unnamed(server) == spooled(server) == []

@@ -106,6 +106,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
     "jsonl": text("t.jsonl", "".join(f'{{"id": {i}, "v": [1, 2]}}\n' for i in range(200))),
     "text": text("t.txt", "some\nlines\n" * 20),
     "images": tree("pictures", PICTURES),
+    "masks": tree("masked", {f"{kind}/{i}.png": picture(4, 3) for kind in ("images", "masks") for i in range(4)}),
     "files": tree("texts", {"a.txt": b"a", "b.txt": b"b"}),
     "coco": tree("coco", {**PICTURES, "instances.json": json.dumps(COCO).encode()}),
     "voc": tree("VOC2012", VOC),

@@ -18,7 +18,6 @@ from random import Random
 from typing import Any, Final
 
 from ..core import Locked, WeakObjects, result_of
-from ..errors import UniRecordError
 from .flights import Batch, Call, Flight, Read
 from .pacing import STALLED, Durations, Pace
 from .store import Store, let_go, not_after_fork
