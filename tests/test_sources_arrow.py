@@ -111,26 +111,31 @@ def test_every_value_equals_that_of_pyarrow(tmp_path: Path, format: str) -> None
         assert open_source(str(tmp_path / "without_a_suffix")).kind == source.kind
 
 
-def test_types_can_be_replaced_and_what_does_not_fit_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_types_can_be_replaced_and_what_does_not_fit_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    ragged = pa.array([[[1], [2]], *[[[1], [2, 3]]] * (ROWS - 1)], table()["ragged"].type)
-    columns = table().select(["int64", "ragged", "list"]).set_column(1, "ragged", ragged)
-    pa.parquet.write_table(columns, path, row_group_size=70)
-    assert str(open_source(str(path)).schema["ragged"]) == "object"
-    monkeypatch.setattr(parquet, "_SAMPLE_ROWS", 1)  # lists begin to differ behind what is looked at
+    like = table().schema
+    count = parquet._SAMPLE_ROWS + 100  # lists begin to differ behind what is looked at
+    ragged = [[[1], [2]]] * parquet._SAMPLE_ROWS + [[[1], [2, 3]]] * 100
+    columns = {
+        "int64": pa.array(range(count), like.field("int64").type),
+        "ragged": pa.array(ragged, like.field("ragged").type),
+        "list": pa.array([[0, 1]] * count, like.field("list").type),
+    }
+    pa.parquet.write_table(pa.table(columns), path, row_group_size=70)
     source = open_source(str(path))
-    with pytest.raises(SchemaError, match=r"rows from 0, column 'ragged': .*--schema ragged=object"):
+    with pytest.raises(SchemaError, match=r"rows from \d+, column 'ragged': .*--schema ragged=object"):
         list(source.batches())
     spec = {"int64": "int16", "ragged": "object", "list": "object"}
-    assert write_dataset(str(path), tmp_path / "d.urec", schema=spec) == ROWS
+    assert write_dataset(str(path), tmp_path / "d.urec", schema=spec) == count
     with UniRecordDataset(tmp_path / "d.urec") as ds:
         assert ds.schema.to_spec() == spec
-        assert ds[2] == {"int64": 2, "ragged": [[1], [2, 3]], "list": [0, 1]}
+        assert ds[count - 1] == {"int64": count - 1, "ragged": [[1], [2, 3]], "list": [0, 1]}
     with pytest.raises(SchemaError, match=r"x\.parquet, row group 1: row 58, column 'int64'"):
         write_dataset(str(path), tmp_path / "e.urec", schema={**spec, "int64": "int8"})
     assert not (tmp_path / "e.urec").exists()
+    # Where they differ from the first rows on, this is seen.
+    pa.parquet.write_table(pa.table({"ragged": columns["ragged"].slice(parquet._SAMPLE_ROWS - 9)}), path)
+    assert str(open_source(str(path)).schema["ragged"]) == "object"
 
 
 cell = st.none() | st.integers(-(1 << 63), (1 << 63) - 1)

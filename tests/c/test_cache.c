@@ -192,6 +192,9 @@ static void threads_read_while_others_change_it(void) {
   ur_cache_release(cache);
 }
 
+/* Forks beside threads: neither ThreadSanitizer nor the emulator takes them. */
+#if !defined(__SANITIZE_THREAD__) && !defined(UR_EMULATED)
+
 static atomic_bool ended;
 
 /* Holds the lock most of the time. */
@@ -242,6 +245,7 @@ static void a_forked_child_waits_for_no_lock(void) {
   EXPECT(pthread_join(thread, NULL) == 0);
   ur_cache_release(cache);
 }
+#endif
 
 static void a_file_on_no_shelf_has_gaps_alone(void) {
   ur_cache *cache = make_cache();
