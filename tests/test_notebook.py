@@ -129,7 +129,7 @@ def test_completion_offers_public_names_alone(path: Path) -> None:
         assert not [name for name in offered if name.startswith("_")]
         assert {"head", "sample", "plot", "batches", "schema"} <= offered
     names = {name for name in dir(unirecord) if not name.startswith("__")}
-    assert names == {n for n in unirecord.__all__ if n != "__version__"} | set(unirecord._ADAPTERS)
+    assert names == {n for n in unirecord.__all__ if n != "__version__"} | set(unirecord._MODULES)
 
 
 def test_what_is_printed_says_what_it_is(path: Path) -> None:
