@@ -270,7 +270,7 @@ def test_a_conversion_that_was_stopped_keeps_its_parts(server: Server, tmp_path:
     dataset_id = bytes(range(16))
     own = f"part-000007-{part_id(dataset_id, 7)[:4].hex()}.urec"
     (folder(server) / own).write_bytes(b"x")
-    plan = {"id": dataset_id.hex(), "first": 7, "what": {}, "state": "begun"}
+    plan = {"id": dataset_id.hex(), "first": 7, "what": {}, "files": {}, "state": "begun"}
     (folder(server) / f".conversion-{dataset_id[:4].hex()}.json").write_text(json.dumps(plan))
     assert unirecord.gc(URL, keep=1, older_than=0).parts == 1
     assert not (folder(server) / part).exists()
