@@ -135,18 +135,19 @@ class ResumeState:
             (
                 self,
                 expected,
-                "the state is of windows or packed samples, and this has the rows that they are cut from",
+                "it is of windows or packed samples, and this has the rows that they are cut from",
             ),
             (
                 expected,
                 self,
-                "the state is of rows, and this has windows or packed samples that are cut from them",
+                "it is of rows, and this has windows or packed samples that are cut from them",
             ),
         ):
             if one.identity.startswith(f"{other.identity}/"):
                 rule = one.identity.rpartition("/")[2]
-                raise ValueError(
-                    f"{way} ({rule}): load it into what state_dict() was called of; `unirecord trace` knows rows alone"
+                raise StaleError(
+                    f"the state belongs to another dataset: {way} ({rule}); load it into what state_dict() was "
+                    "called of; `unirecord trace` knows rows alone"
                 )
         if self.identity != expected.identity:
             version = None if version_with is None else version_with(self.identity, self.shuffle)

@@ -80,17 +80,19 @@ class Descriptor(Locked):
 
     locked: bool = False
     _number = -1  # of whose file is closed, or not open yet
+    # Asked of an object that may go so late that this module has lost its names.
+    _process_now = staticmethod(os.getpid)
 
     def __init__(self, path: str, flags: int, mode: int = 0o666) -> None:
         super().__init__()
-        self._process = os.getpid()
+        self._process = self._process_now()
         self._number = os_calls.open(path, flags, mode)
         close_in_children(self._number, True)
 
     @property
     def number(self) -> int:
         """Its number; -1 when it is closed, as in every child."""
-        return self._number if self._number < 0 or self._process == os.getpid() else -1
+        return self._number if self._number < 0 or self._process == self._process_now() else -1
 
     def close(self) -> None:
         """Gives up lock and file."""
