@@ -10,9 +10,8 @@ import pytest
 from cached_dataset import URL, root, server
 from objectstore import Server
 
-from unirecord.cli import bench_store, main
-from unirecord.cli.bench_rates import Measured, Need
-from unirecord.cli.bench_store import StoreLink, store_advice
+from unirecord.cli import bench, main
+from unirecord.cli.bench import Measured, Need, StoreLink, store_advice
 from unirecord.sizes import parse_size
 
 __all__ = ["root", "server"]  # fixtures
@@ -55,9 +54,9 @@ def test_advice_is_the_order_that_is_enough_and_what_a_cache_would_have_to_hold(
 def test_a_store_is_measured_by_few_requests_and_no_row_of_a_cache_is(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench_store, "_LEAST", 0)
+    monkeypatch.setattr(bench, "_LEAST", 0)
     asked: list[int] = []
-    seen: Any = bench_store.measure_link
+    seen: Any = bench.measure_link
 
     def counted(*given: Any) -> Any:
         before = len(server.requests)

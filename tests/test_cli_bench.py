@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from unirecord import Writer
-from unirecord.cli import bench_pipeline
-from unirecord.cli.bench_rates import Measured, Need, advice, step_that_hides
+from unirecord.cli import bench
+from unirecord.cli.bench import Measured, Need, advice, step_that_hides
 from unirecord.cli.main import main
 
 QUICK = ["--batch", "16", "--seconds", "0.01", "--threads", "1"]
@@ -193,8 +193,8 @@ def test_a_pipeline_is_timed_when_its_numbers_of_threads_have_been_found(
     found_after: int, begun: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline: Any = Tuned(found_after)
-    monkeypatch.setattr(bench_pipeline.time, "perf_counter", lambda: pipeline.now)
-    results, seconds = bench_pipeline._timed(pipeline, 1.0)
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: pipeline.now)
+    results, seconds = bench._timed(pipeline, 1.0)
     assert abs(pipeline.counted_from - begun) <= 3
     assert results / seconds == pytest.approx(5 if found_after > 100 else 10)
 
@@ -205,7 +205,7 @@ def test_advice_on_a_pipeline_names_what_to_change() -> None:
         stats: Any = SimpleNamespace(
             bottleneck=bottleneck, stages=[stage], rate=100.0, one_more_core=one_more_core
         )
-        return bench_pipeline._what_to_change(stats)
+        return bench._what_to_change(stats)
 
     assert "processes=" in advice("f", "auto", 100.0)
     assert "one more gives about 150.0" in advice("f", "auto", 150.0)

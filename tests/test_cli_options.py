@@ -9,7 +9,7 @@ import pytest
 
 from unirecord import Writer
 from unirecord.cli import main
-from unirecord.cli.inspect import add_parser
+from unirecord.cli.inspect import inspect_command
 
 VIEWS: dict[str, list[str]] = {
     "overview": [],
@@ -87,7 +87,7 @@ def test_an_option_of_inspect_is_obeyed_or_refused(
 
 def test_every_option_of_inspect_is_tried() -> None:
     made = argparse.ArgumentParser().add_subparsers()
-    add_parser(made)
+    inspect_command(made)
     known = set(made.choices["inspect"]._option_string_actions) - {"-h", "--help", "--debug"}
     assert known == set(OPTIONS) | {word for words in VIEWS.values() for word in words if word[:2] == "--"}
 

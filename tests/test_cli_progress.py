@@ -17,9 +17,8 @@ from numbers_source import Numbers
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
-from unirecord.cli.conversion_progress import ConversionProgress, Looking
-from unirecord.cli.pace import Pace
-from unirecord.cli.progress_bar import ProgressBar, ProgressLines
+from unirecord.cli.progress_bar import Pace, ProgressBar, ProgressLines
+from unirecord.cli.write import ConversionProgress, Looking
 from unirecord.convert import division
 from unirecord.convert.conversion import Standing
 

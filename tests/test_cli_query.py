@@ -14,7 +14,7 @@ from test_sources_images import picture
 
 from unirecord import Writer
 from unirecord.cli import main
-from unirecord.cli.inspect_statistics import sparkline
+from unirecord.cli.inspect import sparkline
 from unirecord.inspection.extract import encoded, safe_name
 
 SCHEMA: dict[str, Any] = {

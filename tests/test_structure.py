@@ -126,7 +126,8 @@ READS_OTHER_FILES = {
     "convert",
     "pipeline/budget.py",
     "inspection/machine.py",  # asks the system about a place, not about datasets
-    "cli/trace_state.py",
+    "cli/trace.py: open",  # a state or a checkpoint
+    "cli/trace.py: Path(path).read_text",
     "examples.py",  # pictures that the package brings along
     "inspection/index_check.py: tempfile.TemporaryFile",
 }

@@ -1,4 +1,4 @@
-"""``unirecord audit DIR``: whether a training job delivered every sample exactly once, by its receipts."""
+"""``unirecord audit`` and ``unirecord report``: whether a job delivered every sample once, by its receipts."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any, Final
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
 from ..inspection.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
-from ..inspection.run_report import ranks_named
+from ..inspection.page_file import write_page
+from ..inspection.run_report import ranks_named, run_report
+from ..inspection.stats_files import saved_stats
 from ..order.coverage import PositionRange
-from .state_options import options_of
-from .table import print_table
-from .terminal import print_json, say, warn
-from .trace_job import mixture_of_state, named_path
+from ..sizes import format_size
+from .terminal import print_json, print_table, say, warn
+from .trace import mixture_of_state, named_path, options_of
 from .usage import UsageError, make_parser
 
-__all__ = ["add_parser", "add_questions", "audited"]
+__all__ = ["audit_command", "report_command"]
 
-_DESCRIPTION: Final = """Prove, by the receipts that the loaders of a job have written, that every position of every
+_AUDIT_DESCRIPTION: Final = """\
+Prove, by the receipts that the loaders of a job have written, that every position of every
 epoch was delivered exactly once, over crashes, resumes and changed numbers of ranks; or name what came twice, never,
 or was left out on purpose. Exit code 1 when it is not proven."""
 
-_EXAMPLES: Final = """examples:
+_AUDIT_EXAMPLES: Final = """examples:
   unirecord audit run1/receipts                   by arithmetic alone
   unirecord audit run1/receipts --dataset data    and every batch had the rows that the order gives
   unirecord audit run1/receipts --dataset web=web code=code    of a mixture
@@ -33,15 +35,15 @@ _EXAMPLES: Final = """examples:
 _MOST: Final = 10
 
 
-def add_parser(subparsers: Any) -> None:
+def audit_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
-        subparsers.add_parser, "audit", help="was every sample delivered exactly once", description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        subparsers.add_parser, "audit", help="was every sample delivered exactly once", description=_AUDIT_DESCRIPTION,
+        epilog=_AUDIT_EXAMPLES,
     )  # fmt: skip
     add_questions(parser, several=True)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run_audit)
 
 
 def add_questions(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -68,7 +70,7 @@ def audited(args: argparse.Namespace) -> AuditReport:
     return report if args.dataset is None else _with_dataset(args, report)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_audit(args: argparse.Namespace) -> int:
     report = audited(args)
     if args.json:
         print_json(report.to_dict(), indent=2)
@@ -173,3 +175,32 @@ def _ranges(ranges: Sequence[PositionRange]) -> str:
     count = sum(found.count for found in ranges)
     named = "; ".join(map(str, ranges[:_MOST])) + ("; …" if len(ranges) > _MOST else "")
     return f"{count:,} {'position' if count == 1 else 'positions'}: {named}"
+
+
+_REPORT_DESCRIPTION: Final = """\
+Write what audit finds as a page to look at in a browser: the launches of a job, what each
+epoch delivered, what was left out, came twice or never. Exit code 1 when it is not proven; the page is written then
+too."""
+
+_REPORT_EXAMPLES: Final = """examples:
+  unirecord report run1/receipts run1.html
+  unirecord report run1/receipts run1.html --dataset data    rows are compared too"""
+
+
+def report_command(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser, "report", help="a training job as a page to look at", description=_REPORT_DESCRIPTION,
+        epilog=_REPORT_EXAMPLES,
+    )  # fmt: skip
+    add_questions(parser)
+    parser.add_argument("page", metavar="FILE", help="the page to write; an earlier page is replaced")
+    parser.set_defaults(run=_run_report)
+
+
+def _run_report(args: argparse.Namespace) -> int:
+    found = audited(args)
+    size = write_page(run_report(found, saved_stats(args.folder)), args.page)
+    result = "proven" if found.ok else "NOT proven"
+    say(f"{args.page}: {format_size(size)}, to be opened in a browser; it needs no network ({result})")
+    return 0 if found.ok else 1

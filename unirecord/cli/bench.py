@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import inspect
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from statistics import median
 from typing import Any, Final
 
+import numpy as np
+
 from ..core import usable_cores
+from ..dataset.dataset import UniRecordDataset
+from ..errors import UniRecordError
 from ..parts.part_set import Io, resolve
+from ..pipeline.pipeline import Pipeline
+from ..pipeline.pipeline_stats import PipelineStats
+from ..sizes import format_size
+from ..storage import local_disk
 from ..storage.registry import location_of
-from .bench_rates import WAYS, Measured, Need, advice, measure, step_that_hides
-from .bench_store import StoreLink, measure_link, store_advice
-from .cache_option import add_cache_options
-from .storage_option import add_storage_option
-from .table import table
-from .terminal import print_json, say
+from .store_options import add_cache_options, add_storage_option
+from .terminal import print_json, say, table
 from .usage import UsageError, make_parser, names
 
-__all__ = ["add_parser"]
+__all__ = ["Measured", "Need", "StoreLink", "advice", "bench_command", "step_that_hides", "store_advice"]
 
 _DESCRIPTION: Final = """Read shuffled batches in each way of reading and print rates and the time per batch. With
 --step-ms, the time of one training step, say whether reading keeps up: the job needs batch / step samples a second.
@@ -33,7 +46,7 @@ _EXAMPLES: Final = """examples:
 _BAR: Final = 24
 
 
-def add_parser(subparsers: Any) -> None:
+def bench_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser,
@@ -109,7 +122,6 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _run_pipeline(args: argparse.Namespace) -> int:
-    from .bench_pipeline import bench_pipeline
 
     given = {
         "--batch": args.batch != 256,
@@ -223,3 +235,312 @@ def _print_verdict(
     )
     for line in _advice(args, measured, need, link):
         say(f"  - {line}")
+
+
+WAYS: Final = ("auto", "mmap", "pread", "uring", "uring-direct", "memory")
+
+_ENOUGH = 1.1  # a loader this much faster than the job keeps up with its own jitter
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One way of reading: what was asked for, what the reader says it did, and how fast it was."""
+
+    io: str
+    used: str
+    samples: int
+    seconds: float
+    samples_per_s: float
+    bytes_per_s: float
+    p50_ms: float
+    p99_ms: float
+    first_batch_ms: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as a dict that JSON can hold."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a job asks of the loader: a batch of so many samples every ``step_ms``."""
+
+    batch: int
+    step_ms: float
+    bytes_per_sample: float
+
+    @property
+    def samples_per_s(self) -> float:
+        return self.batch / self.step_ms * 1e3
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.samples_per_s * self.bytes_per_sample
+
+    def met_by(self, one: Measured) -> bool:
+        """Whether this way of reading keeps up, with a little to spare."""
+        return one.samples_per_s >= _ENOUGH * self.samples_per_s
+
+
+def measure(
+    path: str, io: Io, *, batch: int, threads: int | None, seconds: float, cold: bool, **options: Any
+) -> Measured:
+    """Read shuffled batches for ``seconds``: after as long a warm-up, or cold, and then one epoch at most."""
+    if cold:
+        forget_cached(path)
+    with UniRecordDataset(path, 0, 1, shuffle=True, io=io, **options) as ds:
+        batches = ds.batches(batch, num_threads=threads)
+        if not cold:
+            _take(batches, seconds, at_most_one=True)
+        latencies, samples, size, took = _take(batches, seconds, at_most_one=cold)
+        used = ds.io
+    p50, p99 = np.percentile(latencies, [50, 99]) * 1e3
+    return Measured(
+        io, used, samples, took, samples / took, size / took, float(p50), float(p99), latencies[0] * 1e3
+    )
+
+
+def _take(batches: Any, seconds: float, *, at_most_one: bool) -> tuple[list[float], int, int, float]:
+    """Latency of each batch, samples, bytes and seconds, over epochs until ``seconds`` are over."""
+    before = batches.stats()
+    latencies: list[float] = []
+    start = last = time.perf_counter()
+    while last - start < seconds:
+        for batch in batches:
+            now = time.perf_counter()
+            latencies.append(now - last)
+            last = now
+            del batch
+            if now - start >= seconds:
+                break
+        if at_most_one:
+            break
+    after = batches.stats()
+    return latencies, after.samples - before.samples, after.bytes - before.bytes, last - start
+
+
+def forget_cached(path: str) -> None:
+    """Ask the kernel to drop the data files from its cache; they were synced when they were published.
+
+    Pages that are mapped somewhere stay.
+    """
+    for part in resolve(path).parts:
+        local_disk.forget_cached(part.path)
+
+
+def step_that_hides(one: Measured, batch: int) -> float:
+    """The shortest training step, in ms, that this way of reading keeps fed."""
+    return _ENOUGH * batch / one.samples_per_s * 1e3
+
+
+def advice(need: Need, measured: Sequence[Measured], *, threads: int, cores: int, cold: bool) -> list[str]:
+    """What to change when the automatic choice is short of the need, the most useful first."""
+    auto = measured[0]
+    found = []
+    best = max(measured, key=lambda one: one.samples_per_s)
+    if best.samples_per_s > 1.15 * auto.samples_per_s:
+        word = "is enough" if need.met_by(best) else "is faster, but not enough by itself"
+        found.append(f'io="{best.io}" {word}: {best.samples_per_s:,.0f} samples/s')
+    if threads < cores:
+        found.append(f"num_threads={cores}: this run used {threads} of {cores} cores to read")
+    if cold:
+        found.append(
+            "more memory, so that the data stays cached after the first epoch, or storage that reads "
+            f'{need.bytes_per_s / 1e6:,.0f} MB/s at random; on disks and network file systems shuffle="block"'
+        )
+    found.append(
+        "columns=[...] with what the job uses alone; smaller samples (resize or compress once, when writing)"
+    )
+    return found
+
+
+_ASKED: Final = 9  # small requests, one after the other
+_SMALL: Final = 1 << 10
+_RUN: Final = 4 << 20  # as `shuffle="block"` and passes in order ask for their rows
+_RUNS: Final = 16  # at once
+_LEAST: Final = 8 << 20  # bytes; what is less comes too soon to be timed
+_WORTH: Final = 1.25  # times as fast, for which an order is exchanged for another
+
+
+@dataclass(frozen=True)
+class StoreLink:
+    """A store as it answered: seconds until a small answer was there, bytes a second of long ranges; 0 if unknown."""
+
+    latency_s: float
+    bytes_per_s: float
+    row_bytes: float
+    data_bytes: int
+
+    @property
+    def rows_in_runs(self) -> float:
+        """Rows a second that come in runs of neighbours, modelled: the bandwidth divided by the size of a row."""
+        return self.bytes_per_s / self.row_bytes
+
+    def shuffle(self, random_rows: float) -> str | None:
+        """By what to shuffle where ``random_rows`` a second come one by one: ``"rows"``, ``"block"``; None: unknown."""
+        if not self.bytes_per_s:
+            return None
+        return "block" if self.rows_in_runs > _WORTH * random_rows else "rows"
+
+    def to_dict(self, random_rows: float) -> dict[str, Any]:
+        """The figures, and what they say, as JSON can hold them."""
+        return {
+            **asdict(self),
+            "rows_in_runs_per_s": self.rows_in_runs or None,
+            "shuffle": self.shuffle(random_rows),
+        }
+
+    def lines(self, random_rows: float) -> list[str]:
+        """The same for people."""
+        said = f"A request takes {self.latency_s * 1e3:,.3g} ms"
+        if not self.bytes_per_s:
+            return [f"{said}; the data are too few to measure the bandwidth."]
+        said += (
+            f", {_RUNS} of {format_size(_RUN)} at once bring {self.bytes_per_s / 1e6:,.0f} MB/s, "
+            f"a row has {format_size(round(self.row_bytes))}."
+        )
+        runs = f"{self.rows_in_runs:,.0f} samples/s"
+        if self.shuffle(random_rows) == "rows":
+            return [
+                said,
+                f'shuffle=True is right here: in runs, as by shuffle="block", no more than {runs} come.',
+            ]
+        return [said, f'shuffle="block" reads runs: at that bandwidth up to {runs}, where a core keeps up.']
+
+
+def measure_link(parts: Sequence[Any], row_bytes: float) -> StoreLink:
+    """Asks the store for small ranges one by one, and for long ones at once: 64 MiB at most."""
+    location = location_of(parts[0].path)
+    paths = [part.path for part in islice(parts, _RUNS)]
+    sizes = [0 if entry is None else entry.size for entry in location.find_each(paths)]
+    largest = max(sizes)
+    path = paths[sizes.index(largest)]
+    small = min(_SMALL, largest)
+    asked = [
+        _seconds(location, [(path, place * (largest - small) // _ASKED, small)]) for place in range(_ASKED)
+    ]
+    runs = [
+        (path, start, min(_RUN, size - start))
+        for path, size in zip(paths, sizes, strict=True)
+        for start in range(0, size, _RUN)
+    ][:_RUNS]
+    latency, total = median(asked), sum(size for _, _, size in runs)
+    rate = total / _seconds(location, runs) if total >= _LEAST else 0.0
+    return StoreLink(latency, rate, row_bytes, sum(sizes) * len(parts) // len(paths))
+
+
+def _seconds(location: Any, ranges: list[tuple[str, int, int]]) -> float:
+    start = time.perf_counter()
+    for found in location.read_ranges(ranges):
+        if isinstance(found, BaseException):
+            raise found
+    return time.perf_counter() - start
+
+
+def store_advice(link: StoreLink, need: Need, auto: Measured) -> list[str]:
+    """What to change where an object store is short of the need, the most useful first."""
+    found = []
+    if link.shuffle(auto.samples_per_s) == "block":
+        word = "is enough" if link.rows_in_runs >= need.samples_per_s else "is not enough by itself"
+        found.append(f'shuffle="block", which {word} at the bandwidth that was measured')
+    share = 1 - auto.samples_per_s / need.samples_per_s
+    if share > 0:
+        found.append(
+            f'cache="DIR", cache_bytes="{format_size(int(share * link.data_bytes))}" on a local disk, {share:.0%} of '
+            "the data (modelled): from the second epoch on, the store has to give the rest alone"
+        )
+    return found
+
+
+_PIPELINE_ENOUGH: Final = 1.1  # a pipeline this much faster than the job keeps up with its own jitter
+_WARM_UP: Final = 0.5  # of the timed part: threads and processes start
+_MOST_WARM_UP: Final = 5.0  # of the timed part, while numbers of threads are still tried out
+_MOST_WARM_UP_S: Final = 10.0
+_LOOK_S: Final = 0.1
+
+
+def bench_pipeline(
+    name: str, path: str | None, *, seconds: float, step_ms: float | None, as_json: bool
+) -> int:
+    """Times what ``name``, "module:function", returns, and says whether it feeds steps of ``step_ms``."""
+    pipeline = _made(name, path)
+    results, took = _timed(pipeline, seconds)
+    if not results:
+        raise UsageError(f"{name} gives no results")
+    rate, stats = results / took, pipeline.stats()
+    met = None if step_ms is None else rate >= _PIPELINE_ENOUGH * 1e3 / step_ms
+    if as_json:
+        need = {} if step_ms is None else {"need": {"results_per_s": 1e3 / step_ms, "met": met}}
+        report = {"pipeline": name, "results_per_s": rate, "shortest_step_ms": _PIPELINE_ENOUGH * 1e3 / rate}
+        print_json({**report, **need, "stats": stats.to_dict(), "plan": pipeline.plan().to_dict()}, indent=2)
+    else:
+        say(*str(pipeline).splitlines(), "", *str(stats).splitlines(), "")
+        shortest = _PIPELINE_ENOUGH * 1e3 / rate
+        say(
+            f"The pipeline gives {rate:,.1f} results/s: it keeps up with steps of {shortest:,.3g} ms or more."
+        )
+        if step_ms is not None:
+            needed = f"The job needs {1e3 / step_ms:,.1f} results/s (one every {step_ms:g} ms)"
+            say(f"{needed}: enough." if met else f"{needed}: short. {_what_to_change(stats)}")
+    return 0
+
+
+def _what_to_change(stats: PipelineStats) -> str:
+    if stats.bottleneck == "consumer":
+        return "No stage sets the pace, but the thread that takes the results: make larger batches."
+    slowest = next(stage for stage in stats.stages if stage.name == stats.bottleneck)
+    advice = f"{slowest.name} sets the pace"
+    if slowest.limit != "auto":
+        return f"{advice}, with {slowest.limit} worker(s)."
+    if stats.one_more_core <= stats.rate:
+        return f"{advice}, and leaves cores idle: it waits, or holds the GIL (then give it processes=)."
+    return f"{advice}, and the cores are full: one more gives about {stats.one_more_core:,.1f} results/s."
+
+
+def _made(name: str, path: str | None) -> Pipeline:
+    module_name, _, function_name = name.partition(":")
+    if not module_name or not function_name:
+        raise UsageError(f"--pipeline is module:function, got {name!r}")
+    sys.path.insert(0, os.getcwd())
+    try:
+        module: Any = importlib.import_module(module_name)
+        function = getattr(module, function_name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"--pipeline {name}: {error}") from error
+    finally:
+        sys.path.remove(os.getcwd())
+    takes_path = bool(inspect.signature(function).parameters)
+    if takes_path and path is None:
+        raise UsageError(f"{name} takes a path: unirecord bench PATH --pipeline {name}")
+    try:
+        pipeline = function(path) if takes_path else function()
+    except UniRecordError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{name} failed: {error!r} (--debug shows where)") from error
+    if not isinstance(pipeline, Pipeline):
+        raise UsageError(f"{name} must return a pipeline, not {pipeline!r:.100}")
+    return pipeline
+
+
+def _timed(pipeline: Pipeline, seconds: float) -> tuple[int, float]:
+    """Results and seconds, epoch after epoch, from when the numbers of threads have been found."""
+    clock, least = time.perf_counter, _WARM_UP * seconds
+    most = max(least, min(_MOST_WARM_UP * seconds, _MOST_WARM_UP_S))
+    asked, begun = clock(), 0.0
+    look, results, seen = asked + least, 0, -1
+    while seen:
+        seen = 0
+        for result in pipeline:
+            del result
+            now, seen = clock(), seen + 1
+            if begun:
+                results += 1
+                if now - begun >= seconds:
+                    return results, now - begun
+            elif now >= look:  # not after each result: this thread is to wait for the pipeline
+                look = now + _LOOK_S
+                if now - asked >= most or pipeline.stats().settled:
+                    begun = now
+                    pipeline._passes.figures.forget()
+    return 0, 1.0

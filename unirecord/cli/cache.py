@@ -1,4 +1,4 @@
-"""``unirecord cache ls|verify|clear|pin``: what a cache of an object store holds, whether it is right, what goes."""
+"""``unirecord fetch`` and ``unirecord cache``: the rows of an object store that lie on a local disk."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import argparse
 from dataclasses import asdict
 from typing import Any, Final
 
+from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
 from ..sizes import format_size
 from ..storage.cache_check import check_shelves
 from ..storage.cache_directory import CacheDirectory, is_cache
+from ..storage.registry import location_of
 from .progress_bar import ProgressBar
+from .store_options import add_storage_option
 from .terminal import print_json, say, warn
-from .usage import UsageError, make_parser
+from .usage import UsageError, make_parser, names, size
 
-__all__ = ["add_parser"]
+__all__ = ["cache_command", "fetch_command"]
 
-_DESCRIPTION: Final = """Look after a cache on a local disk (cache= of a dataset, unirecord fetch). It may be in use
+_CACHE_DESCRIPTION: Final = """\
+Look after a cache on a local disk (cache= of a dataset, unirecord fetch). It may be in use
 meanwhile: what a process has open is not cleared."""
 
-_EXAMPLES: Final = """examples:
+_CACHE_EXAMPLES: Final = """examples:
   unirecord cache ls /scratch/cache
   unirecord cache verify /scratch/cache               read all of it; what is damaged is dropped
   unirecord cache clear /scratch/cache                all that is not pinned
@@ -28,14 +32,14 @@ _EXAMPLES: Final = """examples:
   unirecord cache pin /scratch/cache s3://bucket/train --off"""
 
 
-def add_parser(subparsers: Any) -> None:
+def cache_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser,
         "cache",
         help="list, check and clear a cache of an object store",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        description=_CACHE_DESCRIPTION,
+        epilog=_CACHE_EXAMPLES,
     )
     parser.add_argument("action", choices=list(_ACTIONS), help="what is done")
     parser.add_argument("directory", metavar="DIR", help="the cache")
@@ -44,10 +48,10 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--off", action="store_true", help="of pin: `clear` may take it again")
     parser.add_argument("--json", action="store_true", help="of ls and verify: print the figures as JSON")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run_cache)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_cache(args: argparse.Namespace) -> int:
     if not is_cache(args.directory):
         raise MissingError(f"{args.directory}: there is no cache here")
     if args.off and args.action != "pin":
@@ -107,3 +111,62 @@ def _pin(args: argparse.Namespace, directory: CacheDirectory) -> int:
 
 
 _ACTIONS: Final = {"ls": _list, "verify": _verify, "clear": _clear, "pin": _pin}
+
+
+_FETCH_DESCRIPTION: Final = """\
+Read rows of a dataset in an object store once, so that a cache on a local disk has them when
+training asks for them. What the cache has already is not fetched; when it, or the disk, is full, fetching ends."""
+
+_FETCH_EXAMPLES: Final = """examples:
+  unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB
+  unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB --where "label < 10"
+  unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB --columns tokens"""
+
+
+def fetch_command(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "fetch",
+        help="bring rows into a cache ahead of their use",
+        description=_FETCH_DESCRIPTION,
+        epilog=_FETCH_EXAMPLES,
+    )
+    parser.add_argument("path", metavar="URL", help="a part or a directory in an object store, or a pattern")
+    parser.add_argument("--cache", metavar="DIR", required=True, help="the cache, made if need be")
+    parser.add_argument(
+        "--cache-bytes", metavar="SIZE", type=size, required=True, help="what all of it may take of the disk"
+    )
+    parser.add_argument("--where", metavar="CONDITION", help="only rows that meet it")
+    parser.add_argument("--columns", metavar="NAMES", type=names, help="only these columns, as a,b")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_storage_option(parser)
+    parser.set_defaults(run=_run_fetch)
+
+
+def _run_fetch(args: argparse.Namespace) -> int:
+    if location_of(args.path).in_file_system:
+        raise UsageError(f"{args.path} is on a disk: what is fetched into a cache is in an object store")
+    options = {"columns": args.columns, "where": args.where}
+    with UniRecordDataset(args.path, cache=args.cache, cache_bytes=args.cache_bytes, **options) as ds:
+        rows = 0
+        with ProgressBar("fetching", len(ds)) as bar:
+            for batch in ds.batches(256):
+                rows += len(next(iter(batch.values())))
+                bar.update(rows)
+                now = ds.cache_stats()
+                if now.full or now.stopped:
+                    break
+        total, stats = len(ds), ds.cache_stats()
+    code = 1 if stats.stopped else 0
+    if args.json:
+        print_json({"rows": rows, "rows_in_all": total, **asdict(stats)})
+        return code
+    left = f", so {total - rows:,} rows are left" if rows < total else ""
+    full = "; the disk takes no more" + left if stats.stopped else "; the cache is full" + left
+    full = full if stats.stopped or (stats.full and left) else ""
+    say(
+        f"{args.path}: {rows:,} of {total:,} rows; {format_size(stats.fetched_bytes)} fetched, "
+        f"{format_size(stats.kept_bytes)} of it kept, {format_size(stats.hit_bytes)} were there{full}"
+    )
+    return code

@@ -10,7 +10,7 @@ from ..convert.sources.image_header import NotAnImageError, read_image_header
 from ..format.file_kinds import file_kind
 from ..format.values.object_json import json_object
 from ..sizes import format_size
-from .table import clipped
+from .terminal import clipped
 
 __all__ = ["cell_json", "cell_text"]
 

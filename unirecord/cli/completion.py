@@ -11,7 +11,7 @@ from typing import Any, Final
 from .terminal import say
 from .usage import make_parser
 
-__all__ = ["add_parser", "commands_of"]
+__all__ = ["commands_of", "completion_command"]
 
 _DESCRIPTION: Final = """Print a script by which a shell completes commands, options and their values. File names
 are completed as the shell does."""
@@ -54,7 +54,7 @@ _ZSH: Final = """\
 {bash}"""
 
 
-def add_parser(subparsers: Any) -> None:
+def completion_command(subparsers: Any) -> None:
     """Add the command; what it prints is of all commands that are added, before it or after."""
     parser = make_parser(
         subparsers.add_parser, "completion", help="let the shell complete commands and options",

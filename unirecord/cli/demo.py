@@ -9,7 +9,7 @@ from ..examples import digits
 from .terminal import say
 from .usage import make_parser
 
-__all__ = ["add_parser"]
+__all__ = ["demo_command"]
 
 _DESCRIPTION: Final = """Write 300 handwritten digits as a dataset: pictures, pixels, labels and a few columns
 more, which the pages of the documentation read. In Python: unirecord.examples.digits(PATH)."""
@@ -19,7 +19,7 @@ _EXAMPLES: Final = """examples:
   unirecord demo digits.urec && unirecord inspect digits.urec --where "label == 3 and width > 16\""""
 
 
-def add_parser(subparsers: Any) -> None:
+def demo_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser, "demo", help="write a small dataset to try things out with",

@@ -11,13 +11,12 @@ from ..inspection.diff import Diff, DiffExample, diff
 from ..inspection.diff_page import diff_page
 from ..inspection.page_file import write_page
 from ..sizes import format_size
-from .cache_option import add_cache_options
 from .progress_bar import ProgressBar
-from .storage_option import add_storage_option
+from .store_options import add_cache_options, add_storage_option
 from .terminal import print_json, say, warn
 from .usage import UsageError, count, make_parser, names
 
-__all__ = ["add_parser"]
+__all__ = ["diff_command"]
 
 _DESCRIPTION: Final = """Compare two datasets by content, whatever wrote them: rows that are added, gone, changed or
 moved, and columns. Rows belong together by their numbers, or by the columns of --key. Parts that both have, as two
@@ -33,7 +32,7 @@ _EXAMPLES: Final = """examples:
 _KINDS: Final = ("gone", "added", "changed", "moved")
 
 
-def add_parser(subparsers: Any) -> None:
+def diff_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser, "diff", help="compare two datasets", description=_DESCRIPTION, epilog=_EXAMPLES

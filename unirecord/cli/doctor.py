@@ -8,11 +8,10 @@ from itertools import groupby
 from typing import Any, Final
 
 from ..inspection.machine import Fact, examine
-from .table import table
-from .terminal import print_json, say
+from .terminal import print_json, say, table
 from .usage import make_parser
 
-__all__ = ["add_parser"]
+__all__ = ["doctor_command"]
 
 _DESCRIPTION: Final = """Look at this installation: versions, what the C core was built with, which ways of reading work
 here (io_uring too), limits, optional packages; what is missing is said with what to do. A dataset of one row is
@@ -33,7 +32,7 @@ _TITLES: Final = {
 _MARKS: Final = {"good": "ok", "missing": "--", "bad": "BAD"}
 
 
-def add_parser(subparsers: Any) -> None:
+def doctor_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser, "doctor", help="what this machine has, and what is missing",

@@ -11,13 +11,12 @@ from ..convert.export import Exporting
 from ..convert.sinks.registry import SINK_KINDS, SINKS
 from ..errors import SchemaError
 from ..sizes import format_size
-from .cache_option import add_cache_options
 from .progress_bar import ProgressBar, duration
-from .storage_option import add_storage_option
+from .store_options import add_cache_options, add_storage_option
 from .terminal import print_json, say, warn
 from .usage import UsageError, count, make_parser, names, target
 
-__all__ = ["add_parser"]
+__all__ = ["export_command"]
 
 _WRITES: Final = ", ".join(sink.about for sink in SINKS)
 _DESCRIPTION: Final = f"""Write a dataset, or some of its rows and columns, as {_WRITES}. Nothing is visible
@@ -30,7 +29,7 @@ _EXAMPLES: Final = """examples:
   unirecord export train train.jsonl --limit 1000"""
 
 
-def add_parser(subparsers: Any) -> None:
+def export_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser,

@@ -1,27 +1,34 @@
-"""``unirecord inspect PATH``: what a dataset is and what its first rows are."""
+"""``unirecord inspect PATH``: what a dataset is, which rows it has, and what is in them."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
-from ..errors import CodecError
+from ..errors import CodecError, ExistsError, SchemaError
+from ..format.column import Column
 from ..inspection.describe import ColumnDescription, Description, describe
+from ..inspection.extract import extract
+from ..inspection.group_by import ValueCount, combination_counts
 from ..inspection.html_report import write_html_report
+from ..inspection.sorting import sampled_rows, sorted_rows
+from ..inspection.statistics import ColumnStatistics, column_statistics
+from ..loading.samples import SampleReader
+from ..parts.part_set import PartSet, resolve
+from ..query import Query, compile_query
+from ..query.live_rows import live_rows, live_rows_that_meet
 from ..sizes import format_size
-from . import inspect_query
-from .cache_option import add_cache_options
 from .cells import cell_json, cell_text
-from .storage_option import add_storage_option
-from .table import clipped, print_table
-from .terminal import print_json, say, to_json, warn
-from .usage import UsageError, count, make_parser
+from .store_options import add_cache_options, add_storage_option
+from .terminal import clipped, print_csv, print_json, print_json_list, print_table, say, table, to_json, warn
+from .usage import UsageError, count, make_parser, names
 
-__all__ = ["add_parser", "print_rows", "sample_json"]
+__all__ = ["inspect_command", "sparkline"]
 
 _DESCRIPTION: Final = """Show what a dataset is: schema, rows, parts, what each column takes, the span of its scalar
 columns, and the first rows. Pictures are shown by format and size, arrays by shape and range."""
@@ -36,7 +43,7 @@ _SHOWN_ROWS: Final = 5
 _SHOWN_PARTS: Final = 8
 
 
-def add_parser(subparsers: Any) -> None:
+def inspect_command(subparsers: Any) -> None:
     """Add the command, with the options of the views that `inspect_query` has."""
     parser = make_parser(
         subparsers.add_parser,
@@ -44,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
         aliases=["info", "head", "ls"],
         help="look inside a dataset",
         description=_DESCRIPTION,
-        epilog=f"{_EXAMPLES}\n{inspect_query.EXAMPLES}",
+        epilog=f"{_EXAMPLES}\n{_QUERY_EXAMPLES}",
     )
     parser.add_argument(
         "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
@@ -54,7 +61,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--html", metavar="FILE", help="write a page to look at in a browser: columns, pictures, rows"
     )
-    inspect_query.add_arguments(parser)
+    _add_query_options(parser)
     add_storage_option(parser)
     add_cache_options(parser)
     parser.set_defaults(run=_run)
@@ -65,8 +72,8 @@ def _run(args: argparse.Namespace) -> int:
         args.path = args.path[0]
     if args.html is not None:
         return _write_page(args)
-    if inspect_query.wanted(args):
-        return inspect_query.run(args)
+    if _is_query(args):
+        return _run_query(args)
     found = describe(args.path)
     shown = min(_SHOWN_ROWS if args.rows is None else args.rows, found.rows)
     if args.json:
@@ -87,7 +94,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _write_page(args: argparse.Namespace) -> int:
-    if args.json or args.rows is not None or inspect_query.wanted(args):
+    if args.json or args.rows is not None or _is_query(args):
         raise UsageError("--html FILE is given alone: the page is of the whole dataset")
     size = write_html_report(args.path, args.html)
     say(f"{args.html}: {format_size(size)}, to be opened in a browser; it needs no network")
@@ -200,3 +207,475 @@ def _print_parts(found: Description) -> None:
     print_table([["part", "rows", "data", "index", "id"], *rows], "<>>><")
     if len(shown) < len(found.parts):
         say(f"… and {len(found.parts) - len(shown):,} more parts")
+
+
+_QUERY_EXAMPLES: Final = """\
+  unirecord inspect data --where 'label == 3 and width >= 512' --columns path,width --limit 50
+  unirecord inspect data --where 'path like "%cat%"' --count
+  unirecord inspect data --group-by label
+  unirecord inspect data --group-by label --mean score --sum bytes
+  unirecord inspect data --stats --columns score,width
+  unirecord inspect data --sample 10 --seed 1
+  unirecord inspect data --sort=-score --limit 20 --csv > best.csv
+  unirecord inspect data --where 'label == 3' --extract image --out threes/"""
+
+# What each view takes beside --where and --json.
+_VIEWS: Final = {
+    "count": (),
+    "group_by": ("mean", "sum", "limit", "offset", "sort", "csv", "quote_formulas"),
+    "stats": ("columns",),
+    "row": ("columns",),
+    "extract": ("limit", "offset", "out", "name"),
+    "explain": (),
+}
+_OTHERS: Final = (
+    "where",
+    "columns",
+    "limit",
+    "offset",
+    "sort",
+    "sample",
+    "csv",
+    "quote_formulas",
+    "seed",
+    "out",
+    "name",
+    "mean",
+    "sum",
+)
+
+
+def _add_query_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the questions."""
+    rows = parser.add_argument_group("which rows")
+    rows.add_argument("--where", metavar="CONDITION", help="only rows that meet it, such as 'label == 3'")
+    rows.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
+    rows.add_argument(
+        "--limit", type=count, metavar="N", help="at most N rows or groups (default 20; --csv: all)"
+    )
+    rows.add_argument("--offset", type=count, default=None, metavar="N", help="leave out the first N")
+    rows.add_argument("--sort", type=names, metavar="A,-B", help="by columns; -B is descending (--sort=-B)")
+    rows.add_argument("--sample", type=count, metavar="N", help="N rows picked at random")
+    rows.add_argument("--seed", type=int, default=None, help="another seed picks other rows (default 0)")
+    rows.add_argument("--csv", action="store_true", default=None, help="print as CSV")
+    rows.add_argument(
+        "--quote-formulas",
+        action="store_true",
+        default=None,
+        help="with --csv: an apostrophe before texts that a spreadsheet would run (=, +, -, @ …)",
+    )
+    views = parser.add_argument_group("what to show of them").add_mutually_exclusive_group()
+    views.add_argument("--count", action="store_true", default=None, help="how many there are")
+    views.add_argument("--group-by", type=names, metavar="A,B", help="how many there are of each value")
+    views.add_argument(
+        "--stats", action="store_true", default=None, help="what the values of each column are like"
+    )
+    views.add_argument("--row", type=int, metavar="ID", help="one row in full, by its number; −1 is the last")
+    views.add_argument("--extract", metavar="COLUMN", help="write this column's blobs to files in --out")
+    views.add_argument("--explain", action="store_true", default=None, help="how --where finds its rows")
+    parser.add_argument(
+        "--mean", type=names, metavar="A,B", help="with --group-by: the means of these columns"
+    )
+    parser.add_argument("--sum", type=names, metavar="A,B", help="with --group-by: the sums of these columns")
+    parser.add_argument("--out", metavar="DIR", help="folder for --extract, made if need be")
+    parser.add_argument(
+        "--name", metavar="COLUMN", help="with --extract: add this column's value to file names"
+    )
+
+
+def _is_query(args: argparse.Namespace) -> bool:
+    """Whether any of the options was given."""
+    return any(getattr(args, option) is not None for option in (*_VIEWS, *_OTHERS))
+
+
+def _run_query(args: argparse.Namespace) -> int:
+    """Answers the question."""
+    _check(args)
+    parts = PartSet(resolve(args.path), io="auto", knows_deletions=True)
+    try:
+        query = None if args.where is None else compile_query(args.where, parts.schema)
+        _show(args, parts, query)
+    except (SchemaError, ExistsError) as error:
+        raise UsageError(str(error)) from error
+    finally:
+        parts.close()
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    _check_taken(args)
+    if args.csv and args.json:
+        raise UsageError("--csv and --json cannot both be given")
+    if args.quote_formulas and not args.csv:
+        raise UsageError("--quote-formulas goes with --csv")
+    if (args.extract is None) != (args.out is None):
+        raise UsageError("--extract COLUMN and --out DIR go together")
+    if args.name is not None and args.extract is None:
+        raise UsageError("--name goes with --extract")
+    if (args.mean is not None or args.sum is not None) and args.group_by is None:
+        raise UsageError("--mean and --sum go with --group-by")
+    if args.seed is not None and args.sample is None:
+        raise UsageError("--seed goes with --sample")
+    if args.sample is not None and args.sort is not None:
+        raise UsageError("--sample and --sort cannot both be given")
+    if args.explain and args.where is None:
+        raise UsageError("--explain needs --where")
+
+
+def _check_taken(args: argparse.Namespace) -> None:
+    """Refuses options that what is asked for would not obey."""
+    if args.rows is not None:
+        raise UsageError("--rows is for the first rows of a whole dataset; of chosen ones use --limit")
+    view = next((view for view in _VIEWS if getattr(args, view) is not None), None)
+    if view is None:
+        return
+    taken = (*_VIEWS[view], *(("where",) if view != "row" else ()))
+    left = [_flag(option) for option in _OTHERS if getattr(args, option) is not None and option not in taken]
+    if left:
+        may = f"it takes {', '.join([*map(_flag, taken), '--json'])}"
+        raise UsageError(f"{_flag(view)} cannot be given with {', '.join(left)}: {may}")
+
+
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
+def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None:
+    if args.count:
+        found = _count(parts, query)
+        if args.json:
+            print_json({"rows": found})
+        else:
+            say(str(found))
+        return
+    if args.explain and query is not None:
+        _explain(args, parts, query)
+        return
+    if args.row is not None:
+        show_one(parts, args.row, args.columns, args.json)
+        return
+    rows = _rows(parts, query)
+    if args.group_by is not None:
+        show_groups(parts, rows, args)
+    elif args.stats:
+        show_statistics(parts, rows, args)
+    elif args.extract is not None:
+        _extract(args, parts, rows)
+    else:
+        show_rows(parts, rows, args)
+
+
+def _explain(args: argparse.Namespace, parts: PartSet, query: Query) -> None:
+    explanation = query.explain(parts)
+    if args.json:
+        print_json(explanation.to_dict(), indent=2)
+        return
+    say(*str(explanation).split("\n"))
+    if parts.live is not None:
+        left = len(live_rows_that_meet(parts, query))
+        say(f"this is of rows as they are stored; {left:,} of those found have not been deleted")
+
+
+def _count(parts: PartSet, query: Query | None) -> int:
+    if query is None:
+        return len(live_rows(parts))
+    return query.count(parts) if parts.live is None else len(live_rows_that_meet(parts, query))
+
+
+def _rows(parts: PartSet, query: Query | None) -> Any:
+    """The rows that are there and meet the condition; None for all that are stored."""
+    if query is None:
+        return None if parts.live is None else live_rows(parts).every()
+    return live_rows_that_meet(parts, query)
+
+
+def _extract(args: argparse.Namespace, parts: PartSet, rows: Any) -> None:
+    first = args.offset or 0
+    stop = None if args.limit is None else first + args.limit
+    chosen = (np.arange(parts.rows, dtype=np.int64) if rows is None else rows)[first:stop]
+    done = extract(parts, chosen, args.extract, args.out, args.name)
+    if args.json:
+        print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes, "nulls": done.nulls})
+    else:
+        files = f"{done.files:,} {'file' if done.files == 1 else 'files'}"
+        left_out = (
+            f"; {done.nulls:,} {'null' if done.nulls == 1 else 'nulls'} without a file" if done.nulls else ""
+        )
+        say(f"{files}, {format_size(done.bytes)}, in {done.folder}{left_out}")
+
+
+_LIMIT: Final = 20
+_BATCH: Final = 32
+
+
+def show_rows(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
+    """Prints the rows (None: all) that sorting, sampling, limit and offset leave."""
+    matched = parts.rows if rows is None else len(rows)
+    offset = args.offset or 0
+    limit = args.limit if args.limit is not None else None if args.csv else _LIMIT
+    stop = None if limit is None else offset + limit
+    if args.sample is not None:
+        rows = sampled_rows(rows, parts.rows, args.sample, args.seed or 0)
+        stop = stop if args.limit is not None else None
+    elif args.sort is not None:
+        rows = sorted_rows(parts, rows, sort_keys(args.sort), stop)
+    shown = np.arange(parts.rows, dtype=np.int64)[offset:stop] if rows is None else rows[offset:stop]
+    columns = chosen_columns(parts, args.columns)
+    samples = _samples(parts, shown, columns)
+    if args.csv:
+        _print_csv(shown, columns, samples, args.quote_formulas)
+    elif args.json:
+        _print_json(matched, shown, samples)
+    else:
+        _print_table(matched, shown, columns, list(samples))
+
+
+def sort_keys(texts: Sequence[str]) -> list[tuple[str, bool]]:
+    """(name, descending) for each of ``a`` and ``-b``."""
+    return [(text.removeprefix("-"), text.startswith("-")) for text in texts]
+
+
+def chosen_columns(parts: PartSet, chosen: Sequence[str] | None) -> list[tuple[int, Column]]:
+    """The columns asked for with their ordinals, or all."""
+    schema = parts.schema
+    ordinals = range(len(schema)) if chosen is None else [schema.ordinal(name) for name in chosen]
+    return [(ordinal, schema[ordinal]) for ordinal in ordinals]
+
+
+def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> Iterator[dict[str, Any]]:
+    reader = SampleReader(parts, columns)
+    for start in range(0, len(rows), _BATCH):
+        yield from reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64))
+
+
+def _print_csv(
+    rows: Any, columns: list[tuple[int, Column]], samples: Iterator[dict[str, Any]], quote_formulas: bool
+) -> None:
+    print_csv([["row", *(column.name for _, column in columns)]], quote_formulas)
+    lines = (
+        [number, *(_csv_cell(sample[column.name]) for _, column in columns)]
+        for number, sample in zip(rows.tolist(), samples, strict=True)
+    )
+    print_csv(lines, quote_formulas)
+
+
+def _csv_cell(value: Any) -> Any:
+    """A scalar exactly, a blob in short; null is empty."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str | np.generic) else cell_text(value)
+
+
+def _print_json(matched: int, rows: Any, samples: Iterator[dict[str, Any]]) -> None:
+    lines = (
+        {"row": number, "values": {name: cell_json(value) for name, value in sample.items()}}
+        for number, sample in zip(rows.tolist(), samples, strict=True)
+    )
+    print_json_list({"matched": matched}, "rows", lines)
+
+
+def _print_table(
+    matched: int, rows: Any, columns: list[tuple[int, Column]], samples: list[dict[str, Any]]
+) -> None:
+    if samples:
+        head = ["row", *(column.name for _, column in columns)]
+        body = [
+            [str(number), *(cell_text(sample[column.name]) for _, column in columns)]
+            for number, sample in zip(rows.tolist(), samples, strict=True)
+        ]
+        align = ">" + "".join("<" if column.dtype is None or column.is_blob else ">" for _, column in columns)
+        print_table([head, *body], align)
+    rest = "" if len(samples) == matched else f", {len(samples):,} shown"
+    say(f"{matched:,} {'row' if matched == 1 else 'rows'}{rest}")
+
+
+def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bool) -> None:
+    """Prints one row, a line a column, texts and objects whole; negative numbers count from the end."""
+    number = _number(parts, row)
+    columns = chosen_columns(parts, chosen)
+    sample = SampleReader(parts, columns).one(number)
+    path, place = parts.locate(number)
+    if as_json:
+        values = {name: cell_json(value) for name, value in sample.items()}
+        print_json({"row": number, "part": path, "row_in_part": place, "values": values})
+        return
+    say(f"row {number:,}: row {place:,} of {path}")
+    lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
+    say(*table([["column", "type", "value"], *lines]))
+
+
+def _number(parts: PartSet, row: int) -> int:
+    """The number of a row as it was asked for: −1 is the last one that is there."""
+    live = live_rows(parts)
+    there = f"there are {len(live):,} rows, numbered from 0"
+    if parts.live is not None:
+        there += f" to {parts.rows - 1:,}, without those that have been deleted"
+    if not -len(live) <= row < parts.rows:
+        raise UsageError(f"there is no row {row}: {there}")
+    number = row if row >= 0 else live[row]
+    if not live.holds(np.array([number]))[0]:
+        raise UsageError(f"row {row} has been deleted; `unirecord log` lists the versions that have it")
+    return number
+
+
+Figures = dict[str, tuple[int, str]]  # by its name: which of a group's totals, and mean or sum of it
+
+_GROUPS_LIMIT = 50
+_BAR = 30
+
+
+def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
+    """Prints the groups of the rows (None: all) by value, or as ``--sort`` says: by columns, or by ``count``."""
+    shown_totals = _asked_totals(args)
+    of = list(dict.fromkeys(name for _, name in shown_totals))
+    groups = combination_counts(parts, args.group_by, rows, of)
+    figures = {f"{kind} {name}": (of.index(name), kind) for kind, name in shown_totals}
+    for name, descending in reversed(sort_keys(args.sort or [])):
+        groups = _sorted(groups, args.group_by, figures, name, descending)
+    offset = args.offset or 0
+    limit = args.limit if args.limit is not None else None if args.csv or args.json else _GROUPS_LIMIT
+    shown = groups[offset : None if limit is None else offset + limit]
+    if args.csv:
+        lines = (
+            [*(_csv(v) for v in (*group.values, group.rows, *_figures(group, figures)))] for group in shown
+        )
+        print_csv([[*args.group_by, "rows", *figures], *lines], args.quote_formulas)
+    elif args.json:
+        listed = [
+            {
+                "values": [cell_json(v) for v in group.values],
+                "rows": group.rows,
+                **{name: cell_json(_figure(group, *figure)) for name, figure in figures.items()},
+            }
+            for group in shown
+        ]
+        print_json({"by": args.group_by, "groups": len(groups), "counts": listed})
+    else:
+        _print(groups, shown, args.group_by, figures)
+
+
+def _asked_totals(args: argparse.Namespace) -> list[tuple[str, str]]:
+    """(mean or sum, column) for each figure that is asked for."""
+    return [*(("mean", name) for name in args.mean or []), *(("sum", name) for name in args.sum or [])]
+
+
+def _figure(group: ValueCount, place: int, kind: str) -> Any:
+    return group.totals[place].mean if kind == "mean" else group.totals[place].sum
+
+
+def _figures(group: ValueCount, figures: Figures) -> list[Any]:
+    return [_figure(group, *figure) for figure in figures.values()]
+
+
+def _csv(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _sorted(
+    groups: list[ValueCount], by: list[str], figures: Figures, name: str, descending: bool
+) -> list[ValueCount]:
+    if name == "count" and name not in by:
+        return sorted(groups, key=lambda group: group.rows, reverse=descending)
+    if name in by:
+        place = by.index(name)
+        values = [group.values[place] for group in groups]
+    elif name in figures:
+        values = [_figure(group, *figures[name]) for group in groups]
+    else:
+        known = ", ".join([*by, *figures])
+        raise UsageError(f"groups can be sorted by {known} or count, not by {name}")
+    keyed = list(zip(values, groups, strict=True))
+    late = [group for value, group in keyed if value is None or value != value]
+    early = [(value, group) for value, group in keyed if value is not None and value == value]
+    return [*(group for _, group in sorted(early, key=lambda one: one[0], reverse=descending)), *late]
+
+
+def _print(groups: list[ValueCount], shown: list[ValueCount], by: list[str], figures: Figures) -> None:
+    total = sum(group.rows for group in groups)
+    most = max((group.rows for group in shown), default=1)
+    lines = [
+        [
+            *(cell_text(value) for value in group.values),
+            *(_aggregate(value) for value in _figures(group, figures)),
+            f"{group.rows:,}",
+            f"{group.rows / total:.1%}",
+            "█" * max(1, round(_BAR * group.rows / most)),
+        ]
+        for group in shown
+    ]
+    head = [*by, *figures, "rows", "share", ""]
+    print_table([head, *lines], "<" * len(by) + ">" * len(figures) + ">><")
+    rest = "" if len(shown) == len(groups) else f", {len(shown):,} shown"
+    say(f"{len(groups):,} {'group' if len(groups) == 1 else 'groups'} of {total:,} rows{rest}")
+
+
+def _aggregate(value: Any) -> str:
+    return "null" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+_SHOWN = ("0.05", "0.5", "0.95")
+
+
+def show_statistics(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
+    """Prints the statistics of the columns over the rows (None: all)."""
+    found = [column_statistics(parts, column.name, rows) for _, column in chosen_columns(parts, args.columns)]
+    if args.json:
+        print_json([cell_json(_plain(column)) for column in found], indent=2)
+        return
+    head = ["column", "type", "min", "5%", "median", "95%", "max", "mean", "nulls", "distinct", "histogram"]
+    lines = [_line(column) for column in found]
+    kept = [place for place in range(len(head)) if place < 2 or any(line[place] for line in lines)]
+    align = "<<>>>>>>>><"
+    print_table([[row[p] for p in kept] for row in (head, *lines)], "".join(align[p] for p in kept))
+    for column in found:
+        if column.common:
+            listed = ", ".join(f"{cell_text(value, 24)} {count:,}" for value, count in column.common)
+            say(f"most frequent {column.name}: {listed}")
+    total = parts.rows if rows is None else len(rows)
+    about = "" if all(column.exact for column in found) else "; ~ from evenly spaced rows"
+    say(f"{total:,} {'row' if total == 1 else 'rows'}{about}")
+
+
+def _plain(column: ColumnStatistics) -> dict[str, Any]:
+    found = column.to_dict()
+    found["common"] = [{"value": value, "rows": rows} for value, rows in column.common]
+    return found
+
+
+def _line(column: ColumnStatistics) -> list[str]:
+    about = "" if column.exact else "~"
+    kind = column.type.rstrip("?")
+    blob = "[" in kind or kind in ("bytes", "text", "object")
+
+    def show(value: Any) -> str:
+        return format_size(int(value)) if blob else cell_text(value, 20)
+
+    quantiles = ["" if q not in column.quantiles else about + show(column.quantiles[q]) for q in _SHOWN]
+    if kind in ("string", "bool"):
+        quantiles = [""] * len(_SHOWN)
+    mean = "" if column.mean is None or kind == "string" else show(column.mean)
+    distinct = "" if blob else "many" if column.distinct is None else f"{column.distinct:,}"
+    nulls = " + ".join(
+        [*([f"{column.nulls:,}"] if column.nulls else []), *([f"{column.nans:,} NaN"] if column.nans else [])]
+    )
+    least, most = ("" if value is None else show(value) for value in (column.min, column.max))
+    return [
+        column.name,
+        column.type,
+        least,
+        *quantiles,
+        most,
+        mean,
+        nulls,
+        distinct,
+        sparkline(column.counts),
+    ]
+
+
+def sparkline(counts: list[int]) -> str:
+    """A histogram as one character a bin; a bin that holds anything is never blank."""
+    most = max(counts, default=0)
+    if not most or len(counts) < 2:
+        return ""
+    return "".join(_BLOCKS[0 if not count else max(1, round(8 * count / most))] for count in counts)

@@ -15,46 +15,44 @@ from typing import Final
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
 from ..storage.publications import forget_publications, published_paths
-from .cache_option import cache_options
-from .pager import paged
-from .storage_option import storage_options
-from .terminal import silence, to_nowhere, unread, warn
+from .store_options import cache_options, storage_options
+from .terminal import paged, silence, to_nowhere, unread, warn
 from .usage import CommandParser, UsageError, make_parser
 
 __all__ = ["main", "make_command_line"]
 
-# Each of these modules has add_parser(subparsers), which sets ``run``: arguments → exit code.
+# Each command, and the module that has NAME_command(subparsers), which sets ``run``: arguments → exit code.
 _COMMANDS: Final = (
-    "write",
-    "export",
-    "inspect",
-    "view",
-    "trace",
-    "audit",
-    "report",
-    "log",
-    "diff",
-    "restore",
-    "gc",
-    "delete",
-    "add-columns",
-    "drop-columns",
-    "rename-columns",
-    "evict",
-    "purge",
-    "compact",
-    "reshard",
-    "sort",
-    "merge",
-    "split",
-    "verify",
-    "repair",
-    "bench",
-    "fetch",
-    "cache",
-    "demo",
-    "doctor",
-    "completion",
+    ("write", "write"),
+    ("export", "export"),
+    ("inspect", "inspect"),
+    ("view", "view"),
+    ("trace", "trace"),
+    ("audit", "audit"),
+    ("report", "audit"),
+    ("log", "versions"),
+    ("diff", "diff"),
+    ("restore", "versions"),
+    ("gc", "versions"),
+    ("delete", "deletion"),
+    ("add-columns", "columns"),
+    ("drop-columns", "columns"),
+    ("rename-columns", "columns"),
+    ("evict", "deletion"),
+    ("purge", "deletion"),
+    ("compact", "layout"),
+    ("reshard", "layout"),
+    ("sort", "layout"),
+    ("merge", "layout"),
+    ("split", "write"),
+    ("verify", "integrity"),
+    ("repair", "integrity"),
+    ("bench", "bench"),
+    ("fetch", "cache"),
+    ("cache", "cache"),
+    ("demo", "demo"),
+    ("doctor", "doctor"),
+    ("completion", "completion"),
 )
 # What people type for options of the command itself.
 _MEANT: Final = {"help": "--help", "version": "--version"}
@@ -151,8 +149,9 @@ def make_command_line() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
     parser.set_defaults(run=lambda _: _show_help(parser), quiet=False, paged=False, works=False)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name in _COMMANDS:
-        importlib.import_module(f".{name.replace('-', '_')}", __package__).add_parser(subparsers)
+    for name, module in _COMMANDS:
+        room = importlib.import_module(f".{module}", __package__)
+        getattr(room, f"{name.replace('-', '_')}_command")(subparsers)
     for name in _QUIET:
         subparsers.choices[name].add_argument(
             "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"

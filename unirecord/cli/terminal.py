@@ -6,24 +6,35 @@ import csv
 import json
 import os
 import re
+import shlex
+import shutil
+import signal
+import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import accumulate
 from typing import Any, Final, TextIO, cast
 
 __all__ = [
+    "clipped",
     "escaped",
+    "many",
+    "paged",
     "print_csv",
     "print_json",
     "print_json_list",
+    "print_table",
     "say",
     "shows_progress",
     "silence",
+    "table",
     "to_json",
     "to_nowhere",
     "unread",
     "warn",
+    "width",
 ]
 
 # A superset of what may need an escape, so that plain text costs one pass of the regular expression.
@@ -118,6 +129,11 @@ def say(*lines: str) -> None:
         sys.stdout.write(escaped(line) + "\n")
 
 
+def many(number: int, noun: str) -> str:
+    """``1 row``, ``2 rows``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def warn(*lines: str) -> None:
     """Print lines for a person on stderr, after what stdout still holds."""
     sys.stdout.flush()
@@ -175,3 +191,157 @@ def _csv_text(cell: Any, quote_formulas: bool) -> Any:
     if quote_formulas and isinstance(cell, str) and cell.startswith(_FORMULA):
         return "'" + cell
     return cell
+
+
+_GAP: Final = 2  # between columns
+
+
+def table(rows: Sequence[Sequence[str]], align: str = "") -> list[str]:
+    """Return the lines of a table whose first row is its header.
+
+    ``align`` holds one of ``<`` and ``>`` per column; what is left out is ``<``.
+    """
+    if not rows:
+        return []
+    widths = _widths(rows)
+    sides = align.ljust(len(widths), "<")
+    lines = []
+    for row in rows:
+        cells = [_padded(escaped(cell), w, side) for cell, w, side in zip(row, widths, sides, strict=True)]
+        lines.append((" " * _GAP).join(cells).rstrip())
+    return lines
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """How wide the columns of a table are."""
+    return [max(width(escaped(cell)) for cell in column) for column in zip(*rows, strict=True)]
+
+
+def print_table(rows: Sequence[Sequence[str]], align: str = "") -> None:
+    """Print a table; on a terminal each line is cut at its width, and it is said how many columns that cuts."""
+    lines = table(rows, align)
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if room is None or all(width(line) <= room for line in lines):
+        say(*lines)
+        return
+    say(*(line if width(line) <= room else clipped(line, room) for line in lines))
+    ends = accumulate(wide + _GAP for wide in _widths(rows))
+    cut = sum(end - _GAP > room for end in ends)
+    say(f"{cut} {'column' if cut == 1 else 'columns'} cut: … | less -S shows {'it' if cut == 1 else 'them'}")
+
+
+def width(text: str) -> int:
+    """Return how many terminal cells the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+def clipped(text: str, most: int) -> str:
+    """Return the text in at most so many terminal cells, control characters made visible."""
+    text = escaped(text[: most + 1])
+    if width(text) <= most:
+        return text
+    out = ""
+    for char in text:
+        if width(out) + width(char) > most - 1:
+            break
+        out += char
+    return out + "…"
+
+
+def _padded(text: str, to: int, side: str) -> str:
+    space = " " * (to - width(text))
+    return space + text if side == ">" else text + space
+
+
+# Ends where one screen is enough, and leaves the text on the screen.
+_LESS: Final = "FX"
+
+
+@contextmanager
+def paged(wanted: bool) -> Iterator[None]:
+    """What is printed within goes through the pager, where it is longer than the terminal."""
+    command = _command() if wanted and sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else []
+    if not command:
+        yield
+        return
+    terminal = sys.stdout
+    output = _Paged(terminal, command)
+    sys.stdout = cast(TextIO, output)
+    try:
+        yield
+    finally:
+        sys.stdout = terminal
+        output.close()
+
+
+def _command() -> list[str]:
+    """The user's pager, else less; nothing for an empty one, one that is not there, or one that only copies."""
+    given = os.environ.get("UNIRECORD_PAGER", os.environ.get("PAGER", "less"))
+    try:
+        words = shlex.split(given)
+    except ValueError:
+        return []
+    return words if words and words != ["cat"] and shutil.which(words[0]) else []
+
+
+class _Paged:
+    """A stream that keeps the first screen back until it is known whether there is more."""
+
+    def __init__(self, terminal: TextIO, command: list[str]) -> None:
+        self._terminal, self._command = terminal, command
+        self._lines = shutil.get_terminal_size().lines - 1  # the prompt takes one
+        self._kept: list[str] = []
+        self._pager: subprocess.Popen[str] | None = None
+
+    def isatty(self) -> bool:
+        """What is written is seen on a terminal, and escaped for it."""
+        return True
+
+    def flush(self) -> None:
+        """Nothing: a screen is shown when it is full, or at the end."""
+
+    def write(self, text: str) -> int:
+        """Take text; BrokenPipeError when the pager has been left."""
+        if self._pager is not None:
+            assert self._pager.stdin is not None
+            self._pager.stdin.write(text)
+            return len(text)
+        self._kept.append(text)
+        self._lines -= text.count("\n")
+        if self._lines < 0:
+            self._start()
+        return len(text)
+
+    def _start(self) -> None:
+        kept = "".join(self._kept)
+        self._kept.clear()
+        try:
+            self._pager = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, text=True, errors="backslashreplace",
+                env={"LESS": _LESS, **os.environ},
+            )  # fmt: skip
+        except OSError as error:
+            warn(f"unirecord: the pager {self._command[0]} cannot be run: {error.strerror or error}")
+            self._lines = sys.maxsize
+            self._terminal.write(kept)
+        else:
+            self.write(kept)
+
+    def close(self) -> None:
+        """Print what was kept back, or wait until the pager is left; Ctrl-C is the pager's then."""
+        if self._pager is None:
+            self._terminal.write("".join(self._kept))
+            self._terminal.flush()
+            return
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            assert self._pager.stdin is not None
+            with suppress(BrokenPipeError):
+                self._pager.stdin.close()
+            self._pager.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -1,28 +1,34 @@
-"""``unirecord trace PATH``: which rows a step of a training job got, and when a row came or will come."""
+"""``unirecord trace``: which rows a step of training got, and when a row was delivered."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..convert.sources.packages import needed
+from ..dataset.dataset import UniRecordDataset
+from ..dataset.drawn_batches import DrawnBatches
+from ..dataset.mixing import mix
+from ..dataset.state import OPTIONAL, ResumeState
+from ..errors import MissingError, UniRecordError
 from ..inspection.extract import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import format_size
-from .cache_option import add_cache_options
 from .cells import cell_json, cell_text
-from .storage_option import add_storage_option
-from .table import print_table
-from .terminal import print_csv, print_json, print_json_list, say
-from .trace_job import OF_STATE, SHUFFLES, Job, opened_job
-from .trace_state import read_state
+from .store_options import add_cache_options, add_storage_option
+from .terminal import print_csv, print_json, print_json_list, print_table, say
 from .usage import UsageError, count, make_parser, names, pairs
 
-__all__ = ["add_parser"]
+__all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]
 
 _DESCRIPTION: Final = """Say which rows a step of a training job got, or will get, and when a row came, or will come.
 Nothing of a run is needed but its numbers: the order is computed. Give the options that the job has: seed, batch size
@@ -41,7 +47,7 @@ _LIMIT: Final = 20
 _BATCH: Final = 32
 
 
-def add_parser(subparsers: Any) -> None:
+def trace_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser, "trace", help="which rows a training step got", description=_DESCRIPTION,
@@ -324,3 +330,330 @@ def _shown(name: str, entry: dict[str, Any]) -> str:
     if name != "step":
         return ""
     return "left out" if "left_out" in entry else "not delivered"
+
+
+Numbers = NDArray[np.int64]
+
+SHUFFLES: Final = {
+    "yes": True,
+    "no": False,
+    "block": "block",
+    "parts": "parts",
+    "within-parts": "within-parts",
+}
+# The options that a state says.
+OF_STATE: Final = (
+    "seed", "shuffle", "block_rows", "window_blocks", "where", "remainder", "epoch", "weights", "stop", "samples"
+)  # fmt: skip
+_OF_MIXTURE: Final = ("weights", "stop", "samples")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked: ``drawn`` batches, else batches of ``batch`` samples of ``ds``, on each of ``ranks``.
+
+    ``sources`` are the names of a mixture's, and ``first_rows`` where the rows of each begin in its data.
+    """
+
+    ds: UniRecordDataset[Any]
+    drawn: DrawnBatches | None
+    batch: int
+    ranks: int
+    drop_last: bool
+    start: int
+    sources: tuple[str, ...] = ()
+    first_rows: tuple[int, ...] = ()
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch: the one of the state."""
+        return self.ds.epoch if self.drawn is None else self.drawn.epoch
+
+    @property
+    def step_positions(self) -> int:
+        """Positions that a step of all ranks takes."""
+        return self.ranks * (self.batch if self.drawn is None else 1)
+
+    def steps_in_epoch(self) -> int:
+        """Steps of an epoch."""
+        return int(self._ask("steps_in_epoch"))
+
+    def rows_of(self, step: int, epoch: int, rank: int) -> Numbers:
+        """The rows of a rank's batch."""
+        rows: Numbers = self._ask("rows_of", step, epoch=epoch, rank=rank)
+        return rows
+
+    def steps_of(self, rows: Sequence[int], epochs: Iterable[int]) -> dict[str, Numbers]:
+        """When rows come."""
+        found: dict[str, Numbers] = self._ask("steps_of", rows, epochs=epochs)
+        return found
+
+    def _ask(self, name: str, *what: Any, **asked: Any) -> Any:
+        asked |= {"num_shards": self.ranks, "start": self.start}
+        if self.drawn is not None:
+            return getattr(self.drawn, name)(*what, **asked)
+        return getattr(self.ds, name)(*what, self.batch, drop_last=self.drop_last, **asked)
+
+    def named(self, row: int) -> tuple[str | None, int]:
+        """The source of a row, None where there is but one, and its number there."""
+        if not self.sources:
+            return None, row
+        source = int(np.searchsorted(self.first_rows, row, side="right")) - 1
+        return self.sources[source], row - self.first_rows[source]
+
+    def row(self, text: str) -> int:
+        """The row that is called so: a number, of a mixture SOURCE:NUMBER."""
+        source, _, number = text.rpartition(":")
+        if not self.sources:
+            return _number(text)
+        if source not in self.sources:
+            raise UsageError(
+                f"--row {text}: name the source as well, such as --row {self.sources[0]}:{number}"
+            )
+        place, found = self.sources.index(source), _number(number)
+        ends = (*self.first_rows[1:], self.ds._cursor.plan.order.selection.rows)
+        if found >= ends[place] - self.first_rows[place]:
+            raise UsageError(f"--row {text}: {source} has {ends[place] - self.first_rows[place]} rows")
+        return self.first_rows[place] + found
+
+
+def _number(text: str) -> int:
+    try:
+        return count(text)
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--row: {error}") from None
+
+
+def opened_job(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
+    """The job as its options or its state say; a state is refused where it is of other data or options."""
+    drawn = None if state is None else state.get("drawn")
+    rule = None if drawn is None else str(drawn.get("rule"))
+    try:
+        mixed = rule == "mixture" or len(args.path) > 1
+        job = _mixed(args, state) if mixed else _plain(args, state, drawn, rule)
+        if state is not None:
+            (job.ds if job.drawn is None else job.drawn).load_state_dict(state)
+    except UniRecordError:
+        raise
+    except (ValueError, TypeError, KeyError) as error:
+        raise UsageError(str(error) if state is None else f"{args.state}: {error}") from error
+    return job
+
+
+def _plain(
+    args: argparse.Namespace,
+    state: Mapping[str, Any] | None,
+    drawn: Mapping[str, Any] | None,
+    rule: str | None,
+) -> Job:
+    given = [f"--{name}" for name in _OF_MIXTURE if getattr(args, name) is not None]
+    if given:
+        raise UsageError(f"{', '.join(given)}: for a mixture, give each source as NAME=PATH")
+    if state is not None:
+        _refuse_pieces(args.state, str(state["identity"]))
+    ds = UniRecordDataset(args.path[0], **_options(args, state))
+    batches = None
+    if drawn is not None:
+        if args.drawn_by is None:
+            raise UsageError(
+                f"{args.state} is of {rule} draws, and says not of which column: give --drawn-by COLUMN "
+                "(weights that are in no column: ask rows_of and steps_of in Python)"
+            )
+        made = _drawn(ds, drawn, rule, args.drawn_by)
+        batches, ds = (made, ds) if isinstance(made, DrawnBatches) else (None, made)
+    elif args.drawn_by is not None:
+        raise UsageError("--drawn-by is for the --state of drawn batches; this job has none")
+    return _job(args, ds, batches)
+
+
+def _refuse_pieces(path: str, identity: str) -> None:
+    """UsageError for a state of windows or packed samples, whose identity says of which (docs/order.md)."""
+    _, made, what = identity.partition("/")
+    if made:
+        column, _, size = what.partition("/")[2].partition(":")
+        kind = "packed samples" if ",packed," in size else "windows"
+        raise UsageError(
+            f"{path} is of {kind} of the column {column!r}, and trace names rows: one of these may be pieces of "
+            'several. Make them in Python as the job does, with documents="document", which says of each element which '
+            "row it is of, and ask for rows_of(step, batch_size, epoch=..., read=True)"
+        )
+
+
+def _drawn(ds: UniRecordDataset[Any], drawn: Mapping[str, Any], rule: str | None, column: str) -> Any:
+    """What a state says was drawn of a dataset, by a column."""
+    if rule == "balanced":
+        return ds.balanced(column, **{name: drawn[name] for name in ("classes", "per_class", "batches")})
+    if rule == "bucketed":
+        names = ("edges", "batch_size", "max_length", "drop_last")
+        return ds.bucketed(column, **{name: drawn[name] for name in names})
+    if rule == "weighted":
+        return ds.weighted(column, samples=drawn["samples"], replacement=drawn.get("replacement", True))
+    raise UsageError(f"the state is of {rule!r} draws, which this unirecord does not know")
+
+
+def _options(args: argparse.Namespace, state: Mapping[str, Any] | None) -> dict[str, Any]:
+    if state is not None:
+        return options_of(state)
+    return {
+        "shuffle": SHUFFLES[args.shuffle or "yes"],
+        "seed": args.seed or 0,
+        "where": args.where,
+        "remainder": args.remainder or "pad",
+        "block_rows": args.block_rows,
+        "window_blocks": args.window_blocks,
+    }
+
+
+def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
+    """A mixture of NAME=PATH; a state says how it was made, and each source with it."""
+    paths = dict(named_path(one) for one in args.path)
+    if len(paths) < len(args.path):
+        raise UsageError("two sources have the same name")
+    for name in ("where", "block_rows", "window_blocks", "drawn_by"):
+        if getattr(args, name) is not None:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is not for a mixture, whose sources may differ: give its --state, "
+                "or ask rows_of and steps_of in Python"
+            )
+    ds = _mixture(args, paths) if state is None else mixture_of_state(state, paths)
+    rule: Any = ds._cursor.plan.order.rule
+    sources = [(source.name, source.first_row) for source in rule.sources]
+    names, first_rows = zip(*sources, strict=True)
+    return _job(args, ds, None, names, first_rows)
+
+
+def named_path(text: str) -> tuple[str, str]:
+    """The name and the path of NAME=PATH."""
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise UsageError(f"{text}: give each source of a mixture as NAME=PATH")
+    return name, path
+
+
+def _mixture(args: argparse.Namespace, paths: Mapping[str, str]) -> UniRecordDataset[Any]:
+    weights = None if args.weights is None else {name: float(weight) for name, weight in args.weights.items()}
+    return _mix(
+        {name: (path, {"remainder": args.remainder or "pad"}) for name, path in paths.items()},
+        weights,
+        seed=args.seed or 0,
+        shuffle=SHUFFLES[args.shuffle or "yes"],
+        stop=args.stop or "first",
+        samples=args.samples,
+    )
+
+
+def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniRecordDataset[Any]:
+    """The mixture that a state, or the order of receipts, is of, of the datasets at these paths by name."""
+    drawn = state.get("drawn") or {}
+    if drawn.get("rule") != "mixture":
+        raise UsageError("the state is not of a mixture: give the one PATH that it is of")
+    told = {source["name"]: source for source in drawn["sources"]}
+    if set(told) != set(paths):
+        raise UsageError(f"the state is of the sources {sorted(told)}; give each of them as NAME=PATH")
+    stages = [(start, dict(zip(told, weights, strict=True))) for start, weights in drawn["weights"]]
+    return _mix(
+        {
+            name: (paths[name], options_of({**one, "remainder": state["remainder"]}))
+            for name, one in told.items()
+        },
+        stages[0][1],
+        seed=state["seed"],
+        shuffle=options_of(state)["shuffle"],
+        samples=drawn["samples"],
+        schedule=dict(stages[1:]) or None,
+    )
+
+
+def _mix(sources: Mapping[str, tuple[str, Any]], weights: Any, **options: Any) -> UniRecordDataset[Any]:
+    """A mixture of the datasets at these paths, opened with these options."""
+    with ExitStack() as opened:  # the mixture opens them anew
+        return mix(
+            {
+                name: opened.enter_context(UniRecordDataset(path, **own))
+                for name, (path, own) in sources.items()
+            },
+            weights,
+            **options,
+        )
+
+
+def _job(
+    args: argparse.Namespace,
+    ds: UniRecordDataset[Any],
+    drawn: DrawnBatches | None,
+    sources: tuple[str, ...] = (),
+    first_rows: tuple[int, ...] = (),
+) -> Job:
+    if drawn is None and args.batch is None:
+        raise UsageError("give --batch, the samples in a batch of one rank")
+    if drawn is not None and (args.batch is not None or args.drop_last):
+        raise UsageError(
+            "the batches are drawn, and say themselves how large they are: leave out --batch and --drop-last"
+        )
+    return Job(ds, drawn, args.batch or 1, args.ranks, args.drop_last, args.start or 0, sources, first_rows)
+
+
+_NAMES: Final = frozenset(field.name for field in fields(ResumeState) if field.name not in OPTIONAL)
+_MOST_DEPTH: Final = 32
+
+
+def read_state(path: str) -> dict[str, Any]:
+    """The one state in a file; UsageError when there is none, or there are several that differ."""
+    found = dict(_states(_content(path), "", 0))
+    different = {json.dumps(state, sort_keys=True, default=str): place for place, state in found.items()}
+    if not found:
+        raise UsageError(f"{path} holds no state of a dataset or loader, which state_dict() gives")
+    if len(different) > 1:
+        places = ", ".join(place or "the top" for place in different.values())
+        raise UsageError(
+            f"{path} holds {len(different)} different states, at {places}: write the right one to a file"
+        )
+    return next(iter(found.values()))
+
+
+def _content(path: str) -> Any:
+    """What is in the file, without running anything that it holds."""
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(1)  # a checkpoint may be larger than memory
+    except FileNotFoundError:
+        raise MissingError(f"{path} does not exist: --state takes a file with a state_dict") from None
+    if begin in (b"{", b"["):
+        try:
+            return json.loads(Path(path).read_text("utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path} begins like JSON and is none: {error}") from None
+    torch = needed("torch", f"{path}, which is no JSON and may be a checkpoint of PyTorch,")
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # pickle fails in many ways
+        reason = (str(error) if begin else "it is empty").split("\n")[0]
+        raise UsageError(
+            f"{path} is neither JSON nor a checkpoint that torch.load(weights_only=True) takes: {reason}"
+        ) from None
+
+
+def _states(value: Any, place: str, depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, state) of every state below a value."""
+    if depth > _MOST_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        if value.keys() >= _NAMES:
+            yield place, {name: value[name] for name in (*_NAMES, *OPTIONAL, "version") if name in value}
+            return
+        inside = [(str(key), item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        inside = [(str(number), item) for number, item in enumerate(value)]
+    else:
+        return
+    for name, item in inside:
+        yield from _states(item, f"{place}.{name}" if place else name, depth + 1)
+
+
+def options_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of ``UniRecordDataset``, from a state or from the order that receipts name."""
+    options = {name: state[name] for name in ("seed", "where", "remainder")}
+    options["shuffle"] = {"sequential": False, "shuffle": True}.get(state["shuffle"], state["shuffle"])
+    if options["shuffle"] == "block":
+        options |= {name: state[name] for name in ("block_rows", "window_blocks")}
+    return options

@@ -8,12 +8,11 @@ import webbrowser
 from typing import Any, Final
 
 from ..viewing.server import ViewServer
-from .cache_option import add_cache_options
-from .storage_option import add_storage_option
+from .store_options import add_cache_options, add_storage_option
 from .terminal import say
 from .usage import UsageError, count, make_parser
 
-__all__ = ["add_parser"]
+__all__ = ["view_command"]
 
 _DESCRIPTION: Final = """Look at a dataset in a browser: rows in pages by a condition and in the order of a column,
 pictures, one row in full, the order of an epoch and what a step contains. The server listens on this machine alone,
@@ -25,7 +24,7 @@ _EXAMPLES: Final = """examples:
   unirecord view data --port 8765            on a machine behind ssh -L 8765:127.0.0.1:8765"""
 
 
-def add_parser(subparsers: Any) -> None:
+def view_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser, "view", help="look at a dataset in a browser", description=_DESCRIPTION,

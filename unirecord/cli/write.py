@@ -1,4 +1,4 @@
-"""``unirecord write SRC DST``: raw data to a dataset."""
+"""``unirecord write SRC DST``: raw data to a dataset; ``unirecord split``: a dataset to several."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any, Final
 
+from ..convert.conversion import Conversion, Engine, Standing
 from ..convert.freed_memory import keep_freed_memory
-from ..convert.ordering import check_sort
-from ..convert.row_choice import RowChoice, with_nulls
+from ..convert.ordering import check_sort, in_order
+from ..convert.part_conversion import write_part
+from ..convert.row_choice import ON_ERROR, RowChoice, with_nulls
 from ..convert.sampling import write_sample
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
     SOURCES,
+    LeftOut,
     Options,
     Source,
     WrongSourceError,
@@ -25,38 +31,41 @@ from ..convert.sources import (
     open_source,
     source_type,
 )
+from ..convert.sources.left_out import said_of_left_out, write_report
 from ..convert.sources.overrides import TypesThere, parse_overrides
-from ..convert.split_conversion import check_split_target
+from ..convert.split_choice import SplitChoice
+from ..convert.split_conversion import check_split_target, share_id, write_shares
+from ..convert.stored_rows import RowOrder
+from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
+from ..format.codec import Codec
 from ..format.column import Column
+from ..format.metadata import pack_user
 from ..format.schema import Schema
+from ..format.values import ColumnBatch, RecordEncoder
+from ..frameworks.ray_engine import ray_engine
 from ..parts.classes import class_difference, classes_of
-from ..parts.part_set import resolve
+from ..parts.part_set import PartSet, Snapshot, resolve
 from ..parts.versions import located_version, no_directory
 from ..sizes import format_size
-from ..storage.registry import location_of
+from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_free, check_path
-from .cache_option import refuse_cache
-from .codec_option import with_codecs
-from .conversion_progress import Looking, lines_of
-from .engine_option import add_engine_option, engine_of
-from .left_out import check_report, many, say_expected, say_left_out
-from .progress_bar import duration
-from .row_options import add_row_options, row_choice
-from .storage_option import add_storage_option
-from .table import table
-from .terminal import say
-from .usage import UsageError, count, make_parser, names, size, target
-from .write_run import Writing, convert, convert_shares, say_shares, say_written
+from ..writing.batch_writer import PART_BYTES
+from ..writing.codec_choice import CodecChoice, choose_codecs
+from .progress_bar import Pace, ProgressBar, ProgressLines, duration
+from .store_options import add_storage_option, refuse_cache
+from .terminal import many, say, table, warn
+from .usage import UsageError, count, make_parser, names, pairs, size, target
 
-__all__ = ["add_parser"]
+__all__ = ["ConversionProgress", "Looking", "split_command", "write_command"]
 
 _READS: Final = ", or ".join(source.about for source in SOURCES)
-_DESCRIPTION: Final = f"""Convert raw data to a dataset: SRC is {_READS}. A DST that ends in .urec becomes one part
+_WRITE_DESCRIPTION: Final = f"""\
+Convert raw data to a dataset: SRC is {_READS}. A DST that ends in .urec becomes one part
 (two files: DST and DST.idx); any other DST becomes a directory of parts. Types are inferred and shown. Nothing is
 visible at DST until all of it is written."""
 
-_EXAMPLES: Final = """examples:
+_WRITE_EXAMPLES: Final = """examples:
   unirecord write pictures/ pictures.urec --index label
   unirecord write people.csv people --schema "age=int16?,name=string" --index name
   unirecord write log.jsonl log --schema types.json --max-part-bytes 2GB
@@ -67,15 +76,15 @@ _EXAMPLES: Final = """examples:
 the short form of --schema writes arrays with their shape: tokens=int32[128],boxes=float32[-1,4]"""
 
 
-def add_parser(subparsers: Any) -> None:
+def write_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
         subparsers.add_parser,
         "write",
         aliases=["convert"],
         help="convert raw data to a dataset",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
+        description=_WRITE_DESCRIPTION,
+        epilog=_WRITE_EXAMPLES,
     )
     parser.add_argument("source", metavar="SRC", help=f"{_READS}, by a pipe too, or - for stdin")
     parser.add_argument(
@@ -141,7 +150,7 @@ def add_parser(subparsers: Any) -> None:
     )
     _add_options_of_sources(parser)
     too_many = "it takes one SRC and one DST: a pattern in quotes names several files, such as 'folder/*.csv'"
-    parser.set_defaults(run=_run, too_many=too_many)
+    parser.set_defaults(run=_run_write, too_many=too_many)
 
 
 def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +168,7 @@ def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
                 group.add_argument(name, metavar=option.metavar, help=option.help)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_write(args: argparse.Namespace) -> int:
     started = time.monotonic()
     keep_freed_memory()
     check_report(args)
@@ -407,3 +416,599 @@ def _estimate(source: Source, schema: Schema, args: argparse.Namespace, looked: 
         f"in about {duration(seconds)} with {many(args.workers, 'worker')} where the disk keeps up"
     )
     return 0
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What a call of ``unirecord write`` comes to, once all of it has been checked.
+
+    ``before``: the dataset that is appended to, if any.
+    """
+
+    args: argparse.Namespace
+    choice: RowChoice
+    schema: Schema
+    identity: bytes | None
+    before: Any = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """How many rows there are now, how many of them an earlier run had written, and what was left out.
+
+    ``published``: that run had published them too.
+    """
+
+    rows: int
+    resumed: int
+    left_out: list[LeftOut]
+    published: bool = False
+
+
+def convert(asked: Writing, source: Source) -> Written:
+    """Write what is chosen, and show how far it is."""
+    args, choice = asked.args, asked.choice
+    tell = lines_of(args)
+    if choice.order is None:
+        return _write(asked, source, tell)
+    with ExitStack() as open_rows:
+        with ConversionProgress("reading", source.rows, tell) as progress:
+            rows = open_rows.enter_context(
+                in_order(
+                    source,
+                    choice.order,
+                    args.target,
+                    workers=args.workers,
+                    resume=args.resume,
+                    options=choice.options(),
+                    progress=progress.show,
+                )
+            )
+        return _write(asked, rows, tell)
+
+
+def _write(asked: Writing, source: Source, tell: ProgressLines | None) -> Written:
+    args = asked.args
+    known = source.rows if args.limit is None else args.limit
+    with ConversionProgress("writing", known, tell) as progress:
+        if args.target.endswith(".urec"):
+            rows, left_out = _write_part(asked, source, progress)
+        else:
+            rows, left_out = _write_directory(asked, source, progress)
+    return Written(rows, progress.resumed, left_out, progress.published)
+
+
+def _write_directory(
+    asked: Writing, source: Source, progress: ConversionProgress
+) -> tuple[int, list[LeftOut]]:
+    args = asked.args
+    wish = _conversion(asked, source, args.target, asked.identity)
+    wish.append = asked.before is not None
+    wish.index = (args.index or None) if wish.append else args.index
+    rows, left_out = wish.run(progress.show)
+    return rows, [*source.left_out, *left_out]
+
+
+def _conversion(asked: Writing, source: Source, path: str, identity: bytes | None) -> Conversion:
+    args = asked.args
+    return Conversion(
+        source,
+        path,
+        asked.schema,
+        index=args.index,
+        user=pack_user(source.metadata),
+        max_part_bytes=args.max_part_bytes or PART_BYTES,
+        overwrite=args.overwrite,
+        id=identity,
+        workers=args.workers,
+        engine=engine_of(args),
+        resume=args.resume,
+        limit=args.limit,
+        options=asked.choice.options(),
+    )
+
+
+def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], Written]:
+    """Write the shares of a split; the rows of each, and of all."""
+    args = asked.args
+    try:
+        shares = asked.choice.shares(source)
+    except WrongSourceError as error:
+        raise UsageError(str(error)) from None
+    wishes = {
+        name: _conversion(asked, share, os.path.join(args.target, name), share_id(asked.identity, name))
+        for name, share in shares.items()
+    }
+    lines, stages = lines_of(args), dict[str, ConversionProgress]()
+
+    def show(name: str, standing: Standing) -> None:
+        if name not in stages:
+            stages[name] = ConversionProgress("writing", None, lines, share=name)
+        stages[name].show(standing)
+
+    try:
+        rows, left_out = write_shares(args.target, wishes, show)
+    finally:
+        for stage in stages.values():
+            stage.close()
+    resumed = sum(stage.resumed for stage in stages.values())
+    resumed += sum(
+        number for name, number in rows.items() if name not in stages
+    )  # published by the run before
+    return rows, Written(sum(rows.values()), resumed, left_out)
+
+
+def _write_part(asked: Writing, source: Source, progress: ConversionProgress) -> tuple[int, list[LeftOut]]:
+    args = asked.args
+    return write_part(
+        source,
+        args.target,
+        asked.schema,
+        index=args.index,
+        metadata=source.metadata,
+        overwrite=args.overwrite,
+        id=asked.identity,
+        limit=args.limit,
+        progress=progress.show,
+    )
+
+
+def say_written(target: str, written: Written, seconds: float) -> None:
+    """Say what is at ``target`` now, and how fast this run was."""
+    if written.published:
+        say(f"the run before had finished: {_what_is_at(target, written.rows)}; there was nothing left to do")
+        return
+    say(f"wrote {_what_is_at(target, written.rows)}, {_how_fast(written, seconds)}")
+
+
+def say_shares(target: str, shares: Mapping[str, int], written: Written, seconds: float) -> None:
+    """Say what the shares in the folder ``target`` are, and how fast this run was."""
+    for name, rows in shares.items():
+        say(f"{name}: wrote {_what_is_at(os.path.join(target, name), rows)}")
+    say(f"in all {many(written.rows, 'row')}, {_how_fast(written, seconds)}")
+    empty = [name for name, rows in shares.items() if not rows]
+    if empty and written.rows:
+        warn(
+            f"unirecord: no row has gone to {', '.join(empty)}: there are few rows, or few values of the column that "
+            "decides; --stratify COLUMN takes shares of the rows of each value"
+        )
+
+
+def _what_is_at(target: str, rows: int) -> str:
+    found = resolve(target)
+    parts = len(found.parts)
+    total = sum(
+        location_of(file).size(file) for part in found.parts for file in (part.path, part.path + ".idx")
+    )
+    more = f" (now {found.rows:,})" if found.rows != rows else ""
+    return f"{many(rows, 'row')}{more} in {many(parts, 'part')}, {format_size(total)}"
+
+
+def _how_fast(written: Written, seconds: float) -> str:
+    """The time, and the rate of the rows of this run where there are enough to tell."""
+    rows = written.rows - written.resumed
+    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0 and rows >= 1000 else ""
+    before = f" ({many(written.resumed, 'row')} by the run before)" if written.resumed else ""
+    return f"in {duration(seconds)}{rate}{before}"
+
+
+def add_row_options(parser: argparse.ArgumentParser) -> None:
+    """Add them."""
+    group = parser.add_argument_group("which rows and columns (names as SRC has them)")
+    group.add_argument("--columns", type=names, metavar="A,B", help="write these columns only, in this order")
+    group.add_argument(
+        "--rename", type=pairs, default={}, metavar="OLD=NEW,…", help="give columns other names"
+    )
+    group.add_argument(
+        "--where",
+        metavar="CONDITION",
+        help="only rows that meet it, such as \"age >= 18 and name like 'A%%'\"",
+    )
+    group.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
+    group.add_argument(
+        "--sample",
+        type=count,
+        metavar="N",
+        help="N rows, evenly from all; --limit of class folders is one class",
+    )
+    group.add_argument(
+        "--split",
+        metavar="NAME=SHARE,…",
+        help="datasets DST/train, … of train=0.9,val=0.1, by a hash of each row",
+    )
+    group.add_argument(
+        "--split-by",
+        metavar="A",
+        help="by a hash of this column: its equal values stay together; without --split: a dataset of each value",
+    )
+    group.add_argument(
+        "--stratify", metavar="A", help="these shares of the rows with each value of this column"
+    )
+    group.add_argument(
+        "--seed",
+        type=count,
+        metavar="S",
+        help="which rows --sample draws, and which share has which (default 0)",
+    )
+    group.add_argument(
+        "--sort", metavar="A", help="in the order of a scalar column (its new name); --limit counts then"
+    )
+    group.add_argument(
+        "--shuffle-seed", type=count, metavar="S", help="in a random order, so that reading needs none"
+    )
+    group.add_argument(
+        "--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"
+    )
+    group.add_argument(
+        "--max-side", type=count, metavar="N", help="pictures: longer side of N pixels, if larger"
+    )
+    group.add_argument(
+        "--reencode", metavar="FORMAT", help="pictures: as jpeg:90, webp:80, png, or raw (arrays of pixels)"
+    )
+    group.add_argument(
+        "--picture-columns", type=names, metavar="A,B", help="where the pictures are, if that is not seen"
+    )
+    group.add_argument(
+        "--on-error",
+        choices=ON_ERROR,
+        help="what cannot be read or does not fit ends it, is left out, or is left out and listed in a file "
+        "(--report, else DST.left-out.jsonl); without it, broken pictures are left out and the exit code is 1",
+    )
+
+
+def row_choice(args: argparse.Namespace) -> RowChoice:
+    """What was asked for; `UsageError` for what excludes each other."""
+    if args.seed is not None and args.sample is None and args.split is None:
+        raise UsageError(
+            "--seed says which rows --sample draws or --split parts; there is no --sample and no --split"
+        )
+    if args.stratify is not None and args.split is None:
+        raise UsageError("--stratify says how --split is made; there is no --split")
+    if (args.split is not None or args.split_by is not None) and (args.limit is not None or args.append):
+        raise UsageError(
+            "--split excludes --limit (--sample takes rows of all) and --append (write the new rows to another DST: "
+            "with the same --seed each row goes to the same share)"
+        )
+    if args.sample is not None and args.limit is not None:
+        raise UsageError("--sample and --limit both say how many rows; choose one")
+    try:
+        return RowChoice(
+            columns=args.columns,
+            rename=args.rename,
+            where=args.where,
+            sample=args.sample,
+            seed=args.seed or 0,
+            on_error=args.on_error,
+            resize=args.resize,
+            max_side=args.max_side,
+            reencode=args.reencode,
+            picture_columns=args.picture_columns,
+            split=_split_choice(args),
+            order=_order(args),
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _order(args: argparse.Namespace) -> RowOrder | None:
+    if args.sort is None and args.shuffle_seed is None:
+        return None
+    return RowOrder(args.sort, args.shuffle_seed)
+
+
+def _split_choice(args: argparse.Namespace) -> SplitChoice | None:
+    if args.split is None:
+        return None if args.split_by is None else SplitChoice(None, args.split_by)
+    try:
+        shares = pairs(args.split, "NAME=SHARE")
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--split: {error}; an example is train=0.9,val=0.1") from None
+    return SplitChoice(shares, args.split_by, args.stratify)
+
+
+_AUTO = "auto"
+_THERE_IS_NONE = (
+    "no column holds bytes, text, arrays or objects, which alone are compressed; --schema NAME=text stores a column "
+    "of strings so"
+)
+
+
+def with_codecs(
+    schema: Schema, text: str | None, source: Source, before: Snapshot | None
+) -> tuple[Schema, Mapping[str, str]]:
+    """The schema with the codecs that ``text`` asks for, and what is to be said of each column that was tried.
+
+    ``text``: ``auto``, a codec for all blob columns, or ``COLUMN=CODEC,…``, where auto may stand too; None: as the
+    last part of the dataset ``before`` has them, to which rows are appended, if any.
+    """
+    if text is None:
+        return (schema if before is None else _like_last_part(schema, before)), {}
+    asked = _asked(schema, text)
+    tried = [name for name, codec in asked.items() if codec == _AUTO]
+    choices: Mapping[str, CodecChoice] = {}
+    if tried:
+        check_codec(Codec.parse("zstd").code)
+        choices = choose_codecs(schema, _sample(schema, source))
+    columns = []
+    for column in schema:
+        codec = asked.get(column.name)
+        if codec == _AUTO:
+            columns.append(replace(column, codec=choices[column.name].codec))
+        elif codec is not None:
+            columns.append(_compressed(schema, column.name, codec))
+        else:
+            columns.append(column)
+    return Schema(columns), {name: choices[name].why for name in tried}
+
+
+def _like_last_part(schema: Schema, before: Snapshot) -> Schema:
+    if not before.parts:
+        return schema
+    opened = PartSet(before, knows_deletions=True)  # reads no rows
+    try:
+        last = opened.part(len(opened) - 1).stored_schema
+    finally:
+        opened.close()
+    return Schema(replace(c, codec=last[c.name].codec if c.name in last else None) for c in schema)
+
+
+def _asked(schema: Schema, text: str) -> dict[str, str]:
+    """The codec asked for by name of column."""
+    blobs = [column.name for _, column in schema.blobs]
+    if "=" not in text:
+        if text != _AUTO and not blobs:
+            raise UsageError(f"--codec {text!r}: {_THERE_IS_NONE}")
+        return dict.fromkeys(blobs, text)
+    try:
+        asked = pairs(text, "COLUMN=CODEC")
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--codec: {error}") from None
+    for name in asked:
+        if name not in blobs:
+            others = f"those that can be compressed are {', '.join(blobs)}" if blobs else _THERE_IS_NONE
+            raise UsageError(f"--codec: {name!r} is no blob column; {others}")
+    return asked
+
+
+def _compressed(schema: Schema, name: str, codec: str) -> Column:
+    spec = schema[name].spec
+    plain = {"type": spec} if isinstance(spec, str) else spec
+    try:
+        return Schema.parse({name: {**plain, "codec": codec}})[0]
+    except SchemaError as error:
+        raise UsageError(f"--codec: {error}") from None
+
+
+def _sample(schema: Schema, source: Source) -> ColumnBatch:
+    """The first batch of the source, as it would be stored."""
+    encoder = RecordEncoder(schema, "ignore")
+    first = next(source.batches(), None)
+    return encoder.encode_batch(first.columns, 0) if first is not None else encoder.take()
+
+
+def add_engine_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    parser.add_argument(
+        "--engine", choices=("ray",), help="run the tasks on a Ray cluster instead (docs/ray.md)"
+    )
+
+
+def engine_of(args: argparse.Namespace) -> Engine | None:
+    """Return the engine asked for; UsageError for options that it cannot obey, SchemaError when it is missing."""
+    if args.engine is None:
+        return None
+    excluded = {
+        "a DST of one part": args.target.endswith(".urec"),
+        "--workers": args.workers > 1,
+        "--limit": args.limit is not None,
+        "--split": args.split is not None,
+        "--split-by": args.split_by is not None,
+    }
+    for name, given in excluded.items():
+        if given:
+            raise UsageError(f"--engine {args.engine} writes parts as the cluster has room; leave out {name}")
+    return ray_engine(args.target)
+
+
+_SHOWN = 20
+
+
+def check_report(args: argparse.Namespace) -> None:
+    """Settle where the file is to be, and refuse a place that is in use, before any work is done."""
+    if args.on_error == "report" and args.report is None:
+        args.report = f"{args.target.rstrip('/')}.left-out.jsonl"
+    if args.report is None:
+        return
+    location = location_of(path_on_disk(args.report, "a report"))
+    there = location.find(args.report)
+    if there is not None and not (args.overwrite and there.kind == "file"):
+        raise ExistsError(f"{args.report} exists already; with --overwrite the report replaces it")
+    if os.path.abspath(args.report) in {os.path.abspath(path) for path in (args.source, args.target)}:
+        raise UsageError(f"--report {args.report} is what is read or written; name another file")
+    if not location.is_directory(os.path.dirname(os.path.abspath(args.report))):
+        raise UsageError(f"--report: the folder of {args.report} does not exist; make it first")
+
+
+def say_expected(left_out: Sequence[LeftOut]) -> None:
+    """Say what of the source was left out or changed on purpose, each once, with its number."""
+    lines = said_of_left_out(left_out)
+    if lines:
+        say("left out, or not as in the source:", *(f"  {line}" for line in lines))
+
+
+def say_left_out(left_out: Sequence[LeftOut], item: str, args: argparse.Namespace) -> int:
+    """Say and list it; the exit code is 1 where something was left out without having been asked for."""
+    say_expected(left_out)
+    if args.report is not None:
+        write_report(args.report, left_out)
+    bad = [one for one in left_out if not one.expected]
+    if not bad:
+        return 0
+    lines = [f"  {one.name}: {one.reason}" for one in bad[:_SHOWN]]
+    rows = sum(max(one.rows, 1) for one in bad)
+    warn(f"unirecord: {many(rows, item)} could not be read or did not fit, left out:", *lines)
+    if len(bad) > _SHOWN:
+        whole = f"are in {args.report}" if args.report else "are listed with --report FILE"
+        warn(f"  … and {len(bad) - _SHOWN:,} more; all {whole}")
+    elif args.report is not None:
+        warn(f"  listed in {args.report}")
+    return 0 if args.on_error is not None else 1
+
+
+def lines_of(args: argparse.Namespace) -> ProgressLines | None:
+    """What tells lines of JSON, where ``--progress json`` asks for them; then there is no bar."""
+    return ProgressLines() if args.progress == "json" else None
+
+
+class Looking:
+    """Shows bytes that are read before anything is written."""
+
+    def __init__(self, stage: str, lines: ProgressLines | None) -> None:
+        self._stage, self._lines = stage, lines
+        self._bar = ProgressBar(stage, 0, format_size)
+
+    def update(self, done: int, total: int = 0) -> None:
+        """Say how many bytes are read; ``total`` 0: of how many is not known."""
+        if self._lines is None:
+            self._bar.update(done, total)
+        else:
+            self._lines.update(lambda: {"stage": self._stage, "bytes_read": done, "all_bytes": total or None})
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        """Return `update`."""
+        return self.update
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Clear the line."""
+        self._bar.close()
+
+
+class ConversionProgress:
+    """Shows how far one stage is; each stage has rates of its own, of what this run has done.
+
+    ``resumed``: rows that an earlier run had written, once the stage has said so; ``published``: and published.
+    """
+
+    resumed: int
+    published: bool
+
+    def __init__(
+        self, stage: str, known: int | None, lines: ProgressLines | None, share: str | None = None
+    ) -> None:
+        self._stage = {"stage": stage} if share is None else {"stage": stage, "share": share}
+        self._lines, self.resumed, self.published = lines, 0, False
+        self._told = False
+        self._bar = ProgressBar(" ".join(self._stage.values()), known or 0, _rows_text)
+        self._pace = Pace()
+
+    def show(self, standing: Standing) -> None:
+        """Show it, if it is time."""
+        self.resumed, self.published = standing.resumed_rows, standing.published
+        said = standing.said_of_dropped()
+        if said is not None and not self._told:
+            self._told = True
+            warn(f"unirecord: {said.replace('resume', '--resume')}")
+        ended = 0 < standing.all_tasks == standing.tasks
+        if self._lines is not None:
+            self._lines.update(lambda: self.values(standing), last=ended)
+            return
+        self._bar.update(
+            standing.rows,
+            standing.all_rows,
+            before=standing.resumed_rows,
+            more=lambda: self._notes(standing),
+        )
+        if ended and not standing.published:
+            rate = self._pace.rate(standing.rows, standing.resumed_rows)
+            self._bar.finish(
+                f"{_rows_text(standing.rows)} written, {rate:,.0f} rows/s, comparing some of them with the source"
+            )
+
+    def values(self, standing: Standing) -> dict[str, Any]:
+        """What a line of JSON says."""
+        rows, before = standing.rows, standing.resumed_rows
+        left = self._pace.left(rows, standing.all_rows, before)
+        return {
+            **self._stage,
+            **vars(standing),
+            "rows_per_second": round(self._pace.rate(rows, before), 1),
+            "bytes_per_second": round(self._pace.rate(standing.bytes, standing.resumed_bytes)),
+            "seconds_left": None if left is None else round(left, 1),
+        }
+
+    def _notes(self, standing: Standing) -> list[str]:
+        notes = []
+        if standing.bytes:
+            rate = self._pace.rate(standing.bytes, standing.resumed_bytes)
+            notes.append(f"{format_size(standing.bytes)}, {format_size(int(rate))}/s")
+        if standing.all_tasks > 1:
+            notes.append(f"{standing.tasks:,} of {standing.all_tasks:,} parts done")
+            if standing.parts:
+                others = len(standing.parts) - 1
+                notes.append(f"at {standing.parts[0]}" + (f" and {others} more" if others else ""))
+        return notes
+
+    def close(self) -> None:
+        """Clear the line."""
+        self._bar.close()
+
+    def __enter__(self) -> ConversionProgress:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Clear the line."""
+        self.close()
+
+
+def _rows_text(rows: int) -> str:
+    return many(rows, "row")
+
+
+_SPLIT_DESCRIPTION: Final = """Split a dataset into several: each row goes where a hash of it, or of a column, says, so
+that rows that are added later move no other. The same as `unirecord write PATH DST --split …`, with
+the index of PATH."""
+
+_SPLIT_EXAMPLES: Final = """examples:
+  unirecord split dataset shares train=0.9,val=0.1
+  unirecord split dataset shares train=0.9,val=0.1 --by patient
+  unirecord split dataset by-country --by country     a dataset of each value"""
+
+
+def split_command(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "split",
+        help="several datasets of one",
+        description=_SPLIT_DESCRIPTION,
+        epilog=_SPLIT_EXAMPLES,
+    )
+    parser.add_argument("path", metavar="PATH", help="a dataset")
+    parser.add_argument("target", metavar="DST", help="a folder for the shares")
+    parser.add_argument("shares", metavar="NAME=SHARE,…", nargs="?", help="as train=0.9,val=0.1")
+    parser.add_argument("--by", metavar="A", help="the column that decides: its equal values stay together")
+    parser.add_argument("--stratify", metavar="A", help="these shares of the rows with each value of it")
+    parser.add_argument("--seed", metavar="N", help="of the hash (default 0)")
+    parser.add_argument("--workers", metavar="N", help="processes that write")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
+    parser.set_defaults(run=_run_split)
+
+
+def _run_split(args: argparse.Namespace) -> int:
+    from .main import main  # which has this command too
+
+    given = {
+        "--split": args.shares,
+        "--split-by": args.by,
+        "--stratify": args.stratify,
+        "--seed": args.seed,
+        "--workers": args.workers,
+        "--index": ",".join(resolve(args.path).index) or None,
+    }
+    options = [word for name, value in given.items() if value is not None for word in (name, value)]
+    return main(["write", args.path, args.target, *options, *["--dry-run"] * args.dry_run])

@@ -1,4 +1,4 @@
-"""``unirecord add-columns PATH TABLE``: columns of a table, or made by a function, for the rows that are there."""
+"""``unirecord add-columns``, ``drop-columns`` and ``rename-columns``: other columns in a dataset's next version."""
 
 from __future__ import annotations
 
@@ -13,29 +13,35 @@ from typing import Any, Final
 
 from ..convert.adding_columns import ColumnsAdded, add_columns
 from ..convert.sources.overrides import parse_overrides
-from ..errors import UniRecordError
+from ..errors import SchemaError, UniRecordError
+from ..writing.changing_columns import ColumnsChanged, drop_columns, rename_columns
 from .progress_bar import ProgressBar
-from .storage_option import add_storage_option
+from .store_options import add_storage_option
 from .terminal import print_json, say
-from .usage import UsageError, count, make_parser, names
+from .usage import UsageError, count, make_parser, names, pairs
 
-__all__ = ["add_parser"]
+__all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]
 
-_DESCRIPTION: Final = """Add columns to a dataset: beside each part a column part is written, and the next version
+_ADD_COLUMNS_DESCRIPTION: Final = """\
+Add columns to a dataset: beside each part a column part is written, and the next version
 names both. The files that are there stay as they are, rows keep their numbers and every order stays the
 same. Values come from a table, or from a function of Python that is called with batches of rows."""
 
-_EXAMPLES: Final = """examples:
+_ADD_COLUMNS_EXAMPLES: Final = """examples:
   unirecord add-columns pictures captions.parquet --key name
   unirecord add-columns pictures labels.csv --key name --columns label --replace
   unirecord add-columns pictures corrected.csv --key name --replace --keep
   unirecord add-columns pictures --function describing:describe --schema caption=text --workers 8"""
 
 
-def add_parser(subparsers: Any) -> None:
+def add_columns_command(subparsers: Any) -> None:
     """Add the command."""
     parser = make_parser(
-        subparsers.add_parser, "add-columns", help="add columns", description=_DESCRIPTION, epilog=_EXAMPLES
+        subparsers.add_parser,
+        "add-columns",
+        help="add columns",
+        description=_ADD_COLUMNS_DESCRIPTION,
+        epilog=_ADD_COLUMNS_EXAMPLES,
     )
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument(
@@ -75,10 +81,10 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
     add_storage_option(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=_run_add_columns)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run_add_columns(args: argparse.Namespace) -> int:
     if (args.table is None) == (args.function is None):
         raise UsageError("name a TABLE, or --function MODULE:NAME")
     types = dict(parse_overrides(args.schema)) if args.schema else None
@@ -146,3 +152,72 @@ def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
     if found.unused:
         say(f"{found.unused:,} rows of the table go with no row of the dataset")
     say(*found.said)
+
+
+_DROP_COLUMNS_DESCRIPTION: Final = """\
+Drop columns of a dataset: the next version does not have them. No file is written but the
+manifest; the bytes stay on disk, for the versions before, until `unirecord compact --join-columns` and gc."""
+
+_DROP_COLUMNS_EXAMPLES: Final = """examples:
+  unirecord drop-columns pictures path thumbnail"""
+
+
+def drop_columns_command(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "drop-columns",
+        help="drop columns",
+        description=_DROP_COLUMNS_DESCRIPTION,
+        epilog=_DROP_COLUMNS_EXAMPLES,
+    )
+    parser.add_argument("path", metavar="PATH", help="a directory of parts")
+    parser.add_argument("columns", metavar="COLUMN", nargs="+", help="their names")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_storage_option(parser)
+    parser.set_defaults(run=_run_drop_columns)
+
+
+def _run_drop_columns(args: argparse.Namespace) -> int:
+    return change_columns(args, lambda: drop_columns(args.path, args.columns))
+
+
+def change_columns(args: argparse.Namespace, change: Callable[[], ColumnsChanged]) -> int:
+    """Change the columns and say which there are now; UsageError for a name that cannot be."""
+    try:
+        found = change()
+    except SchemaError as error:
+        raise UsageError(str(error)) from None
+    if args.json:
+        print_json(asdict(found))
+    else:
+        say(f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}")
+    return 0
+
+
+_RENAME_COLUMNS_DESCRIPTION: Final = """\
+Give columns of a dataset other names, from the next version on. No file is written but the
+manifest; the versions before have the names of before."""
+
+_RENAME_COLUMNS_EXAMPLES: Final = """examples:
+  unirecord rename-columns pictures img=image,lbl=label"""
+
+
+def rename_columns_command(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "rename-columns",
+        help="give columns other names",
+        description=_RENAME_COLUMNS_DESCRIPTION,
+        epilog=_RENAME_COLUMNS_EXAMPLES,
+    )
+    parser.add_argument("path", metavar="PATH", help="a directory of parts")
+    parser.add_argument("names", type=pairs, metavar="OLD=NEW,…", help="which, and what they are called then")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    add_storage_option(parser)
+    parser.set_defaults(run=_run_rename_columns)
+
+
+def _run_rename_columns(args: argparse.Namespace) -> int:
+    return change_columns(args, lambda: rename_columns(args.path, args.names))

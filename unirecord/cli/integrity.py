@@ -1,0 +1,137 @@
+"""``unirecord verify`` and ``unirecord repair``: whether every byte is right, and what can be done if not."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from ..inspection.repair import RepairReport, Salvaged, repair
+from ..inspection.verify import Report, verify
+from ..sizes import format_size
+from .progress_bar import ProgressBar, duration
+from .store_options import add_storage_option, refuse_cache
+from .terminal import many, print_json, say, warn
+from .usage import UsageError, make_parser
+
+__all__ = ["repair_command", "verify_command"]
+
+_VERIFY_DESCRIPTION: Final = """\
+Check a dataset whole: headers, identities, every digest, every byte that should be zero, and
+that each index says what its data file does. Files are only read. Exit code 1 when anything is wrong."""
+
+_VERIFY_EXAMPLES: Final = """examples:
+  unirecord verify pictures.urec
+  unirecord verify train val            several at once
+  unirecord verify dataset --quick      headers, identities and sizes alone
+  unirecord verify dataset --json"""
+
+
+def verify_command(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "verify",
+        aliases=["check"],
+        help="check every byte",
+        description=_VERIFY_DESCRIPTION,
+        epilog=_VERIFY_EXAMPLES,
+    )
+    parser.add_argument("paths", metavar="PATH", nargs="+", help="parts and directories of parts")
+    parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    add_storage_option(parser)
+    refuse_cache(parser, "it checks what the store has, and nothing that was kept of it")
+    parser.set_defaults(run=_run_verify)
+
+
+def _run_verify(args: argparse.Namespace) -> int:
+    with ProgressBar("verifying", 0, format_size) as bar:
+        report = verify(args.paths, quick=args.quick, progress=bar.update)
+    if args.json:
+        print_json(report.to_dict(), indent=2)
+    else:
+        _print_verified(report)
+    return 0 if report.ok else 1
+
+
+def _print_verified(report: Report) -> None:
+    parts = f"{report.parts:,} {'part' if report.parts == 1 else 'parts'}"
+    if report.column_parts:
+        parts += f", {report.column_parts:,} column {'part' if report.column_parts == 1 else 'parts'}"
+    looked = f"{parts}, {report.rows:,} rows, {format_size(report.bytes)}, in {duration(report.seconds)}"
+    if report.ok:
+        say(
+            f"{report.path}: {'headers and sizes are' if report.quick else 'every byte is'} as written ({looked})"
+        )
+        return
+    many = "1 problem" if len(report.problems) == 1 else f"{len(report.problems):,} problems"
+    warn(f"unirecord: {report.path}: {many} ({looked})", *(f"  {problem}" for problem in report.problems))
+
+
+_REPAIR_DESCRIPTION: Final = """\
+Rebuild a lost or bad index from its data file, and salvage the rows of a damaged or unfinished
+data file into a new part. Data files are never changed. Exit code 1 when rows were lost."""
+
+_REPAIR_EXAMPLES: Final = """examples:
+  unirecord repair pictures.urec
+  unirecord repair dataset --output dataset.saved"""
+
+
+def repair_command(subparsers: Any) -> None:
+    """Add the command."""
+    parser = make_parser(
+        subparsers.add_parser,
+        "repair",
+        help="rebuild a lost index, salvage rows",
+        description=_REPAIR_DESCRIPTION,
+        epilog=_REPAIR_EXAMPLES,
+    )
+    parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
+    parser.add_argument(
+        "--output", metavar="DST", help="where salvaged rows go (default: NAME.repaired beside PATH)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.set_defaults(run=_run_repair)
+
+
+def _run_repair(args: argparse.Namespace) -> int:
+    try:
+        with ProgressBar("repairing", 0, format_size) as bar:
+            report = repair(args.path, output=args.output, progress=bar.update)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if args.json:
+        print_json(report.to_dict(), indent=2)
+    else:
+        _print_repaired(report)
+    return 0 if report.ok else 1
+
+
+def _print_repaired(report: RepairReport) -> None:
+    for part in report.parts:
+        say(_told(part))
+        for first, stop in part.lost[:20]:
+            say(f"  lost: row {first:,}" if stop == first + 1 else f"  lost: rows {first:,} to {stop - 1:,}")
+        if len(part.lost) > 20:
+            say(f"  … and {len(part.lost) - 20:,} more ranges")
+        for reason in part.reasons[:20]:
+            say(f"  because: {reason}")
+    if report.corrected:
+        say(f"{report.manifest}: the sizes of files in it were wrong, and were corrected")
+    elif report.manifest is not None:
+        say(
+            f"{report.manifest}: was made anew from {many(len(report.parts), 'part')}; "
+            "a writer that died may have left some"
+        )
+    lost = f", {report.lost:,} lost" if report.lost else ""
+    say(f"{report.path}: {report.kept:,} rows can be read{lost} (in {duration(report.seconds)})")
+
+
+def _told(part: Salvaged) -> str:
+    of = "" if part.rows is None else f" of {part.rows:,}"
+    if part.action == "index":
+        return f"{part.path}: the index was rebuilt, {part.kept:,} rows"
+    if part.action == "salvaged":
+        return f"{part.path}: {part.kept:,}{of} rows were saved to {part.output}"
+    copied = f" were copied to {part.output}" if part.output is not None else ""
+    return f"{part.path}: is sound, {part.kept:,} rows{copied}"
