@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -61,8 +62,16 @@ def _do(what: str) -> None:
     elif what == "spin":
         while True:
             pass
+    elif what == "wait":
+        os.read(os.pipe()[0], 1)
+    elif what == "lock":
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
     elif what == "memory":
         bytearray(1 << 34)
+    elif what.startswith("take "):
+        bytearray(int(what.removeprefix("take ")))
     elif what == "panic":
         raise PanicException("range end index 9\nout of range")
     elif what == "exit":

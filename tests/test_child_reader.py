@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import re
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -30,14 +32,21 @@ def numbers(source: Source, unit: int) -> list[int]:
 
 
 @pytest.fixture(autouse=True)
-def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_reader, "_LEAST_SECONDS", 1.0)
+    # What works has as long of the clock as ever: a busy machine may give it little of that time.
+    callspec = getattr(request.node, "callspec", None)
+    if callspec is not None and callspec.params.get("what") in ("wait", "lock"):
+        monkeypatch.setattr(child_reader, "_LEAST_CLOCK_SECONDS", 2.0)
+        monkeypatch.setattr(child_reader, "_CLOCK_SECONDS_A_SECOND", 1)
 
 
 DEATHS = [
     *((name, f"dies of it by {name} \\(the library says why\\)")
       for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL")),
     ("spin", r"more than 1 seconds of processor time for one step.*--trust-sizes \(trust_sizes=True\) waits"),
+    ("wait", r"one step took more than 2 seconds, most of them without work.*--trust-sizes \(trust_sizes=True\) waits"),
+    ("lock", "one step took more than 2 seconds"),
     ("memory", "it needs more than .* of memory"),
     ("panic", "cannot be read: range end index 9 out of range"),
     ("exit", "ended with exit code 3"),
@@ -68,7 +77,7 @@ def test_what_somebody_else_ends_is_no_fault_of_the_file(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("what", ["SIGSEGV", "panic", "spin"])
+@pytest.mark.parametrize("what", ["SIGSEGV", "panic", "spin", "wait"])
 def test_on_error_skip_leaves_out_the_unit_that_is_deadly(tmp_path: Path, what: str, workers: int) -> None:
     source = opened(tmp_path / "x", "numbers", what, "numbers")
     report = tmp_path / "left-out.jsonl"
@@ -87,6 +96,67 @@ def test_limits_are_lifted_when_sizes_are_trusted(tmp_path: Path) -> None:
         child_reader._Limits.of(open_input(str(tmp_path)), Options(trust_sizes=True))
         == child_reader._Limits()
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "seconds", "clock_seconds", "megabytes"),
+    [
+        (0, 5, 600, 512),
+        (40_000, 5.04, 600, 512 + 64 * 40_000 / (1 << 20)),
+        (85_000_000, 90, 900, 512 + 64 * 85_000_000 / (1 << 20)),
+        (10**10, 600, 6000, 512 + 64 * 10**10 / (1 << 20)),
+    ],
+)
+def test_limits_are_those_that_the_page_states(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    seconds: float,
+    clock_seconds: float,
+    megabytes: float,
+) -> None:
+    monkeypatch.undo()
+    for name, length in (("a", size // 2), ("b", size), ("c", 0)):
+        with open(tmp_path / name, "wb") as file:
+            file.truncate(length)
+    limits = child_reader._Limits.of(open_input(str(tmp_path)), Options())
+    cores = (os.cpu_count() or 1) * 16
+    assert (limits.seconds, limits.clock_seconds) == pytest.approx((seconds, clock_seconds))
+    assert limits.bytes == round((megabytes + cores) * (1 << 20))
+
+
+def test_a_step_takes_as_much_memory_as_is_stated_and_no_more(tmp_path: Path) -> None:
+    most = (512 + (os.cpu_count() or 1) * 16) << 20
+    source = opened(tmp_path / "x", f"take {most - (64 << 20)}", f"take {most + (1 << 20)}", "numbers")
+    assert numbers(source, 0) == [0] * ROWS
+    with pytest.raises(
+        SchemaError, match=r"x, line 1.* it needs more than [0-9.]+ MB of memory for one step"
+    ):
+        numbers(source, 1)
+    assert numbers(source, 2) == [2] * ROWS
+
+
+@pytest.mark.parametrize("what", ["spin", "wait"])
+def test_what_the_parent_ignores_or_blocks_limits_the_child_all_the_same(tmp_path: Path, what: str) -> None:
+    numbers_of = (signal.SIGPROF, signal.SIGALRM)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers_of]
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers_of)
+    try:
+        source = opened(tmp_path / "x", what)
+        with pytest.raises(SchemaError, match=r"line 0 cannot be read: .*seconds"):
+            numbers(source, 0)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers_of)
+        for number, handler in zip(numbers_of, before, strict=True):
+            signal.signal(number, handler)
+
+
+def test_the_child_leaves_no_core_file(tmp_path: Path) -> None:
+    source = opened(tmp_path / "x", "numbers")
+    assert numbers(source, 0) == [0] * ROWS
+    reader: Any = source.reader
+    limits = Path(f"/proc/{reader._child._process._process.pid}/limits").read_text()
+    assert re.search(r"Max core file size +0 ", limits)
 
 
 def test_what_is_no_error_of_a_file_is_raised_as_it_is(tmp_path: Path) -> None:

@@ -48,10 +48,14 @@ _ANSWERS: Final = ("done", "failed", "short of memory")
 # Signals by which a process dies of what it does itself; by others somebody else has ended it.
 _OWN_SIGNALS: Final = frozenset((
     signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS,
-    signal.SIGPROF,
+    signal.SIGPROF, signal.SIGALRM,
 ))  # fmt: skip
 _LEAST_SECONDS: Final = 5.0  # of processor time
 _MOST_SECONDS: Final = 600.0
+# Of the clock, for what waits without working, by a lock or by storage that does not answer. A busy machine may give a
+# process a tenth of the time.
+_LEAST_CLOCK_SECONDS: Final = 600.0
+_CLOCK_SECONDS_A_SECOND: Final = 10
 _BYTES_A_SECOND: Final = 1_000_000
 _LEAST_BYTES: Final = 512 << 20
 _BYTES_A_BYTE: Final = 64
@@ -64,6 +68,7 @@ class _Limits:
     """What one step may take: the look at a file, or a batch. 0: as much as it likes."""
 
     seconds: float = 0.0
+    clock_seconds: float = 0.0
     bytes: int = 0
 
     @classmethod
@@ -73,8 +78,9 @@ class _Limits:
             return cls()
         largest = max(file_sizes(source), default=0)
         seconds = min(_LEAST_SECONDS + largest / _BYTES_A_SECOND, _MOST_SECONDS)
+        clock = max(_LEAST_CLOCK_SECONDS, _CLOCK_SECONDS_A_SECOND * seconds)
         cores = (os.cpu_count() or 1) * _BYTES_A_CORE
-        return cls(seconds, _LEAST_BYTES + cores + _BYTES_A_BYTE * largest)
+        return cls(seconds, clock, _LEAST_BYTES + cores + _BYTES_A_BYTE * largest)
 
 
 def looked_through(
@@ -261,6 +267,12 @@ class _Process:
                 f"{where} cannot be read: it took more than {self._limits.seconds:,.0f} seconds of processor time "
                 f"for one step, so it is damaged, or made to take long; --trust-sizes (trust_sizes=True) waits for it"
             )
+        if -code == signal.SIGALRM:
+            return SchemaError(
+                f"{where} cannot be read: one step took more than {self._limits.clock_seconds:,.0f} seconds, most of "
+                f"them without work, so it is damaged, or its storage does not answer; --trust-sizes "
+                f"(trust_sizes=True) waits for it"
+            )
         return SchemaError(
             f"{where} cannot be read: its library dies of it by {name}{said}; it is damaged, or of a kind that the "
             "library does not take"
@@ -287,6 +299,12 @@ def main(fd: int) -> None:
     """Serve the parent until it has ended."""
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    # Its death is an error that names the file; the memory of the file's library is nobody's to look at.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    # What the parent ignores or its thread blocks is inherited, and the limits of time end nothing then.
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _OWN_SIGNALS)
     serving = _Serving(Channel(socket.socket(fileno=fd)))
     with suppress(Ended):
         while True:
@@ -330,6 +348,7 @@ class _Serving:
             answer = self._failed(error)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
         self.channel.send(answer)
 
     def _begin(self, libraries: tuple[str, ...], limits: _Limits) -> None:
@@ -345,6 +364,7 @@ class _Serving:
 
     def _step(self) -> None:
         signal.setitimer(signal.ITIMER_PROF, self._limits.seconds)
+        signal.setitimer(signal.ITIMER_REAL, self._limits.clock_seconds)
 
     def _failed(self, error: BaseException) -> tuple[Any, ...]:
         trace = "".join(traceback.format_exception(error))
