@@ -21,8 +21,9 @@ from resumed_store import (
 )
 from written_store import URL, folder, numbers, served, spooled, write
 
-from unirecord import ExistsError, StaleError, append, write_dataset
+from unirecord import CorruptionError, ExistsError, StaleError, append, write_dataset
 from unirecord.cli import main
+from unirecord.format import layout
 
 server = pytest.fixture(served)
 
@@ -216,3 +217,23 @@ def test_a_part_that_was_deleted_meanwhile_is_not_published(server: Server) -> N
         late.close()
     assert deleted
     assert sorted(files(folder(server))) == before
+
+
+def test_parts_of_an_earlier_run_are_opened_before_they_are_published(server: Server, tmp_path: Path) -> None:
+    left = [name for name in stopped(server, tmp_path, 3) if name.endswith(".urec")]
+
+    def damage() -> None:  # of the second one, behind the head, which is compared when the part is taken over
+        index = folder(server) / f"{left[-1]}.idx"
+        changed = bytearray(index.read_bytes())
+        changed[layout.INDEX_HEADER_BYTES + 8] ^= 1
+        index.write_bytes(changed)
+        server.requests.clear()
+
+    with pytest.raises(CorruptionError, match=left[-1]):
+        conversion(tmp_path).run(before_publishing=damage)
+    assert "manifest.json" not in files(folder(server))
+    asked = [request.key.rpartition("/")[2] for request in server.requests if request.method == "GET"]
+    assert max(Counter(name for name in asked if ".urec" in name).values()) == 1
+    assert 2 <= len([name for name in asked if ".urec" in name]) <= 2 * len(left)
+    conversion(tmp_path).run()
+    check_published_whole(server, tmp_path)

@@ -326,7 +326,7 @@ class _Run:
         there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
         gone = [state for state in self._made if state not in there]  # laid out anew, or replaced, meanwhile
         claim.clear([self._made.pop(state).name for state in gone])
-        check_readable(claim.place, schema, list(self._made.values()))
+        check_readable(claim.place, schema, claim.not_opened(list(self._made.values())))
         claim.publish(with_columns)
         claim.release()
         assert after is not None

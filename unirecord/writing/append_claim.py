@@ -166,6 +166,10 @@ class AppendClaim:
         """The names of those parts that are in their place, both files, as they were written."""
         return {entry.name for entry in entries if is_whole(self.folder, entry)}
 
+    def not_opened(self, entries: Sequence[PartEntry]) -> Sequence[PartEntry]:
+        """All of them, which costs little on a disk."""
+        return entries
+
     def keep(self) -> None:
         """Its folder is held from the beginning."""
 

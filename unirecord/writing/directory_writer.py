@@ -205,7 +205,7 @@ class DirectoryWriter:
         if not entries and not self._append:
             self._parts.write_empty(content, shape)
             entries = self._parts.entries
-        check_readable(self.place, content.schema, entries)
+        check_readable(self.place, content.schema, self._claim.not_opened(entries))
         self._publish(content, entries, checked=True)
 
     def abandon(self) -> None:

@@ -59,6 +59,7 @@ class ObjectClaim:
         self._say_unnamed(names, resumes=resumes, overwrite=overwrite)
         self._asked: bytes | None = None  # what is being published, or was when the answer was lost
         self._published = False
+        self._taken_over: set[str] = set()  # parts of an earlier run
         self._spool = Spool(path)
         self.folder: str = self._spool.folder
         self.deliver: Uploads = Uploads(self.folder, path, self._writes)
@@ -92,7 +93,13 @@ class ObjectClaim:
 
     def whole(self, entries: Sequence[PartEntry]) -> set[str]:
         """The names of those parts that are there, both objects, as they were written."""
-        return uploaded(location_of(self.path), self.path, entries)
+        found = uploaded(location_of(self.path), self.path, entries)
+        self._taken_over |= found
+        return found
+
+    def not_opened(self, entries: Sequence[PartEntry]) -> Sequence[PartEntry]:
+        """Those that an earlier run has uploaded: what this one has, it has made itself."""
+        return [entry for entry in entries if entry.name in self._taken_over]
 
     @property
     def place(self) -> str:

@@ -57,6 +57,9 @@ class Publisher(Protocol):
     def whole(self, entries: Sequence[PartEntry]) -> set[str]:
         """The names of those parts that are in their place, both files, as they were written."""
 
+    def not_opened(self, entries: Sequence[PartEntry]) -> Sequence[PartEntry]:
+        """Those of these parts that are to be opened before they are published."""
+
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""
 
