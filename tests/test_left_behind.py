@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,16 @@ import numpy as np
 import pytest
 from writing import write
 
-from unirecord import UniRecordDataset, Writer
+from unirecord import UniRecordDataset, UniRecordError, Writer, append, write_dataset
+from unirecord.convert import division
 from unirecord.loading.delivered import Delivered
 from unirecord.loading.stats import StatsRecorder
+from unirecord.parts import manifest
 from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.shared_memory import Channel
 from unirecord.storage import system
 from unirecord.storage.cache_shelf import KEPT, RECORD, Shelf, head_of, paths_of
+from unirecord.writing.conversion_journal import Journal
 
 
 class Full(system.OsCalls):
@@ -190,3 +194,84 @@ def test_a_writer_that_failed_and_was_closed_leaves_a_place_for_the_next(path: P
     write(path, {"i": "int64"}, [{"i": 7}], overwrite=True)
     with UniRecordDataset(path) as ds:
         assert [int(sample["i"]) for sample in ds] == [7]
+
+
+def test_a_kept_manifest_of_another_dataset_keeps_none_of_its_parts(tmp_path: Path) -> None:
+    folder, other = tmp_path / "data", tmp_path / "other"
+    for each in (folder, other):
+        write(each, {"i": "int64"}, [{"i": 0}])
+        for i in (1, 2):
+            with append(each) as writer:
+                writer.write({"i": i})
+    kept = sorted(other.glob("manifest-*"))[-1]
+    parts = [part.name for part in manifest.read(str(kept)).parts]
+    for name in parts:
+        for file in (name, f"{name}.idx"):
+            shutil.copy(other / file, folder / file)
+    shutil.copy(kept, folder / kept.name)
+    with append(folder) as writer:
+        writer.write({"i": 3})
+    assert not [name for name in parts if (folder / name).exists() or (folder / f"{name}.idx").exists()]
+    with UniRecordDataset(folder) as ds:
+        assert [int(sample["i"]) for sample in ds] == [0, 1, 2, 3]
+
+
+def _stopped(target: Path) -> list[dict[str, Any]]:
+    """Leaves a conversion that was stopped when its first task was done; what it converts."""
+    rows = [{"i": i, "b": bytes(2_000)} for i in range(300)]
+    record_task, calls = Journal.record, []
+
+    def stops(self: Journal, task: int, record: dict[str, Any]) -> None:
+        record_task(self, task, record)
+        calls.append(task)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "record", stops)
+        patch.setattr(division, "_LEAST_BYTES", 100_000)
+        with pytest.raises(KeyboardInterrupt):
+            write_dataset(rows, target, max_part_bytes=200_000, id=bytes(16))
+    assert calls
+    return rows
+
+
+REFUSED: dict[str, Callable[[Path], Any]] = {
+    "a writer": lambda target: Writer(target, {"i": "int64"}),
+    "an appender": lambda target: append(target),
+    "another conversion that goes on": lambda target: write_dataset(
+        [{"j": 1}, {"j": 2}], target, resume=True
+    ),
+    "one of another id": lambda target: write_dataset(
+        [{"i": i, "b": bytes(2_000)} for i in range(300)],
+        target,
+        max_part_bytes=200_000,
+        id=b"1" * 16,
+        resume=True,
+    ),
+    "a writer of a wrong schema": lambda target: Writer(target, {"i": "nothing"}),
+}
+
+
+@pytest.mark.parametrize("who", REFUSED)
+def test_who_is_refused_leaves_anothers_journal_as_it_is(
+    tmp_path: Path, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "data"
+    rows = _stopped(target)
+
+    def left() -> dict[str, bytes]:
+        return {
+            str(path.relative_to(tmp_path)): path.read_bytes()
+            for path in sorted(tmp_path.rglob("*"))
+            if path.is_file() and not path.name.endswith(".tmp")  # which nobody goes on with
+        }
+
+    before = left()
+    assert [name for name in before if ".task" in name]
+    with pytest.raises((UniRecordError, ValueError)):
+        REFUSED[who](target)
+    assert left() == before
+    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    assert write_dataset(rows, target, max_part_bytes=200_000, id=bytes(16), resume=True) == len(rows)
+    with UniRecordDataset(target) as ds:
+        assert [int(sample["i"]) for sample in ds] == list(range(300))

@@ -269,3 +269,19 @@ def test_rows_that_fill_no_whole_unit_are_read_back(tmp_path: Path, rows: int) -
     with UniRecordDataset(tmp_path / "a.urec") as ds:
         assert [{"b": bytes(sample["b"]), "t": sample["t"]} for sample in ds] == expected
         assert bytes(ds[-1]["b"]) == expected[-1]["b"]
+
+
+@pytest.mark.parametrize("dropped", [0, 1], ids=["the first", "the second"])
+def test_parts_are_free_of_deleted_bytes_when_all_that_they_are_made_of_were(
+    path: Path, tmp_path: Path, dropped: int
+) -> None:
+    copy = shutil.copytree(path, tmp_path / "data")
+    places = [3, FIRST + 3]
+    unirecord.delete(copy, rows=[places[dropped]])
+    unirecord.compact(copy, part_bytes=1, drop_deleted=True)
+    unirecord.delete(copy, rows=[places[1 - dropped]])
+    assert unirecord.compact(copy).written == 1  # puts both together, and leaves out nothing
+    assert unirecord.compact(copy, drop_deleted=True).written == 1
+    assert unirecord.compact(copy, drop_deleted=True).written == 0
+    with UniRecordDataset(copy) as ds:
+        assert [int(sample["i"]) for sample in ds] == [i for i in range(ROWS) if i not in places]
