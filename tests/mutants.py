@@ -145,7 +145,10 @@ def main(words: list[str]) -> int:
                 said = "does not match one line"
             else:
                 write(file, mutant.applied(text), at)
-                said = "killed" if is_one_failing(mutant.tests, tree) else "SURVIVED"
+                try:
+                    said = "killed" if is_one_failing(mutant.tests, tree) else "SURVIVED"
+                except subprocess.CalledProcessError:
+                    said = "does not compile"
                 write(file, text, len(chosen) + at)
             print(f"{at}/{len(chosen)} {said}: {mutant}", flush=True)
             if said != "killed":

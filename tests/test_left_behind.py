@@ -9,6 +9,7 @@ import errno
 import os
 import shutil
 import socket
+import struct
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,11 +19,13 @@ import numpy as np
 import pytest
 from writing import write
 
-from unirecord import UniRecordDataset, UniRecordError, Writer, append, write_dataset
+from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer, append, write_dataset
 from unirecord.convert import division
+from unirecord.core import xxh3_64
 from unirecord.loading.delivered import Delivered
 from unirecord.loading.stats import StatsRecorder
 from unirecord.parts import manifest
+from unirecord.parts.deletions import Deletion, check_deletion, rows_deleted
 from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.shared_memory import Channel
 from unirecord.storage import system
@@ -275,3 +278,73 @@ def test_who_is_refused_leaves_anothers_journal_as_it_is(
     assert write_dataset(rows, target, max_part_bytes=200_000, id=bytes(16), resume=True) == len(rows)
     with UniRecordDataset(target) as ds:
         assert [int(sample["i"]) for sample in ds] == list(range(300))
+
+
+def test_a_directory_that_was_given_up_leaves_no_part(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    write(folder, {"b": "bytes"}, [{"b": b"old"}])
+
+    def left() -> list[str]:
+        return sorted(os.listdir(folder))
+
+    before = left()
+    for make in (
+        lambda: Writer(folder, {"b": "bytes"}, overwrite=True, max_part_bytes=4_096),
+        lambda: append(folder, max_part_bytes=4_096),
+    ):
+        writer = make()
+        for _ in range(20):
+            writer.write({"b": bytes(3_000)})
+        writer.abort()
+        assert left() == before
+    with UniRecordDataset(folder) as ds:
+        assert [bytes(sample["b"]) for sample in ds] == [b"old"]
+
+
+def numbers(head: tuple[int, int, int], rows: list[int]) -> bytes:
+    kind, part_rows, count = head
+    return struct.pack("<8sIIQQ16s16x", b"\x89URDL\r\n\x1a", 1, kind, part_rows, count, bytes(16)) + (
+        np.array(rows, f"<u{kind}").tobytes()
+        if kind
+        else sum(1 << row for row in rows).to_bytes(24, "little")
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "count", "said"),
+    [
+        (4, [1, 129, 130], 3, "are not all rows"),
+        (4, [1, 5, 5], 3, "do not ascend"),
+        (4, [5, 1, 129], 3, "do not ascend"),
+        (0, [1, 130], 2, "the part does not have"),
+        (0, [1, 5, 129], 2, "names 3 rows, and says 2"),
+        (0, [1, 5], 3, "names 2 rows, and says 3"),
+        (4, [1, 5, 129], 3, ""),
+        (0, [1, 5, 129], 3, ""),
+    ],
+)
+def test_a_deletion_file_of_other_rows_is_refused(
+    tmp_path: Path, kind: int, rows: list[int], count: int, said: str
+) -> None:
+    content = numbers((kind, 130, count), rows)
+    (tmp_path / "d").write_bytes(content)
+    deletion = Deletion(str(tmp_path / "d"), count, len(content), f"{xxh3_64(content):016x}")
+    if said:
+        with pytest.raises(CorruptionError, match=said):
+            check_deletion(deletion, bytes(16), 130)
+    else:
+        assert rows_deleted(deletion, bytes(16), 130).tolist() == rows
+
+
+def test_a_record_of_a_cache_is_of_its_place_in_its_journal(tmp_path: Path) -> None:
+    """A copy of a record is none; those behind it are."""
+    shelf = shelf_in(tmp_path)
+    shelf.append([b"abc"], records(3))
+    content = Path(shelf.journal).read_bytes()
+    with open(shelf.journal, "ab") as journal:
+        journal.write(content[-RECORD.itemsize :])
+    shelf.append([b"defgh"], records(5))
+    assert (shelf.news()["bytes"].tolist(), shelf.damaged) == ([3, 5], 1)
+    shelf.append([b"xy"], records(2))
+    assert (shelf.news()["bytes"].tolist(), shelf.damaged) == ([2], 1)
+    shelf.close()

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import reseal
+from writing import write
 
 import unirecord
 from unirecord import StaleError, UniRecordDataset, Writer
@@ -21,6 +23,7 @@ from unirecord.core import Bitmap, add_rows, empty_words
 from unirecord.order.exclusions import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
 from unirecord.order.selection import Selection
 from unirecord.order.steps import JobSteps
+from unirecord.parts import data_file
 
 ROWS, FIRST = 23, 16  # in two parts
 SCHEMA = {"i": "int64", "b": "bytes", "t": "text?", "x": {"type": "int16", "shape": [-1]}}
@@ -285,3 +288,80 @@ def test_parts_are_free_of_deleted_bytes_when_all_that_they_are_made_of_were(
     assert unirecord.compact(copy, drop_deleted=True).written == 0
     with UniRecordDataset(copy) as ds:
         assert [int(sample["i"]) for sample in ds] == [i for i in range(ROWS) if i not in places]
+
+
+def test_rows_are_deleted_at_the_ends_of_parts(path: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(path, tmp_path / "data")
+    for rows in ([ROWS - 1], [0, FIRST - 1, FIRST]):
+        unirecord.delete(copy, rows=rows)
+    with UniRecordDataset(copy, shuffle=True) as ds:
+        expected = sorted({*range(ROWS)} - {0, FIRST - 1, FIRST, ROWS - 1})
+        assert len(ds) == len(expected)
+        assert sorted(int(sample["i"]) for sample in ds) == expected
+
+
+@pytest.fixture(scope="module")
+def zones(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """Parts of a zone's rows, of one more and of one."""
+    folder, lengths = tmp_path_factory.mktemp("zones") / "data", [8192, 8193, 1]
+    first = 0
+    for length in lengths:
+        with unirecord.append(folder) if first else Writer(folder, {"i": "int64"}) as writer:
+            writer.write_batch({"i": np.arange(first, first + length)})
+        first += length
+    return folder, np.cumsum([0, *lengths]).tolist()
+
+
+@pytest.mark.parametrize("field", ["row", "i"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        "{f} in (0, {a}, {c})",
+        "{f} in ({a} - 1, {b} - 1, {c} - 1)",
+        "{f} not in (0, {b})",
+        "{f} == {b} - 1",
+        "{f} != {c} - 1",
+        "{a} - 1 <= {f} and {f} <= {a}",
+        "{f} >= {a} + 8192",
+        "{f} < {a} or {f} > {b} - 1",
+        "{f} <= {a} - 1",
+    ],
+)
+def test_a_condition_holds_at_the_ends_of_zones(
+    zones: tuple[Path, list[int]], where: str, field: str
+) -> None:
+    folder, (_, a, b, c) = zones
+    text = where.format(f=field, a=a, b=b, c=c)
+    for number in (a - 1, b - 1, c - 1):  # conditions have no arithmetic of constants in lists
+        text = text.replace(f"{number + 1} - 1", str(number))
+    expected = [i for i in range(c) if eval(text, {field: i})]
+    assert expected
+    with UniRecordDataset(folder, where=text) as ds:
+        assert ds.row_ids().tolist() == expected
+
+
+def test_rows_of_several_groups_have_their_nulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_file, "_BLOCK_ROWS", 1)  # each group is a step of its own
+    expected = [{"n": None if i % 3 else i, "b": None if i % 4 == 1 else bytes(3 << 20)} for i in range(11)]
+    write(tmp_path / "a.urec", {"n": "int32?", "b": "bytes?"}, expected)
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        assert [(sample["n"], sample["b"] is None) for sample in ds] == [
+            (one["n"], one["b"] is None) for one in expected
+        ]
+    assert unirecord.verify(tmp_path / "a.urec").ok
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_verify_opens_the_second_part_too(path: Path, tmp_path: Path, part: int) -> None:
+    copy = shutil.copytree(path, tmp_path / "data")
+    name = sorted(copy.glob("*.urec"))[part]
+    place = Path(f"{name}.idx")
+    index = bytearray(place.read_bytes())
+    columns = int.from_bytes(index[64:68], "little")
+    index[192 + 32 * columns + 32] = 1  # of the first section, where it means nothing
+    reseal.index(index, name.read_bytes())
+    place.write_bytes(index)
+    found = unirecord.verify(copy, quick=True)  # where the index is not compared with the data file
+    assert [os.path.basename(problem.path) for problem in found.problems if "readers" in problem.what] == [
+        place.name
+    ]

@@ -81,12 +81,15 @@ def test_what_is_finished_is_not_uploaded_again(server: Server, tmp_path: Path) 
     check_published_whole(server, tmp_path)
 
 
-def test_a_part_that_is_not_what_was_uploaded_is_written_again(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", ["", ".idx"], ids=["data", "index"])
+def test_a_part_that_is_not_what_was_uploaded_is_written_again(
+    server: Server, tmp_path: Path, of: str
+) -> None:
     left = [name for name in stopped(server, tmp_path, 3) if name.endswith(".urec")]
     for place, name in enumerate(left):
-        content = bytearray((folder(server) / name).read_bytes())
-        content[20] ^= 1
-        (folder(server) / name).write_bytes(content if place else content[:-1])
+        content = (folder(server) / (name + of)).read_bytes()
+        changed = content[:-1] if place == 0 else content[:20] + bytes([content[20] ^ 1]) + content[21:]
+        (folder(server) / (name + of)).write_bytes(changed)
     conversion(tmp_path).run()
     check_published_whole(server, tmp_path)
 
@@ -241,5 +244,21 @@ def test_parts_of_an_earlier_run_are_opened_before_they_are_published(server: Se
     assert asked
     assert set(asked.values()) == {2}
     assert asked.keys() < set(left)
+    conversion(tmp_path).run()
+    check_published_whole(server, tmp_path)
+
+
+def test_a_part_whose_index_is_not_answered_for_is_not_written_again(server: Server, tmp_path: Path) -> None:
+    left = [name for name in stopped(server, tmp_path, 3) if name.endswith(".urec")]
+
+    def there() -> dict[str, bytes]:
+        return {name: content for name, content in files(folder(server)).items() if ".conversion" not in name}
+
+    before = there()
+    server.fault = lambda request: Fault(hang_up=True) if request.key.endswith(f"{left[-1]}.idx") else None
+    with pytest.raises(OSError, match=left[-1]):
+        conversion(tmp_path).run()
+    assert there() == before
+    server.fault = lambda request: None
     conversion(tmp_path).run()
     check_published_whole(server, tmp_path)

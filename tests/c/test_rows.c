@@ -187,6 +187,72 @@ static void room_that_is_left_over_is_zero(void) {
   }
 }
 
+/* Where the elements of a section of a part's index stand. */
+static uint8_t *section_of(fixture *part, int kind, int column) {
+  uint8_t *entry = part->index + 192 + 32 * fixture_columns(part);
+  while (entry[0] != kind || entry[1] != 0 || entry[2] != (column & 0xff)) entry += 48;
+  return part->index + ur_load64(entry + 8);
+}
+
+/* An index that has been sealed again is of the second part; what reading a cell of it by itself gives. */
+static ur_status read_resealed(int io, int64_t row, ur_error *error) {
+  uint8_t data[64];
+  int64_t offsets[2];
+  seal_index(parts[1]);
+  store_part(parts[1], paths[1]);
+  ur_set *set = open_both(io, UR_VERIFY_FIRST);
+  ur_output output = {.column = 3, .data = data, .capacity = sizeof data, .offsets = offsets};
+  int64_t wanted = (int64_t)parts[0]->rows + row;
+  ur_status status = ur_set_read(set, &wanted, 1, &output, 1, error);
+  ur_set_release(set);
+  return status;
+}
+
+/* A cell of no bytes is not read, and has a digest like all others. */
+static void an_empty_cell_has_its_digest(void) {
+  for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
+    ur_error error = {0};
+    make(0, 0);
+    EXPECT_EQUAL(read_resealed(io, 7, &error), UR_OK);
+    section_of(parts[1], UR_SECTION_DIGESTS, 0xff)[8 * (2 * 7 + 1)] ^= 1;
+    EXPECT_EQUAL(read_resealed(io, 7, &error), UR_CORRUPT);
+    EXPECT_EQUAL(error.row, 7);
+  }
+}
+
+/* A cell ends where the next row begins, to the byte. */
+static void a_cell_that_reaches_into_the_next_row_is_refused(void) {
+  for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
+    ur_error error = {0};
+    make(0, 0);
+    uint8_t *starts = section_of(parts[1], UR_SECTION_ROW_STARTS, 0xff);
+    put(starts + 8 * 2, ur_load64(starts + 8 * 1) + 24, 8); /* of 25 bytes */
+    EXPECT_EQUAL(read_resealed(io, 1, &error), UR_CORRUPT);
+  }
+}
+
+/* Rows of other units by turns, as many as are read together and as go into scratch memory, and many more. */
+static void more_rows_than_are_read_together_are_right(void) {
+  enum { MANY = 5 * 4096 + 3 };
+  static int64_t rows[MANY];
+  static uint8_t data[MANY * 24];
+  make(32, 0);
+  for (int64_t i = 0; i < MANY; i++) rows[i] = i % 2 * 32 + i / 2 % 5;
+  int ways[] = {UR_IO_PREAD, UR_IO_URING};
+  for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
+    for (int verify = UR_VERIFY_FIRST; verify <= UR_VERIFY_NEVER; verify++) {
+      ur_set *set = open_both(ways[w], verify);
+      ur_output output = {.column = 2, .data = data, .capacity = sizeof data};
+      memset(data, 0xee, sizeof data);
+      EXPECT_EQUAL(ur_set_read(set, rows, MANY, &output, 1, NULL), UR_OK);
+      int right = 1;
+      for (int64_t i = 0; i < MANY; i++)
+        for (int b = 0; b < 24; b++) right &= data[24 * i + b] == rows[i];
+      EXPECT(right);
+      ur_set_release(set);
+    }
+}
+
 int main(void) {
   EXPECT(mkdtemp(folder) != NULL);
   rows_of_two_parts_are_right_in_any_order();
@@ -196,6 +262,9 @@ int main(void) {
   a_second_part_that_has_changed_is_seen();
   a_second_column_that_is_another_one_is_refused();
   room_that_is_left_over_is_zero();
+  an_empty_cell_has_its_digest();
+  a_cell_that_reaches_into_the_next_row_is_refused();
+  more_rows_than_are_read_together_are_right();
   for (int i = 0; i < 2; i++) free(parts[i]);
   return remove_folder(folder);
 }
