@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import SchemaError
 from ..format.schema import Schema
 from ..format.values.cell import is_missing
+from ..format.values.tensors import array_of
 
 __all__ = ["ColumnEvidence", "infer_schema", "schema_from_evidence"]
 
@@ -115,13 +116,19 @@ class ColumnEvidence:
     def _array_type(self, value: Any, row: object) -> tuple[str, tuple[int, ...] | None]:
         if isinstance(value, np.str_ | np.bytes_):
             return ("string" if isinstance(value, np.str_) else "bytes"), None
-        array = np.asarray(value)
-        name = array.dtype.name
+        try:
+            array, name = array_of(value)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise SchemaError(f"column {self.name!r}, {_place(row)}: {error}") from None
         if array.dtype.kind in "mM":
             raise SchemaError(f"column {self.name!r}, {_place(row)}: numpy {array.dtype}: {_TIMES}")
         if name not in _ELEMENTS:
             raise SchemaError(
                 f"column {self.name!r}, {_place(row)}: no column type holds numpy {array.dtype} values"
+            )
+        if name == "bfloat16" and not array.shape:
+            raise SchemaError(
+                f"column {self.name!r}, {_place(row)}: no column type holds one bfloat16 number; make it a float32"
             )
         return name, tuple(array.shape) or None
 

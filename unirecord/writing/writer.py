@@ -14,6 +14,7 @@ from ..format import metadata as metadata_map
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.tables import as_columns, first_values
+from ..format.values.tensors import is_torch_tensor, memory_of
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
 from .arguments import (
@@ -175,7 +176,7 @@ class Writer:
             kind = type(record).__name__
             raise SchemaError(f"row {self.rows}: a record is a dict of column names and values, got {kind}")
         self._unread.append(_snapshot(record))
-        self._unread_bytes += sum(_size(value) for value in record.values())
+        self._unread_bytes += sum(memory_of(value) for value in record.values())
         if self._unread_bytes >= _INFER_BYTES or len(self._unread) >= _INFER_RECORDS:
             self._infer(self._unread)
 
@@ -345,16 +346,14 @@ def append(
 
 def _snapshot(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record as it is now, whatever the caller does to its buffers later."""
-    return {
-        name: bytes(v) if isinstance(v, bytearray | memoryview) else copy.deepcopy(v)
-        for name, v in record.items()
-    }
+    return {name: _copy(value) for name, value in record.items()}
 
 
-def _size(value: Any) -> int:
-    return int(getattr(value, "nbytes", 0)) or (
-        len(value) if isinstance(value, str | bytes | bytearray) else 64
-    )
+def _copy(value: Any) -> Any:
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    # PyTorch copies no tensor deeply that a gradient leads through, or that is sparse by rows.
+    return value.detach().clone() if is_torch_tensor(value) else copy.deepcopy(value)
 
 
 def _first_records(batch: Any) -> list[dict[str, Any]]:

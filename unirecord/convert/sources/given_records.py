@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.schema import Schema
+from ...format.values.tensors import array_of, is_torch_tensor, memory_of
 from ...progress import Progress
 from ...writing.inference import infer_schema
 from .base import Options, RawBatch, Source, Unit
@@ -85,7 +86,7 @@ class GivenRecords(Source):
         size = 0
         for item in items:
             found.append(self._record(item, len(found)))
-            size += sum(_size(value) for value in found[-1].values())
+            size += sum(memory_of(value) for value in found[-1].values())
             if len(found) >= _SAMPLE_ROWS or size >= _SAMPLE_BYTES:
                 break
         return found
@@ -139,22 +140,19 @@ def _some(records: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     size = 0
     for record in islice(records, 4096):
         yield record
-        size += sum(_size(value) for value in record.values())
+        size += sum(memory_of(value) for value in record.values())
         if size >= _BATCH_BYTES:
             return
 
 
-def _size(value: Any) -> int:
-    return int(getattr(value, "nbytes", 0)) or (
-        len(value) if isinstance(value, str | bytes | bytearray) else 8
-    )
-
-
 def _plain(value: Any) -> Any:
-    """A tensor or picture as an array; anything else as it is."""
-    if hasattr(value, "detach") and hasattr(value, "numpy"):
-        array = value.detach().cpu().numpy()
-        return array[()] if array.ndim == 0 else array
+    """A tensor or picture as an array; anything else as it is, and so what no array of numpy's stands for."""
+    if is_torch_tensor(value):
+        try:
+            array, name = array_of(value)
+        except ValueError:  # refused with its column and row where it is encoded
+            return value
+        return value if name != array.dtype.name else array[()]
     if hasattr(value, "getbands") and hasattr(value, "tobytes"):  # a PIL picture
         return np.asarray(value)
     return value

@@ -26,6 +26,7 @@ from .cell import (
 )
 from .strings import PackedStrings, Texts, UnicodeRefused, unicode_list
 from .tables import texts_of, without_foreign_nulls
+from .tensors import array_of
 from .times import is_time, nanoseconds
 
 __all__ = ["ColumnBatch", "ColumnData", "column_from_cells", "column_length", "encode_column"]
@@ -114,12 +115,19 @@ def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -
 
 
 def _as_array(column: Column, values: Any) -> Array:
+    if isinstance(values, np.ndarray):
+        return values
     try:
-        return values if isinstance(values, np.ndarray) else np.asarray(values)
+        array, name = array_of(values)
     except (TypeError, ValueError, RuntimeError) as error:
         raise SchemaError(
             f"column {column.name!r}: numpy cannot read the {type(values).__name__} ({error})"
         ) from None
+    if name == "bfloat16" != column.type:
+        raise SchemaError(
+            f"column {column.name!r}: expected values of {expected(column)}, got an array of bfloat16; convert it first"
+        )
+    return array
 
 
 def _encode_each(

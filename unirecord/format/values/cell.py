@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import SchemaError
 from ..column import Column
 from .objects import pack_object
+from .tensors import array_of
 from .times import is_time, nanoseconds
 
 __all__ = [
@@ -130,8 +131,18 @@ def _unwrapped(value: Any) -> Any:
         and not isinstance(value, np.generic)
         and hasattr(value, "__array__")
     ):
-        return np.asarray(value)[()]
+        array, name = _foreign_array(value)
+        if name != array.dtype.name:
+            raise Refused(f"got one {name} number, which no column holds; make it a float32")
+        return array[()]
     return value
+
+
+def _foreign_array(value: Any) -> tuple[Array, str]:
+    try:
+        return array_of(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise Refused(f"got {type(value).__name__} that numpy cannot read ({error})") from None
 
 
 def _encode_bool(value: Any) -> bytes:
@@ -265,29 +276,26 @@ def _object_encoder(name: str) -> Encode:
 
 def array_view(column: Column, value: Any) -> Array:
     """Return an array-like (not a list) in the column's dtype and byte order; `Refused` if it has another."""
-    array = value if isinstance(value, np.ndarray) else _read_array(column, value)
+    array, name = _read_array(column, value)
     if isinstance(array, np.ma.MaskedArray):
         if np.ma.is_masked(array):
             raise Refused(f"got a masked {shown(array)}; fill it first")
         array = np.asarray(array)
+    if name == "bfloat16" != column.type:
+        raise Refused(f"got a bfloat16 array of shape {list(array.shape)}; convert it to {column.type} first")
     if array.dtype == column.dtype:
         return array
-    if column.type == "bfloat16" and array.dtype.name == "bfloat16":  # ml_dtypes
-        return array.view(np.uint16)
     if array.dtype.newbyteorder("<") == column.dtype:
         return array.astype(column.dtype)
     raise Refused(f"got {shown(array)}; convert it with value.astype({_numpy_name(column)!r})")
 
 
-def _read_array(column: Column, value: Any) -> Array:
+def _read_array(column: Column, value: Any) -> tuple[Array, str]:
     if isinstance(value, np.generic) or not hasattr(value, "__array__"):
         listed = isinstance(value, list | tuple)
         advice = f"; pass np.asarray(value, {_numpy_name(column)!r})" if listed else ""
         raise Refused(f"got {shown(value)}{advice}")
-    try:
-        return np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise Refused(f"got {type(value).__name__} that numpy cannot read ({error})") from None
+    return _foreign_array(value)
 
 
 def _numpy_name(column: Column) -> str:
