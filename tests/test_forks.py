@@ -236,10 +236,18 @@ except TimeoutError:
 """
 
 
+@pytest.mark.parametrize("begun", ["at a terminal", "in the background"])
 @pytest.mark.parametrize("side", ["parent", "child"])
-def test_a_signal_in_a_hook_of_a_fork_is_raised_when_all_hooks_have_ended(path: Path, side: str) -> None:
+def test_a_signal_in_a_hook_of_a_fork_is_raised_when_all_hooks_have_ended(
+    path: Path, side: str, begun: str
+) -> None:
+    # A shell begins what runs in the background with Ctrl-C ignored.
+    trap = "trap '' INT" if begun == "in the background" else "trap - INT"
     done = subprocess.run(
-        [sys.executable, "-c", HOOKS, str(path), side], capture_output=True, text=True, timeout=HANG_SECONDS
+        ["bash", "-c", f'{trap}; exec "$@"', "bash", sys.executable, "-c", HOOKS, str(path), side],
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "the handler is back\n", "")
 

@@ -251,9 +251,11 @@ def test_a_state_of_windows_is_told_from_that_of_another_dataset(
         (tmp_path / "s.json").write_text(json.dumps(state))
         assert main(["trace", str(path), "--state", str(tmp_path / "s.json"), "--batch", "2"]) == 2
         assert re.search(r"s\.json is of (windows|packed samples) of the column", capsys.readouterr().err)
-        with pytest.raises(ValueError, match="the state is of windows or packed samples"):
+        with pytest.raises(unirecord.StaleError, match="it is of windows or packed samples"):
             plain.load_state_dict(state)
-        with pytest.raises(ValueError, match="the state is of rows, and this has windows or packed samples"):
+        with pytest.raises(
+            unirecord.StaleError, match="it is of rows, and this has windows or packed samples"
+        ):
             ds.load_state_dict(plain.state_dict())
         again = getattr(UniRecordDataset(path, shuffle=True, seed=1), name)(
             "tokens", 16 if name == "packed" else 4

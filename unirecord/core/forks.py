@@ -12,6 +12,7 @@ import logging as logging
 import os
 import random as random
 import signal
+import threading
 
 from .library import lib
 
@@ -28,8 +29,26 @@ def close_in_children(descriptor: int, closes: bool) -> None:
     lib.ur_fork_closes(descriptor, closes)
 
 
-all_forks()  # the first one to ask has forks counted from then on
-lib.ur_signals_like(signal.SIGINT)
+def _keep_signals_of_python() -> None:
+    """Tells the C core what Python's own handler of signals is, by a signal that has it.
+
+    SIGINT has it where a terminal or a test has begun the process; a job in the background begins with SIGINT ignored,
+    and may have no signal with a handler yet. SIGURG, which means nothing to a process without out-of-band data, is
+    given one for a moment then; only the main thread may do so, and a program that imports this elsewhere has none.
+    """
+    for number in sorted(signal.valid_signals()):
+        if callable(signal.getsignal(number)):
+            lib.ur_signals_like(number)
+            return
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGURG, lambda *_: None)
+        lib.ur_signals_like(signal.SIGURG)
+        signal.signal(signal.SIGURG, before)
+
+
+# The first one to ask has forks counted from then on.
+all_forks()
+_keep_signals_of_python()
 os.register_at_fork(
     before=lib.ur_signals_keep, after_in_parent=lib.ur_signals_give, after_in_child=lib.ur_signals_give
 )
