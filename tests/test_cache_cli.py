@@ -40,14 +40,32 @@ def test_rows_are_fetched_ahead(
 def test_fetching_ends_where_the_disk_is_full(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Whichever call meets it: the cache is named where it cannot be made, and else the rows that are left."""
     line = ["fetch", URL, "--cache-bytes", "1GB", "--cache"]
     with system(count_only) as calls:
         assert main([*line, str(tmp_path / "count")]) == 0
-    with system(fail_at(calls.count // 2, errno.ENOSPC, forever=True)):
-        assert main([*line, str(tmp_path / "full")]) == 1
-    assert "the disk takes no more" in capsys.readouterr().out
-    assert main([*line, str(tmp_path / "full"), "--json"]) == 0
-    assert '"stopped": false' in capsys.readouterr().out
+    said = {"cannot be made": 0, "takes no more": 0, "is not noticed": 0}
+    for at in [*range(1, calls.count, 3)]:
+        folder = str(tmp_path / f"full at {at}")
+        capsys.readouterr()
+        with system(fail_at(at, errno.ENOSPC, forever=True)):
+            code = main([*line, folder])
+        out, err = capsys.readouterr()
+        if err:
+            assert code == 1
+            assert f"{folder}: " in err
+            assert "for a cache; make room" in err
+            said["cannot be made"] += 1
+        elif code:
+            assert "the disk takes no more" in out
+            said["takes no more"] += 1
+        else:
+            assert "300 of 300 rows" in out
+            said["is not noticed"] += 1
+        assert main([*line, folder, "--json"]) == 0
+        assert '"stopped": false' in capsys.readouterr().out
+    assert said["cannot be made"]
+    assert said["takes no more"]
 
 
 def test_commands_that_read_rows_take_a_cache(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -233,6 +234,24 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
         tmp_path / "out", Numbers(tmp_path, UNITS), resume=True, progress=lambda s: seen.append(s.resumed)
     )
     assert seen[-1] >= 3
+    assert files(tmp_path / "out") == reference
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_full_disk_keeps_what_is_finished_and_says_how_to_go_on(
+    workers: int, reference: dict[str, bytes], tmp_path: Path
+) -> None:
+    def full(standing: Standing) -> None:
+        if standing.tasks == 3:
+            raise OSError(errno.ENOSPC, "no space")
+
+    with pytest.raises(
+        OSError, match=r"make room; nothing was published, and \d+ finished parts are kept.*--resume"
+    ) as said:
+        convert(tmp_path / "out", Numbers(tmp_path, UNITS), workers=workers, progress=full)
+    assert said.value.errno == errno.ENOSPC
+    assert said.value.filename == str(tmp_path / "out")
+    convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True)
     assert files(tmp_path / "out") == reference
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exported_rows import ROWS, N, tree, write_rows
+from faults import system
 
 import unirecord
 from unirecord import BusyError, ExistsError, SchemaError, Writer
@@ -250,3 +253,41 @@ def test_a_column_whose_name_has_a_dot_is_refused_by_lance_before_anything_is_wr
         unirecord.export(tmp_path / "p.urec", tmp_path / "out.lance")
     assert not (tmp_path / "out.lance").exists()
     unirecord.export(tmp_path / "p.urec", tmp_path / "out.lance", columns=["n"])
+
+
+@pytest.mark.parametrize(
+    "kind", ["csv", "jsonl", "arrow", "npz", "tfrecord", "webdataset", "mds", "mindrecord", "images"]
+)
+def test_a_file_that_the_disk_does_not_take_is_named(kind: str, tmp_path: Path) -> None:
+    with Writer(tmp_path / "p.urec", {"image": "bytes", "path": "string"}) as writer:
+        for i in range(4):
+            writer.write({"image": os.urandom(100_000), "path": f"{i}.jpg"})
+
+    def full(_: int, name: str) -> None:
+        if name in ("write", "writev", "pwrite"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with system(full), pytest.raises(OSError, match="No space left on device") as refused:
+        unirecord.export(tmp_path / "p.urec", tmp_path / "out", kind)
+    assert str(refused.value.filename).startswith(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["p.urec", "p.urec.idx"]
+
+
+def test_a_full_disk_in_an_index_of_mindrecord_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Writer(tmp_path / "p.urec", {"n": "int32"}) as writer:
+        writer.write_batch({"n": np.arange(5_000, dtype=np.int32)})
+    connect = sqlite3.connect
+
+    def small(*arguments: Any, **options: Any) -> Any:
+        index = connect(*arguments, **options)
+        index.execute("PRAGMA max_page_count=8")
+        return index
+
+    monkeypatch.setattr(sqlite3, "connect", small)
+    with pytest.raises(OSError, match=r"No space left on device .*make room") as refused:
+        unirecord.export(tmp_path / "p.urec", tmp_path / "out", "mindrecord")
+    assert refused.value.errno == errno.ENOSPC
+    assert str(refused.value.filename).endswith("data.mindrecord.db")
+    assert sorted(os.listdir(tmp_path)) == ["p.urec", "p.urec.idx"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -161,7 +162,7 @@ class Conversion:
 
 
 def _give_up(target: DirectoryWriter, error: BaseException) -> None:
-    """Leaves finished parts to a later run where that can go on; Ctrl-C then says how."""
+    """Leaves finished parts to a later run where that can go on; Ctrl-C and a full disk then say how."""
     wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
     try:
         done, tasks = len(target.journal.parts()), len(target.journal.tasks())
@@ -172,11 +173,15 @@ def _give_up(target: DirectoryWriter, error: BaseException) -> None:
         target.abandon()
         return
     target.suspend()
+    kept = (
+        f"nothing was published, and {done:,} finished {'part is' if done == 1 else 'parts are'} "
+        "kept: the same command with --resume goes on, without it begins anew"
+    )
     if isinstance(error, KeyboardInterrupt):
-        raise Interrupted(
-            f"interrupted; nothing was published, and {done:,} finished {'part is' if done == 1 else 'parts are'} "
-            "kept: the same command with --resume goes on, without it begins anew"
-        ) from None
+        raise Interrupted(f"interrupted; {kept}") from None
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        text = f"{os.strerror(error.errno)}; make room; {kept}"
+        raise type(error)(error.errno, text, error.filename or target.path) from error
 
 
 class _Run:

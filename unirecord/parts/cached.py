@@ -5,6 +5,7 @@ Each sample is read once an epoch, so nothing that is kept is worth less than wh
 
 from __future__ import annotations
 
+import errno
 import logging
 import posixpath
 from collections.abc import Callable, Sequence
@@ -117,8 +118,14 @@ class CachedParts:
         self.options = options
         self._files, self._fetch, self._heads = files, fetch, heads
         self._begun: set[int] = set()  # parts whose heads have come
-        self._directory = CacheDirectory(options.path, options.limit)
-        self._shelves = self._open_shelves()
+        try:
+            self._directory = CacheDirectory(options.path, options.limit)
+            self._shelves = self._open_shelves()
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            text = f"{error.strerror}, for a cache; make room, or name a cache on another disk"
+            raise type(error)(error.errno, text, options.path) from error
         self._numbers = {shelf.url: i for i, shelf in enumerate(self._shelves)}
         self._of_object: list[dict[int, int]] = [{} for _ in self._shelves]  # file of each object's number
         self.table: NativeCache = NativeCache(len(files), len(self._shelves))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import sqlite3
 import struct
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any, ClassVar, Final
 
 import msgpack
@@ -83,7 +84,7 @@ class MindRecordSink(FolderSink):
             share = rows.select(range(start, stop))
             staged = StagedFile(folder.place(name))
             try:
-                with closing(sqlite3.connect(folder.place(name + ".db"), isolation_level=None)) as index:
+                with _index(folder.place(name + ".db")) as index:
                     shard = _Shard(staged, index, fields, names, number)
                     for row, sample in numbered(share):
                         shard.add(row, sample)
@@ -93,6 +94,18 @@ class MindRecordSink(FolderSink):
                 staged.publish()
             finally:
                 staged.discard()
+
+
+@contextmanager
+def _index(path: str) -> Iterator[sqlite3.Connection]:
+    """A new file of SQLite; OSError names it where the disk does not take what SQLite writes."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as index:
+            yield index
+    except sqlite3.OperationalError as error:
+        full = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
+        text = "No space left on device (nothing has been published; make room and write again)"
+        raise OSError(errno.ENOSPC if full else errno.EIO, text if full else str(error), path) from error
 
 
 class _Page:
