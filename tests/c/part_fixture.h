@@ -214,6 +214,12 @@ static inline void make_index(fixture *part, const uint64_t *starts, uint64_t pa
   seal_index(part);
 }
 
+/* Where the elements of the first section of a kind stand in a part's index. */
+static inline uint8_t *section_of(fixture *part, int kind) {
+  for (uint64_t entry = 192 + 32 * fixture_columns(part);; entry += 48)
+    if (ur_load16(part->index + entry) == kind) return part->index + ur_load64(part->index + entry + 8);
+}
+
 /* At most 64 rows. unit_rows: 0, or a power of two up to 64. */
 static inline fixture *make_part(uint64_t rows, int fixed, uint64_t unit_rows) {
   fixture *part = calloc(1, sizeof *part);

@@ -50,6 +50,8 @@ static void pieces_are_put_together(void) {
   add(cache, 600, 50);
   add(cache, 800, 10);
   add(cache, 590, 100); /* overlaps: left out */
+  add(cache, 790, 15);  /* and so does this, with what comes after it */
+  EXPECT(!has(cache, 790, 1));
   EXPECT(has(cache, 500, 150));
   EXPECT(has(cache, 540, 100));
   EXPECT(!has(cache, 500, 151));
@@ -63,6 +65,9 @@ static void pieces_are_put_together(void) {
   EXPECT_EQUAL(ur_cache_gaps(cache, &wanted, &at, gaps, 8), 3); /* cut at each MiB */
   EXPECT(gaps[0].offset == 810 && gaps[1].offset == 1 << 20 && gaps[2].offset == 2 << 20 && gaps[2].bytes == 450);
   EXPECT_EQUAL(at, wanted.offset + wanted.bytes);
+  ur_cache_range removed[] = {range_of(500, 100), range_of(800, 10)};
+  ur_cache_remove(cache, removed, 2);
+  EXPECT(!has(cache, 500, 1) && !has(cache, 800, 1) && has(cache, 600, 50));
   ur_cache_release(cache);
 }
 
@@ -106,6 +111,20 @@ static void what_is_damaged_goes_and_is_told_once(void) {
   uint64_t counts[3];
   ur_cache_counts(cache, counts);
   EXPECT(counts[0] == 1 && counts[1] == 10 && counts[2] == 3);
+  ur_cache_release(cache);
+}
+
+/* That a part's own digest was right of some bytes is said of no range that reaches beyond them. */
+static void trust_is_of_whole_ranges(void) {
+  ur_cache *cache = make_cache();
+  uint8_t found[100];
+  ur_cache_range bad = range_of(1100, 100);
+  bad.digest ^= 1;
+  add(cache, 1000, 100);
+  EXPECT_EQUAL(ur_cache_add(cache, &bad, 1), UR_OK);
+  ur_cache_trust(cache, 0, UR_FILE_DATA, 1000, 150);
+  EXPECT(has(cache, 1000, 100));
+  EXPECT_EQUAL(ur_cache_has(cache, 0, 1100, 100, found), 0);
   ur_cache_release(cache);
 }
 
@@ -268,6 +287,7 @@ int main(void) {
   pieces_are_put_together();
   what_is_impossible_is_left_out();
   what_is_damaged_goes_and_is_told_once();
+  trust_is_of_whole_ranges();
   what_is_settled_is_read_until_something_goes();
   a_shelf_grows_while_it_is_read();
   what_lies_far_behind_is_read_too();

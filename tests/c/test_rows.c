@@ -187,13 +187,6 @@ static void room_that_is_left_over_is_zero(void) {
   }
 }
 
-/* Where the elements of a section of a part's index stand. */
-static uint8_t *section_of(fixture *part, int kind, int column) {
-  uint8_t *entry = part->index + 192 + 32 * fixture_columns(part);
-  while (entry[0] != kind || entry[1] != 0 || entry[2] != (column & 0xff)) entry += 48;
-  return part->index + ur_load64(entry + 8);
-}
-
 /* An index that has been sealed again is of the second part; what reading a cell of it by itself gives. */
 static ur_status read_resealed(int io, int64_t row, ur_error *error) {
   uint8_t data[64];
@@ -214,7 +207,7 @@ static void an_empty_cell_has_its_digest(void) {
     ur_error error = {0};
     make(0, 0);
     EXPECT_EQUAL(read_resealed(io, 7, &error), UR_OK);
-    section_of(parts[1], UR_SECTION_DIGESTS, 0xff)[8 * (2 * 7 + 1)] ^= 1;
+    section_of(parts[1], UR_SECTION_DIGESTS)[8 * (2 * 7 + 1)] ^= 1;
     EXPECT_EQUAL(read_resealed(io, 7, &error), UR_CORRUPT);
     EXPECT_EQUAL(error.row, 7);
   }
@@ -225,7 +218,7 @@ static void a_cell_that_reaches_into_the_next_row_is_refused(void) {
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
     ur_error error = {0};
     make(0, 0);
-    uint8_t *starts = section_of(parts[1], UR_SECTION_ROW_STARTS, 0xff);
+    uint8_t *starts = section_of(parts[1], UR_SECTION_ROW_STARTS);
     put(starts + 8 * 2, ur_load64(starts + 8 * 1) + 24, 8); /* of 25 bytes */
     EXPECT_EQUAL(read_resealed(io, 1, &error), UR_CORRUPT);
   }

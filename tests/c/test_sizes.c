@@ -8,11 +8,6 @@ enum { ROWS = 40 };
 static char folder[] = "/tmp/unirecord-test-XXXXXX";
 static char path[64];
 
-static uint8_t *section_of(fixture *part, int kind) {
-  for (uint64_t entry = 192 + 32 * fixture_columns(part);; entry += 48)
-    if (ur_load16(part->index + entry) == kind) return part->index + ur_load64(part->index + entry + 8);
-}
-
 static ur_status open_part(int32_t io, ur_set **set, ur_error *error) {
   ur_part_ref ref = {.data_path = path, .rows = ROWS};
   ur_set_options options = {.io = io, .verify = UR_VERIFY_FIRST};
@@ -97,6 +92,33 @@ static void rows_that_differ_are_not_more_than_the_files_hold(void) {
   free(part);
 }
 
+/* A sound part before it does not stand in for what the second one holds, nor does its first column. */
+static void what_the_second_part_cannot_hold_is_refused(void) {
+  char second[80], index[96];
+  (void)snprintf(second, sizeof second, "%s/second.urec", folder);
+  fixture *part = make_part(ROWS, 0, 0);
+  store_part(part, path);
+  uint8_t *lengths = section_of(part, UR_SECTION_LENGTHS);
+  for (uint64_t r = 0; r < ROWS; r++) put(lengths + 4 * r, part->data_bytes, 4);
+  seal_index(part);
+  store_part(part, second);
+  ur_part_ref refs[2] = {{.data_path = path, .rows = ROWS}, {.data_path = second, .rows = ROWS}};
+  ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
+  ur_set *set = NULL;
+  ur_error error = {0};
+  int64_t rows[ROWS], offsets[ROWS + 1];
+  for (int64_t i = 0; i < ROWS; i++) rows[i] = i == 0 ? 0 : ROWS + i;
+  ur_output both[2] = {{.column = 2}, {.column = 3, .offsets = offsets}};
+  EXPECT_EQUAL(ur_set_open(refs, 2, &options, &set, NULL), UR_OK);
+  EXPECT_EQUAL(ur_set_read(set, rows, ROWS, both, 2, &error), UR_CORRUPT);
+  EXPECT_EQUAL(error.part, 1);
+  ur_set_release(set);
+  free(part);
+  (void)snprintf(index, sizeof index, "%s.idx", second);
+  (void)unlink(index);
+  (void)unlink(second);
+}
+
 static void a_loader_takes_no_memory_for_what_the_files_cannot_hold(void) {
   ur_set *set = NULL;
   ur_pool *pool = NULL;
@@ -144,6 +166,7 @@ int main(void) {
   arrays_are_appended_as_far_as_64_bits_reach();
   values_larger_than_their_file_are_refused_at_opening();
   rows_that_overlap_are_refused();
+  what_the_second_part_cannot_hold_is_refused();
   rows_that_differ_are_not_more_than_the_files_hold();
   a_loader_takes_no_memory_for_what_the_files_cannot_hold();
   what_is_left_of_a_buffer_of_fixed_width_is_zero();
