@@ -132,6 +132,16 @@ def test_a_wrong_number_is_refused_wherever_it_stands(path: Path, wrong: int, pl
                 call(numbers)
 
 
+@pytest.mark.parametrize("rank", range(5))
+def test_the_last_samples_of_padded_shards_are_the_first_rows(path: Path, rank: int) -> None:
+    ds = UniRecordDataset(path, shard_id=rank, num_shards=5, remainder="pad")
+    expected = [(5 * i + rank) % ROWS for i in range(5)]
+    places = [*range(5), *range(-5, 0)]
+    assert [int(ds[place]["i"]) for place in places] == expected * 2
+    assert [int(sample["i"]) for sample in ds.__getitems__(places)] == expected * 2
+    assert ds.row_ids().tolist() == expected
+
+
 def test_a_mask_is_as_long_as_the_longest_value_or_longer(path: Path) -> None:
     values, _ = ragged(path, "x")
     for length in (ROWS - 1, ROWS):
