@@ -102,6 +102,10 @@ SEQUENCES: dict[str, Callable[[Path], tuple[Any, list[Any]]]] = {
         Places(Selection(100).select(range(90, 10, -7))),
         list(range(90, 10, -7)),
     ),
+    "all rows from the end": lambda path: (
+        Places(Selection(100).select(range(-1, -101, -1))),
+        list(range(99, -1, -1)),
+    ),
     "rows one by one": lambda path: (Places(Selection(100).select([5, 3, 99, 3])), [5, 3, 99, 3]),
     "rows of a bitmap": lambda path: (Places(bitmap([3, 64, 500, 999])), [3, 64, 500, 999]),
 }
