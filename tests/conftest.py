@@ -5,8 +5,10 @@ A process that dies by a signal shows its stacks, those that tests start include
 
 from __future__ import annotations
 
+import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 os.environ["UNIRECORD_PAGER"] = ""
@@ -14,3 +16,10 @@ os.environ["PYTHONFAULTHANDLER"] = "1"
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_is_imported_is_not_garbage() -> None:
+    """Leaves out of later collections what was there before: with the frameworks imported, each would take a second."""
+    gc.collect()
+    gc.freeze()

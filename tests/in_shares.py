@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 AT_ONCE = 3  # on two cores: tests that wait for other processes leave a quarter of them idle
-SHARES = 12  # several for each process, so that all end at about the same time
+SHARES = 9  # several for each process, so that all end at about the same time
+HEAVY_SHARES = 3
 TESTS = Path(__file__).resolve().parent
 CORE = re.findall(
     r"\w+",
@@ -31,6 +32,12 @@ straight structure structure_c text_order transform_random values_damaged values
 weighted windows writer writer_errors write_errors
 """,
 )
+# What a file of tests is known by that loads a framework into its own process.
+FRAMEWORK = re.compile(
+    r"^ *(from|import) (torch|tensorflow|jax|grain|datasets|keras|unirecord\.(torch|tf|jax|hf))\b"
+    r"|importorskip\(|^from (conformance|foreign_\w+)",
+    re.MULTILINE,
+)
 _printing = threading.Lock()
 
 
@@ -42,9 +49,21 @@ def files(core: bool) -> list[Path]:
 
 
 def shares(core: bool) -> list[list[Path]]:
-    """Files for each run of pytest; neighbours by name, which often take as long as each other, go apart."""
-    found, count = files(core), AT_ONCE if core else SHARES
-    return [found[first::count] for first in range(count)]
+    """Files for each run of pytest; neighbours by name, which often take as long as each other, go apart.
+
+    What imports a framework goes into processes of its own: PyTorch and TensorFlow in a process make each fork and each
+    collection of garbage in it, which other tests do by the thousand, ten times as slow.
+    """
+    if core:
+        found = files(core)
+        return [found[first::AT_ONCE] for first in range(AT_ONCE)]
+    heavy, light = [], []
+    for path in files(core):
+        (heavy if FRAMEWORK.search(path.read_text(encoding="utf-8")) else light).append(path)
+    return [
+        *(heavy[first::HEAVY_SHARES] for first in range(HEAVY_SHARES)),
+        *(light[first::SHARES] for first in range(SHARES)),
+    ]
 
 
 def run(share: list[Path], options: list[str], folder: Path) -> int:

@@ -11,6 +11,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import in_shares
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -497,3 +498,11 @@ def test_files_are_named_after_what_they_do() -> None:
         if re.search(r"util|helper|manager|misc|common", path.stem)
     ]
     assert not vague, vague
+
+
+@pytest.mark.parametrize("core", [False, True])
+def test_every_file_of_tests_is_run_in_one_share(core: bool) -> None:
+    run = [path for share in in_shares.shares(core) for path in share]
+    assert sorted(run) == sorted(in_shares.files(core))
+    assert all(path.exists() for path in run)
+    assert all(in_shares.shares(core))
