@@ -1,19 +1,181 @@
-"""The manual page docs/unirecord.1, from the parser of the command line: `make docs` writes it."""
+"""What is made of the parsers of the command line: the manual page docs/unirecord.1, and the scripts by which shells
+complete, unirecord/cli/completion.*: `make docs` writes them.
+"""
 
 from __future__ import annotations
 
+import argparse
+import re
+import shlex
 from pathlib import Path
+from typing import Final
 
+from unirecord.cli.commands import COMMANDS
 from unirecord.cli.main import make_command_line
-from unirecord.cli.manual import manual_page
 
-PAGE = Path(__file__).resolve().parent / "unirecord.1"
+ROOT = Path(__file__).resolve().parent.parent
+
+_BASH: Final = """\
+_unirecord() {{
+  local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" command="" words="" word i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "${{COMP_WORDS[i]}}" in
+      -*) ;;
+      *) command="${{COMP_WORDS[i]}}"; break ;;
+    esac
+  done
+  case "$command $prev" in
+{values}
+  esac
+  case "$command" in
+{words}
+  esac
+  COMPREPLY=()
+  if [[ -z "$command" || "$cur" == -* || "$prev" == "$command" ]]; then
+    for word in $words; do
+      case "$word" in
+        "$cur"*) if [[ "$word" != -* || "$cur" == -* ]]; then COMPREPLY+=("$word"); fi ;;
+      esac
+    done
+  fi
+}}
+complete -o default -F _unirecord unirecord
+"""
 
 
-def page() -> str:
-    """The page as the parser is now."""
-    return manual_page(make_command_line())
+def manual_page() -> str:
+    """The page `unirecord(1)` in the language of man."""
+    parser = make_command_line()
+    said = parser.description or ""
+    lines = [
+        '.TH UNIRECORD 1 "" "UniRecord" "User Commands"',
+        ".ad l", ".nh",
+        ".SH NAME", f"unirecord \\- {_text(said[0].lower() + said[1:].rstrip('.'))}",
+        ".SH SYNOPSIS", ".B unirecord", ".I COMMAND", "[\\fIOPTIONS\\fR] \\fIPATH\\fR...",
+        ".SH DESCRIPTION", _text(said), ".PP", *_verbatim(parser.epilog or ""),
+        ".SH COMMANDS",
+    ]  # fmt: skip
+    for command in COMMANDS:
+        parser = command.parser()
+        aliases = f" (also {', '.join(command.aliases)})" if command.aliases else ""
+        lines += [
+            f".SS unirecord {_text(command.name + aliases)}",
+            _text(" ".join((parser.description or "").split())),
+        ]
+        for action in sorted(parser._actions, key=lambda action: bool(action.option_strings)):
+            if action.help == argparse.SUPPRESS or isinstance(action, argparse._HelpAction):
+                continue
+            lines += [".TP", _named(action), _text(" ".join(_help(action).split()))]
+        lines += [".PP", *_verbatim(parser.epilog or "")]
+    return "\n".join([*lines, ""])
 
+
+def _help(action: argparse.Action) -> str:
+    return (action.help or "").replace("%%", "%")
+
+
+def _named(action: argparse.Action) -> str:
+    """An option with what it takes, or the name of an argument."""
+    takes = "" if action.nargs == 0 else _value(action)
+    if not action.option_strings:
+        return f"\\fI{_text(takes)}\\fR"
+    flags = ", ".join(f"\\fB{_text(flag)}\\fR" for flag in action.option_strings)
+    return f"{flags} \\fI{_choices(takes)}\\fR" if takes else flags
+
+
+def _choices(takes: str) -> str:
+    """What an option takes; a line may end behind each choice."""
+    return _text(takes).replace("|", "|\\:")
+
+
+def _value(action: argparse.Action) -> str:
+    if action.choices is not None and action.metavar is None:
+        return "|".join(map(str, action.choices))
+    return str(action.metavar or action.dest.upper())
+
+
+def _verbatim(text: str) -> list[str]:
+    return [".nf", *map(_text, text.split("\n")), ".fi"] if text else []
+
+
+def _text(text: str) -> str:
+    """Text of a line: what man would take as a request or an escape is said otherwise."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    escaped = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped)
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
+
+
+def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What a parser takes and shows in its help."""
+    return [action for action in parser._actions if action.help != argparse.SUPPRESS]
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for action in _options(parser) for flag in action.option_strings]
+
+
+def bash_script() -> str:
+    """The script by which bash, and zsh, complete."""
+    values, words = [], []
+    every = " ".join(name for command in COMMANDS for name in command.names)
+    words.append(f'    "") words={shlex.quote(every + " --help --version")} ;;')
+    words.append(f"    help) words={shlex.quote(every)} ;;")
+    for command in COMMANDS:
+        names, parser = command.names, command.parser()
+        choices = [
+            str(one)
+            for action in _options(parser)
+            if not action.option_strings
+            for one in action.choices or ()
+        ]
+        words.append(f"    {'|'.join(names)}) words={shlex.quote(' '.join([*choices, *_flags(parser)]))} ;;")
+        for action in _options(parser):
+            if action.option_strings and action.choices:
+                places = "|".join(f'"{name} {flag}"' for name in names for flag in action.option_strings)
+                chosen = shlex.quote(" ".join(map(str, action.choices)))
+                values.append(f'    {places}) COMPREPLY=($(compgen -W {chosen} -- "$cur")); return ;;')
+    return _BASH.format(values="\n".join(values), words="\n".join(words))
+
+
+def fish_script() -> str:
+    """The script by which fish completes."""
+    every = " ".join(name for command in COMMANDS for name in command.names)
+    lines = [f"complete -c unirecord -n '__fish_seen_subcommand_from help' -f -a {_quoted(every)}"]
+    for command in COMMANDS:
+        names, parser = command.names, command.parser()
+        lines.append(
+            f"complete -c unirecord -n __fish_use_subcommand -a {names[0]} -d {_quoted(command.help)}"
+        )
+        here = f"-n {_quoted('__fish_seen_subcommand_from ' + ' '.join(names))}"
+        for action in _options(parser):
+            choices = " ".join(map(str, action.choices or ()))
+            flags = " ".join(
+                f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+                for flag in action.option_strings
+            )
+            takes = "" if action.nargs == 0 else f"-x -a {_quoted(choices)}" if choices else "-r"
+            if flags:
+                said = re.split(r"[;(]", action.help or "")[0].strip().replace("%%", "%")
+                pieces = ["complete -c unirecord", here, flags, takes, f"-d {_quoted(said)}"]
+                lines.append(" ".join(piece for piece in pieces if piece))
+            elif choices:
+                lines.append(f"complete -c unirecord {here} -f -a {_quoted(choices)}")
+    return "\n".join([*lines, ""])
+
+
+def _quoted(text: str) -> str:
+    """A word of fish in single quotes."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+# Each file, and what makes it.
+PAGES = {
+    ROOT / "docs" / "unirecord.1": manual_page,
+    ROOT / "unirecord" / "cli" / "completion.bash": bash_script,
+    ROOT / "unirecord" / "cli" / "completion.fish": fish_script,
+}
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, make in PAGES.items():
+        path.write_text(make(), encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from unirecord import Writer
 from unirecord.cli import main
 from unirecord.cli.inspect import inspect_command
+from unirecord.cli.usage import CommandParser
 
 VIEWS: dict[str, list[str]] = {
     "overview": [],
@@ -86,9 +86,9 @@ def test_an_option_of_inspect_is_obeyed_or_refused(
 
 
 def test_every_option_of_inspect_is_tried() -> None:
-    made = argparse.ArgumentParser().add_subparsers()
-    inspect_command(made)
-    known = set(made.choices["inspect"]._option_string_actions) - {"-h", "--help", "--debug"}
+    parser = CommandParser()
+    inspect_command(parser)
+    known = set(parser._option_string_actions) - {"-h", "--help", "--debug"}
     assert known == set(OPTIONS) | {word for words in VIEWS.values() for word in words if word[:2] == "--"}
 
 

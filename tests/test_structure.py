@@ -128,6 +128,7 @@ READS_OTHER_FILES = {
     "pipeline/budget.py",
     "inspection/machine.py",  # asks the system about a place, not about datasets
     "cli/trace.py: open",  # a state or a checkpoint
+    "cli/completion.py: open",  # a script that the package brings along
     "cli/trace.py: Path(path).read_text",
     "examples.py",  # pictures that the package brings along
     "inspection/index_check.py: tempfile.TemporaryFile",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
@@ -99,6 +98,8 @@ class LeftOutWarning(UserWarning):
 
 def did_you_mean(word: str, options: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the option nearest to ``word``, or nothing when none is near."""
+    import difflib
+
     by_folded = {option.lower(): option for option in options}
     found = difflib.get_close_matches(str(word).lower(), list(by_folded), n=1, cutoff=0.6)
     return f"; did you mean {by_folded[found[0]]!r}?" if found else ""

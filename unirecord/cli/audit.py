@@ -17,7 +17,7 @@ from ..order.coverage import PositionRange
 from ..sizes import format_size
 from .terminal import print_json, print_table, say, warn
 from .trace import mixture_of_state, named_path, options_of
-from .usage import UsageError, make_parser
+from .usage import CommandParser, UsageError
 
 __all__ = ["audit_command", "report_command"]
 
@@ -35,12 +35,9 @@ _AUDIT_EXAMPLES: Final = """examples:
 _MOST: Final = 10
 
 
-def audit_command(subparsers: Any) -> None:
+def audit_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "audit", help="was every sample delivered exactly once", description=_AUDIT_DESCRIPTION,
-        epilog=_AUDIT_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_AUDIT_DESCRIPTION, _AUDIT_EXAMPLES)
     add_questions(parser, several=True)
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=_run_audit)
@@ -187,12 +184,9 @@ _REPORT_EXAMPLES: Final = """examples:
   unirecord report run1/receipts run1.html --dataset data    rows are compared too"""
 
 
-def report_command(subparsers: Any) -> None:
+def report_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "report", help="a training job as a page to look at", description=_REPORT_DESCRIPTION,
-        epilog=_REPORT_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_REPORT_DESCRIPTION, _REPORT_EXAMPLES)
     add_questions(parser)
     parser.add_argument("page", metavar="FILE", help="the page to write; an earlier page is replaced")
     parser.set_defaults(run=_run_report)

@@ -27,7 +27,7 @@ from ..storage import local_disk
 from ..storage.registry import location_of
 from .store_options import add_cache_options, add_storage_option
 from .terminal import print_json, say, table
-from .usage import UsageError, make_parser, names
+from .usage import CommandParser, UsageError, names
 
 __all__ = ["Measured", "Need", "StoreLink", "advice", "bench_command", "step_that_hides", "store_advice"]
 
@@ -46,15 +46,9 @@ _EXAMPLES: Final = """examples:
 _BAR: Final = 24
 
 
-def bench_command(subparsers: Any) -> None:
+def bench_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "bench",
-        help="how fast this dataset reads here",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-    )
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument("path", metavar="PATH", nargs="?", help="a part or a directory of parts")
     parser.add_argument(
         "--pipeline",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
@@ -15,7 +15,7 @@ from ..storage.registry import location_of
 from .progress_bar import ProgressBar
 from .store_options import add_storage_option
 from .terminal import print_json, say, warn
-from .usage import UsageError, make_parser, names, size
+from .usage import CommandParser, UsageError, names, size
 
 __all__ = ["cache_command", "fetch_command"]
 
@@ -32,15 +32,9 @@ _CACHE_EXAMPLES: Final = """examples:
   unirecord cache pin /scratch/cache s3://bucket/train --off"""
 
 
-def cache_command(subparsers: Any) -> None:
+def cache_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "cache",
-        help="list, check and clear a cache of an object store",
-        description=_CACHE_DESCRIPTION,
-        epilog=_CACHE_EXAMPLES,
-    )
+    parser.describe(_CACHE_DESCRIPTION, _CACHE_EXAMPLES)
     parser.add_argument("action", choices=list(_ACTIONS), help="what is done")
     parser.add_argument("directory", metavar="DIR", help="the cache")
     parser.add_argument(
@@ -123,15 +117,9 @@ _FETCH_EXAMPLES: Final = """examples:
   unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB --columns tokens"""
 
 
-def fetch_command(subparsers: Any) -> None:
+def fetch_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "fetch",
-        help="bring rows into a cache ahead of their use",
-        description=_FETCH_DESCRIPTION,
-        epilog=_FETCH_EXAMPLES,
-    )
+    parser.describe(_FETCH_DESCRIPTION, _FETCH_EXAMPLES)
     parser.add_argument("path", metavar="URL", help="a part or a directory in an object store, or a pattern")
     parser.add_argument("--cache", metavar="DIR", required=True, help="the cache, made if need be")
     parser.add_argument(

@@ -18,7 +18,7 @@ from ..writing.changing_columns import ColumnsChanged, drop_columns, rename_colu
 from .progress_bar import ProgressBar
 from .store_options import add_storage_option
 from .terminal import print_json, say
-from .usage import UsageError, count, make_parser, names, pairs
+from .usage import CommandParser, UsageError, count, names, pairs
 
 __all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]
 
@@ -34,15 +34,9 @@ _ADD_COLUMNS_EXAMPLES: Final = """examples:
   unirecord add-columns pictures --function describing:describe --schema caption=text --workers 8"""
 
 
-def add_columns_command(subparsers: Any) -> None:
+def add_columns_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "add-columns",
-        help="add columns",
-        description=_ADD_COLUMNS_DESCRIPTION,
-        epilog=_ADD_COLUMNS_EXAMPLES,
-    )
+    parser.describe(_ADD_COLUMNS_DESCRIPTION, _ADD_COLUMNS_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument(
         "table", metavar="TABLE", nargs="?", help="the values: anything that `unirecord write` reads"
@@ -162,15 +156,9 @@ _DROP_COLUMNS_EXAMPLES: Final = """examples:
   unirecord drop-columns pictures path thumbnail"""
 
 
-def drop_columns_command(subparsers: Any) -> None:
+def drop_columns_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "drop-columns",
-        help="drop columns",
-        description=_DROP_COLUMNS_DESCRIPTION,
-        epilog=_DROP_COLUMNS_EXAMPLES,
-    )
+    parser.describe(_DROP_COLUMNS_DESCRIPTION, _DROP_COLUMNS_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument("columns", metavar="COLUMN", nargs="+", help="their names")
     parser.add_argument("--json", action="store_true", help="print as JSON")
@@ -203,15 +191,9 @@ _RENAME_COLUMNS_EXAMPLES: Final = """examples:
   unirecord rename-columns pictures img=image,lbl=label"""
 
 
-def rename_columns_command(subparsers: Any) -> None:
+def rename_columns_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "rename-columns",
-        help="give columns other names",
-        description=_RENAME_COLUMNS_DESCRIPTION,
-        epilog=_RENAME_COLUMNS_EXAMPLES,
-    )
+    parser.describe(_RENAME_COLUMNS_DESCRIPTION, _RENAME_COLUMNS_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument("names", type=pairs, metavar="OLD=NEW,…", help="which, and what they are called then")
     parser.add_argument("--json", action="store_true", help="print as JSON")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from ..errors import QueryError
 from ..sizes import format_size
@@ -15,7 +15,7 @@ from ..writing.purging import Purged, purge
 from .progress_bar import ProgressBar
 from .store_options import add_storage_option
 from .terminal import many, print_json, say
-from .usage import UsageError, make_parser, size
+from .usage import CommandParser, UsageError, size
 
 __all__ = ["delete_command", "evict_command", "purge_command"]
 
@@ -30,15 +30,9 @@ _DELETE_EXAMPLES: Final = """examples:
 _MOST_ROWS: Final = 1 << 28  # named one by one
 
 
-def delete_command(subparsers: Any) -> None:
+def delete_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "delete",
-        help="delete rows",
-        description=_DELETE_DESCRIPTION,
-        epilog=_DELETE_EXAMPLES,
-    )
+    parser.describe(_DELETE_DESCRIPTION, _DELETE_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     named = parser.add_mutually_exclusive_group(required=True)
     named.add_argument("--where", metavar="CONDITION", help="the rows that meet it")
@@ -95,15 +89,9 @@ _EVICT_EXAMPLES: Final = """examples:
   unirecord evict events --max-bytes 200GB --gc      and all earlier versions"""
 
 
-def evict_command(subparsers: Any) -> None:
+def evict_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "evict",
-        help="remove the oldest parts",
-        description=_EVICT_DESCRIPTION,
-        epilog=_EVICT_EXAMPLES,
-    )
+    parser.describe(_EVICT_DESCRIPTION, _EVICT_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument(
         "--max-bytes", type=size, required=True, metavar="SIZE", help="of the parts that stay, as 200GB"
@@ -158,15 +146,9 @@ _PURGE_EXAMPLES: Final = """examples:
   unirecord purge dataset --yes                  what has been deleted already"""
 
 
-def purge_command(subparsers: Any) -> None:
+def purge_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "purge",
-        help="erase rows for good",
-        description=_PURGE_DESCRIPTION,
-        epilog=_PURGE_EXAMPLES,
-    )
+    parser.describe(_PURGE_DESCRIPTION, _PURGE_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts on a disk")
     named = parser.add_mutually_exclusive_group()
     named.add_argument("--where", metavar="CONDITION", help="the rows that meet it")

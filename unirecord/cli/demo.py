@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
 from ..examples import digits
 from .terminal import say
-from .usage import make_parser
+from .usage import CommandParser
 
 __all__ = ["demo_command"]
 
@@ -19,12 +19,9 @@ _EXAMPLES: Final = """examples:
   unirecord demo digits.urec && unirecord inspect digits.urec --where "label == 3 and width > 16\""""
 
 
-def demo_command(subparsers: Any) -> None:
+def demo_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "demo", help="write a small dataset to try things out with",
-        description=_DESCRIPTION, epilog=_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="NAME.urec for one part, another name for a directory")
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     parser.set_defaults(run=_run)

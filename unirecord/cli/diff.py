@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from ..errors import ExistsError, SchemaError, UniRecordError
 from ..inspection.diff import Diff, DiffExample, diff
@@ -14,7 +14,7 @@ from ..sizes import format_size
 from .progress_bar import ProgressBar
 from .store_options import add_cache_options, add_storage_option
 from .terminal import print_json, say, warn
-from .usage import UsageError, count, make_parser, names
+from .usage import CommandParser, UsageError, count, names
 
 __all__ = ["diff_command"]
 
@@ -32,11 +32,9 @@ _EXAMPLES: Final = """examples:
 _KINDS: Final = ("gone", "added", "changed", "moved")
 
 
-def diff_command(subparsers: Any) -> None:
+def diff_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "diff", help="compare two datasets", description=_DESCRIPTION, epilog=_EXAMPLES
-    )
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument(
         "paths", metavar="PATH", nargs=2, help="parts, directories of parts, or versions: PATH@7"
     )

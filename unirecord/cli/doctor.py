@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from ..inspection.machine import Fact, examine
 from .terminal import print_json, say, table
-from .usage import make_parser
+from .usage import CommandParser
 
 __all__ = ["doctor_command"]
 
@@ -32,12 +32,9 @@ _TITLES: Final = {
 _MARKS: Final = {"good": "ok", "missing": "--", "bad": "BAD"}
 
 
-def doctor_command(subparsers: Any) -> None:
+def doctor_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "doctor", help="what this machine has, and what is missing",
-        description=_DESCRIPTION, epilog=_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument("path", metavar="PATH", nargs="?", help="a directory where datasets lie or will lie")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
     parser.set_defaults(run=_run)

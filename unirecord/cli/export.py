@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any, Final
+from typing import Final
 
 from ..convert.export import Exporting
 from ..convert.sinks.registry import SINK_KINDS, SINKS
@@ -14,7 +14,7 @@ from ..sizes import format_size
 from .progress_bar import ProgressBar, duration
 from .store_options import add_cache_options, add_storage_option
 from .terminal import print_json, say, warn
-from .usage import UsageError, count, make_parser, names, target
+from .usage import CommandParser, UsageError, count, names, target
 
 __all__ = ["export_command"]
 
@@ -29,15 +29,9 @@ _EXAMPLES: Final = """examples:
   unirecord export train train.jsonl --limit 1000"""
 
 
-def export_command(subparsers: Any) -> None:
+def export_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "export",
-        help="write a dataset as files of another format",
-        description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-    )
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument(
         "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
     )

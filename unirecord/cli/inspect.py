@@ -26,7 +26,7 @@ from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option
 from .terminal import clipped, print_csv, print_json, print_json_list, print_table, say, table, to_json, warn
-from .usage import UsageError, count, make_parser, names
+from .usage import CommandParser, UsageError, count, names
 
 __all__ = ["inspect_command", "sparkline"]
 
@@ -43,16 +43,9 @@ _SHOWN_ROWS: Final = 5
 _SHOWN_PARTS: Final = 8
 
 
-def inspect_command(subparsers: Any) -> None:
+def inspect_command(parser: CommandParser) -> None:
     """Add the command, with the options of the views that `inspect_query` has."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "inspect",
-        aliases=["info", "head", "ls"],
-        help="look inside a dataset",
-        description=_DESCRIPTION,
-        epilog=f"{_EXAMPLES}\n{_QUERY_EXAMPLES}",
-    )
+    parser.describe(_DESCRIPTION, f"{_EXAMPLES}\n{_QUERY_EXAMPLES}")
     parser.add_argument(
         "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
 from ..inspection.repair import RepairReport, Salvaged, repair
 from ..inspection.verify import Report, verify
@@ -11,7 +11,7 @@ from ..sizes import format_size
 from .progress_bar import ProgressBar, duration
 from .store_options import add_storage_option, refuse_cache
 from .terminal import many, print_json, say, warn
-from .usage import UsageError, make_parser
+from .usage import CommandParser, UsageError
 
 __all__ = ["repair_command", "verify_command"]
 
@@ -26,16 +26,9 @@ _VERIFY_EXAMPLES: Final = """examples:
   unirecord verify dataset --json"""
 
 
-def verify_command(subparsers: Any) -> None:
+def verify_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "verify",
-        aliases=["check"],
-        help="check every byte",
-        description=_VERIFY_DESCRIPTION,
-        epilog=_VERIFY_EXAMPLES,
-    )
+    parser.describe(_VERIFY_DESCRIPTION, _VERIFY_EXAMPLES)
     parser.add_argument("paths", metavar="PATH", nargs="+", help="parts and directories of parts")
     parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -77,15 +70,9 @@ _REPAIR_EXAMPLES: Final = """examples:
   unirecord repair dataset --output dataset.saved"""
 
 
-def repair_command(subparsers: Any) -> None:
+def repair_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "repair",
-        help="rebuild a lost index, salvage rows",
-        description=_REPAIR_DESCRIPTION,
-        epilog=_REPAIR_EXAMPLES,
-    )
+    parser.describe(_REPAIR_DESCRIPTION, _REPAIR_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
     parser.add_argument(
         "--output", metavar="DST", help="where salvaged rows go (default: NAME.repaired beside PATH)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from ..progress import Progress
 from ..sizes import format_size, parse_size
@@ -14,7 +14,7 @@ from ..writing.merging import merge
 from ..writing.reordering import sort
 from .progress_bar import ProgressBar
 from .terminal import print_json, say
-from .usage import UsageError, make_parser
+from .usage import CommandParser, UsageError
 
 __all__ = ["compact_command", "merge_command", "reshard_command", "sort_command"]
 
@@ -29,15 +29,9 @@ _COMPACT_EXAMPLES: Final = """examples:
   unirecord compact dataset --rows-per-part 1000000"""
 
 
-def compact_command(subparsers: Any) -> None:
+def compact_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "compact",
-        help="put small parts together",
-        description=_COMPACT_DESCRIPTION,
-        epilog=_COMPACT_EXAMPLES,
-    )
+    parser.describe(_COMPACT_DESCRIPTION, _COMPACT_EXAMPLES)
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
         "--part-bytes", metavar="SIZE", help="neighbours are put together up to this (default 20GB)"
@@ -112,15 +106,9 @@ _RESHARD_EXAMPLES: Final = """examples:
   unirecord reshard dataset 64"""
 
 
-def reshard_command(subparsers: Any) -> None:
+def reshard_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "reshard",
-        help="make N equal parts",
-        description=_RESHARD_DESCRIPTION,
-        epilog=_RESHARD_EXAMPLES,
-    )
+    parser.describe(_RESHARD_DESCRIPTION, _RESHARD_EXAMPLES)
     add_layout_options(parser)
     parser.add_argument("parts", type=int, metavar="N", help="how many parts")
     parser.set_defaults(run=_run_reshard)
@@ -148,15 +136,9 @@ _SORT_EXAMPLES: Final = """examples:
   unirecord sort dataset --by label --cluster     rows of a label side by side"""
 
 
-def sort_command(subparsers: Any) -> None:
+def sort_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "sort",
-        help="order the rows by a column",
-        description=_SORT_DESCRIPTION,
-        epilog=_SORT_EXAMPLES,
-    )
+    parser.describe(_SORT_DESCRIPTION, _SORT_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument(
         "--by", required=True, metavar="COLUMN", help="a scalar column; NaN after numbers, null last"
@@ -198,15 +180,9 @@ _MERGE_EXAMPLES: Final = """examples:
   unirecord merge all day1 day2 --copy"""
 
 
-def merge_command(subparsers: Any) -> None:
+def merge_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "merge",
-        help="one dataset of several",
-        description=_MERGE_DESCRIPTION,
-        epilog=_MERGE_EXAMPLES,
-    )
+    parser.describe(_MERGE_DESCRIPTION, _MERGE_EXAMPLES)
     parser.add_argument("target", metavar="DST", help="the directory to be made")
     parser.add_argument("paths", metavar="PATH", nargs="+", help="datasets, in the order of their rows")
     parser.add_argument("--copy", action="store_true", help="copy the parts, link none")

@@ -3,66 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
 from ..storage.publications import forget_publications, published_paths
-from .store_options import cache_options, storage_options
+from .commands import COMMANDS, Command
 from .terminal import paged, silence, to_nowhere, unread, warn
-from .usage import CommandParser, UsageError, make_parser
+from .usage import CommandParser, UsageError
 
 __all__ = ["main", "make_command_line"]
 
-# Each command, and the module that has NAME_command(subparsers), which sets ``run``: arguments → exit code.
-_COMMANDS: Final = (
-    ("write", "write"),
-    ("export", "export"),
-    ("inspect", "inspect"),
-    ("view", "view"),
-    ("trace", "trace"),
-    ("audit", "audit"),
-    ("report", "audit"),
-    ("log", "versions"),
-    ("diff", "diff"),
-    ("restore", "versions"),
-    ("gc", "versions"),
-    ("delete", "deletion"),
-    ("add-columns", "columns"),
-    ("drop-columns", "columns"),
-    ("rename-columns", "columns"),
-    ("evict", "deletion"),
-    ("purge", "deletion"),
-    ("compact", "layout"),
-    ("reshard", "layout"),
-    ("sort", "layout"),
-    ("merge", "layout"),
-    ("split", "write"),
-    ("verify", "integrity"),
-    ("repair", "integrity"),
-    ("bench", "bench"),
-    ("fetch", "cache"),
-    ("cache", "cache"),
-    ("demo", "demo"),
-    ("doctor", "doctor"),
-    ("completion", "completion"),
-)
 # What people type for options of the command itself.
 _MEANT: Final = {"help": "--help", "version": "--version"}
-# Commands that do something, and may be told to do it without a word; commands whose answer may be long.
-_QUIET: Final = (
-    *("write", "export", "restore", "gc", "delete", "evict", "purge", "compact", "reshard"),
-    *("sort", "merge", "split", "add-columns", "drop-columns", "rename-columns"),
-    *("verify", "report", "fetch", "demo"),
-)
-_PAGED: Final = ("inspect", "trace", "audit", "log", "diff")
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
 _EXAMPLES: Final = """examples:
@@ -97,20 +55,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         args = make_command_line().parse_args(_meant(sys.argv[1:] if argv is None else list(argv)))
-    except (
-        BrokenPipeError,
-        KeyboardInterrupt,
-    ) as error:  # loading the commands takes a second where disks are slow
+    # Importing a command takes a second where disks are slow.
+    except (BrokenPipeError, KeyboardInterrupt) as error:
         return _exit_code(error)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
-            with _manners(args), storage_options(args), cache_options(args):
+            with _manners(args), _stores(args):
                 code: int = args.run(args)
             sys.stdout.flush()
         return code
     except BaseException as error:
         if getattr(args, "debug", False) and not isinstance(error, BrokenPipeError):
+            import traceback
+
             warn(*traceback.format_exc().rstrip("\n").split("\n"))
         with unread(True):
             return _exit_code(error)
@@ -137,29 +95,45 @@ def _manners(args: argparse.Namespace) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _stores(args: argparse.Namespace) -> Iterator[None]:
+    """How a command that may read object stores reaches them; the others need not import what it takes."""
+    if not hasattr(args, "storage_option"):
+        yield
+        return
+    from .store_options import cache_options, storage_options
+
+    with storage_options(args), cache_options(args):
+        yield
+
+
 def _meant(words: list[str]) -> list[str]:
     """The command line with `help` and `version` as the options they are: `help write` is `write --help`."""
     option = _MEANT.get(words[0]) if words else None
     return words if option is None else [*words[1:], option]
 
 
-def make_command_line() -> argparse.ArgumentParser:
-    """The parser of all commands."""
-    parser = make_parser(CommandParser, prog="unirecord", description=_DESCRIPTION, epilog=_EXAMPLES)
+class _Uncalled(CommandParser):
+    """Stands for a command among all: its module is imported when its arguments are to be parsed, and no sooner."""
+
+    def __init__(self, command: Command, **options: Any) -> None:
+        super().__init__(add_help=False, **options)
+        self._command = command
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse by the command's own parser."""
+        return self._command.parser().parse_known_args(args, namespace)
+
+
+def make_command_line() -> CommandParser:
+    """The parser of the command line, which knows of each command its name and what it does."""
+    parser = CommandParser(prog="unirecord")
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
     parser.set_defaults(run=lambda _: _show_help(parser), quiet=False, paged=False, works=False)
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, module in _COMMANDS:
-        room = importlib.import_module(f".{module}", __package__)
-        getattr(room, f"{name.replace('-', '_')}_command")(subparsers)
-    for name in _QUIET:
-        subparsers.choices[name].add_argument(
-            "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"
-        )
-    for name in (*_QUIET, "repair", "audit", "diff"):  # what they say by their exit code is said to the end
-        subparsers.choices[name].set_defaults(works=True)
-    for name in _PAGED:
-        subparsers.choices[name].set_defaults(paged=True)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Uncalled)
+    for command in COMMANDS:
+        subparsers.add_parser(command.name, aliases=command.aliases, help=command.help, command=command)
     return parser
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
-import shlex
-import shutil
-import signal
-import subprocess
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from typing import Any, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = [
     "clipped",
@@ -36,6 +33,9 @@ __all__ = [
     "warn",
     "width",
 ]
+
+# csv, json and what runs a pager are imported where they are used: `unirecord --version` and a shell that starts wait
+# for none of them.
 
 # A superset of what may need an escape, so that plain text costs one pass of the regular expression.
 _SUSPECT: Final = re.compile(r"[^\x20-\x7e]")
@@ -143,11 +143,15 @@ def warn(*lines: str) -> None:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     r"""Return the value as JSON in which what `escaped` would escape is a ``\uNNNN`` of JSON."""
+    import json
+
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return _SUSPECT.sub(_json_escape, text)
 
 
 def _json_escape(match: re.Match[str]) -> str:
+    import json
+
     char = match[0]
     # Outside strings JSON has no such character but the line feeds of ``indent``.
     return char if char == "\n" or _shown(char, "") == char else json.dumps(char)[1:-1]
@@ -173,6 +177,8 @@ def print_csv(rows: Iterable[Sequence[Any]], quote_formulas: bool = False, out: 
     With ``quote_formulas`` a text that a spreadsheet would run (it begins with ``=``, ``+``, ``-``, ``@``, a tab or a
     carriage return) gets an apostrophe before it.
     """
+    import csv
+
     stream = out or sys.stdout
     shown = escaped if stream.isatty() else str
     minimal, quoted = (
@@ -219,6 +225,8 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 def print_table(rows: Sequence[Sequence[str]], align: str = "") -> None:
     """Print a table; on a terminal each line is cut at its width, and it is said how many columns that cuts."""
+    import shutil
+
     lines = table(rows, align)
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if room is None or all(width(line) <= room for line in lines):
@@ -280,6 +288,9 @@ def paged(wanted: bool) -> Iterator[None]:
 
 def _command() -> list[str]:
     """The user's pager, else less; nothing for an empty one, one that is not there, or one that only copies."""
+    import shlex
+    import shutil
+
     given = os.environ.get("UNIRECORD_PAGER", os.environ.get("PAGER", "less"))
     try:
         words = shlex.split(given)
@@ -292,6 +303,8 @@ class _Paged:
     """A stream that keeps the first screen back until it is known whether there is more."""
 
     def __init__(self, terminal: TextIO, command: list[str]) -> None:
+        import shutil
+
         self._terminal, self._command = terminal, command
         self._lines = shutil.get_terminal_size().lines - 1  # the prompt takes one
         self._kept: list[str] = []
@@ -317,6 +330,8 @@ class _Paged:
         return len(text)
 
     def _start(self) -> None:
+        import subprocess
+
         kept = "".join(self._kept)
         self._kept.clear()
         try:
@@ -333,6 +348,8 @@ class _Paged:
 
     def close(self) -> None:
         """Print what was kept back, or wait until the pager is left; Ctrl-C is the pager's then."""
+        import signal
+
         if self._pager is None:
             self._terminal.write("".join(self._kept))
             self._terminal.flush()

@@ -26,7 +26,7 @@ from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option
 from .terminal import print_csv, print_json, print_json_list, print_table, say
-from .usage import UsageError, count, make_parser, names, pairs
+from .usage import CommandParser, UsageError, count, names, pairs
 
 __all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]
 
@@ -47,12 +47,9 @@ _LIMIT: Final = 20
 _BATCH: Final = 32
 
 
-def trace_command(subparsers: Any) -> None:
+def trace_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "trace", help="which rows a training step got", description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument(
         "path",
         metavar="PATH",

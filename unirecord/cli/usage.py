@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ from ..errors import did_you_mean
 from ..sizes import parse_size
 from .terminal import escaped
 
-__all__ = ["CommandParser", "UsageError", "count", "make_parser", "names", "pairs", "size", "target"]
+__all__ = ["CommandParser", "UsageError", "count", "names", "pairs", "size", "target"]
 
 _LISTED_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)")
 
@@ -29,9 +29,23 @@ class UsageError(Exception):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that names the subcommand's usage for an unknown option, guesses what was meant, and escapes."""
+    """A parser that names the subcommand's usage for an unknown option, guesses what was meant, and escapes.
+
+    It has ``--debug``, and no short forms of long options.
+    """
 
     _words: Sequence[str] = ()  # that are parsed
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+        self.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
+        )
+
+    def describe(self, description: str, examples: str) -> None:
+        """Say what the command is for, above the options, and show examples below them, whose line breaks stay."""
+        self.description = textwrap.fill(" ".join(description.split()), 79)
+        self.epilog = examples
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is unknown is refused here, where the subcommand is known."""
@@ -80,18 +94,6 @@ def _near(text: str, options: Iterable[str]) -> str:
     names = [option.lstrip("-") for option in options if option.startswith("--")]
     guess = did_you_mean(text.lstrip("-"), names) if text.startswith("-") else ""
     return guess.replace("'", "'--", 1)
-
-
-def make_parser(
-    make: Callable[..., argparse.ArgumentParser], *args: Any, **options: Any
-) -> argparse.ArgumentParser:
-    """Return a parser whose examples keep their line breaks, with ``--debug``."""
-    options["description"] = textwrap.fill(" ".join(options["description"].split()), 79)
-    parser = make(*args, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
-    parser.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
-    )
-    return parser
 
 
 def names(text: str) -> list[str]:

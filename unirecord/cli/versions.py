@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from ..inspection.history import Version, versions
 from ..parts.versions import split_version
@@ -17,7 +17,7 @@ from ..writing.collecting import gc
 from ..writing.republishing import restore
 from .store_options import add_storage_option, is_elsewhere, refuse_cache
 from .terminal import print_json, print_table, say, warn
-from .usage import UsageError, make_parser
+from .usage import CommandParser, UsageError
 
 __all__ = ["gc_command", "log_command", "restore_command"]
 
@@ -31,12 +31,9 @@ _LOG_EXAMPLES: Final = """examples:
   unirecord inspect dataset@7"""
 
 
-def log_command(subparsers: Any) -> None:
+def log_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "log", help="list the versions of a dataset", description=_LOG_DESCRIPTION,
-        epilog=_LOG_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_LOG_DESCRIPTION, _LOG_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument("--json", action="store_true", help="print as JSON")
     add_storage_option(parser)
@@ -81,12 +78,9 @@ _RESTORE_EXAMPLES: Final = """examples:
   unirecord restore dataset@5                   the same"""
 
 
-def restore_command(subparsers: Any) -> None:
+def restore_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "restore", help="go back to an earlier version", description=_RESTORE_DESCRIPTION,
-        epilog=_RESTORE_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_RESTORE_DESCRIPTION, _RESTORE_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts, or PATH@N")
     parser.add_argument("--version", type=int, metavar="N", help="as `unirecord log` lists it")
     add_storage_option(parser)
@@ -119,15 +113,9 @@ _AGE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
-def gc_command(subparsers: Any) -> None:
+def gc_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "gc",
-        help="remove old versions",
-        description=_GC_DESCRIPTION,
-        epilog=_GC_EXAMPLES,
-    )
+    parser.describe(_GC_DESCRIPTION, _GC_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a directory of parts")
     parser.add_argument(
         "--keep",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import webbrowser
-from typing import Any, Final
+from typing import Final
 
 from ..viewing.server import ViewServer
 from .store_options import add_cache_options, add_storage_option
 from .terminal import say
-from .usage import UsageError, count, make_parser
+from .usage import CommandParser, UsageError, count
 
 __all__ = ["view_command"]
 
@@ -24,12 +24,9 @@ _EXAMPLES: Final = """examples:
   unirecord view data --port 8765            on a machine behind ssh -L 8765:127.0.0.1:8765"""
 
 
-def view_command(subparsers: Any) -> None:
+def view_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser, "view", help="look at a dataset in a browser", description=_DESCRIPTION,
-        epilog=_EXAMPLES,
-    )  # fmt: skip
+    parser.describe(_DESCRIPTION, _EXAMPLES)
     parser.add_argument(
         "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
     )

@@ -55,7 +55,7 @@ from ..writing.codec_choice import CodecChoice, choose_codecs
 from .progress_bar import Pace, ProgressBar, ProgressLines, duration
 from .store_options import add_storage_option, refuse_cache
 from .terminal import many, say, table, warn
-from .usage import UsageError, count, make_parser, names, pairs, size, target
+from .usage import CommandParser, UsageError, count, names, pairs, size, target
 
 __all__ = ["ConversionProgress", "Looking", "split_command", "write_command"]
 
@@ -76,16 +76,9 @@ _WRITE_EXAMPLES: Final = """examples:
 the short form of --schema writes arrays with their shape: tokens=int32[128],boxes=float32[-1,4]"""
 
 
-def write_command(subparsers: Any) -> None:
+def write_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "write",
-        aliases=["convert"],
-        help="convert raw data to a dataset",
-        description=_WRITE_DESCRIPTION,
-        epilog=_WRITE_EXAMPLES,
-    )
+    parser.describe(_WRITE_DESCRIPTION, _WRITE_EXAMPLES)
     parser.add_argument("source", metavar="SRC", help=f"{_READS}, by a pipe too, or - for stdin")
     parser.add_argument(
         "target", metavar="DST", type=target, help="NAME.urec for one part, any other name for a directory"
@@ -979,15 +972,9 @@ _SPLIT_EXAMPLES: Final = """examples:
   unirecord split dataset by-country --by country     a dataset of each value"""
 
 
-def split_command(subparsers: Any) -> None:
+def split_command(parser: CommandParser) -> None:
     """Add the command."""
-    parser = make_parser(
-        subparsers.add_parser,
-        "split",
-        help="several datasets of one",
-        description=_SPLIT_DESCRIPTION,
-        epilog=_SPLIT_EXAMPLES,
-    )
+    parser.describe(_SPLIT_DESCRIPTION, _SPLIT_EXAMPLES)
     parser.add_argument("path", metavar="PATH", help="a dataset")
     parser.add_argument("target", metavar="DST", help="a folder for the shares")
     parser.add_argument("shares", metavar="NAME=SHARE,…", nargs="?", help="as train=0.9,val=0.1")

@@ -1,0 +1,64 @@
+_unirecord() {
+  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="" words="" word i
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case "${COMP_WORDS[i]}" in
+      -*) ;;
+      *) command="${COMP_WORDS[i]}"; break ;;
+    esac
+  done
+  case "$command $prev" in
+    "write --from"|"convert --from") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz tfrecord webdataset masks images parquet arrow npy files' -- "$cur")); return ;;
+    "write --engine"|"convert --engine") COMPREPLY=($(compgen -W ray -- "$cur")); return ;;
+    "write --progress"|"convert --progress") COMPREPLY=($(compgen -W json -- "$cur")); return ;;
+    "write --on-error"|"convert --on-error") COMPREPLY=($(compgen -W 'raise skip report' -- "$cur")); return ;;
+    "export --to") COMPREPLY=($(compgen -W 'images csv jsonl parquet arrow webdataset tfrecord arrayrecord mds mindrecord lance npz' -- "$cur")); return ;;
+    "trace --shuffle") COMPREPLY=($(compgen -W 'yes no block parts within-parts' -- "$cur")); return ;;
+    "trace --remainder") COMPREPLY=($(compgen -W 'pad drop uneven' -- "$cur")); return ;;
+    "trace --stop") COMPREPLY=($(compgen -W 'first all' -- "$cur")); return ;;
+    "bench --io") COMPREPLY=($(compgen -W 'auto mmap pread uring uring-direct memory' -- "$cur")); return ;;
+    "bench --verify") COMPREPLY=($(compgen -W 'first always never' -- "$cur")); return ;;
+  esac
+  case "$command" in
+    "") words='write convert export inspect info head ls view trace audit report log diff restore gc delete add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion --help --version' ;;
+    help) words='write convert export inspect info head ls view trace audit report log diff restore gc delete add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion' ;;
+    write|convert) words='-h --help --debug --from --schema --index --overwrite --append --codec --max-part-bytes --workers --engine --resume --id --dry-run --progress --max-spool-bytes --classes-from --report --columns --rename --where --limit --sample --split --split-by --stratify --seed --sort --shuffle-seed --resize --max-side --reencode --picture-columns --on-error --storage-option --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
+    export) words='-h --help --debug --to --where --columns --limit --parts --overwrite --json --storage-option --cache --cache-bytes --quiet' ;;
+    inspect|info|head|ls) words='-h --help --debug --rows --json --html --where --columns --limit --offset --sort --sample --seed --csv --quote-formulas --count --group-by --stats --row --extract --explain --mean --sum --out --name --storage-option --cache --cache-bytes' ;;
+    view) words='-h --help --debug --port --open --storage-option --cache --cache-bytes' ;;
+    trace) words='-h --help --debug --batch --ranks --drop-last --seed --shuffle --block-rows --window-blocks --remainder --where --state --start --weights --stop --samples --drawn-by --step --epoch --rank --row --epochs --columns --limit --csv --json --extract --out --storage-option --cache --cache-bytes' ;;
+    audit) words='-h --help --debug --dataset --restarts --json' ;;
+    report) words='-h --help --debug --dataset --restarts --quiet' ;;
+    log) words='-h --help --debug --json --storage-option' ;;
+    diff) words='-h --help --debug --key --any-order --limit --json --html --storage-option --cache --cache-bytes' ;;
+    restore) words='-h --help --debug --version --storage-option --quiet' ;;
+    gc) words='-h --help --debug --keep --older-than --dry-run --json --storage-option --quiet' ;;
+    delete) words='-h --help --debug --where --rows --json --storage-option --quiet' ;;
+    add-columns) words='-h --help --debug --function --key --columns --schema --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --quiet' ;;
+    drop-columns) words='-h --help --debug --json --storage-option --quiet' ;;
+    rename-columns) words='-h --help --debug --json --storage-option --quiet' ;;
+    evict) words='-h --help --debug --max-bytes --gc --dry-run --json --quiet' ;;
+    purge) words='-h --help --debug --where --rows --yes --dry-run --json --quiet' ;;
+    compact) words='-h --help --debug --part-bytes --rows-per-part --join-columns --drop-deleted --dry-run --json --quiet' ;;
+    reshard) words='-h --help --debug --drop-deleted --dry-run --json --quiet' ;;
+    sort) words='-h --help --debug --by --descending --cluster --part-bytes --dry-run --json --quiet' ;;
+    merge) words='-h --help --debug --copy --dry-run --json --quiet' ;;
+    split) words='-h --help --debug --by --stratify --seed --workers --dry-run --quiet' ;;
+    verify|check) words='-h --help --debug --quick --json --storage-option --quiet' ;;
+    repair) words='-h --help --debug --output --json' ;;
+    bench) words='-h --help --debug --pipeline --batch --step-ms --threads --seconds --io --columns --where --verify --cold --json --storage-option --cache --cache-bytes' ;;
+    fetch) words='-h --help --debug --cache --cache-bytes --where --columns --json --storage-option --quiet' ;;
+    cache) words='ls verify clear pin -h --help --debug --off --json' ;;
+    demo) words='-h --help --debug --overwrite --quiet' ;;
+    doctor) words='-h --help --debug --json' ;;
+    completion) words='bash zsh fish -h --help --debug' ;;
+  esac
+  COMPREPLY=()
+  if [[ -z "$command" || "$cur" == -* || "$prev" == "$command" ]]; then
+    for word in $words; do
+      case "$word" in
+        "$cur"*) if [[ "$word" != -* || "$cur" == -* ]]; then COMPREPLY+=("$word"); fi ;;
+      esac
+    done
+  fi
+}
+complete -o default -F _unirecord unirecord
