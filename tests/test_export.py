@@ -287,11 +287,12 @@ def test_files_lie_in_the_folder_of_the_class_that_they_have_now(tmp_path: Path)
         assert [line["file_name"] for line in lines] == wanted
         assert sorted(tree(tmp_path / f"of {kind}")) == sorted(wanted)
         said = " ".join(str(one.message) for one in told)
+        moved = sum(a != b[0] for a, b in zip(wanted, rows, strict=True))
         assert (
-            f"{sum(a != b[0] for a, b in zip(wanted, rows, strict=True))} files lie in the folder of the class"
+            f"{moved} {'file lies' if moved == 1 else 'files lie'} in the folder of the class of the row"
             in said
         )
-        assert "files lie where their path says" in said
+        assert "where the path says, in no folder called as the class" in said
 
 
 def test_a_class_and_a_label_that_differ_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -300,7 +301,7 @@ def test_a_class_and_a_label_that_differ_are_said(tmp_path: Path, capsys: pytest
         for label, name in ((0, "cat"), (1, "cat"), (1, "dog")):
             writer.write({"image": b"\xff\xd8\xff", "label": label, "class": name})
     assert main(["export", str(tmp_path / "d.urec"), str(tmp_path / "out"), "--to", "images"]) == 0
-    assert "1 rows have a class other than their label says; folders are by class" in capsys.readouterr().err
+    assert "1 row has a class other than the label says; folders are by class" in capsys.readouterr().err
     assert len(list((tmp_path / "out" / "cat").iterdir())) == 2
 
 

@@ -142,6 +142,11 @@ def test_ctrl_c_in_either_stage_and_another_conversion(
         with pytest.raises(Interrupted, match="--resume goes on"):
             write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+    for other in ({"where": "n > 3"}, {"columns": ["n"]}, {"on_error": "skip"}):
+        [option] = other
+        said = rf"another conversion: .*--{option.replace('_', '-')}.* differs?;"
+        with pytest.raises(StaleError, match=said):
+            write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", resume=True, **{**options, **other})
     with monkeypatch.context() as patched:
         patched.setattr(Numbers, "read", stops)  # what was read is not read again, but to compare some
         with pytest.raises(StaleError, match="another conversion"):

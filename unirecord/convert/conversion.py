@@ -22,7 +22,7 @@ from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import shape_without_rows
 from .division import divide
-from .resumed_plan import difference
+from .resumed_plan import asked_of, difference
 from .sample_check import check_samples
 from .sampling import take_sample
 from .settling import Settling
@@ -324,18 +324,14 @@ class _Run:
 
     def _what(self) -> dict[str, str]:
         wish, job = self._wish, self.job
-        units = "\n".join(repr((unit.name, unit.place, unit.rows)) for unit in wish.source.units)
         return {
-            "the source": f"{wish.source.kind} {os.path.abspath(wish.source.path)}",
-            "its content": hashlib.sha256(units.encode("utf-8", "surrogateescape")).hexdigest(),
+            **asked_of(wish.source, wish.options),
             "the schema": repr(job.content.schema.columns),
             "index": repr(job.content.index),
             "the metadata": hashlib.sha256(job.content.user).hexdigest(),
             "the parts": repr((job.tasks, job.max_part_bytes)),
             "limit": repr(wish.limit),
-            **wish.source.asked,
             "the version of unirecord": CREATED_BY,
-            **wish.options,
         }
 
     def _tell(self, task: int, rows: int, size: int, part: str) -> None:

@@ -21,6 +21,7 @@ from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile
 from ..storage.staged_folder import remove_tree
 from .conversion import Conversion, Interrupted, Standing
+from .resumed_plan import asked_of, difference
 from .source_files import stamps_of
 from .sources.base import Source, WrongSourceError
 from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
@@ -74,7 +75,7 @@ def in_order(
     try:
         lock.keep()
         left_out = _stored(source, place, workers, resume, options, progress)
-        rows = StoredRows(place, order, source, _what(source, options))
+        rows = StoredRows(place, order, source, _digest(_plan(source, options)))
         rows.left_out = left_out
         rows._left_out_at_first = tuple(left_out)
 
@@ -122,14 +123,12 @@ def _stored(
     progress: Callable[[Standing], None] | None,
 ) -> list[LeftOut]:
     """Write the rows at ``place``, unless an earlier run has; what was left out of them."""
-    what, mark = _what(source, options), os.path.join(place, _MARK)
+    plan, mark = _plan(source, options), os.path.join(place, _MARK)
     if resume and _is_ours(place):
         found = _read_mark(mark)
-        if found is not None and found["what"] != what:
-            raise StaleError(
-                f"{place}: what is there of an earlier run was another conversion, or of files that have changed; "
-                "without resume it begins anew"
-            )
+        differs = None if found is None else difference(source, plan, found, same_id=False)
+        if differs is not None:
+            raise StaleError(f"{place}: {differs}; without resume it begins anew")
         if found is not None:
             return left_out_from_json(found["left_out"])
     if progress is not None and _is_ours(place) and _read_mark(mark) is not None:
@@ -144,7 +143,7 @@ def _stored(
     left_out = [*source.left_out, *more]
     staged = StagedFile(mark)
     try:
-        staged.append([json.dumps({"what": what, "left_out": left_out_to_json(left_out)}).encode()])
+        staged.append([json.dumps({**plan, "left_out": left_out_to_json(left_out)}).encode()])
         staged.sync()
         staged.publish()
     finally:
@@ -152,13 +151,13 @@ def _stored(
     return left_out
 
 
-def _what(source: Source, options: Mapping[str, str]) -> str:
-    units = [(unit.name, unit.rows) for unit in source.units]
-    told = repr(
-        (source.path, units, source.schema.columns, sorted(options.items()), sorted(source.asked.items()))
-    )
-    told += repr(sorted(stamps_of(source.files()).items()))
-    return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+def _plan(source: Source, options: Mapping[str, str]) -> dict[str, Any]:
+    what = {**asked_of(source, options), "the schema": repr(source.schema.columns)}
+    return {"what": what, "files": stamps_of(source.files())}
+
+
+def _digest(plan: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
 def _is_ours(place: str) -> bool:
@@ -174,6 +173,7 @@ def _read_mark(path: str) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(read_file(path, _MOST_BYTES))
         left_out_from_json(found["left_out"])
-        return found if isinstance(found["what"], str) else None
+        known = isinstance(found["what"], dict) and isinstance(found["files"], dict)
+        return found if known else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError, UniRecordError):
         return None

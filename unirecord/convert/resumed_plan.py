@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from .source_files import changed_file
 from .sources.base import Source
 
-__all__ = ["difference"]
+__all__ = ["asked_of", "difference"]
+
+
+def asked_of(source: Source, options: Mapping[str, str]) -> dict[str, str]:
+    """What a conversion does, by names that messages use: the source, its content, and the options that were given."""
+    units = "\n".join(repr((unit.name, unit.place, unit.rows)) for unit in source.units)
+    return {
+        "the source": f"{source.kind} {os.path.abspath(source.path)}",
+        "its content": hashlib.sha256(units.encode("utf-8", "surrogateescape")).hexdigest(),
+        **source.asked,
+        **options,
+    }
 
 
 def difference(source: Source, plan: dict[str, Any], before: dict[str, Any], *, same_id: bool) -> str | None:

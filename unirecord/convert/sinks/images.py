@@ -183,17 +183,18 @@ class _Names:
         said = []
         if self._moved:
             said.append(
-                f"{self._moved:,} files lie in the folder of the class that they have, not in that of another one in "
-                "their path; the number of the row is in their names"
+                f"{self._moved:,} {'file lies' if self._moved == 1 else 'files lie'} in the folder of the class of "
+                "the row, not in that of another one in the path; the number of the row is in the name"
             )
         if self._elsewhere:
             said.append(
-                f"{self._elsewhere:,} files lie where their path says, in no folder called as their class: without "
-                "the column path they lie in class folders"
+                f"{self._elsewhere:,} {'file lies' if self._elsewhere == 1 else 'files lie'} where the path says, "
+                "in no folder called as the class: without the column path they lie in class folders"
             )
         if self._differ:
             said.append(
-                f"{self._differ:,} rows have a class other than their label says; folders are by class"
+                f"{self._differ:,} {'row has' if self._differ == 1 else 'rows have'} a class other than the label "
+                "says; folders are by class"
             )
         return said
 
