@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
+import runpy
+import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -106,6 +109,22 @@ def test_packages_that_are_missing_or_too_old_are_named_with_the_extra(
     assert "without orjson>=" in found["[convert]"].says or ", orjson>=" in found["[convert]"].says
     assert found["[remote]"].advice == "pip install 'unirecord[remote]'"
     assert "[test]" not in found
+
+
+def test_the_advice_on_libjpeg_turbo_links_it_where_pip_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "has_jpeg", lambda: False)
+    advised = re.search(r"UNIRECORD_JPEG=(\w+) pip install", facts()["libjpeg-turbo"].advice)
+    assert advised
+    build = Path(__file__).resolve().parent.parent / "unirecord" / "_build.py"
+    how_to_link = runpy.run_path(str(build))["how_to_link"].__wrapped__  # which keeps its answer
+    monkeypatch.setitem(
+        how_to_link.__globals__, "links", lambda way: way == "shared"
+    )  # as Debian's archive does
+    monkeypatch.setattr(sys, "argv", ["setup.py", "bdist_wheel"])
+    monkeypatch.delenv("UNIRECORD_JPEG", raising=False)
+    assert how_to_link() == ""
+    monkeypatch.setenv("UNIRECORD_JPEG", advised[1])
+    assert how_to_link() == "shared"
 
 
 def test_low_limits_are_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

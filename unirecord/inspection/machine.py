@@ -91,7 +91,7 @@ def _core() -> Iterator[Fact]:
         yield Fact(
             "core", "libjpeg-turbo", "missing", "not built in; images.Decode needs simplejpeg or Pillow",
             "install libjpeg-turbo's headers (libjpeg-turbo8-dev, libjpeg62-turbo-dev, libjpeg-turbo-devel) and "
-            "install unirecord from its sources again",
+            "install unirecord from its sources again: UNIRECORD_JPEG=shared pip install . in a checkout",
         )  # fmt: skip
 
 
