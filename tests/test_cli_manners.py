@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import os
@@ -376,7 +375,7 @@ def test_an_interrupt_while_commands_are_loaded_is_one_line(
     def interrupted(name: str, package: str | None = None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(importlib, "import_module", interrupted)
+    monkeypatch.setattr("unirecord.cli.commands.import_module", interrupted)
     assert main(["inspect", "x"]) == 130
     assert capsys.readouterr().err == "unirecord: interrupted; nothing was published\n"
 
