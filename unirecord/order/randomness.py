@@ -13,24 +13,16 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
+from .splitmix import ALL, FIRST, GAMMA, SECOND, finished
+
 __all__ = ["child_key", "generator", "operator_key", "pass_key", "sample_keys", "seed_globals"]
 
-# The finaliser of SplitMix64: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_ALL = (1 << 64) - 1
 
-
-def _mixed(x: int) -> int:
-    x = (x + _GOLDEN) & _ALL
-    x = ((x ^ (x >> 30)) * _FIRST) & _ALL
-    x = ((x ^ (x >> 27)) * _SECOND) & _ALL
+def _mixed_number(x: int) -> int:
+    x = (x + GAMMA) & ALL
+    x = ((x ^ (x >> 30)) * FIRST) & ALL
+    x = ((x ^ (x >> 27)) * SECOND) & ALL
     return x ^ (x >> 31)
-
-
-def _finished(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(_FIRST)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(_SECOND)
-    return x ^ (x >> np.uint64(31))
 
 
 def sample_keys(
@@ -40,10 +32,10 @@ def sample_keys(
 
     ``draws`` tell samples of one row apart, where it may come again in the epoch; −1 and None: it comes once.
     """
-    base = np.uint64(_mixed(_mixed(seed) ^ epoch))
-    keys = _finished(rows.astype(np.uint64) * np.uint64(_GOLDEN) + base)
+    base = np.uint64(_mixed_number(_mixed_number(seed) ^ epoch))
+    keys = finished(rows.astype(np.uint64) * np.uint64(GAMMA) + base)
     if draws is not None:
-        of_draws = _finished(keys ^ _finished((draws.astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)))
+        of_draws = finished(keys ^ finished((draws.astype(np.uint64) + np.uint64(1)) * np.uint64(GAMMA)))
         keys = np.where(draws < 0, keys, of_draws)
     found: list[int] = keys.tolist()
     return found
@@ -51,17 +43,17 @@ def sample_keys(
 
 def child_key(key: int, number: int) -> int:
     """The key of element ``number`` of those that an operator has made of one with ``key``."""
-    return _mixed(key ^ _mixed(number))
+    return _mixed_number(key ^ _mixed_number(number))
 
 
 def operator_key(key: int, operator: int) -> int:
     """64 bits for what one operator does to one sample."""
-    return _mixed(key + operator)
+    return _mixed_number(key + operator)
 
 
 def pass_key(seed: int, epoch: int, *places: int) -> int:
     """64 bits for a pass over an epoch, which begins at some place of it, on some rank."""
-    key = _mixed(_mixed(seed) ^ epoch)
+    key = _mixed_number(_mixed_number(seed) ^ epoch)
     for place in places:
         key = child_key(key, place)
     return key

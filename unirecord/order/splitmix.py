@@ -12,23 +12,23 @@ __all__ = ["mixed", "scaled", "splitmix64"]
 Words = NDArray[np.uint64]
 
 # The constants of Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014.
-_GAMMA: Final = 0x9E3779B97F4A7C15
-_FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND: Final = np.uint64(0x94D049BB133111EB)
-_ALL: Final = (1 << 64) - 1
+GAMMA: Final = 0x9E3779B97F4A7C15
+FIRST: Final = 0xBF58476D1CE4E5B9
+SECOND: Final = 0x94D049BB133111EB
+ALL: Final = (1 << 64) - 1
 
 
 def splitmix64(state: int | Words, numbers: NDArray[np.int64]) -> Words:
     """What SplitMix64 gives from a state on, or from one each, at these numbers of its sequence, from 0."""
     with np.errstate(over="ignore"):
-        return _finished(
-            np.asarray(state, np.uint64) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA)
+        return finished(
+            np.asarray(state, np.uint64) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(GAMMA)
         )
 
 
 def mixed(numbers: NDArray[Any], seed: int) -> Words:
     """64 random bits for each integer of an array: what SplitMix64 gives at ``seed`` from that state on."""
-    return _finished(np.asarray(numbers).astype(np.uint64) + np.uint64((seed + 1) * _GAMMA & _ALL))
+    return finished(np.asarray(numbers).astype(np.uint64) + np.uint64((seed + 1) * GAMMA & ALL))
 
 
 def scaled(words: Words, count: int) -> NDArray[np.int64]:
@@ -42,7 +42,7 @@ def scaled(words: Words, count: int) -> NDArray[np.int64]:
     return np.asarray(upper, np.int64)
 
 
-def _finished(z: Words) -> Words:
-    z = (z ^ (z >> np.uint64(30))) * _FIRST
-    z = (z ^ (z >> np.uint64(27))) * _SECOND
+def finished(z: Words) -> Words:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(FIRST)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)
     return np.asarray(z ^ (z >> np.uint64(31)), np.uint64)
