@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import unirecord
 from unirecord.core import Bitmap, add_rows, empty_words
-from unirecord.order.found_rows import FoundRows
-from unirecord.order.selection import Selection
+from unirecord.order.selection import FoundRows, Selection
 
 
 def bitmap_of(rows: list[int], bits: int) -> Bitmap:

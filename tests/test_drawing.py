@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import unirecord
 from unirecord.errors import SchemaError
-from unirecord.order.bucketed import edges_of
+from unirecord.order.sampling import edges_of
 
 
 @pytest.fixture(scope="module")

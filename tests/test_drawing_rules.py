@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from order_reference import permutation
 
 from unirecord.core import xxh3_64
-from unirecord.order.balanced import Balanced
-from unirecord.order.bucketed import Bucketed
+from unirecord.order.sampling import Balanced, Bucketed
 from unirecord.order.spec import OrderSpec
 
 

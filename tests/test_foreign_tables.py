@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.format.schema import Schema
-from unirecord.format.values.tables import numbers_of
-from unirecord.format.values.times import nanoseconds
+from unirecord.format.values.batch import numbers_of
+from unirecord.format.values.cell import nanoseconds
 
 NAN = float("nan")
 

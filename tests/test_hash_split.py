@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 import unirecord
 from unirecord import SchemaError, write_dataset
 from unirecord.core import Bitmap, xxh3_64
-from unirecord.order import hash_split
-from unirecord.order.hash_split import Strata, bounds_of, exact_shares, share_of_each
-from unirecord.order.row_hash import Cells, row_hashes
+from unirecord.order import split as split_module
+from unirecord.order.split import Cells, Strata, bounds_of, exact_shares, row_hashes, share_of_each
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "split_vectors.json").read_text())
 SHARES = {"train": 0.7, "val": 0.1, "test": 0.2}
@@ -139,7 +138,7 @@ def test_shares_are_those_of_the_formula(
     for some in (slice(0, cut), slice(cut, None)):
         strata.add(hashes[some], Cells.of_width(numbers.data.reshape(-1, 8)[some], valid[some]))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(hash_split, "_SORTED_AT_ONCE", at_once)
+        patched.setattr(split_module, "_SORTED_AT_ONCE", at_once)
         bounds = list(strata.bounds(shares).values())
     found = np.concatenate([share_of_each(part, bounds, codes) for part, codes in strata.pieces])
     key = [number if there else None for _, number, there in given_rows]

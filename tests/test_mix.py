@@ -19,8 +19,8 @@ import unirecord
 from unirecord.core import Order, xxh3_64
 from unirecord.errors import SchemaError
 from unirecord.order.mixture import Mixture, Source
+from unirecord.order.permutation import ShardOrder
 from unirecord.order.selection import Selection
-from unirecord.order.shard_order import ShardOrder
 from unirecord.order.spec import OrderSpec, Sharding
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from order_reference import turns_of_cycle
 
-from unirecord.order.quota import Turns, whole_weights
+from unirecord.order.mixture import Turns, whole_weights
 
 VECTORS = json.loads((Path(__file__).parent / "data" / "mixture_vectors.json").read_text())
 WEIGHTS = st.lists(st.integers(1, 30), min_size=1, max_size=6)

@@ -9,7 +9,8 @@ import pytest
 
 from unirecord import Column
 from unirecord.core.scan import TYPE_CODES
-from unirecord.format import column_spec, layout, schema
+from unirecord.format import column as column_module
+from unirecord.format import layout, schema
 
 CSRC = Path(__file__).resolve().parent.parent / "csrc"
 
@@ -90,5 +91,5 @@ def test_scans_name_types_by_the_codes_of_the_format() -> None:
 
 
 def test_limits_that_python_states_for_itself_are_those_of_the_core() -> None:
-    assert C["MAX_RANK"] == column_spec._MAX_RANK
+    assert C["MAX_RANK"] == column_module._MAX_RANK
     assert C["MAX_COLUMNS"] == schema._MAX_COLUMNS

@@ -61,7 +61,7 @@ def test_slices_and_threads_change_no_answer(
     computed: int, parallel: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unirecord.query.scan.COMPUTED_SLICE", computed)
-    monkeypatch.setattr("unirecord.query.parallel.PARALLEL", parallel)
+    monkeypatch.setattr("unirecord.query.scan.PARALLEL", parallel)
     parts = [MemoryColumns(SCHEMA, DATA, zoned=zoned) for zoned in (True, False)]
     for text, test in CASES:
         passing = [row for row in range(2 * ROWS) if test(row=row, **row_of(row % ROWS))]

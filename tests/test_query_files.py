@@ -207,7 +207,7 @@ def test_damaged_dictionary_is_refused(tmp_path: Path) -> None:
 
 
 def test_failure_in_a_thread_reaches_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unirecord.query.parallel.PARALLEL", 1)
+    monkeypatch.setattr("unirecord.query.scan.PARALLEL", 1)
     monkeypatch.setattr("unirecord.query.scan.SLICE", 4096)
     path = big_part(tmp_path / "big.urec")
     damage(path, layout.SECTION_CODES, 1, 150_000)

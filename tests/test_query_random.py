@@ -104,12 +104,12 @@ def part(pick: random.Random, rows: int) -> tuple[dict[str, list[Any]], MemoryCo
 @pytest.mark.parametrize("seed", range(40))
 def test_random_queries_agree_with_a_slow_evaluator(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
-    for module in ("unirecord.query.zone_states", "unirecord.query.scan", "query_columns"):
+    for module in ("unirecord.query.zones", "unirecord.query.scan", "query_columns"):
         monkeypatch.setattr(f"{module}.ZONE", 8)
     monkeypatch.setattr("unirecord.query.query.FEW", 0 if pick.random() < 0.7 else 1000)
     monkeypatch.setattr("unirecord.query.scan.SLICE", pick.choice([5, 64, 1 << 19]))
     monkeypatch.setattr("unirecord.query.scan.COMPUTED_SLICE", pick.choice([3, 1 << 16]))
-    monkeypatch.setattr("unirecord.query.parallel.PARALLEL", pick.choice([1, 1 << 20]))
+    monkeypatch.setattr("unirecord.query.scan.PARALLEL", pick.choice([1, 1 << 20]))
     parts = [part(pick, rows) for rows in (pick.choice([0, 1, 7, 60]), 100, pick.choice([0, 33]))]
     sources = [source for _, source in parts]
     rows = [{name: data[name][i] for name in data} for data, source in parts for i in range(source.rows)]

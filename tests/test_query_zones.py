@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from query_columns import ZONE, MemoryColumns
 
 import unirecord
-from unirecord.columns.part_columns import columns_of
+from unirecord.columns.flat import columns_of
 from unirecord.format.schema import Schema
-from unirecord.query import compile_query, zone_states
+from unirecord.query import compile_query, zones
 from unirecord.query.bind import bind
-from unirecord.query.part_fields import PartFields
+from unirecord.query.fields import PartFields
 from unirecord.query.scan import Scan, threads_to_scan
 
 SCHEMA = Schema.parse(
@@ -116,8 +116,8 @@ def test_what_they_do_not_decide_is() -> None:
 def test_one_range_is_scanned_by_one_thread_where_others_take_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, threads: int
 ) -> None:
-    monkeypatch.setattr("unirecord.query.parallel.usable_cores", lambda: 2)
-    monkeypatch.setattr("unirecord.query.parallel.PARALLEL", zone_states.ZONE // 2)  # of one zone
+    monkeypatch.setattr("unirecord.query.scan.usable_cores", lambda: 2)
+    monkeypatch.setattr("unirecord.query.scan.PARALLEL", zones.ZONE // 2)  # of one zone
     path, rows = tmp_path / "x.urec", 5_000
     values = np.random.default_rng(0).integers(0, 100, (2, rows), dtype=np.int32)
     with unirecord.Writer(path, {"x": "int32", "y": "int32"}) as writer:

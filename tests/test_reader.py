@@ -17,8 +17,7 @@ from partgen import MadePart, generate
 from read_parts import WAYS, many_parts, part, read_all, stored
 
 from unirecord import ClosedError, CorruptionError, MissingError, SchemaError, Writer
-from unirecord.columns.part_columns import PartColumns, columns_of
-from unirecord.columns.whole import all_strings, all_valid, all_values
+from unirecord.columns.flat import PartColumns, all_strings, all_valid, all_values, columns_of
 from unirecord.parts.part_set import PartSet, resolve
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from unirecord import StaleError, UniRecordDataset, Writer
-from unirecord.columns.part_columns import columns_of
-from unirecord.columns.whole import all_values
+from unirecord.columns.flat import all_values, columns_of
 from unirecord.parts.part_set import PartSet, resolve
 from unirecord.query import compile_query
 

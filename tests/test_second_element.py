@@ -20,9 +20,9 @@ from writing import write
 import unirecord
 from unirecord import StaleError, UniRecordDataset, Writer
 from unirecord.core import Bitmap, add_rows, empty_words
-from unirecord.order.exclusions import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
+from unirecord.order.exclusion import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
 from unirecord.order.selection import Selection
-from unirecord.order.steps import JobSteps
+from unirecord.order.spec import JobSteps
 from unirecord.parts import data_file
 
 ROWS, FIRST = 23, 16  # in two parts

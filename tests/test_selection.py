@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unirecord.core import Bitmap
+from unirecord.order.randomness import scaled
 from unirecord.order.selection import Selection
-from unirecord.order.splitmix import scaled
 
 
 def rows_of(selection: Selection) -> list[int]:

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unirecord
-from unirecord.order.spec import Sharding
-from unirecord.order.steps import JobSteps
+from unirecord.order.spec import JobSteps, Sharding
 
 ROWS = 23
 

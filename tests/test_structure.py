@@ -425,7 +425,7 @@ NOT_FOR_CHILDREN = {
 
 # One pass, one query or one server is of the process that began it: a child asks it for nothing.
 OF_ONE_PROCESS = (
-    *("pipeline/running.py", "pipeline/producer_threads.py", "order/found_rows.py", "query/parallel.py"),
+    *("pipeline/running.py", "pipeline/producer_threads.py", "order/selection.py", "query/scan.py"),
     *("viewing/looking.py", "viewing/server.py"),
 )
 KEEPS_FORKS = ("core/threads.py", "core/forks.py")

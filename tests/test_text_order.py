@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import Writer
-from unirecord.columns import text_ranks
+from unirecord.columns import ordered as ordered_module
 from unirecord.columns.flat import Strings, Vector
-from unirecord.columns.ordered import rows_in_order
-from unirecord.columns.text_ranks import TextRanks
+from unirecord.columns.ordered import TextRanks, rows_in_order
 from unirecord.inspection.sorting import sorted_rows
 from unirecord.parts.dataset_path import resolve
 from unirecord.parts.part_set import PartSet
@@ -56,8 +55,8 @@ def test_a_rank_is_the_number_of_lesser_strings(
                 ranks.add(whole, start, len(piece))
                 added += piece[start:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_ranks, "_FEW", few)
-        patch.setattr(text_ranks, "_DEEP", deep)
+        patch.setattr(ordered_module, "_FEW", few)
+        patch.setattr(ordered_module, "_DEEP", deep)
         found = ranks.ranks().tolist()
     ordered = sorted(added)
     assert found == [bisect_left(ordered, text) for text in added]
@@ -79,7 +78,7 @@ def test_offsets_out_of_bounds_or_descending_are_no_way_out_of_the_bytes() -> No
 def test_parts_with_dictionaries_and_without_are_one_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_ranks, "_FEW", 5)
+    monkeypatch.setattr(ordered_module, "_FEW", 5)
     random = np.random.default_rng(0)
     texts: list[str | None] = []
     for number in range(5):

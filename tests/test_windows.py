@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import unirecord
 from unirecord.order import windows as window_tables
-from unirecord.order.packing import PACKED_TOGETHER, Packing
-from unirecord.order.windows import Windows, WindowTable
+from unirecord.order.windows import PACKED_TOGETHER, Packing, Windows, WindowTable
 
 SIZES = [[3, 0, 7, 1], [], [12, 2, 2, 0, 5], [1]]  # documents of each part
 VECTORS = Path(__file__).parent / "data" / "stream_vectors.json"

@@ -41,8 +41,8 @@ def test_work_is_done_where_no_thread_can_be_started(tmp_path: Path, monkeypatch
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    monkeypatch.setattr("unirecord.query.parallel.PARALLEL", 1)
-    monkeypatch.setattr("unirecord.query.parallel.usable_cores", lambda: 4)
+    monkeypatch.setattr("unirecord.query.scan.PARALLEL", 1)
+    monkeypatch.setattr("unirecord.query.scan.usable_cores", lambda: 4)
     assert unirecord.verify(path, threads=4).ok
     seen = [int(i) for batch in dataset.batches(7) for i in batch["i"]]
     assert seen == list(range(40))

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
         TransformError,
         UniRecordError,
     )
-    from .format.codec import Codec
-    from .format.column import Column
+    from .format.column import Codec, Column
     from .format.schema import Schema
     from .inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport, audit
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from .loading.ragged import RaggedArray
     from .loading.stats import LoaderStats
     from .order.coverage import PositionRange
-    from .order.packing import cu_seqlens
+    from .order.windows import cu_seqlens
     from .parts.cached import CacheStats
     from .pipeline.operator import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
@@ -167,7 +166,7 @@ _HOMES = {
     "samples_cache": "dataset.samples_cache",
     "SamplesCache": "dataset.samples_cache",
     "CacheStats": "parts.cached",
-    "cu_seqlens": "order.packing",
+    "cu_seqlens": "order.windows",
     "DrawnBatches": "dataset.drawn_batches",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
@@ -180,7 +179,7 @@ _HOMES = {
     "InPlaceTogether": "pipeline.operator",
     "SkipSample": "pipeline.operator",
     "Schema": "format.schema",
-    "Codec": "format.codec",
+    "Codec": "format.column",
     "Column": "format.schema",
     "show": "inspection.notebook",
     "Shown": "inspection.notebook",

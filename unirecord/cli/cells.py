@@ -8,7 +8,7 @@ import numpy as np
 
 from ..convert.sources.image_header import NotAnImageError, read_image_header
 from ..format.file_kinds import file_kind
-from ..format.values.object_json import json_object
+from ..format.values.objects import json_object
 from ..sizes import format_size
 from .terminal import clipped
 

@@ -21,7 +21,7 @@ from ..inspection.statistics import ColumnStatistics, column_statistics
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet, resolve
 from ..query import Query, compile_query
-from ..query.live_rows import live_rows, live_rows_that_meet
+from ..query.query import live_rows, live_rows_that_meet
 from ..sizes import format_size
 from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option

@@ -38,8 +38,7 @@ from ..convert.split_conversion import check_split_target, share_id, write_share
 from ..convert.stored_rows import RowOrder
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
-from ..format.codec import Codec
-from ..format.column import Column
+from ..format.column import Codec, Column
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder

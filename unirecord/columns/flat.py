@@ -1,13 +1,36 @@
-"""The scalar columns of one part as flat arrays, each checked where it is touched, with their zones and sorted rows."""
+"""The scalar columns of a part's mapped index as flat arrays: views, each checked where it is touched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
+
+from ..errors import ClosedError, CorruptionError
+from ..format import layout
+
+if TYPE_CHECKING:
+    from ..parts.part import Part
+    from ..parts.part_set import PartSet
+
+__all__ = [
+    "all_strings",
+    "all_valid",
+    "all_values",
+    "corrupt",
+]
+
+
+# The scalar columns of one part as flat arrays, each checked where it is touched, with their zones and
+# sorted rows.
+
 
 Array = npt.NDArray[Any]
 BLOCK_BYTES = 1 << 16  # scattered reads are checked by blocks
@@ -153,3 +176,175 @@ class FlatColumns(Protocol):
 
     def sorted_rows(self, column: int) -> Vector | None:
         """Row numbers by value and then by row, NaN after all numbers, nulls last; None when it is not indexed."""
+
+
+# All values of a scalar column of one part, as arrays.
+
+
+def all_values(columns: FlatColumns, column: int) -> Array:
+    """The values [rows] of a column of fixed width, zero where null: a read-only view that keeps the part open."""
+    return columns.values(column).checked()
+
+
+def all_valid(columns: FlatColumns, column: int) -> NDArray[np.bool_] | None:
+    """Which rows have a value, or None when the column is not nullable."""
+    bits = columns.validity(column)
+    if bits is None:
+        return None
+    return np.unpackbits(bits.checked(), count=columns.rows, bitorder="little").view(np.bool_)
+
+
+def all_strings(columns: FlatColumns, column: int, name: str) -> NDArray[np.object_]:
+    """The values [rows] of a string column as ``str``, None where null; CorruptionError names the column ``name``."""
+    dictionary = columns.dictionary(column)
+    if dictionary is None:
+        found = _texts(columns, columns.strings(column), name)
+    else:
+        codes, entries = dictionary.codes.checked(), _texts(columns, dictionary.entries, name)
+        if len(entries) == 0:
+            found = np.full(columns.rows, "", object)
+        elif len(codes) and int(codes.max()) >= len(entries):
+            raise corrupt(columns, name, f"a code exceeds the {len(entries)} strings of the dictionary")
+        else:
+            found = entries[codes]
+    valid = all_valid(columns, column)
+    if valid is not None:
+        found[~valid] = None
+    return found
+
+
+def _texts(columns: FlatColumns, strings: Strings, name: str) -> NDArray[np.object_]:
+    raw: Any = strings.data.checked()
+    ends = strings.offsets.checked().tolist()
+    if any(a > b for a, b in pairwise(ends)) or (ends and ends[-1] > len(raw)):
+        raise corrupt(columns, name, "the offsets of its strings do not ascend, or exceed their bytes")
+    data = raw.tobytes()
+    found = np.empty(max(len(ends) - 1, 0), object)
+    try:
+        found[:] = [data[a:b].decode() for a, b in pairwise(ends)]
+    except UnicodeDecodeError as error:
+        raise corrupt(columns, name, f"a string is not valid UTF-8 ({error.reason})") from None
+    return found
+
+
+def corrupt(columns: FlatColumns, name: str, what: str) -> CorruptionError:
+    """The error for what cannot be right in the index of a column."""
+    return CorruptionError(
+        f"{columns.name}.idx, column {name!r}: {what}; run `unirecord repair {columns.name}` to rebuild the index",
+        path=f"{columns.name}.idx",
+        column=name,
+    )
+
+
+# The scalar columns of a part's mapped index, whoever reads them: views, each checked where it is touched.
+
+
+_OPENED: WeakKeyDictionary[PartSet, list[PartColumns]] = WeakKeyDictionary()
+Found = TypeVar("Found")
+
+
+def columns_of(parts: PartSet | Sequence[FlatColumns]) -> Sequence[FlatColumns]:
+    """The columns of each part of a set, opened when first needed and then kept; a list stays as it is."""
+    if isinstance(parts, (list, tuple)):
+        return parts
+    whole = cast("PartSet", parts)
+    whole.check_open()
+    found = _OPENED.get(whole)
+    if found is None:
+        owner = ref(whole)  # the set lives on its own terms
+        found = [
+            PartColumns(partial(_open, owner, number), part.path, part.rows)
+            for number, part in enumerate(whole.snapshot.parts)
+        ]
+        _OPENED[whole] = found
+    return found
+
+
+def _open(owner: ref[PartSet], number: int) -> Part:
+    parts = owner()
+    if parts is None:
+        raise ClosedError("the dataset has been closed")
+    return parts.part(number)
+
+
+class PartColumns:
+    """The scalar columns of the part at ``name`` of so many rows, which ``opening`` opens when it is first needed."""
+
+    def __init__(self, opening: Callable[[], Part], name: str, rows: int) -> None:
+        self.name = name
+        self.rows = rows
+        self._opening = opening
+        self._opened: Part | None = None
+        self._vectors: dict[tuple[int, int], Vector | None] = {}
+        self._zones: dict[int, Zones | None] = {}
+
+    @property
+    def _part(self) -> Part:
+        if self._opened is None:
+            self._opened = self._opening()
+        return self._opened
+
+    def confirm_rows(self) -> None:
+        """Open the part, which is refused where its index has other rows than the manifest says."""
+        _ = self._part
+
+    def _vector(self, kind: int, column: int) -> Vector | None:
+        key = (kind, column)
+        if key not in self._vectors:
+            found = self._part.vector(kind, column)
+            self._vectors[key] = None if found is None else Vector(*found)
+        return self._vectors[key]
+
+    def _need(self, found: Found | None, column: int, what: str) -> Found:
+        if found is None:
+            name = self._part.schema[column].name
+            raise corrupt(self, name, f"the index has no {what}")
+        return found
+
+    def values(self, column: int) -> Vector:
+        """Values of a column of fixed width, zero where null."""
+        return self._need(self._vector(layout.SECTION_VALUES, column), column, "values")
+
+    def validity(self, column: int) -> Vector | None:
+        """Bits, or None when the column is not nullable."""
+        return self._vector(layout.SECTION_VALIDITY, column)
+
+    def lengths(self, column: int) -> Vector:
+        """Bytes of each cell, as stored, of a blob column where they differ."""
+        return self._need(self._vector(layout.SECTION_LENGTHS, column), column, "lengths")
+
+    def value_lengths(self, column: int) -> Vector:
+        """Bytes of each value of a blob column of variable width."""
+        return self._vector(layout.SECTION_RAW_LENGTHS, column) or self.lengths(column)
+
+    def dictionary(self, column: int) -> Dictionary | None:
+        """A string column as codes, or None when it is plain."""
+        codes = self._vector(layout.SECTION_CODES, column)
+        if codes is None:
+            return None
+        offsets = self._vector(layout.SECTION_DICTIONARY_OFFSETS, column)
+        data = self._vector(layout.SECTION_DICTIONARY_BYTES, column)
+        strings = Strings(self._need(offsets, column, "dictionary"), self._need(data, column, "dictionary"))
+        return Dictionary(codes, strings)
+
+    def strings(self, column: int) -> Strings:
+        """A plain string column."""
+        offsets = self._vector(layout.SECTION_STRING_OFFSETS, column)
+        data = self._vector(layout.SECTION_STRING_BYTES, column)
+        return Strings(self._need(offsets, column, "strings"), self._need(data, column, "strings"))
+
+    def zones(self, column: int) -> Zones | None:
+        """Zones of a column, or None when it has none."""
+        if column not in self._zones:
+            flags = self._vector(layout.SECTION_ZONE_FLAGS, column)
+            bounds = self._vector(layout.SECTION_ZONES, column)
+            found = None
+            if flags is not None:
+                values = None if bounds is None else bounds.whole()
+                found = Zones(self._part.zone_rows(column), values, flags.whole())
+            self._zones[column] = found
+        return self._zones[column]
+
+    def sorted_rows(self, column: int) -> Vector | None:
+        """Row numbers by value, or None when the column is not indexed."""
+        return self._vector(layout.SECTION_ORDER, column)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..order.row_hash import Cells
+from ..order.split import Cells
 from ..parts.part_set import PartSet
 
 __all__ = ["stored_cells"]

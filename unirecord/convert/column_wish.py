@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..errors import SchemaError, StaleError
-from ..format.annotations import pack_annotations
-from ..format.column import Column
+from ..format.column import Column, pack_annotations
 from ..format.metadata import CREATED_BY
 from ..format.schema import Schema
 from ..parts.classes import classes_of

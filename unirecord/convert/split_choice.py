@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from ..order.hash_split import bounds_of, exact_shares
+from ..order.split import bounds_of, exact_shares
 from .sources.base import Source
 from .steps.base import Step
 from .steps.columns import check_columns

@@ -8,10 +8,9 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..order.exclusions import Leaving
-from ..order.rule import occurrences
-from ..order.spec import Sharding
-from ..order.steps import JobSteps
+from ..order.exclusion import Leaving
+from ..order.permutation import occurrences
+from ..order.spec import JobSteps, Sharding
 from .deliveries import delivery_table
 from .looking import DatasetLooking
 from .row_numbers import row_numbers

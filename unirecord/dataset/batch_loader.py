@@ -20,11 +20,9 @@ from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
 from ..loading.transforming import Transforming
-from ..order.batch_rule import BatchRule
-from ..order.exclusions import Leaving
-from ..order.shard_order import EpochRun
-from ..order.spec import check_integer
-from ..order.steps import JobSteps
+from ..order.exclusion import Leaving
+from ..order.permutation import BatchRule, EpochRun
+from ..order.spec import JobSteps, check_integer
 from ..pipeline.batch_stage import on_threads
 from .cursor import Cursor
 from .named_rows import by_steps, named_rows

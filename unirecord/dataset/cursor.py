@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..loading.plan import Plan
-from ..order.batch_rule import BatchRule
-from ..order.exclusions import Exclusions, Leaving
-from ..order.shard_order import EpochRun
-from ..order.spec import launched_ranks
-from ..order.steps import JobSteps
+from ..order.exclusion import Exclusions, Leaving
+from ..order.permutation import BatchRule, EpochRun
+from ..order.spec import JobSteps, launched_ranks
 from .named_rows import exclusion, exclusions_of, moved
 from .position import Position
 from .state import ResumeState

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..order.row_numbers import row_numbers
-from ..order.selection import Selection
+from ..order.selection import Selection, row_numbers
 from ..order.spec import check_integer
 
 __all__ = ["delivery_table"]

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.lengths import row_lengths
-from ..columns.scalars import scalar_arrays
+from ..columns.scalars import row_lengths, scalar_arrays
 from ..errors import SchemaError
 from ..loading.plan import Plan
 from ..loading.streams import StreamData
-from ..order.balanced import Balanced
-from ..order.batch_rule import BatchRule
-from ..order.bucketed import Bucketed, edges_of
+from ..order.permutation import BatchRule
+from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.spec import check_integer
-from ..order.weighted import Weighted
-from ..order.weighted_once import WeightedOnce
 from .cursor import Cursor
 from .drawn_batches import DrawnBatches
 from .loaders import DatasetLoaders

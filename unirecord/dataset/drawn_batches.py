@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from ..elsewhere import OF_DRAWS, no_attribute
 from ..format.schema import Schema
 from ..loading.options import LoaderOptions, ReadAhead, check_callable
-from ..order.spec import Sharding
-from ..order.steps import JobSteps
+from ..order.spec import JobSteps, Sharding
 from .batch_loader import BatchLoader
 from .cursor import Cursor
 from .deliveries import delivery_table

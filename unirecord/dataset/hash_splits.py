@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from ..columns.stored_cells import stored_cells
 from ..loading.plan import Plan
 from ..loading.streams import StreamData
-from ..order.hash_split import Strata, bounds_of, exact_shares, share_of_each
-from ..order.row_hash import row_hashes
 from ..order.selection import Selection
 from ..order.spec import check_integer
+from ..order.split import Strata, bounds_of, exact_shares, row_hashes, share_of_each
 
 __all__ = ["split_by_hash"]
 

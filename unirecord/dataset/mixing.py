@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import SchemaError, StaleError
-from ..format.annotations import other_meaning
+from ..format.column import other_meaning
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
 from ..loading.streams import StreamData
 from ..loading.where_from import WhereFrom
-from ..order.mixture import Mixture, Source, Stop, samples_until
-from ..order.quota import whole_weights
+from ..order.mixture import Mixture, Source, Stop, samples_until, whole_weights
+from ..order.permutation import ShardOrder
 from ..order.selection import Selection
-from ..order.shard_order import ShardOrder
 from ..order.spec import OrderSpec, Sharding, Shuffle, check_integer, check_shard_arguments
 from ..parts.column_layouts import same_values
 from ..parts.part_set import resolve_again

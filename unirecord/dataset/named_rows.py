@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..loading.plan import Plan
-from ..order.batch_rule import BatchRule
-from ..order.exclusions import Exclusion, Exclusions, ranges_of, rows_of_ranges
-from ..order.row_numbers import each_once, row_numbers
-from ..order.selection import Selection
-from ..order.spec import check_integer
-from ..order.steps import JobSteps
+from ..order.exclusion import Exclusion, Exclusions, ranges_of, rows_of_ranges
+from ..order.permutation import BatchRule
+from ..order.selection import Selection, each_once, row_numbers
+from ..order.spec import JobSteps, check_integer
 
 __all__ = ["by_condition", "by_rows", "by_steps", "exclusion", "exclusions_of", "moved", "named_rows"]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from ..order.shard_order import ShardOrder
+from ..order.permutation import ShardOrder
 from ..order.spec import launched_ranks
 from .cursor import warn_of_ranks
 from .position import Position

@@ -10,7 +10,7 @@ from operator import length_hint
 from typing import Any, Literal
 
 from ..core import Locked
-from ..order.shard_order import EpochRun, ShardOrder
+from ..order.permutation import EpochRun, ShardOrder
 from ..order.spec import check_integer
 from .named_epoch import NamedEpoch
 

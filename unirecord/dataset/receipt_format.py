@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 from ..errors import FormatError
-from ..order.spec import REMAINDERS, Sharding, check_integer
-from ..order.steps import JobSteps
+from ..order.spec import REMAINDERS, JobSteps, Sharding, check_integer
 from .state import ResumeState
 
 __all__ = [

@@ -15,8 +15,8 @@ from ..errors import UniRecordError
 from ..loading.delivered import Delivered
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
-from ..order.exclusions import Leaving
-from ..order.shard_order import EpochRun
+from ..order.exclusion import Leaving
+from ..order.permutation import EpochRun
 from ..storage.appended_file import AppendedFile, make_directories
 from .receipt_format import BATCH, BEGIN, END, LEFT_OUT, MOST_RANKS, SUFFIX, Head, Record, order_of, packed
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..loading.plan import Plan
-from ..order.sampled import SampledOrder
-from ..order.shard_order import EpochRun
+from ..order.permutation import EpochRun
+from ..order.sampling import SampledOrder
 from .cursor import Cursor
 from .position import Position
 from .state import ResumeState

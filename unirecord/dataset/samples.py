@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError, TransformError
 from ..loading.options import OnCorrupt
 from ..loading.plan import Plan
-from ..order.exclusions import RankRows
-from ..order.shard_order import EpochRun, whole_numbers
+from ..order.exclusion import RankRows
+from ..order.permutation import EpochRun, whole_numbers
 from ..order.spec import check_integer
 from .cursor import Cursor
 from .numbered_reads import NumberedReads

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..loading.plan import Plan
 from ..loading.streams import StreamData, StreamRule
+from ..order.permutation import ShardOrder
 from ..order.selection import Selection
-from ..order.shard_order import ShardOrder
 from ..order.spec import Sharding, check_integer
 from ..order.windows import Windows
 from .cursor import Cursor

@@ -1,16 +1,183 @@
-"""One column of a schema: its type, shape and codec, and what they say of its cells."""
+"""One column of a schema: its type, shape, codec and annotations, from the form that a user or a file gives."""
 
 from __future__ import annotations
 
 import math
+import re
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgpack
 import numpy as np
+import numpy.typing as npt
 
-from .annotations import unpack_annotations
-from .codec import Codec
+from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
+from ..errors import FormatError, SchemaError, did_you_mean
+from .layout import MAX_EXPANSION_BITS
+
+__all__ = [
+    "ARROW_KEY",
+    "Codec",
+    "checked_annotations",
+    "impossible_sizes",
+    "pack_annotations",
+    "unpack_annotations",
+]
+
+
+# What is said of a column beside its type (media type, unit, class names): plain values that readers
+# ignore.
+
+
+ARROW_KEY: Final = (
+    b"unirecord.annotations"  # of the metadata of an Arrow field: the column's annotations, as JSON
+)
+MAX_DEPTH: Final = 16
+# Of the keys with a meaning (docs/schema.md) those that say what a value stands for.
+_MEANINGS: Final = ("classes", "box_format", "unit", "origin", "color_space", "scale_factor", "add_offset")
+_MANIFEST_INTEGERS: Final = range(-(1 << 63), 1 << 64)
+
+
+def pack_annotations(column: str, annotations: object) -> bytes:
+    """The annotations that a user gives for a column, packed; nothing for none. SchemaError for what is not allowed."""
+    if annotations is None:
+        return b""
+    if not isinstance(annotations, Mapping):
+        raise SchemaError(
+            f'column {column!r}: annotations are a dict such as {{"media_type": "image/jpeg"}}, '
+            f"got {type(annotations).__name__}"
+        )
+    found = dict(annotations)
+    problem = _problem(found, "annotations", 1)
+    if problem is not None:
+        raise SchemaError(f"column {column!r}: {problem}")
+    return _packed(found)
+
+
+def other_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The annotation by which values of two columns are to be understood otherwise: both have it, and it differs."""
+    return next((key for key in _MEANINGS if key in one and key in other and one[key] != other[key]), None)
+
+
+def checked_annotations(column: str, stored: object) -> bytes:
+    """The annotations in a stored schema, packed; FormatError when they are none."""
+    if not isinstance(stored, dict):
+        raise FormatError(f"the stored schema's column {column!r} has annotations that are no map")
+    problem = _problem(stored, "annotations", 1)
+    if problem is not None:
+        raise FormatError(f"the stored schema's column {column!r}: {problem}")
+    return _packed(stored)
+
+
+def unpack_annotations(packed: bytes) -> dict[str, Any]:
+    """What was packed, in objects of the caller's own."""
+    return dict(msgpack.unpackb(packed)) if packed else {}
+
+
+def _packed(annotations: dict[str, Any]) -> bytes:
+    packed: bytes = msgpack.packb(_sorted(annotations), use_bin_type=True) if annotations else b""
+    return packed
+
+
+def _sorted(value: Any) -> Any:
+    """The keys of all maps in the order of their code points, as the manifest has them."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _problem(value: object, place: str, depth: int) -> str | None:
+    """What keeps a value from standing in msgpack and in JSON alike."""
+    if value is None or type(value) is bool:
+        return None
+    if type(value) is int:
+        return None if value in _MANIFEST_INTEGERS else f"{place}: {value} does not fit 64 bits"
+    if type(value) is float:
+        return None if math.isfinite(value) else f"{place}: {value} is no number"
+    if type(value) is str:
+        return None if _is_unicode(value) else f"{place}: the text has a lone surrogate"
+    if not isinstance(value, dict | list | tuple):
+        return f"{place}: {type(value).__name__} is not supported; None, bool, int, float, str, list and dict are"
+    if depth > MAX_DEPTH:
+        return f"{place}: nested more than {MAX_DEPTH} deep"
+    if isinstance(value, dict):
+        for key in value:
+            if type(key) is not str or not _is_unicode(key):
+                return f"{place}: a key is a str, got {key!r}"
+        items = [(f"{place}.{key}", item) for key, item in value.items()]
+    else:
+        items = [(f"{place}[{i}]", item) for i, item in enumerate(value)]
+    return next((p for where, item in items if (p := _problem(item, where, depth + 1)) is not None), None)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# How the cells of a blob column are compressed: what a schema says, and what the column table holds.
+
+
+_CODES: Final = {"zstd": CODEC_ZSTD, "shuffle+zstd": CODEC_SHUFFLE_ZSTD}
+_NAMES: Final = {code: name for name, code in _CODES.items()}
+_SPEC: Final = re.compile(r"(zstd|shuffle\+zstd)(?::([0-9]{1,2}))?")
+_USUAL_LEVEL: Final = 3
+_LEVELS: Final = range(1, 23)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """A codec by its code in the column table; ``level`` is the writer's own affair, and is not stored."""
+
+    code: int
+    level: int = _USUAL_LEVEL
+
+    @classmethod
+    def parse(cls, text: object) -> Codec:
+        """The codec that a schema names by ``text``, such as "zstd:9"; ValueError says what there is."""
+        match = _SPEC.fullmatch(text) if isinstance(text, str) else None
+        if match is None or (match[2] is not None and int(match[2]) not in _LEVELS):
+            raise ValueError(
+                f'unknown codec {text!r}; there are "zstd", and for arrays "shuffle+zstd", '
+                f'with a level from 1 to {_LEVELS[-1]} if wanted, as in "zstd:9"'
+            )
+        return cls(_CODES[match[1]], int(match[2] or _USUAL_LEVEL))
+
+    @property
+    def name(self) -> str:
+        """Its name; of a codec of a later version, its number."""
+        return _NAMES.get(self.code, f"codec {self.code}")
+
+    def spec_for(self, element_bytes: int) -> str:
+        """What `parse` takes where elements have ``element_bytes``: there is nothing to shuffle in one byte."""
+        name = _NAMES[CODEC_ZSTD] if self.shuffles and element_bytes == 1 else self.name
+        return name if self.level == _USUAL_LEVEL else f"{name}:{self.level}"
+
+    @property
+    def shuffles(self) -> bool:
+        """Whether the bytes of elements are put in order of their place first."""
+        return self.code == CODEC_SHUFFLE_ZSTD
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this version can read it."""
+        return self.code in _NAMES
+
+
+def impossible_sizes(stored: npt.NDArray[np.uint64], raw: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Which cells of ``stored`` bytes cannot be values of ``raw`` bytes, whatever is in them."""
+    frames = (stored > 0) & (stored < raw) & (raw >> np.uint64(MAX_EXPANSION_BITS) <= stored)
+    wrong: npt.NDArray[np.bool_] = ~(frames | (stored == raw))
+    return wrong
+
+
+# One column of a schema: its type, shape and codec, and what they say of its cells.
+
 
 # Type codes of docs/format.md, "Column types".
 ELEMENTS: Final[dict[str, tuple[int, str]]] = {
@@ -165,3 +332,172 @@ class Column:
             self.stored_bytes,
             value,
         )
+
+
+# A column from the form that a user writes, and from the form that a file's metadata has.
+
+
+_ARRAY_ONLY: Final = ("bfloat16", "complex64", "complex128")
+_PLAIN_TYPES: Final = tuple(t for t in ELEMENTS if t not in _ARRAY_ONLY) + tuple(VARIABLE)
+_CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
+_MAX_NAME_BYTES: Final = 255
+_MAX_RANK: Final = 32
+_MAX_CELL_BYTES: Final = 1 << 62
+_TIMES: Final = ("datetime", "timedelta", "timestamp", "date")
+
+
+def parse_column(name: object, spec: object) -> Column:
+    problem = _name_problem(name)
+    if problem is not None or not isinstance(name, str):
+        raise SchemaError(f"column name {name!r} is not allowed: {problem}")
+    shape: object = None
+    type_name: object = spec
+    annotations = b""
+    if isinstance(spec, Mapping):
+        extra = [k for k in spec if k not in ("type", "shape", "codec", "annotations")]
+        if "type" not in spec or extra:
+            wrong = f"unknown key {extra[0]!r}" if extra else "'type' is missing"
+            raise SchemaError(
+                f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […], "codec": … and '
+                '"annotations": {…} where it has them'
+            )
+        if spec.get("codec") is not None:
+            rest = {key: value for key, value in spec.items() if key != "codec"}
+            return _compressed(parse_column(name, rest), spec["codec"])
+        type_name, shape = spec["type"], spec.get("shape")
+        annotations = pack_annotations(name, spec.get("annotations"))
+    if not isinstance(type_name, str):
+        raise SchemaError(
+            f'column {name!r}: a type is given by its name, such as "int32", '
+            f"got {type_name!r}{_dtype_hint(type_name)}"
+        )
+    nullable = type_name.endswith("?")
+    base = type_name[:-1] if nullable else type_name
+    if shape is None and "[" in base:
+        base, shape = _short_array(name, base)
+    if shape is not None:
+        return _parse_array(name, base, shape, nullable, annotations)
+    if base not in _PLAIN_TYPES:
+        raise SchemaError(_unknown_type(name, base))
+    return Column(name, base, None, nullable, annotations)
+
+
+def _name_problem(name: object) -> str | None:
+    """What keeps a value from being a column's name."""
+    if not isinstance(name, str):
+        return f"a name is a str, not {type(name).__name__}"
+    if _CONTROL.search(name):
+        return "it has a control character"
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "it has a lone surrogate, so it is not Unicode text"
+    if not 1 <= size <= _MAX_NAME_BYTES:
+        return f"it has {size} bytes in UTF-8, and names have 1 to {_MAX_NAME_BYTES}"
+    return None
+
+
+def _compressed(column: Column, codec: object) -> Column:
+    try:
+        found = Codec.parse(codec)
+    except ValueError as error:
+        raise SchemaError(f"column {column.name!r}: {error}") from None
+    if not column.is_blob:
+        raise SchemaError(
+            f"column {column.name!r}: {column} takes no codec; bytes, text, object and arrays do"
+        )
+    if found.shuffles and column.element_bytes == 1:
+        raise SchemaError(
+            f'column {column.name!r}: {column} has no elements of several bytes to shuffle; use "zstd"'
+        )
+    return replace(column, codec=found)
+
+
+def _short_array(name: str, text: str) -> tuple[str, list[int]]:
+    """Split ``uint16[-1, 4]`` into its type and shape."""
+    base, _, dims = text.partition("[")
+    if base.startswith(_TIMES):
+        raise SchemaError(_unknown_type(name, text))
+    try:
+        shape = [int(dim) for dim in dims.removesuffix("]").split(",")] if dims.endswith("]") else None
+    except ValueError:
+        shape = None
+    if shape is None:
+        raise SchemaError(f"column {name!r}: {text!r} is not of the form type[dimensions], as in int32[-1,4]")
+    return base.strip(), shape
+
+
+def _dtype_hint(value: object) -> str:
+    """Name the type that a numpy dtype or Python class given as a type probably means."""
+    try:
+        found = np.dtype(value).name if isinstance(value, type | np.dtype) else ""
+    except TypeError:
+        found = ""
+    if value is bytes or value is str:
+        found = "bytes" if value is bytes else "string"
+    return f'; did you mean "{found}"?' if found in _PLAIN_TYPES else ""
+
+
+def _unknown_type(name: str, base: str) -> str:
+    if base in _ARRAY_ONLY:
+        return (
+            f'column {name!r}: {base} is for arrays; add a shape, such as {{"type": "{base}", "shape": [-1]}}'
+        )
+    if base.startswith(_TIMES):
+        return (
+            f'column {name!r}: {base}: times have no type of their own; "int64" holds nanoseconds since 1970'
+        )
+    known = ", ".join(_PLAIN_TYPES)
+    return f"column {name!r}: unknown type {base!r}{did_you_mean(base, _PLAIN_TYPES) or '.'} The types are: {known}"
+
+
+def _parse_array(name: str, base: str, shape: object, nullable: bool, annotations: bytes) -> Column:
+    if base in VARIABLE:
+        raise SchemaError(f"column {name!r}: {base} takes no shape; only arrays of numbers do")
+    if base not in ELEMENTS:
+        known = ", ".join(ELEMENTS)
+        raise SchemaError(
+            f"column {name!r}: unknown array type {base!r}{did_you_mean(base, ELEMENTS) or '.'} "
+            f"The types are: {known}"
+        )
+    if isinstance(shape, str | bytes) or not isinstance(shape, Sequence | np.ndarray):
+        raise SchemaError(f"column {name!r}: a shape is a list of dimensions, such as [3, -1], got {shape!r}")
+    dims = tuple(shape)
+    whole = all(isinstance(d, int | np.integer) and not isinstance(d, bool) for d in dims)
+    if not whole or not _shape_ok([int(d) for d in dims], base):
+        raise SchemaError(
+            f"column {name!r}: shape {list(dims)!r} is not allowed: 1 to {_MAX_RANK} dimensions, "
+            f"each at least 1, or -1 where it varies, and below 2^62 bytes (a scalar has no shape)"
+        )
+    return Column(name, base, tuple(int(d) for d in dims), nullable, annotations)
+
+
+def _shape_ok(dims: Sequence[int], base: str) -> bool:
+    if not 1 <= len(dims) <= _MAX_RANK or any(d < 1 and d != -1 for d in dims):
+        return False
+    fixed = math.prod(d for d in dims if d != -1)
+    return fixed * DTYPES[base].itemsize < _MAX_CELL_BYTES
+
+
+def column_from_wire(i: int, entry: object) -> Column:
+    if not isinstance(entry, list) or len(entry) < 3:
+        raise FormatError(f"the stored schema's column {i} is not [name, type, shape]")
+    name, type_name, shape = entry[:3]
+    problem = _name_problem(name)
+    if problem is not None or not isinstance(name, str):
+        raise FormatError(f"the stored schema's column {i} cannot be called {name!r}: {problem}")
+    annotations = checked_annotations(name, entry[3]) if len(entry) > 3 else b""
+    if not isinstance(type_name, str):
+        raise FormatError(f"the stored schema's column {name!r} has no type name")
+    nullable = type_name.endswith("?")
+    base = type_name[:-1] if nullable else type_name
+    if shape is None:
+        if base not in _PLAIN_TYPES:
+            raise FormatError(f"the stored schema's column {name!r} has the unknown type {type_name!r}")
+        return Column(name, base, None, nullable, annotations)
+    dims_ok = isinstance(shape, list) and all(type(d) is int for d in shape)
+    if base not in ELEMENTS or not dims_ok or not _shape_ok(shape, base):
+        raise FormatError(
+            f"the stored schema's column {name!r} has the unknown array type {type_name!r} of shape {shape!r}"
+        )
+    return Column(name, base, tuple(shape), nullable, annotations)

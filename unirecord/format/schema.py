@@ -8,9 +8,7 @@ from typing import Final
 
 from ..core import cached_property
 from ..errors import FormatError, SchemaError, did_you_mean
-from .codec import Codec
-from .column import TABLE_ENTRY, Column
-from .column_spec import column_from_wire, parse_column
+from .column import TABLE_ENTRY, Codec, Column, column_from_wire, parse_column
 
 _MAX_COLUMNS: Final = 65_534
 

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError
-from ..format.annotations import ARROW_KEY
-from ..format.column import Column
-from ..format.values.object_json import base64_text, object_text
+from ..format.column import ARROW_KEY, Column
+from ..format.values.objects import base64_text, object_text
 from ..loading.batch import valid_rows
 from ..loading.ragged import RaggedArray
 

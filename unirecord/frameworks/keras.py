@@ -10,7 +10,7 @@ from ..core import Locked
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
-from ..order.shard_order import EpochRun
+from ..order.permutation import EpochRun
 from .array_trees import with_arrays
 from .valid_names import check_valid_names
 

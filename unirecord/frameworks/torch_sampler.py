@@ -9,7 +9,7 @@ from typing import Any
 
 from ..dataset.cursor import Cursor
 from ..dataset.dataset import UniRecordDataset
-from ..order.shard_order import EpochRun
+from ..order.permutation import EpochRun
 
 __all__ = ["EpochSampler"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..columns.lengths import value_bytes
+from ..columns.scalars import value_bytes
 from ..errors import CorruptionError
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet

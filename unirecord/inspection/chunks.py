@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.flat import Strings
-from ..columns.part_columns import columns_of
+from ..columns.flat import Strings, columns_of
 from ..core.bitmap import Bitmap
 from ..errors import SchemaError
 from ..format.schema import Schema
 from ..parts.part_set import PartSet
-from ..query.part_fields import PartFields, RowsAt
+from ..query.fields import PartFields, RowsAt
 from ..query.tree import Field
 
 CHUNK = 1 << 20

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout
-from ..format.cell_places import padded
+from ..format.page import padded
 from ..format.schema import Schema
 from ..parts.cell_values import Decoders
 from ..parts.data_file import DataFile, DataHead, RowGroup

@@ -10,9 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..columns.flat import FlatColumns, Vector
-from ..columns.part_columns import columns_of
-from ..columns.whole import all_strings, all_valid, all_values, corrupt
+from ..columns.flat import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..format import layout
 from ..format.column import Column
 from ..parts.part_set import Part, PartRef, PartSet, Snapshot, resolve

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..convert.sources.image_header import NotAnImageError, read_image_header
 from ..format.file_kinds import file_kind
-from ..format.values.object_json import object_text
+from ..format.values.objects import object_text
 from ..sizes import format_size
 from .charts import line
 from .markup import Markup, element, join

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..order.selection import Selection
 from ..parts.part_set import PartSet, resolve
-from ..query.live_rows import live_rows
+from ..query.query import live_rows
 from ..sizes import format_size
 from .cells_of_row import cells_of_row
 from .charts import histogram

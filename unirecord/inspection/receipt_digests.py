@@ -11,7 +11,7 @@ from ..core import xxh3_64
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.receipt_format import BATCH, BEGIN, LEFT_OUT
 from ..dataset.state import ResumeState
-from ..order.shard_order import EpochRun
+from ..order.permutation import EpochRun
 from .receipt_files import RankFile, records_of
 
 __all__ = ["rows_that_differ"]

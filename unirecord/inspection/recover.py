@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from ..errors import CorruptionError, UniRecordError
 from ..format import layout
-from ..format.cell_places import cell_lengths, padded
 from ..format.column import Column
-from ..format.page import ScalarColumn, ScalarPage, unit_count
+from ..format.page import ScalarColumn, ScalarPage, cell_lengths, padded, unit_count
 from ..parts.data_file import DataFile, DataHead, checked_head
 from ..storage.location import Readable
 from ..storage.registry import location_of

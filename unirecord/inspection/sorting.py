@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.text_ranks import text_ranks
+from ..columns.ordered import text_ranks
 from ..core import Order
 from ..order.spec import OrderSpec
 from ..parts.part_set import PartSet

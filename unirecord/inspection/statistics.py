@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.part_columns import columns_of
+from ..columns.flat import columns_of
 from ..parts.part_set import PartSet
 from ..query.tree import Field
 from .chunks import Rows, chunks, count_rows, scalar_field

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ..errors import CorruptionError
 from ..format import layout
-from ..format.cell_places import cell_lengths, padded
 from ..format.layout import PageHeader
+from ..format.page import cell_lengths, padded
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 
 __all__ = [

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from ..core import BatchPool, NativeBatch, NativeLoader, xxh3_64
 from ..errors import CorruptionError
-from ..order.batch_rule import BatchOrder
-from ..order.exclusions import Leaving
-from ..order.sampled import SampledOrder
-from ..order.shard_order import EpochRun
+from ..order.exclusion import Leaving
+from ..order.permutation import BatchOrder, EpochRun
+from ..order.sampling import SampledOrder
 from .at_exit import closed_at_exit
 from .batch import BatchBuilder
 from .delivered import Delivered

@@ -13,8 +13,7 @@ from ..core import BatchPool
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..format.schema import Schema
-from ..order.found_rows import FoundRows
-from ..order.selection import Selection
+from ..order.selection import FoundRows, Selection
 from ..order.spec import OrderSpec, choose_blocks
 from ..parts.cache_options import CacheOptions
 from ..parts.column_layouts import same_values

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from ..core import NativeLoader, Order
 from ..format.column import Column
-from ..order.batch_rule import BatchOrder, BatchRule
-from ..order.exclusions import Leaving
-from ..order.rule import Rule
-from ..order.sampled import SampledOrder
+from ..order.exclusion import Leaving
+from ..order.permutation import BatchOrder, BatchRule, EpochRun, Rule, ShardOrder
+from ..order.sampling import SampledOrder
 from ..order.selection import Selection
-from ..order.shard_order import EpochRun, ShardOrder
 from ..order.spec import OrderSpec, Sharding
 from ..parts.part_set import Snapshot, use_snapshot
 from ..parts.same_rows import version_with

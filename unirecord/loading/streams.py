@@ -9,15 +9,14 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.lengths import element_lengths
+from ..columns.scalars import element_lengths
 from ..core import APART, DOCUMENTS, ELEMENTS, PACKED, POSITIONS, WHOLE, NativeLoader, NativeStream
 from ..errors import SchemaError
 from ..format.column import Column
 from ..format.schema import Schema
-from ..order.packing import Packing
 from ..order.selection import Selection
 from ..order.spec import OrderSpec
-from ..order.windows import Windows, WindowTable
+from ..order.windows import Packing, Windows, WindowTable
 from ..parts.part_set import Empty, Io, PartSet, Snapshot, Verify
 from .opened import OpenedData
 from .samples import SampleReader

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError, TransformError
-from ..order.batch_rule import BatchOrder
+from ..order.permutation import BatchOrder, EpochRun
 from ..order.randomness import generator, sample_keys
-from ..order.shard_order import EpochRun
 from .batch import split_batch
 from .delivered import Delivered
 from .options import LoaderOptions, Transform

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from ..core import Order
-from ..order.shard_order import EpochRun
+from ..order.permutation import EpochRun
 from ..parts.read_ahead import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
 from .plan import Plan
 

@@ -7,21 +7,72 @@ from __future__ import annotations
 
 import random
 import sys
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-from .splitmix import ALL, FIRST, GAMMA, SECOND, finished
+__all__ = [
+    "child_key",
+    "generator",
+    "mixed",
+    "operator_key",
+    "pass_key",
+    "sample_keys",
+    "scaled",
+    "seed_globals",
+    "splitmix64",
+]
 
-__all__ = ["child_key", "generator", "operator_key", "pass_key", "sample_keys", "seed_globals"]
+
+# SplitMix64: numbers that look random, made of a number and a seed alone, so that every process finds the
+# same.
+
+
+Words = NDArray[np.uint64]
+
+# The constants of Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014.
+_GAMMA: Final = 0x9E3779B97F4A7C15
+_FIRST: Final = 0xBF58476D1CE4E5B9
+_SECOND: Final = 0x94D049BB133111EB
+_ALL: Final = (1 << 64) - 1
+
+
+def splitmix64(state: int | Words, numbers: NDArray[np.int64]) -> Words:
+    """What SplitMix64 gives from a state on, or from one each, at these numbers of its sequence, from 0."""
+    with np.errstate(over="ignore"):
+        return _finished(
+            np.asarray(state, np.uint64) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA)
+        )
+
+
+def mixed(numbers: NDArray[Any], seed: int) -> Words:
+    """64 random bits for each integer of an array: what SplitMix64 gives at ``seed`` from that state on."""
+    return _finished(np.asarray(numbers).astype(np.uint64) + np.uint64((seed + 1) * _GAMMA & _ALL))
+
+
+def scaled(words: Words, count: int) -> NDArray[np.int64]:
+    """Numbers below ``count``, at most 2^63, from 64 random bits each: the upper half of the product of the two."""
+    low, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    other_low, other_high = np.uint64(count & 0xFFFFFFFF), np.uint64(count >> 32)
+    right, left = words & low, words >> shift
+    first, second = right * other_high, left * other_low
+    middle = (right * other_low >> shift) + (first & low) + (second & low)
+    upper = left * other_high + (first >> shift) + (second >> shift) + (middle >> shift)
+    return np.asarray(upper, np.int64)
+
+
+def _finished(z: Words) -> Words:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(_FIRST)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(_SECOND)
+    return np.asarray(z ^ (z >> np.uint64(31)), np.uint64)
 
 
 def _mixed_number(x: int) -> int:
-    x = (x + GAMMA) & ALL
-    x = ((x ^ (x >> 30)) * FIRST) & ALL
-    x = ((x ^ (x >> 27)) * SECOND) & ALL
+    x = (x + _GAMMA) & _ALL
+    x = ((x ^ (x >> 30)) * _FIRST) & _ALL
+    x = ((x ^ (x >> 27)) * _SECOND) & _ALL
     return x ^ (x >> 31)
 
 
@@ -33,9 +84,9 @@ def sample_keys(
     ``draws`` tell samples of one row apart, where it may come again in the epoch; −1 and None: it comes once.
     """
     base = np.uint64(_mixed_number(_mixed_number(seed) ^ epoch))
-    keys = finished(rows.astype(np.uint64) * np.uint64(GAMMA) + base)
+    keys = _finished(rows.astype(np.uint64) * np.uint64(_GAMMA) + base)
     if draws is not None:
-        of_draws = finished(keys ^ finished((draws.astype(np.uint64) + np.uint64(1)) * np.uint64(GAMMA)))
+        of_draws = _finished(keys ^ _finished((draws.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA)))
         keys = np.where(draws < 0, keys, of_draws)
     found: list[int] = keys.tolist()
     return found

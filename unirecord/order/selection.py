@@ -1,23 +1,174 @@
-"""Which rows of a dataset are in play, and in which base order: an immutable range, array or bitmap of rows."""
+"""Which rows of a dataset are selected, and in which base order: an immutable range, array or bitmap of rows."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
 from ..core import Bitmap, Order, add_rows, bitmap_bytes, empty_words, xxh3_64
-from .found_rows import FoundRows
-from .row_arrays import CHUNK, Sieve, are_in, as_range, climbs, indexes_of
 from .spec import OrderSpec, check_integer
-from .split_sizes import split_bounds, with_rest
+from .split import split_bounds, with_rest
 
-__all__ = ["Selection"]
+__all__ = [
+    "CHUNK",
+    "FoundRows",
+    "Selection",
+    "Sieve",
+    "are_in",
+    "as_range",
+    "climbs",
+    "each_once",
+    "indexes_of",
+    "row_numbers",
+]
+
+
+# Arrays of row numbers: whether they are a range, whether they ascend, which of them are in others.
+
 
 Rows = npt.NDArray[np.int64]
+
+CHUNK = 1 << 20  # rows looked at together
+
+
+def as_range(length: int, run: Callable[[int, int], Rows]) -> tuple[int, int, int] | None:
+    """(start, step, length) of rows that are one, with a step other than 0; ``run(first, count)`` gives them."""
+    if length < 2:
+        return (int(run(0, 1)[0]), 1, 1) if length else (0, 1, 0)
+    start, second = run(0, 2).tolist()
+    step = second - start
+    if step == 0 or int(run(length - 1, 1)[0]) - start != step * (length - 1):
+        return None
+    for first in range(0, length - 1, CHUNK):
+        if not np.all(np.diff(run(first, CHUNK + 1)) == step):
+            return None
+    return start, step, length
+
+
+def climbs(array: Rows) -> bool:
+    """Whether each is more than the one before."""
+    return all(np.all(np.diff(array[first : first + CHUNK + 1]) > 0) for first in range(0, len(array), CHUNK))
+
+
+def indexes_of(rows: Any, length: int) -> Rows:
+    """Row numbers as a checked array of non-negative int64."""
+    given = np.asarray(rows)
+    if given.ndim != 1:
+        raise ValueError(f"rows must be a flat sequence of row numbers, not of shape {given.shape}")
+    if given.dtype == np.bool_:
+        if len(given) != length:
+            raise ValueError(f"the mask has {len(given)} values, but there are {length} rows")
+        return np.flatnonzero(given)
+    if len(given) == 0:
+        return np.empty(0, np.int64)
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"rows must be integers, not {given.dtype}")
+    outside = np.flatnonzero((given < -length) | (given >= length))
+    if len(outside):
+        raise IndexError(f"row {given[outside[0]]} is out of range: there are {length} rows")
+    indexes = given.astype(np.int64)
+    return np.where(indexes < 0, indexes + length, indexes)
+
+
+def are_in(haystack: Rows | Bitmap, values: Rows) -> npt.NDArray[np.bool_]:
+    """For each value, whether it is in the sorted haystack."""
+    if isinstance(haystack, Bitmap):
+        return haystack.contains(values)
+    if len(haystack) == 0:
+        return np.zeros(len(values), np.bool_)
+    place = np.minimum(np.searchsorted(haystack, values), len(haystack) - 1)
+    return np.asarray(haystack[place] == values)
+
+
+class Sieve:
+    """Keeps back most rows that are not among some: a flag for each of their lowest digits, at most 16 bytes a row."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._mask = (1 << (8 * len(rows)).bit_length()) - 1
+        self._flags = np.zeros(self._mask + 1, np.bool_)
+        self._flags[rows & self._mask] = True
+
+    def passes(self, rows: Rows) -> Rows:
+        """Which of these may be among them: all that are, and at most about one in eight of the others."""
+        return np.flatnonzero(self._flags[rows & self._mask])
+
+
+# Rows as a caller names them, by their numbers in the dataset: checked, and each once.
+
+
+Numbers = NDArray[np.int64]
+
+
+def row_numbers(rows: Any, total: int) -> Numbers:
+    """One number or a list of them, as given; TypeError for others, IndexError where the ``total`` rows have none such.
+
+    A negative number is none either: what is deleted, excluded or asked for is named without counting from the end.
+    """
+    asked = np.atleast_1d(np.asarray(rows))
+    if asked.size == 0 and asked.ndim == 1:
+        return np.empty(0, np.int64)
+    if asked.dtype.kind not in "iu" or asked.ndim != 1:
+        given = repr(rows) if isinstance(rows, str) else f"{asked.dtype} of shape {asked.shape}"
+        hint = "; ds.view(where=…).row_ids() are those that meet a condition" if isinstance(rows, str) else ""
+        raise TypeError(f"rows are integers, not {given}{hint}")
+    outside = asked[(asked < 0) | (asked >= total)]
+    if len(outside):
+        raise IndexError(f"there is no row {outside[0]}: the dataset has {total} rows")
+    return asked.astype(np.int64)
+
+
+def each_once(numbers: Numbers) -> Numbers:
+    """Ascending; `numpy.unique` hashes integers, which takes seconds for a million of them."""
+    ascending = np.sort(numbers)
+    return ascending[np.append(True, ascending[1:] != ascending[:-1])] if len(ascending) else ascending
+
+
+# Rows that are found piece by piece, in ascending order each once, kept in as little memory as holds them.
+
+
+class FoundRows:
+    """Some of ``rows`` rows: their numbers as long as they are few, from then on a bitmap.
+
+    Pieces may come from several threads and in any order, but no two may have a row in common.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._lock = threading.Lock()
+        self._pieces: list[Rows] = []
+        self._count = 0
+        self._words: npt.NDArray[np.uint64] | None = None
+
+    def add(self, found: Rows) -> None:
+        """Takes a piece, ascending; it is copied where it is kept."""
+        with self._lock:
+            if self._words is None:
+                self._pieces.append(found.copy())
+                self._count += len(found)
+                if 8 * self._count > bitmap_bytes(self._rows, min(self._count, self._rows)):
+                    self._words = empty_words(self._rows)
+                    for piece in self._pieces:
+                        add_rows(self._words, self._rows, piece)
+                    self._pieces.clear()
+                return
+        add_rows(self._words, self._rows, found)
+
+    def all(self) -> Rows | Bitmap:
+        """What has been found, ascending; nothing more can be added."""
+        if self._words is not None:
+            return Bitmap(self._words, self._rows)
+        pieces = sorted((piece for piece in self._pieces if len(piece)), key=lambda piece: int(piece[0]))
+        return np.concatenate(pieces) if pieces else np.empty(0, np.int64)
+
+
+# Which rows of a dataset are in play, and in which base order: an immutable range, array or bitmap of rows.
+
 
 _MUCH_LARGER = 64  # a bitmap is not kept for rows that so small a part of its memory holds
 _SPLIT_EPOCH = (1 << 64) - 1  # no dataset reaches it, so a split never follows the order of an epoch

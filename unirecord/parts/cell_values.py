@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from ..core import Decoder
 from ..errors import CodecError, CorruptionError
-from ..format.codec import impossible_sizes
-from ..format.column import Column
+from ..format.column import Column, impossible_sizes
 from ..format.schema import Schema
 from ..format.value_rules import (
     NULL_WITH_BYTES,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ..core import xxh3_64
 from ..errors import SchemaError
-from ..format.annotations import other_meaning
+from ..format.column import other_meaning
 from ..format.schema import Schema
 from ..storage.storage_options import StorageOptions
 from .classes import class_difference, classes_of

@@ -15,10 +15,10 @@ from ..loading.loader import BatchMemory
 from ..loading.options import MOST_PREFETCH, LoaderOptions, OnCorrupt
 from ..loading.part_times import PartTimes
 from ..loading.plan import Plan
-from ..order.exclusions import Leaving
+from ..order.exclusion import Leaving
+from ..order.permutation import EpochRun
 from ..order.randomness import pass_key
-from ..order.shard_order import EpochRun
-from ..order.steps import JobSteps
+from ..order.spec import JobSteps
 from .assembly import Graph
 from .budget import Budget
 from .chunk import Chunk

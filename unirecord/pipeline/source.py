@@ -18,10 +18,10 @@ from ..loading.options import LoaderOptions
 from ..loading.part_times import PartTimes
 from ..loading.plan import Plan
 from ..loading.ragged import RaggedArray
-from ..order.exclusions import Leaving, RankRows
+from ..order.exclusion import Leaving, RankRows
+from ..order.permutation import EpochRun
 from ..order.randomness import sample_keys
 from ..order.selection import Selection
-from ..order.shard_order import EpochRun
 from .chunk import HOLE, Chunk, Note
 
 __all__ = ["DatasetSource", "RowNames", "rows_at_once"]

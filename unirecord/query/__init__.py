@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .explain import Explanation
-from .query import Query, compile_query
+from .query import Explanation, Query, compile_query
 
 __all__ = ["Explanation", "Query", "compile_query"]

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..columns.flat import Vector, Zones
-from . import zone_states
-from .kernels import AND, BITS, OR, RANGE, SET, Step
-from .part_fields import Mask, PartFields, RowsAt
+from . import zones as zones_module
+from .fields import AND, BITS, OR, RANGE, SET, Mask, PartFields, RowsAt, Step
 from .tree import ROW, Condition, Field
-from .zone_states import ALL, NONE, States
+from .zones import ALL, NONE, States
 
 MAX_RANGES = 16  # ranges that are tried one by one in C
 Ranges = Sequence[tuple[int | float, int | float]]
@@ -41,7 +40,7 @@ class BoundCondition:
 
 def fixed(condition: Condition, fields: PartFields, value: bool) -> BoundCondition:
     """True in every row, or in none."""
-    states = np.full(zone_states.zone_count(fields.rows), ALL if value else NONE, np.uint8)
+    states = np.full(zones_module.zone_count(fields.rows), ALL if value else NONE, np.uint8)
     return BoundCondition("known", condition, states, lambda at: np.full(len(at), value, np.bool_))
 
 
@@ -79,8 +78,8 @@ def present(condition: Condition, column: Field, fields: PartFields, has_value: 
     if vector is None:
         return fixed(condition, fields, has_value)
     rows = fields.rows
-    zones = zone_states.fitting(fields.columns.zones(column.ordinal), rows)
-    states = zone_states.unknown(rows) if zones is None else zone_states.of_presence(zones, has_value)
+    zones = zones_module.fitting(fields.columns.zones(column.ordinal), rows)
+    states = zones_module.unknown(rows) if zones is None else zones_module.of_presence(zones, has_value)
     step = Step(BITS, SET, 0, not has_value, data=vector.array)
     return BoundCondition(
         "nulls", condition, states, lambda c: c.bits(vector) == has_value, [step], [], (vector,)
@@ -98,7 +97,7 @@ def in_ranges(
 ) -> BoundCondition:
     """The element of ``vector`` lies in a range (both ends included); of at most `MAX_RANGES`, one if negated."""
     rows = fields.rows
-    zones = zone_states.fitting(fields.columns.zones(column.ordinal), rows)
+    zones = zones_module.fitting(fields.columns.zones(column.ordinal), rows)
     validity = needed_validity(column, fields, zones)
     if vector.array.dtype == np.bool_:
         vector, zones = Vector(vector.array.view(np.uint8), vector.check), as_bytes(zones)
@@ -112,9 +111,9 @@ def in_ranges(
         mask = ~mask if negated else mask
         return mask if validity is None else mask & at.bits(validity)
 
-    states = zone_states.unknown(rows)
+    states = zones_module.unknown(rows)
     if zones is not None:
-        states = np.maximum.reduce([zone_states.of_range(zones, low, high, negated) for low, high in ranges])
+        states = np.maximum.reduce([zones_module.of_range(zones, low, high, negated) for low, high in ranges])
     steps = [Step(RANGE, OR, 0, negated, data=vector.array, low=low, high=high) for low, high in ranges]
     steps[0] = replace(steps[0], combine=SET)
     bits = () if validity is None else (validity,)
@@ -126,7 +125,7 @@ def in_ranges(
 
 def needed_validity(column: Field, fields: PartFields, zones: Zones | None) -> Vector | None:
     """The validity of a column, unless its zones say that there is no null."""
-    if not column.nullable or (zones is not None and not (zones.flags & zone_states.HAS_NULL).any()):
+    if not column.nullable or (zones is not None and not (zones.flags & zones_module.HAS_NULL).any()):
         return None
     return fields.columns.validity(column.ordinal)
 

@@ -7,10 +7,25 @@ from collections.abc import Callable
 from ..errors import QueryError, did_you_mean
 from ..format.schema import Schema
 from . import simplify, syntax
-from .misread import misread
+from .parse import misread
 from .syntax import Node
-from .text_tests import contains, ends_with, like, starts_with
-from .tree import PART, ROW, Condition, Constant, Field, IsNull, Minus, Number, Operation, Value, is_integer
+from .tree import (
+    PART,
+    ROW,
+    Condition,
+    Constant,
+    Field,
+    IsNull,
+    Minus,
+    Number,
+    Operation,
+    Value,
+    contains,
+    ends_with,
+    is_integer,
+    like,
+    starts_with,
+)
 from .value_range import INTEGERS
 
 MAX_DEPTH = 100  # of operators in one number

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..columns.flat import Array, Vector
 from ..errors import CorruptionError
 from .bound_condition import BoundCondition
-from .part_fields import PartFields
+from .fields import PartFields
 
 Probe = Callable[[int], Any]  # row -> its value, or None where null
 

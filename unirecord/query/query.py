@@ -4,30 +4,135 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from numpy.typing import NDArray
 
-from ..columns.flat import FlatColumns
-from ..columns.part_columns import columns_of
+from ..columns.flat import FlatColumns, columns_of
 from ..errors import QueryError
 from ..format.schema import Schema
-from . import zone_states
+from ..order.selection import FoundRows, Selection
+from ..parts.part_set import PartSet
+from . import zones
 from .bind import bind
+from .bound_condition import BoundCondition
 from .check import check
-from .explain import Explanation, PartExplanation, leaf_reports
+from .fields import PartFields, RowsAt
 from .lookup import Hits, find
-from .parallel import in_threads, threads_for
 from .parse import parse
-from .part_fields import PartFields, RowsAt
-from .scan import effort_of, scan_count, scan_into, scan_rows, threads_to_scan
+from .scan import effort_of, in_threads, scan_count, scan_into, scan_rows, threads_for, threads_to_scan
 from .tree import Condition, fields_in
+from .zones import ALL, NONE
 
-if TYPE_CHECKING:
-    from ..parts.part_set import PartSet
+__all__ = [
+    "live_rows",
+    "live_rows_that_meet",
+]
 
-FEW = 2 * zone_states.ZONE  # rows that are sooner tried than looked up
+
+# What a query used to find its rows, and what it skipped.
+
+
+SHOWN_PARTS: Final = 20
+HOW: Final = {
+    "known": "known without reading",
+    "values": "values compared",
+    "list": "values looked up in the list",
+    "dictionary": "strings as codes, the test tried once per distinct string",
+    "strings": "every string tried",
+    "nulls": "validity bits",
+    "row numbers": "row numbers",
+    "computed": "worked out row by row",
+}
+
+
+@dataclass(frozen=True)
+class ConditionExplanation:
+    """One condition: how its rows are tried where its zones leave them open."""
+
+    text: str
+    how: str
+    skipped: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class PartExplanation:
+    """What happened in one part; zones are blocks of 8,192 rows."""
+
+    name: str
+    rows: int
+    found: int
+    seconds: float
+    zones: int
+    skipped: int
+    accepted: int
+    lookup: str | None
+    hits: int
+    conditions: tuple[ConditionExplanation, ...]
+
+    @property
+    def way(self) -> str:
+        """The way that the rows were found."""
+        if self.lookup is not None:
+            rest = "; the other conditions are tried on these alone" if len(self.conditions) > 1 else ""
+            return f"lookup: {self.lookup} gives {self.hits:,} rows{rest}"
+        tried = self.zones - self.skipped - self.accepted
+        if tried == 0:
+            return f"zones alone: {self.skipped:,} of {self.zones:,} skipped, {self.accepted:,} taken whole"
+        return f"scan of {tried:,} zones of {self.zones:,}; {self.skipped:,} skipped, {self.accepted:,} taken whole"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The answer of `Query.explain`; ``str()`` of it is for people, `to_dict` for programs."""
+
+    text: str
+    canonical: str
+    parts: tuple[PartExplanation, ...]
+
+    @property
+    def found(self) -> int:
+        """Rows that meet the condition."""
+        return sum(part.found for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, numbers and strings."""
+        return {
+            "query": self.text,
+            "canonical": self.canonical,
+            "rows": self.found,
+            "parts": [asdict(p) for p in self.parts],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"query: {self.text}", f"as read: {self.canonical}"]
+        for part in self.parts[:SHOWN_PARTS]:
+            lines.append(f"{part.name}: {part.found:,} of {part.rows:,} rows in {part.seconds * 1e3:.2f} ms")
+            lines.append(f"  {part.way}")
+            for condition in part.conditions:
+                zones = f"zones skipped {condition.skipped:,}, taken whole {condition.accepted:,}"
+                lines.append(f"  {condition.text}: {HOW[condition.how]}; {zones}")
+        if len(self.parts) > SHOWN_PARTS:
+            lines.append(f"… and {len(self.parts) - SHOWN_PARTS:,} parts more")
+        return "\n".join(lines)
+
+
+def leaf_reports(bound: BoundCondition) -> Iterator[ConditionExplanation]:
+    """The conditions on columns, each with what its zones say."""
+    if bound.terms:
+        for term in bound.terms:
+            yield from leaf_reports(term)
+        return
+    skipped, accepted = (int(np.count_nonzero(bound.states == state)) for state in (NONE, ALL))
+    text = str(bound.condition)
+    yield ConditionExplanation(text if len(text) <= 100 else text[:99] + "…", bound.how, skipped, accepted)
+
+
+FEW = 2 * zones.ZONE  # rows that are sooner tried than looked up
 MOST_RANGES = 64  # values of a list that are looked up one by one
 Rows = npt.NDArray[np.int64]
 Result = TypeVar("Result")
@@ -178,9 +283,26 @@ class _Search:
             found=rows,
             seconds=seconds,
             zones=len(states),
-            skipped=int(np.count_nonzero(states == zone_states.NONE)),
-            accepted=int(np.count_nonzero(states == zone_states.ALL)),
+            skipped=int(np.count_nonzero(states == zones.NONE)),
+            accepted=int(np.count_nonzero(states == zones.ALL)),
             lookup=None if self.hits is None else str(self.hits.bound.condition),
             hits=0 if self.hits is None else self.hits.count,
             conditions=tuple(leaf_reports(self.bound)),
         )
+
+
+# The rows of a set of parts that are there, of all or of those that meet a condition: deleted ones are not.
+
+
+def live_rows(parts: PartSet) -> Selection:
+    """All rows that have not been deleted."""
+    return Selection(parts.rows) if parts.live is None else Selection(parts.rows, bitmap=parts.live)
+
+
+def live_rows_that_meet(parts: PartSet, query: Query) -> NDArray[np.int64]:
+    """The numbers of those that meet a condition, ascending."""
+    if parts.live is None:
+        return query.rows(parts)
+    meeting = FoundRows(parts.rows)
+    query.find(parts, meeting.add)
+    return live_rows(parts).where_rows(meeting.all()).every()

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from .text_tests import AnyOf, Between, TextTest, equal
 from .tree import (
     Always,
     Any,
+    AnyOf,
+    Between,
     Compare,
     CompareText,
     Condition,
@@ -23,8 +24,10 @@ from .tree import (
     Operation,
     Range,
     Text,
+    TextTest,
     Value,
     Within,
+    equal,
     is_integer,
 )
 from .value_range import EMPTY, INTEGERS, integer_limits, value_range

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import QueryError, SchemaError
 from ..format.column import Column
-from ..format.values.object_json import object_text
+from ..format.values.objects import object_text
 from ..inspection.cells_of_row import cells_of_row
 from ..inspection.example_cells import described, example, small_picture
 from ..inspection.markup import Markup, element, join

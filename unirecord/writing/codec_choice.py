@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
-from ..format.codec import Codec
-from ..format.column import Column
+from ..format.column import Codec, Column
 from ..format.file_kinds import file_kind
 from ..format.schema import Schema
 from ..format.values import ColumnBatch

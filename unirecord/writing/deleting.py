@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
-from ..order.row_numbers import each_once, row_numbers
-from ..order.selection import Selection
+from ..order.selection import Selection, each_once, row_numbers
 from ..parts import manifest
 from ..parts.dataset_path import deletion_of, resolve
 from ..parts.deletions import encode_deletion, rows_deleted
@@ -115,7 +114,7 @@ def rows_that_go(folder: str, where: str | None, rows: Any) -> Numbers:
     parts = PartSet(resolve(folder), knows_deletions=True)
     try:
         from ..query import compile_query
-        from ..query.live_rows import live_rows, live_rows_that_meet
+        from ..query.query import live_rows, live_rows_that_meet
 
         if where is not None:
             return live_rows_that_meet(parts, compile_query(where, parts.schema))

@@ -8,11 +8,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..format.cell_places import cell_lengths, padded
 from ..format.column import Column
 from ..format.layout import Shape
+from ..format.page import StoredRows, cell_lengths, padded
 from ..format.schema import Schema
-from ..format.stored_rows import StoredRows
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..parts.checked_values import check_values
 from ..parts.part_set import ColumnResult, PartSet, Snapshot

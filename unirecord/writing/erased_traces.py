@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError
-from ..format.cell_places import cell_lengths, padded
+from ..format.page import cell_lengths, padded
 from ..parts.data_file import DataFile, DataHead, RowGroup
 from ..parts.dataset_path import resolve
 from ..parts.manifest import PartEntry

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout, metadata
-from ..format.cell_places import row_sizes
 from ..format.layout import IndexHeader, Section
-from ..format.page import unit_count
+from ..format.page import row_sizes, unit_count
 from ..parts.data_file import Block, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
 from .index_columns import FixedColumn, StringColumn

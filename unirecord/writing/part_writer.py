@@ -7,9 +7,15 @@ from dataclasses import dataclass
 
 from ..format import layout, metadata
 from ..format.layout import Shape
-from ..format.page import GroupPlace, encode_dictionary, encode_end, encode_group
+from ..format.page import (
+    GroupPlace,
+    StoredRows,
+    encode_dictionary,
+    encode_end,
+    encode_group,
+    encode_stored_group,
+)
 from ..format.schema import Schema
-from ..format.stored_rows import StoredRows, encode_stored_group
 from ..format.values import ColumnBatch
 from ..storage.staged import StagedFile
 from .index_file import build_index

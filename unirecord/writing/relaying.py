@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ..errors import UniRecordError
 from ..format.layout import Shape
+from ..format.page import StoredRows
 from ..format.schema import Schema
-from ..format.stored_rows import StoredRows
 from ..parts import manifest
 from ..parts.data_file import DataFile, DataHead
 from ..parts.manifest import Manifest, PartEntry

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..format.layout import Shape
+from ..format.page import StoredRows
 from ..format.schema import Schema
-from ..format.stored_rows import StoredRows
 from .row_groups import MAX_ROWS, fixed_shape, power_below
 
 __all__ = ["StoredGrouper", "stored_shape"]

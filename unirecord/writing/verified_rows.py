@@ -10,8 +10,7 @@ import numpy.typing as npt
 from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout
-from ..format.cell_places import cell_lengths, padded
-from ..format.stored_rows import StoredRows
+from ..format.page import StoredRows, cell_lengths, padded
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
 from ..parts.cell_values import CellValues, Decoders

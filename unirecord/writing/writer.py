@@ -13,7 +13,7 @@ from ..errors import ClosedError, SchemaError
 from ..format import metadata as metadata_map
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
-from ..format.values.tables import as_columns, first_values
+from ..format.values.batch import as_columns, first_values
 from ..format.values.tensors import is_torch_tensor, memory_of
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage

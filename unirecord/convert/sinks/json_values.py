@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...format.column import Column
-from ...format.values.object_json import base64_text, json_object
+from ...format.values.objects import base64_text, json_object
 from ...loading.batch import items_of
 
 __all__ = ["BASE64", "float32_of_bfloat16", "json_notes", "json_values"]

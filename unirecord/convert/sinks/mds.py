@@ -11,7 +11,7 @@ import numpy as np
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
-from ...format.values.object_json import base64_text, json_object
+from ...format.values.objects import base64_text, json_object
 from ...storage import local as store
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import SchemaError
 from ...format.column import Column
-from ...format.values.object_json import base64_text, object_text
+from ...format.values.objects import base64_text, object_text
 from .json_values import float32_of_bfloat16
 
 __all__ = ["Field", "fields_of", "row_payload"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
-from ...format.values.object_json import base64_text, object_text
+from ...format.values.objects import base64_text, object_text
 from ...loading.batch import valid_rows
 from ...loading.ragged import RaggedArray
 from .base import Advance, FileSink, batches, refuse_names

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...errors import SchemaError
 from ...format.column import Column
-from ...format.values.object_json import base64_text, object_text
+from ...format.values.objects import base64_text, object_text
 from .base import refuse
 from .json_values import float32_of_bfloat16
 

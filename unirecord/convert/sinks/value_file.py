@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...format.file_kinds import file_kind
-from ...format.values.object_json import object_text
+from ...format.values.objects import object_text
 
 __all__ = ["encoded", "safe_name"]
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.annotations import ARROW_KEY
+from ...format.column import ARROW_KEY
 from ...format.schema import Schema
 from .packages import needed
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.column import Column
-from ...format.values.tables import numbers_of, texts_of
+from ...format.values.batch import numbers_of, texts_of
 from .arrow_types import is_bytes, is_file, is_list, is_text, is_time, plain_storage
 from .packages import needed
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...format.column import Column
 from ...format.schema import Schema
-from ...format.values.tables import numbers_of, texts_of
+from ...format.values.batch import numbers_of, texts_of
 from .text_blocks import quotes_are_plain
 
 __all__ = ["ArrowBlock", "arrow_block"]

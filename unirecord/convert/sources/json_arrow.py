@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...format.column import Column
-from ...format.values.tables import numbers_of, texts_of
+from ...format.values.batch import numbers_of, texts_of
 
 __all__ = ["ArrowLines", "arrow_kind", "arrow_lines"]
 

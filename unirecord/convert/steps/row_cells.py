@@ -9,7 +9,7 @@ import numpy as np
 
 from ...format.schema import Schema
 from ...format.values import ColumnData, RecordEncoder
-from ...order.row_hash import Cells
+from ...order.split import Cells
 from ..sources.base import RawBatch
 
 __all__ = ["RowCells", "cells_of"]

@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from ...order.splitmix import mixed
+from ...order.randomness import mixed
 from ..sources.base import RawBatch, Unit
 from .base import Change, Step, chosen_rows
 

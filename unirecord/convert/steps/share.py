@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...format.schema import Schema
-from ...order.hash_split import Bounds, Strata, share_of_each
-from ...order.row_hash import Cells, row_hashes
+from ...order.split import Bounds, Cells, Strata, row_hashes, share_of_each
 from ..sources.base import RawBatch, Unit
 from .base import Change, Step, chosen_rows
 from .row_cells import RowCells

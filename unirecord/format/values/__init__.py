@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from .batch import ColumnBatch, ColumnData
-from .decode import array_in_cell, decode_cell
+from .batch import ColumnBatch, ColumnData, RecordEncoder
+from .cell import array_in_cell, decode_cell
 from .objects import pack_object, unpack_object
-from .record import RecordEncoder
 from .strings import PackedStrings, Texts, joined_strings
 
 __all__ = [

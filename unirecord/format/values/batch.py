@@ -1,35 +1,171 @@
-"""Whole columns at a time, from the caller's arrays and lists or from rows, to what a page stores."""
+"""Whole columns at a time, from the caller's arrays, lists, tables or rows, to what a page stores."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Literal, NoReturn
 
 import numpy as np
 
-from ...errors import SchemaError
+from ...errors import SchemaError, did_you_mean
 from ..column import Column
+from ..schema import Schema
 from .cell import (
     MAX_STRING_BYTES,
     Encode,
     Refused,
     array_view,
+    encoder_for,
     expected,
     flat_bytes,
     free_dims_suffix,
+    is_time,
+    nanoseconds,
     nullable_encoder,
     refusal,
     scalar_format,
     shown,
 )
 from .strings import PackedStrings, Texts, UnicodeRefused, unicode_list
-from .tables import texts_of, without_foreign_nulls
 from .tensors import array_of
-from .times import is_time, nanoseconds
 
-__all__ = ["ColumnBatch", "ColumnData", "column_from_cells", "column_length", "encode_column"]
+__all__ = [
+    "ColumnBatch",
+    "ColumnData",
+    "RecordEncoder",
+    "as_columns",
+    "column_from_cells",
+    "column_length",
+    "encode_column",
+    "first_values",
+    "numbers_of",
+    "texts_of",
+    "without_foreign_nulls",
+]
+
+
+# Tables of other libraries (pandas, polars, Arrow) as columns, told by what they have, so that none is
+# imported.
+
+
+_ARROW_NUMBERS = {
+    "halffloat": np.float16, "float": np.float32, "double": np.float64,
+    "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64,
+    "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64,
+}  # fmt: skip
+
+
+def as_columns(batch: Any) -> Any:
+    """Return a DataFrame or table as a dict of its columns, anything else as it is.
+
+    The index of a pandas DataFrame is no column; ``df.reset_index()`` makes it one.
+    """
+    if isinstance(batch, Mapping):
+        return batch
+    if hasattr(batch, "column_names") and hasattr(batch, "column"):  # pyarrow.Table, RecordBatch
+        names, column = list(batch.column_names), batch.column
+    elif hasattr(batch, "columns") and (hasattr(batch, "iloc") or hasattr(batch, "get_columns")):
+        names, column = list(batch.columns), batch.__getitem__  # pandas, polars
+    else:
+        return batch
+    for name in names:
+        if not isinstance(name, str):
+            raise SchemaError(f"the table's column {name!r} is not named by a str; rename it")
+        if names.count(name) > 1:
+            raise SchemaError(f"the table has several columns called {name!r}; rename them")
+    return {name: column(name) for name in names}
+
+
+def without_foreign_nulls(values: Any) -> Any:
+    """Return a column of another library that holds nulls as one of objects; its own array turns those into NaN.
+
+    That is so for Arrow, polars, and the nullable types of pandas. Anything else is returned as it is.
+    """
+    if hasattr(values, "isna") and not isinstance(getattr(values, "dtype", None), np.dtype | type(None)):
+        return np.asarray(values.astype(object)) if values.isna().any() else values
+    nulls = getattr(values, "null_count", 0)
+    if not (nulls() if callable(nulls) else nulls):
+        return values
+    for to_list in ("to_pylist", "to_list"):
+        if hasattr(values, to_list):
+            return getattr(values, to_list)()
+    return values
+
+
+def texts_of(values: Any) -> Texts | None:
+    """Return the strings of an Arrow array where they lie, and `Texts` as they are; None for anything else.
+
+    Raises `ValueError` where they are no UTF-8, or lie outside of the array.
+    """
+    if isinstance(values, Texts):
+        return values
+    if type(values).__module__.partition(".")[0] != "pyarrow":
+        return None
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+    kind = str(getattr(values, "type", ""))
+    if kind not in ("string", "large_string") or not hasattr(values, "buffers"):
+        return None
+    valid = None
+    if values.null_count:
+        values.validate(full=True)
+        valid = numbers_of(values.is_valid())
+        values = values.fill_null("")
+    _, places, data = values.buffers()
+    ends = np.zeros(1, np.int64)
+    if len(values):
+        dtype = np.dtype(np.int32 if kind == "string" else np.int64)
+        ends = np.frombuffer(places, dtype, len(values) + 1, values.offset * dtype.itemsize)
+    return Texts.of_memory(b"" if data is None else data, ends, valid)
+
+
+def numbers_of(values: Any) -> Any:
+    """Return an Arrow array of numbers or booleans [n] where it lies, read-only; None for any other type.
+
+    With nulls it is a masked copy with 0 in their place. pyarrow's own `to_numpy`, and whatever makes a scalar of
+    Arrow, imports pandas where that is installed, which takes a quarter of a second in every process.
+    Raises `ValueError` where values lie outside of the array's memory.
+    """
+    kind, count = str(values.type), len(values)
+    dtype = _ARROW_NUMBERS.get(kind)
+    if dtype is None and kind != "bool":
+        return None
+    valid, data = values.buffers()
+    if not count:
+        return np.zeros(0, dtype or np.bool_)
+    if dtype is None:
+        numbers = _bits(data, values.offset, count)
+    else:
+        numbers = np.frombuffer(data, dtype, count, values.offset * np.dtype(dtype).itemsize)
+    if not values.null_count:
+        numbers.flags.writeable = False
+        return numbers
+    absent = ~_bits(valid, values.offset, count)
+    return np.ma.MaskedArray(np.where(absent, numbers.dtype.type(0), numbers), absent)
+
+
+def _bits(bitmap: Any, first: int, count: int) -> Any:
+    """Bits of an Arrow bitmap, the least significant of a byte first."""
+    start, skipped = divmod(first, 8)
+    held = np.frombuffer(bitmap, np.uint8, (skipped + count + 7) // 8, start)
+    return np.unpackbits(held, count=skipped + count, bitorder="little")[skipped:].view(np.bool_)
+
+
+def first_values(values: Any, rows: int) -> list[Any]:
+    """Return the first values of a column, numpy's where the column has a dtype."""
+    head = values.iloc[:rows] if hasattr(values, "iloc") else values[:rows]
+    head = without_foreign_nulls(head)
+    if hasattr(head, "to_pylist"):
+        return list(head.to_pylist())
+    if hasattr(head, "to_numpy"):  # a pandas or polars Series
+        head = np.asarray(head)
+    return list(head)
+
+
+# Whole columns at a time, from the caller's arrays and lists or from rows, to what a page stores.
+
 
 Array = np.ndarray[Any, Any]
 Cells = list[bytes | memoryview]
@@ -348,3 +484,141 @@ def _cast(column: Column, values: Array) -> Array | None:
         exact = np.isfinite(cast).all() and (cast.astype(np.longdouble) == values.astype(np.longdouble)).all()
         return cast if exact else None
     return None
+
+
+# Records, one by one or as whole columns, to checked cells; a misfit is named by row and column.
+
+
+_OBJECT_BYTES: Final = 40  # what Python needs for a cell beside its bytes
+
+
+class RecordEncoder:
+    """Turns records into a schema's columns: collected one by one, or given as whole columns at once.
+
+    Records are collected in one list per column and not in a list each: Python's garbage collector would go through
+    those again and again.
+    """
+
+    def __init__(self, schema: Schema, extra: Literal["error", "ignore"] = "error") -> None:
+        """``extra`` says what to do with fields that the schema does not have."""
+        if extra not in ("error", "ignore"):
+            raise ValueError(f'extra is "error" or "ignore", got {extra!r}')
+        self.schema = schema
+        self._strict = extra == "error"
+        self._encoders = [encoder_for(c) for c in schema]
+        self._cells: list[list[bytes | None]] = [[] for _ in schema]
+        self._bytes = 0
+        self._row_bytes = _OBJECT_BYTES * len(self._cells)
+        self._plan = tuple(
+            (c.name, bytes if c.type == "bytes" else None, nullable_encoder(c, e), cells.append)
+            for c, e, cells in zip(schema, self._encoders, self._cells, strict=True)
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many records have been added and not yet taken; the last column says which are complete."""
+        return len(self._cells[-1])
+
+    def add(self, record: Mapping[str, Any], first_row: int) -> int:
+        """Add a record, and return how much memory those not yet taken hold, about.
+
+        Nothing that is kept shares memory with the record that the caller could change. Raises `SchemaError` naming
+        the row (``first_row`` + records not yet taken) and column; a record that is refused leaves nothing.
+        """
+        size = self._bytes + self._row_bytes
+        try:
+            extra = self._strict and len(record) != len(self._plan)
+            for name, kept, encode, append in self._plan:
+                cell = record[name]
+                if type(cell) is not kept:  # those of this type are kept as they are
+                    cell = encode(cell)
+                append(cell)
+                if cell is not None:
+                    size += len(cell)
+        except BaseException as error:
+            self._cut(self.rows)
+            if isinstance(error, Exception):
+                self._explain(record, first_row + self.rows, error)
+            raise
+        if extra:
+            self._cut(self.rows - 1)
+            self._refuse_extra(record, f"row {first_row + self.rows}")
+        self._bytes = size
+        return size
+
+    def take(self) -> ColumnBatch:
+        """Return the records added since the last time, as columns."""
+        rows = self.rows
+        assert all(len(cells) == rows for cells in self._cells)
+        columns = [column_from_cells(c, cells) for c, cells in zip(self.schema, self._cells, strict=True)]
+        self.clear()
+        return ColumnBatch(rows, columns)
+
+    def clear(self) -> None:
+        """Forget the records that have not been taken."""
+        self._cut(0)
+        self._bytes = 0
+
+    def _cut(self, rows: int) -> None:
+        for cells in self._cells:
+            del cells[rows:]
+
+    def encode_batch(self, batch: Mapping[str, Any], first_row: int) -> ColumnBatch:
+        """Return whole columns, given as arrays or lists of one length, ready to store.
+
+        Arrays of fixed width in the column's dtype are checked and passed on without a copy: the result
+        **views the caller's memory** and must be used up before control returns to the caller. Nulls are None
+        in a list, or masked in a numpy masked array. A DataFrame or table is a batch, too. Raises `SchemaError` naming
+        the row (``first_row`` + its place in the batch).
+        """
+        batch = as_columns(batch)
+        if not isinstance(batch, Mapping):
+            raise SchemaError(f"a batch is a dict of columns or a DataFrame, got {shown(batch)}")
+        names = self.schema.names
+        for name in names:
+            if name not in batch:
+                self._refuse_missing(batch, name, f"batch at row {first_row}")
+        if self._strict and len(batch) != len(names):
+            self._refuse_extra(batch, f"batch at row {first_row}")
+        lengths = {name: column_length(name, batch[name]) for name in names}
+        rows = lengths[names[0]]
+        for name, length in lengths.items():
+            if length != rows:
+                raise SchemaError(
+                    f"batch at row {first_row}: column {name!r} has {length} values, {names[0]!r} has {rows}"
+                )
+        columns = [
+            encode_column(c, e, batch[c.name], first_row)
+            for c, e in zip(self.schema, self._encoders, strict=True)
+        ]
+        return ColumnBatch(rows, columns)
+
+    def _explain(self, record: Mapping[str, Any], row: int, error: Exception) -> NoReturn:
+        """Find which column of a refused record is at fault, and say so."""
+        if not isinstance(record, Mapping):
+            raise SchemaError(
+                f"row {row}: a record is a dict of column names and values, got {shown(record)}"
+            ) from None
+        for column, (name, _, encode, _) in zip(self.schema, self._plan, strict=True):
+            if name not in record:
+                self._refuse_missing(record, name, f"row {row}")
+            try:
+                encode(record[name])
+            except Refused as refused:
+                raise SchemaError(
+                    f"row {row}, column {name!r}: {refusal(column, refused, record[name])}"
+                ) from None
+        raise error
+
+    def _refuse_missing(self, record: Mapping[str, Any], name: str, place: str) -> NoReturn:
+        others = [str(k) for k in record if k not in self.schema]
+        hint = did_you_mean(name, others)
+        listed = "" if hint else f"; it has {', '.join(repr(k) for k in list(record)[:20]) or 'no columns'}"
+        raise SchemaError(f"{place}: column {name!r} is missing{listed}{hint}")
+
+    def _refuse_extra(self, record: Mapping[str, Any], place: str) -> NoReturn:
+        extra = next(k for k in record if k not in self.schema)
+        raise SchemaError(
+            f"{place}: field {extra!r} is not a column{did_you_mean(str(extra), self.schema.names)}; "
+            f'remove it, add it to the schema, or pass extra="ignore"'
+        )

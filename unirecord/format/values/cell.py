@@ -1,7 +1,8 @@
-"""One value to the bytes of its cell: a function per column, made once, that refuses what does not fit."""
+"""One value to the bytes of its cell and back: a function per column, made once, that refuses what does not fit."""
 
 from __future__ import annotations
 
+import math
 import operator
 import reprlib
 import struct
@@ -10,27 +11,59 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...errors import SchemaError
+from ...errors import CorruptionError, SchemaError
 from ..column import Column
-from .objects import pack_object
+from .objects import pack_object, unpack_object
 from .tensors import array_of
-from .times import is_time, nanoseconds
 
 __all__ = [
-    "MAX_STRING_BYTES",
     "Encode",
+    "MAX_STRING_BYTES",
+    "NAT",
     "Refused",
+    "array_in_cell",
     "array_view",
+    "decode_cell",
     "encoder_for",
     "expected",
     "flat_bytes",
     "free_dims_suffix",
     "is_missing",
+    "is_time",
+    "nanoseconds",
     "nullable_encoder",
     "refusal",
     "scalar_format",
     "shown",
 ]
+
+
+# numpy's datetime64 and timedelta64 as int64: nanoseconds, since 1970-01-01 for points in time; NaT is
+# null.
+
+
+NAT: Final = -(1 << 63)
+
+
+def is_time(values: Any) -> bool:
+    """Whether it is an array or scalar of datetime64 or timedelta64."""
+    return isinstance(values, np.ndarray | np.generic) and values.dtype.kind in "mM"
+
+
+def nanoseconds(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return int64 nanoseconds (`NAT` for NaT), and bool: which of them say exactly what ``values`` do."""
+    kind = "datetime64[ns]" if values.dtype.kind == "M" else "timedelta64[ns]"
+    with np.errstate(over="ignore"):
+        try:
+            converted = values.astype(kind)
+        except OverflowError:  # newer numpy refuses where older ones wrap
+            return np.zeros(values.shape, np.int64), np.zeros(values.shape, np.bool_)
+        exact = (converted.astype(values.dtype) == values) & ~np.isnat(converted) | np.isnat(values)
+    return converted.view(np.int64) if converted.ndim else converted.astype(np.int64), exact
+
+
+# One value to the bytes of its cell: a function per column, made once, that refuses what does not fit.
+
 
 Encode = Callable[[Any], bytes]
 Array = np.ndarray[Any, Any]
@@ -328,3 +361,64 @@ def _array_encoder(column: Column, shape: tuple[int, ...]) -> Encode:
         return data + suffix if suffix else data
 
     return encode_free if -1 in shape else encode_fixed
+
+
+# Bytes of one blob cell back to the value that was written.
+
+
+def decode_cell(column: Column, data: bytes | memoryview) -> Any:
+    """Return the value of a blob cell: bytes, str, an array with memory of its own, or the object.
+
+    Raises `CorruptionError` when the bytes cannot be a value of the column; the caller adds the place.
+    """
+    if column.shape is not None:
+        return array_in_cell(column, memoryview(data)).copy()
+    if column.type == "bytes":
+        return bytes(data)
+    if column.type == "text":
+        try:
+            return str(data, "utf-8")
+        except UnicodeDecodeError as error:
+            raise CorruptionError(f"the text is not valid UTF-8 at byte {error.start}") from None
+    return unpack_object(data)
+
+
+def array_in_cell(column: Column, data: memoryview) -> np.ndarray[Any, Any]:
+    """The array that a cell holds, as a view of it (docs/format.md, "Blob page"); raises like `decode_cell`."""
+    shape, dtype = column.shape, column.dtype
+    assert shape is not None
+    assert dtype is not None
+    if column.free_dims:
+        shape = _actual_shape(shape, dtype.itemsize, data)
+        data = data[: math.prod(shape) * dtype.itemsize]
+    elif len(data) != column.fixed_bytes:
+        raise CorruptionError(f"{column} takes {column.fixed_bytes:,} bytes, found {len(data):,}")
+    try:
+        if not len(data):
+            return np.empty(shape, dtype)
+        return np.frombuffer(data, dtype).reshape(shape)
+    except ValueError as error:  # dimensions beyond what numpy can address
+        raise CorruptionError(f"the shape {list(shape)} is impossible ({error})") from None
+
+
+def _actual_shape(shape: tuple[int, ...], itemsize: int, data: memoryview) -> tuple[int, ...]:
+    """Return the shape with its free dimensions: from the length if one is free, else from the cell's end."""
+    free = shape.count(-1)
+    fixed_bytes = itemsize * math.prod(d for d in shape if d != -1)
+    if free == 1:
+        count, rest = divmod(len(data), fixed_bytes)
+        if rest:
+            raise CorruptionError(f"{len(data):,} bytes are no whole number of {fixed_bytes:,}-byte entries")
+        return tuple(count if d == -1 else d for d in shape)
+    suffix = 8 * free
+    if len(data) < suffix:
+        raise CorruptionError(
+            f"the cell has {len(data)} bytes, its {free} free dimensions alone take {suffix}"
+        )
+    dims = struct.unpack(f"<{free}Q", data[len(data) - suffix :])
+    if fixed_bytes * math.prod(dims) != len(data) - suffix:
+        raise CorruptionError(
+            f"the stored dimensions {list(dims)} do not match the cell's {len(data):,} bytes"
+        )
+    left = iter(dims)
+    return tuple(next(left) if d == -1 else d for d in shape)

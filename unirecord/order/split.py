@@ -1,17 +1,115 @@
-"""Shares of rows by a hash: below which bound it is, one for all rows or one for those with each value of a column."""
+"""The shares of a split: sizes of consecutive parts, or a hash of each row that no row added later changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .row_hash import Cells
+from ..core.digests import digest_ranges
+from .randomness import mixed
+from .spec import check_integer
 
-__all__ = ["Bounds", "Strata", "bounds_of", "exact_shares", "share_of_each"]
+__all__ = [
+    "Bounds",
+    "Cells",
+    "Strata",
+    "bounds_of",
+    "exact_shares",
+    "row_hashes",
+    "share_of_each",
+    "split_bounds",
+    "with_rest",
+]
+
+
+# The sizes of a split: fractions or counts become the bounds of its parts.
+
+
+def with_rest(sizes: float | Sequence[float], length: int) -> Sequence[float]:
+    """Sizes as a list; a single number is the first of two."""
+    if isinstance(sizes, bool) or not isinstance(sizes, (int, float, np.integer, np.floating)):
+        return sizes  # type: ignore[return-value]
+    whole = isinstance(sizes, (int, np.integer))
+    if not 0 <= sizes <= (length if whole else 1):
+        raise ValueError(f"split({sizes}) must be a fraction from 0.0 to 1.0, or a count from 0 to {length}")
+    return [sizes, (length if whole else 1) - sizes]
+
+
+def split_bounds(sizes: Sequence[float], length: int) -> list[int]:
+    """0, the ends of the parts, ..., length. It is the ends that are rounded, so the sizes sum up exactly."""
+    if len(sizes) == 0:
+        raise ValueError("split() needs at least one size")
+    if all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes):
+        counts = [check_integer("a size of split()", size, 0) for size in sizes]
+        if sum(counts) == length:
+            return [sum(counts[:k]) for k in range(len(counts) + 1)]
+        if counts != [1]:
+            raise ValueError(f"split() has sizes that sum to {sum(counts)}, but there are {length} rows")
+    exact = [Fraction(float(size)).limit_denominator(10**9) for size in sizes]
+    total = sum(exact, Fraction(0))
+    if min(exact) < 0 or abs(total - 1) > Fraction(1, 10**6):
+        raise ValueError(
+            f"split() has the fractions {list(sizes)}, which sum to {float(total):g}; "
+            "they must be ≥ 0 and sum to 1"
+        )
+    ends = [int(sum(exact[:k], Fraction(0)) * length + Fraction(1, 2)) for k in range(1, len(exact))]
+    return [0, *(min(end, length) for end in ends), length]
+
+
+# A hash of each row, of its values in some columns alone: the same in any file, batch, process and order.
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The values of a column as they are stored: value i is ``data[ends[i] : ends[i + 1]]``, uint8.
+
+    ``valid`` bool[n] of nullable columns, else None; what is null has no bytes, or zeros.
+    """
+
+    data: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    valid: NDArray[np.bool_] | None
+
+    @classmethod
+    def of_width(cls, values: NDArray[Any], valid: NDArray[np.bool_] | None) -> Cells:
+        """Those of an array, a value for each of its first entries."""
+        width = values.nbytes // max(len(values), 1)
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        return cls(data, np.arange(len(values) + 1, dtype=np.int64) * width, valid)
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def each(self) -> list[bytes | None]:
+        """The values one by one, None where null."""
+        memory = memoryview(self.data)
+        values = [bytes(memory[start:stop]) for start, stop in pairwise(self.ends.tolist())]
+        if self.valid is None:
+            return list(values)
+        return [value if there else None for value, there in zip(values, self.valid.tolist(), strict=True)]
+
+
+def row_hashes(columns: Sequence[Cells], seed: int) -> NDArray[np.uint64]:
+    """64 bits for each row, of one column at least."""
+    found = np.zeros(len(columns[0]), np.uint64)
+    for cells in columns:
+        starts = cells.ends[:-1].astype(np.uint64)
+        digests = digest_ranges(cells.data, starts, np.diff(cells.ends).astype(np.uint64), 0, 0)
+        found = mixed(found ^ digests, seed)
+        if cells.valid is not None:
+            found = mixed(found ^ cells.valid.astype(np.uint64), seed)
+    return found
+
+
+# Shares of rows by a hash: below which bound it is, one for all rows or one for those with each value of a
+# column.
+
 
 Bounds = tuple[int, ...]
 Hashes = NDArray[np.uint64]

@@ -1,4 +1,4 @@
-"""Rows left out on purpose, from a place on: which positions are holes, and which rows are there instead."""
+"""Rows left out on purpose, from a position on: which positions are skipped, and which rows are there instead."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import digest_ranges
+from .permutation import ShardOrder
+from .randomness import scaled, splitmix64
 from .selection import Selection
-from .shard_order import ShardOrder
-from .splitmix import scaled, splitmix64
-from .steps import JobSteps
+from .spec import JobSteps
 
-__all__ = ["Exclusion", "Exclusions", "Leaving", "RankRows", "ranges_of", "rows_of_ranges"]
+__all__ = [
+    "Exclusion",
+    "Exclusions",
+    "Leaving",
+    "RankRows",
+    "ranges_of",
+    "rows_of_ranges",
+]
+
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
